@@ -1,0 +1,166 @@
+"""`malmoi.json`: what a bundle says of itself, with the hash of every file beside it."""
+
+import dataclasses
+import hashlib
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..errors import BundleCorrupt, BundleError
+from ..files import writing
+from ..text import SAFE, STEPS
+
+MANIFEST = "malmoi.json"
+FORMAT = 1
+KINDS = ("encoder", "static", "reranker", "tagger", "classifier")
+POOLINGS = ("cls", "mean", "max", "mean_sqrt_len", "weightedmean", "lasttoken")
+PRECISIONS = ("float32", "float16", "int8")
+
+_REMEDY = "Export the model again with: malmoi export"
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a reader must know to run a bundle, and what a person wants to know of it.
+
+    `pooling` is one name, or several joined by "+" whose vectors stand side by side. `layers` is
+    the number of hidden-state outputs `layer_0 … layer_n` of the graph, 0 where it has none.
+    """
+
+    kind: str = "encoder"
+    name: str = ""
+    architecture: str = ""
+    pooling: str = "mean"
+    normalize: bool = True
+    dimension: int = 0
+    max_tokens: int = 512
+    vocabulary: int = 0
+    layers: int = 0
+    precision: str = "float32"
+    graph: str = "onnx/model.onnx"
+    clean: tuple[str, ...] = SAFE
+    prompts: dict[str, str] = field(default_factory=dict)
+    default_prompt: str | None = None
+    matryoshka: tuple[int, ...] = ()
+    labels: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()
+    licence: str = ""
+    training: dict[str, Any] = field(default_factory=dict)
+    scores: dict[str, Any] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, folder: Path) -> "Manifest":
+        """Read and check `folder/malmoi.json`."""
+        path = folder / MANIFEST
+        try:
+            data = json.loads(path.read_text("utf-8"))
+        except (OSError, ValueError) as error:
+            raise BundleCorrupt(
+                f"{path} cannot be read as JSON ({type(error).__name__}); expected a malmoi "
+                f"manifest. {_REMEDY}"
+            ) from error
+        return cls.from_json(data, where=str(path))
+
+    @classmethod
+    def from_json(cls, data: object, *, where: str) -> "Manifest":
+        """Make a manifest from parsed JSON; `where` names it in messages."""
+        if not isinstance(data, dict) or not isinstance(data.get("format"), int):
+            raise BundleError(f'{where} has no field "format"; expected {FORMAT}. {_REMEDY}')
+        if data["format"] > FORMAT:
+            raise BundleError(
+                f"{where} is of format {data['format']}; this malmoi reads up to {FORMAT}. "
+                "Install a newer malmoi."
+            )
+        values: dict[str, Any] = {}
+        for spec in dataclasses.fields(cls):
+            if spec.name in data:
+                values[spec.name] = _typed(data[spec.name], spec, where)
+        manifest = cls(**values)
+        manifest.check(where)
+        return manifest
+
+    def check(self, where: str) -> None:
+        """Raise a BundleError for the first field outside its range."""
+        _one_of(self.kind, KINDS, "kind", where)
+        for pooling in self.pooling.split("+"):
+            _one_of(pooling, POOLINGS, "pooling", where)
+        _one_of(self.precision, PRECISIONS, "precision", where)
+        for step in self.clean:
+            _one_of(step, tuple(STEPS), "clean", where)
+        for name in ("dimension", "max_tokens"):
+            if getattr(self, name) < 1:
+                raise BundleError(
+                    f"{where} says {name} {getattr(self, name)}; expected 1 or more. {_REMEDY}"
+                )
+        for path in (self.graph, *self.files):
+            if Path(path).is_absolute() or ".." in Path(path).parts:
+                raise BundleError(
+                    f"{where} names the file {path!r}; expected one inside the bundle. {_REMEDY}"
+                )
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the manifest as JSON-ready data, empty fields left out."""
+        data: dict[str, Any] = {"format": FORMAT}
+        for spec in dataclasses.fields(self):
+            value = getattr(self, spec.name)
+            if value not in ("", (), {}, None) or spec.name in ("kind", "name"):
+                data[spec.name] = list(value) if isinstance(value, tuple) else value
+        return data
+
+    def write(self, folder: Path) -> "Manifest":
+        """Hash every file of the folder and write `malmoi.json`; gives the manifest written."""
+        paths = [path for path in folder.rglob("*") if path.is_file() and path.name != MANIFEST]
+        files = {path.relative_to(folder).as_posix(): sha256(path) for path in sorted(paths)}
+        manifest = dataclasses.replace(self, files=files)
+        manifest.check(str(folder / MANIFEST))
+        with writing(folder / MANIFEST) as file:
+            text = json.dumps(manifest.to_json(), ensure_ascii=False, indent=2)
+            file.write(text.encode("utf-8") + b"\n")
+        return manifest
+
+    def verify(self, folder: Path) -> None:
+        """Compare every file with its hash; the first that differs raises BundleCorrupt."""
+        for name, expected in self.files.items():
+            path = folder / name
+            if not path.is_file():
+                raise BundleCorrupt(
+                    f"{folder} lacks {name}, which its {MANIFEST} lists. Copy the whole folder "
+                    "again, or export the model again with: malmoi export"
+                )
+            if sha256(path) != expected:
+                raise BundleCorrupt(
+                    f"{path} is not the file that {MANIFEST} describes (its sha256 differs: cut "
+                    "short, changed or damaged). Copy the whole folder again, or export the "
+                    "model again with: malmoi export"
+                )
+
+
+def sha256(path: Path) -> str:
+    """Hash a file in hexadecimal, without reading it whole."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _one_of(value: str, known: tuple[str, ...], name: str, where: str) -> None:
+    if value not in known:
+        listed = ", ".join(known[:-1]) + " and " + known[-1]
+        raise BundleError(f'{where} says {name} "{value}"; known are {listed}. {_REMEDY}')
+
+
+def _typed(value: object, spec: "dataclasses.Field[Any]", where: str) -> object:
+    """Check a JSON value against the type of its field; lists become tuples."""
+    default = spec.default
+    if default is dataclasses.MISSING and spec.default_factory is not dataclasses.MISSING:
+        default = spec.default_factory()
+    if isinstance(default, tuple) and isinstance(value, list):
+        return tuple(value)
+    expected = str if default is None else type(default)
+    if (default is None and value is None) or (
+        isinstance(value, expected) and (expected is bool or not isinstance(value, bool))
+    ):
+        return value
+    raise BundleError(
+        f'{where} has {json.dumps(value)} in "{spec.name}"; expected {expected.__name__}. {_REMEDY}'
+    )

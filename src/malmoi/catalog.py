@@ -1,0 +1,58 @@
+"""A model's name → its folder: shipped with malmoi, on this disk, or on the hub when named."""
+
+import re
+from pathlib import Path
+
+from .errors import BundleNotFound, OfflineError, require
+
+SHIPPED = Path(__file__).parent / "models"
+DEFAULT = "ko-en-small"
+
+_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+_HUB_FILES = ["*.json", "*.onnx", "*.txt", "*.model", "*_Dense/*", "onnx/model.onnx*"]
+
+
+def shipped_models() -> list[str]:
+    """Name the bundles that came with this installation."""
+    return sorted(path.parent.name for path in SHIPPED.glob("*/malmoi.json"))
+
+
+def find_model(name_or_path: str | Path | None = None) -> Path:
+    """Find a model's folder; only a hub id that names no folder here asks the network.
+
+    A folder on disk wins over a shipped model of the same name, and both over the hub.
+    """
+    if name_or_path is None:
+        return _shipped(DEFAULT)
+    folder = Path(name_or_path).expanduser()
+    if folder.exists():
+        return folder
+    name = str(name_or_path)
+    if name in shipped_models():
+        return SHIPPED / name
+    if _HUB_ID.fullmatch(name) and not name.startswith("."):
+        return _download(name)
+    raise BundleNotFound(
+        f"there is no folder {name} and no shipped model of that name; shipped are: "
+        f"{', '.join(shipped_models()) or 'none'}. Name a folder, a shipped model or a hub id."
+    )
+
+
+def _shipped(name: str) -> Path:
+    if name in shipped_models():
+        return SHIPPED / name
+    raise BundleNotFound(
+        f"the model {name} is not in this installation; expected it in {SHIPPED}. "
+        "Name a model folder, or make one with: malmoi export"
+    )
+
+
+def _download(name: str) -> Path:
+    hub = require("huggingface_hub", extra="hub", purpose=f"fetching {name} from the hub")
+    try:
+        return Path(hub.snapshot_download(name, allow_patterns=_HUB_FILES))
+    except Exception as error:  # dozens of kinds: HTTP, DNS, disk, a name that does not exist
+        raise OfflineError(
+            f"there is no folder {name}, and it could not be fetched from the hub "
+            f"({type(error).__name__}). Check the name and the network, or name a folder."
+        ) from error

@@ -1,0 +1,18 @@
+"""Encoders: texts → vectors, whatever model makes them."""
+
+from pathlib import Path
+
+from ..bundle import open_bundle
+from ..catalog import find_model
+from .base import TextEncoder
+from .transformer import Encoder
+
+__all__ = ["Encoder", "TextEncoder", "load"]
+
+
+def load(name_or_path: str | Path | None = None, *, threads: int | None = None) -> TextEncoder:
+    """Open a sentence encoder: the shipped one, a folder, or a hub id.
+
+    `threads` is how many cores to use; all that this process may use when left out.
+    """
+    return Encoder(open_bundle(find_model(name_or_path)), threads=threads)

@@ -1,0 +1,234 @@
+"""What every encoder offers, however it makes its vectors: encode, encode_iter, similarity."""
+
+import itertools
+import warnings
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from dataclasses import dataclass
+from typing import Any, Literal, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..bundle import Manifest
+from ..errors import CutWarning, OptionError, TextError
+from ..pooling import normalize
+from ..precision import Precision, check_precision, to_precision
+from ..progress import progressing
+from ..text import SAFE, as_text, clean
+
+Floats = NDArray[np.float32]
+OnLong = Literal["cut", "windows"]
+
+# A chunk is what is tokenised, sorted and encoded together. Enough texts for full batches of
+# every length, few enough that a stream of a million costs no memory.
+_CHUNK_TEXTS = 2048
+_CHUNK_CHARACTERS = 2_000_000
+# While one chunk is being collected the next is already running, so no core waits at its end.
+_CHUNKS_AHEAD = 2
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """The vectors of one chunk, (n, dim), and how many of its texts were cut."""
+
+    vectors: Floats
+    cut: int
+
+
+class TextEncoder(ABC):
+    """Texts in, vectors out. Subclasses say how one chunk is encoded."""
+
+    def __init__(self, manifest: Manifest, *, dimension: int) -> None:
+        self.manifest = manifest
+        self.name = manifest.name
+        self.dimension = dimension
+        self.max_tokens = manifest.max_tokens
+
+    @abstractmethod
+    def _start(self, texts: list[str], on_long: OnLong) -> Callable[[], Encoded]:
+        """Begin encoding a chunk; the function given back waits for it."""
+
+    def encode(
+        self,
+        texts: str | Iterable[str],
+        *,
+        dim: int | None = None,
+        precision: Precision = "float32",
+        prompt: str | None = None,
+        on_long: OnLong = "cut",
+        progress: bool = False,
+    ) -> NDArray[Any]:
+        """Turn texts into vectors: (n, dim) for an iterable of texts, (dim,) for one string.
+
+        `dim` keeps the first dimensions and renormalises; `precision` "int8" gives int8 codes and
+        "binary" packed bits. `prompt` names one of the model's prompts, or is a prefix that ends
+        in a space or colon. Texts longer than the model reads are cut, which is told once in a
+        CutWarning, or covered by overlapping windows. Identical texts are encoded once.
+        """
+        options = self._options(dim, precision, prompt, on_long)
+        listed = _as_list(texts)
+        unique = list(dict.fromkeys(listed))
+        vectors = self._empty(len(unique), options)
+        at = 0
+        for block in self._blocks(unique, options, total=len(unique), progress=progress):
+            vectors[at : at + len(block)] = block
+            at += len(block)
+        if len(unique) < len(listed):
+            rows = {text: row for row, text in enumerate(unique)}
+            vectors = vectors[[rows[text] for text in listed]]
+        row: NDArray[Any] = vectors[0] if isinstance(texts, str) else vectors
+        return row
+
+    def encode_iter(
+        self,
+        texts: Iterable[str],
+        *,
+        dim: int | None = None,
+        precision: Precision = "float32",
+        prompt: str | None = None,
+        on_long: OnLong = "cut",
+        progress: bool = False,
+    ) -> Iterator[NDArray[Any]]:
+        """Yield one vector (dim,) a text, in order, in memory that does not grow with the texts.
+
+        Options are those of `encode`. Identical texts that come near each other are encoded once.
+        """
+        total = len(texts) if isinstance(texts, Sized) else None
+        options = self._options(dim, precision, prompt, on_long)
+        for block in self._blocks(texts, options, total=total, progress=progress):
+            yield from block
+
+    # A str is a Sequence[str] to the type checker, so the first overload must be told to win.
+    @overload
+    def similarity(self, a: str, b: str) -> float: ...  # type: ignore[overload-overlap]
+    @overload
+    def similarity(self, a: str | Sequence[str], b: str | Sequence[str]) -> Floats: ...
+    def similarity(self, a: str | Sequence[str], b: str | Sequence[str]) -> float | Floats:
+        """Cosine of two texts as a float; of lists as a matrix (len(a), len(b)).
+
+        A lone string beside a list gives one row (or column) of the matrix.
+        """
+        left = normalize(self.encode(a))
+        right = normalize(self.encode(b))
+        if isinstance(a, str) and isinstance(b, str):
+            return float(left @ right)
+        scores: Floats = left @ right.T
+        return scores
+
+    def _options(
+        self, dim: int | None, precision: str, prompt: str | None, on_long: OnLong
+    ) -> "_Options":
+        if dim is not None and not 1 <= dim <= self.dimension:
+            raise OptionError(
+                f"dim is {dim}; the model's vectors have {self.dimension} dimensions. "
+                f"Choose one from 1 to {self.dimension}."
+            )
+        check_precision(precision)
+        if on_long not in ("cut", "windows"):
+            raise OptionError(
+                f'on_long is {on_long!r}; known are "cut" and "windows". Choose one of these.'
+            )
+        return _Options(dim, precision, self._prefix(prompt), on_long)
+
+    def _prefix(self, prompt: str | None) -> str:
+        known = self.manifest.prompts
+        if prompt is None:
+            return known.get(self.manifest.default_prompt or "", "")
+        if prompt in known or not prompt:
+            return known.get(prompt, "")
+        if prompt[-1].isspace() or prompt[-1] == ":":
+            return prompt
+        names = ", ".join(known) or "none"
+        raise OptionError(
+            f"prompt is {prompt!r}; the prompts of this model are: {names}. "
+            "Name one of these, or end a prefix of your own with a space or a colon."
+        )
+
+    def _empty(self, count: int, options: "_Options") -> NDArray[Any]:
+        width = options.dim or self.dimension
+        template = to_precision(np.zeros((1, width), dtype=np.float32), options.precision)
+        return np.empty((count, template.shape[1]), dtype=template.dtype)
+
+    def _blocks(
+        self, texts: Iterable[str], options: "_Options", *, total: int | None, progress: bool
+    ) -> Iterator[NDArray[Any]]:
+        """Encode chunk after chunk, the next ones running while one is given out."""
+        running: deque[Callable[[], tuple[NDArray[Any], int]]] = deque()
+        cut = count = 0
+        with progressing("encoding", total=total, shown=progress) as advance:
+            for chunk in itertools.chain(_chunks(texts), [None] * _CHUNKS_AHEAD):
+                if chunk is not None:
+                    running.append(self._start_chunk(chunk, options))
+                if running and (chunk is None or len(running) > _CHUNKS_AHEAD):
+                    block, cut_here = running.popleft()()
+                    cut, count = cut + cut_here, count + len(block)
+                    advance(len(block))
+                    yield block
+        if cut:
+            warnings.warn(
+                f"{cut:,} of {count:,} texts were longer than {self.max_tokens} tokens and were "
+                'cut; on_long="windows" reads them whole',
+                CutWarning,
+                stacklevel=3,  # the caller of encode or encode_iter
+            )
+
+    def _start_chunk(
+        self, chunk: list[str], options: "_Options"
+    ) -> Callable[[], tuple[NDArray[Any], int]]:
+        """Clean a chunk, encode what is distinct in it, and spread the vectors again."""
+        cleaned = [options.prefix + self._clean(text) for text in chunk]
+        rows: dict[str, int] = {}
+        owners = [rows.setdefault(text, len(rows)) for text in cleaned]
+        wait = self._start(list(rows), options.on_long)
+
+        def finish() -> tuple[NDArray[Any], int]:
+            encoded = wait()
+            vectors = encoded.vectors
+            if options.dim is not None and options.dim < self.dimension:
+                vectors = vectors[:, : options.dim]
+                vectors = normalize(vectors) if self.manifest.normalize else vectors
+            if options.precision != "float32":
+                vectors = to_precision(normalize(vectors), options.precision)
+            if len(rows) < len(owners):
+                vectors = vectors[owners]
+            return vectors, encoded.cut
+
+        return finish
+
+    def _clean(self, text: str) -> str:
+        return clean(text, self.manifest.clean or SAFE)
+
+
+@dataclass(frozen=True)
+class _Options:
+    dim: int | None
+    precision: str
+    prefix: str
+    on_long: OnLong
+
+
+def _as_list(texts: str | Iterable[str]) -> list[str]:
+    if isinstance(texts, str):
+        return [texts]
+    if isinstance(texts, bytes) or not isinstance(texts, Iterable):
+        raise TextError(
+            f"texts is {type(texts).__name__}; expected a string or an iterable of strings. "
+            "Decode bytes first."
+        )
+    return [as_text(text, where=f"texts[{i}]") for i, text in enumerate(texts)]
+
+
+def _chunks(texts: Iterable[str]) -> Iterator[list[str]]:
+    """Cut a stream into lists of bounded length and bounded size."""
+    chunk: list[str] = []
+    characters = 0
+    for i, value in enumerate(texts):
+        chunk.append(as_text(value, where=f"texts[{i}]"))
+        characters += len(value)
+        if len(chunk) == _CHUNK_TEXTS or characters > _CHUNK_CHARACTERS:
+            yield chunk
+            chunk, characters = [], 0
+    if chunk:
+        yield chunk

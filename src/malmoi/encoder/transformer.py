@@ -1,0 +1,164 @@
+"""Encoder: tokens, session and pooling joined, with as many batches at once as there are cores."""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..arrays import read_safetensors
+from ..bundle import Bundle, DenseSpec
+from ..errors import BundleError, OptionError
+from ..pooling import ACTIVATIONS, Floats, normalize, pool
+from ..session import Session, usable_cores
+from ..tokens import Batch, Piece, Tokens
+from .base import Encoded, OnLong, TextEncoder
+
+_POOLED = "sentence_embedding"
+_STATES = ("token_embeddings", "last_hidden_state")
+# Text is windowed in stretches of this many characters, so that a book needs no more memory
+# than a page.
+_STRETCH = 200_000
+
+
+@dataclass(frozen=True)
+class _Dense:
+    weight: Floats  # (out, in)
+    bias: Floats  # (out,)
+    activation: str
+
+
+class Encoder(TextEncoder):
+    """A sentence encoder on onnxruntime. Make one with `malmoi.load`."""
+
+    def __init__(self, bundle: Bundle, *, threads: int | None = None) -> None:
+        if threads is not None and threads < 1:
+            raise OptionError(f"threads is {threads}; expected 1 or more. Leave it out for all.")
+        self.bundle = bundle
+        self.threads = threads or usable_cores()
+        self._tokens = Tokens.from_file(bundle.tokenizer, max_tokens=bundle.manifest.max_tokens)
+        self._check_vocabulary()
+        # One thread a batch and several batches at once beat one batch over several threads:
+        # a batch this small leaves threads waiting for each other (see bench/speed.py).
+        self._session = Session(bundle.graph, threads=1)
+        self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="malmoi")
+        self._output = self._choose_output()
+        self._dense = [_load_dense(step) for step in bundle.steps if isinstance(step, DenseSpec)]
+        super().__init__(bundle.manifest, dimension=self._probe())
+
+    def __repr__(self) -> str:
+        return f"<Encoder {self.name}: {self.dimension} dimensions, {self.max_tokens} tokens>"
+
+    def _check_vocabulary(self) -> None:
+        rows = self.bundle.manifest.vocabulary
+        if rows and self._tokens.vocabulary > rows:
+            raise BundleError(
+                f"the tokenizer of {self.bundle.folder} has {self._tokens.vocabulary:,} tokens and "
+                f"its graph embeds {rows:,}; expected no more tokens than that. They come from "
+                "different models: export the model again with: malmoi export"
+            )
+
+    def _choose_output(self) -> str:
+        """The graph's own vectors where it pools, else the token states."""
+        # A foreign graph may have both; its modules.json says what is to be done, so states win.
+        foreign = not self.bundle.manifest.files
+        names = (*_STATES, _POOLED) if foreign else (_POOLED, *_STATES)
+        for name in names:
+            if name in self._session.outputs:
+                return name
+        raise BundleError(
+            f"{self.bundle.graph} has the outputs {', '.join(self._session.outputs)}; expected "
+            f"one of {', '.join(names)}. Export the model again with: malmoi export"
+        )
+
+    def _probe(self) -> int:
+        """Run one short text, so that a graph which does not fit is found now; gives its width."""
+        pieces, _ = self._tokens.cut(["가 a"])
+        width = int(self._vectors(next(self._tokens.batches(pieces))).shape[-1])
+        stated = self.bundle.manifest.dimension
+        if self.bundle.manifest.files and width != stated:
+            raise BundleError(
+                f"{self.bundle.graph} gives {width} dimensions and malmoi.json says {stated}; "
+                "expected the same. Export the model again with: malmoi export"
+            )
+        return width
+
+    def _start(self, texts: list[str], on_long: OnLong) -> Callable[[], Encoded]:
+        if on_long == "windows":
+            return lambda: Encoded(self._in_windows(texts), 0)
+        pieces, cut = self._tokens.cut(texts)
+        wait = self._run(pieces)
+        return lambda: Encoded(wait(), cut)
+
+    def _run(self, pieces: Sequence[Piece]) -> Callable[[], Floats]:
+        """Begin all batches; the function given back collects their rows, (pieces, dim)."""
+        batches = list(self._tokens.batches(pieces))
+        if len(batches) == 1:  # a lone batch needs no thread
+            return lambda: self._collect(len(pieces), [(batches[0], None)])
+        futures = [(batch, self._pool.submit(self._vectors, batch)) for batch in batches]
+        return lambda: self._collect(len(pieces), futures)
+
+    def _collect(
+        self, count: int, futures: Sequence[tuple[Batch, "Future[Floats] | None"]]
+    ) -> Floats:
+        rows: Floats | None = None
+        for batch, future in futures:
+            vectors = future.result() if future else self._vectors(batch)
+            if rows is None:
+                rows = np.empty((count, vectors.shape[1]), dtype=np.float32)
+            rows[batch.rows] = vectors
+        assert rows is not None  # a chunk is never empty
+        return rows
+
+    def _vectors(self, batch: Batch) -> Floats:
+        """Run one batch through the graph and whatever the graph leaves to do; (n, dim)."""
+        [found] = self._session.run(batch, [self._output])
+        if self._output == _POOLED:
+            return found
+        dense = iter(self._dense)
+        for step in self.bundle.steps:
+            if step == "pool":
+                found = pool(found, batch.mask, self.bundle.manifest.pooling)
+            elif step == "normalize":
+                found = normalize(found)
+            else:
+                layer = next(dense)
+                found = ACTIVATIONS[layer.activation](found @ layer.weight.T + layer.bias)
+        return found
+
+    def _in_windows(self, texts: list[str]) -> Floats:
+        """Cover each text by windows and take the mean of their vectors by tokens, (n, dim)."""
+        sums = np.zeros((len(texts), self.dimension), dtype=np.float32)
+        totals = np.zeros((len(texts), 1), dtype=np.float32)
+        for owners, stretches in _groups(texts):
+            pieces = self._tokens.windows(stretches)
+            rows = [owners[piece.owner] for piece in pieces]
+            weights = np.array([[len(piece.ids)] for piece in pieces], dtype=np.float32)
+            np.add.at(sums, rows, self._run(pieces)() * weights)
+            np.add.at(totals, rows, weights)
+        means = sums / totals
+        return normalize(means) if self.manifest.normalize else means
+
+
+def _groups(texts: Sequence[str]) -> Iterator[tuple[list[int], list[str]]]:
+    """Cut texts into stretches, and give them in groups of bounded size with their owners."""
+    owners: list[int] = []
+    stretches: list[str] = []
+    size = 0
+    for owner, text in enumerate(texts):
+        for start in range(0, max(len(text), 1), _STRETCH):
+            owners.append(owner)
+            stretches.append(text[start : start + _STRETCH])
+            size += len(stretches[-1])
+            if size >= 2 * _STRETCH:
+                yield owners, stretches
+                owners, stretches, size = [], [], 0
+    if stretches:
+        yield owners, stretches
+
+
+def _load_dense(spec: DenseSpec) -> _Dense:
+    arrays = read_safetensors(spec.weights)
+    weight = np.array(arrays["linear.weight"], dtype=np.float32)
+    bias = arrays.get("linear.bias", np.zeros(len(weight), dtype=np.float32))
+    return _Dense(weight, np.array(bias, dtype=np.float32), spec.activation)

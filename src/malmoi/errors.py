@@ -1,0 +1,86 @@
+"""One exception family, and the warnings that go with it.
+
+    MalmoiError
+    ├── BundleError (ValueError)            a model folder that cannot be used
+    │   ├── BundleNotFound (FileNotFoundError)   nothing is there
+    │   └── BundleCorrupt                   it is there, but not as it was written
+    ├── TextError (ValueError, TypeError)   something that is not text
+    ├── OptionError (ValueError)            an option outside its range
+    ├── DataError (ValueError)              an input file that cannot be read as asked
+    ├── OutputError (OSError)               a result that cannot be written
+    ├── OfflineError (ConnectionError)      a download was asked for and could not be made
+    └── MissingExtra (ImportError)          a part of malmoi that is not installed
+
+Every message has three beats: what was found, what was expected, what to do.
+"""
+
+import importlib
+from types import ModuleType
+
+
+class MalmoiError(Exception):
+    """The root of everything malmoi raises on purpose."""
+
+
+class BundleError(MalmoiError, ValueError):
+    """A model folder that cannot be used as it is."""
+
+
+class BundleNotFound(BundleError, FileNotFoundError):
+    """No model stands at the named place."""
+
+    # FileNotFoundError formats its arguments as "[Errno …]"; the message alone is wanted here.
+    __str__ = Exception.__str__
+
+
+class BundleCorrupt(BundleError):
+    """A model folder whose files are not what its manifest says."""
+
+
+class TextError(MalmoiError, ValueError, TypeError):
+    """Something was given as text and is not."""
+
+
+class OptionError(MalmoiError, ValueError):
+    """An option has a value outside its range."""
+
+
+class DataError(MalmoiError, ValueError):
+    """An input file is missing, empty or not in the expected form."""
+
+
+class OutputError(MalmoiError, OSError):
+    """A result could not be written; nothing half-written is left behind."""
+
+    __str__ = Exception.__str__
+
+
+class OfflineError(MalmoiError, ConnectionError):
+    """A download was asked for by name and could not be made."""
+
+    __str__ = Exception.__str__
+
+
+class MissingExtra(MalmoiError, ImportError):
+    """A part of malmoi that was not installed."""
+
+
+class CutWarning(UserWarning):
+    """Some texts were longer than the model reads and were cut."""
+
+
+def require(module: str, *, extra: str, purpose: str) -> ModuleType:
+    """Import a module that an extra brings, or say which extra brings it.
+
+    >>> require("json", extra="none", purpose="reading JSON").__name__
+    'json'
+    """
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] != module.split(".")[0]:
+            raise
+        raise MissingExtra(
+            f"{purpose} needs the package {module.split('.')[0]}, which is not installed. "
+            f"Install it with: pip install 'malmoi[{extra}]'"
+        ) from error

@@ -1,0 +1,239 @@
+"""Files in and out: written beside and renamed, read in whatever encoding Korea uses."""
+
+import codecs
+import contextlib
+import errno
+import io
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from .errors import DataError, OutputError
+
+# A line longer than this is no sentence, and reading it whole could fill the memory.
+LONGEST_LINE = 64 * 1024 * 1024
+_SNIFFED = 1024 * 1024
+
+Tell = Callable[[str], None]
+
+
+@contextlib.contextmanager
+def writing(path: str | Path) -> Iterator[BinaryIO]:
+    """Open a file beside `path`; it takes the name only when the block ends well.
+
+    The data are on the disk before the name is. On any error, Ctrl-C among them, the half-written
+    file is removed and whatever stood at `path` before is untouched.
+    """
+    path = Path(path)
+    half = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with half.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        half.replace(path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        half.unlink(missing_ok=True)
+        raise _renamed(error, path) from error
+    except BaseException:
+        half.unlink(missing_ok=True)
+        raise
+
+
+@contextlib.contextmanager
+def writing_folder(path: str | Path, *, replace: bool = False) -> Iterator[Path]:
+    """Give an empty folder beside `path` that takes the name when the block ends well."""
+    path = Path(path)
+    if path.exists() and not replace and (not path.is_dir() or any(path.iterdir())):
+        raise OutputError(
+            f"{path} exists already and is not empty; expected a new folder. "
+            "Name another one, or remove it first."
+        )
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        half = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent))
+    except OSError as error:
+        raise _renamed(error, path) from error
+    try:
+        half.chmod(0o755)  # mkdtemp makes 0700; a model folder is read by others too
+        yield half
+        for file in half.rglob("*"):
+            if file.is_file():
+                _sync(file)
+        _swap(half, path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        if isinstance(error, OutputError):
+            raise
+        raise _renamed(error, path) from error
+    finally:
+        shutil.rmtree(half, ignore_errors=True)
+
+
+def _swap(half: Path, path: Path) -> None:
+    """Rename `half` to `path`, keeping the old folder until the new one has its name."""
+    if not path.exists():
+        half.rename(path)
+        return
+    old = half.with_suffix(".old")
+    path.rename(old)
+    try:
+        half.rename(path)
+    except OSError:
+        old.rename(path)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _sync(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def _sync_folder(path: Path) -> None:
+    # Not every file system lets a folder be opened; the rename itself has happened by now.
+    with contextlib.suppress(OSError):
+        number = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)
+
+
+def _renamed(error: OSError, path: Path) -> OutputError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        reason = "the disk is full; nothing was changed. Free some space, or write elsewhere."
+    elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        reason = "it may not be written there. Choose a folder that is yours."
+    elif error.errno == errno.ENOENT:
+        reason = f"the folder {path.parent} does not exist. Make it first."
+    else:
+        reason = f"{error.strerror or error}. Choose another place."
+    return OutputError(f"cannot write {path}: {reason}")
+
+
+def read_lines(path: str | Path, *, tell: Tell | None = None) -> Iterator[str]:
+    """Yield the lines of a text file (or of stdin for "-") without their ends, as they are read.
+
+    UTF-8 with or without BOM, UTF-16 with BOM and cp949 are told apart by the first megabyte;
+    `tell` hears of anything but UTF-8. Broken bytes become U+FFFD and are told once, with the
+    number of the first such line.
+    """
+    with opening(path) as file:
+        yield from _decoded(file, str(path) if str(path) != "-" else "stdin", tell or _silent)
+
+
+@contextlib.contextmanager
+def opening(path: str | Path) -> Iterator[io.BufferedReader]:
+    """Open a file for reading bytes; "-" is stdin."""
+    if str(path) == "-":
+        yield cast(io.BufferedReader, sys.stdin.buffer)
+        return
+    with _open(Path(path)) as file:
+        yield file
+
+
+def _open(path: Path) -> io.BufferedReader:
+    try:
+        return path.open("rb")
+    except FileNotFoundError as error:
+        raise DataError(f"there is no file {path}; expected text. Check the name.") from error
+    except IsADirectoryError as error:
+        raise DataError(f"{path} is a folder; expected a text file. Name a file in it.") from error
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}. Check its permissions.") from error
+
+
+def sniff(head: bytes, *, whole: bool) -> tuple[str, int]:
+    """Tell a text's encoding and the length of its byte-order mark from its first bytes.
+
+    >>> sniff("당뇨".encode("cp949"), whole=True)
+    ('cp949', 0)
+    """
+    for mark, name in ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le")):
+        if head.startswith(mark):
+            return name, len(mark)
+    if head.startswith(codecs.BOM_UTF16_BE):
+        return "utf-16-be", 2
+    if _decodes(head, "utf-8", whole=whole):
+        return "utf-8", 0
+    if _decodes(head, "cp949", whole=whole):
+        return "cp949", 0
+    return "utf-8", 0  # broken either way; the broken places are marked and counted
+
+
+def _decodes(head: bytes, encoding: str, *, whole: bool) -> bool:
+    try:
+        codecs.getincrementaldecoder(encoding)().decode(head, final=whole)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _silent(message: str) -> None:
+    pass
+
+
+def _decoded(file: io.BufferedReader, name: str, tell: Tell) -> Iterator[str]:
+    head = file.read(_SNIFFED)
+    encoding, mark = sniff(head, whole=len(head) < _SNIFFED)
+    if encoding != "utf-8":
+        tell(f"{name} is {encoding}, not UTF-8; reading it as {encoding}")
+    elif mark:
+        tell(f"{name} begins with a byte-order mark; reading it as UTF-8 without it")
+    first_broken = broken = 0
+    for number, raw in enumerate(_raw_lines(head[mark:], file, name, encoding), start=1):
+        line = raw.decode(encoding, "replace")
+        if "\ufffd" in line and "\ufffd".encode(encoding, "replace") not in raw:
+            broken += 1
+            first_broken = first_broken or number
+        yield line
+    if broken:
+        tell(
+            f"{name} has {broken} line{'s' if broken > 1 else ''} that are not {encoding} "
+            f"(the first is line {first_broken}); their broken characters became U+FFFD"
+        )
+
+
+def _raw_lines(head: bytes, file: io.BufferedReader, name: str, encoding: str) -> Iterator[bytes]:
+    """Split bytes at line ends, whatever their length in bytes, with a bound on one line."""
+    end = "\n".encode(encoding)
+    rest, block = b"", head
+    number = 1
+    while block:
+        parts = _split(rest + block, end)
+        rest = parts.pop()
+        for part in parts:
+            number += 1
+            yield _without_return(part, encoding)
+        if len(rest) > LONGEST_LINE:
+            raise DataError(
+                f"line {number} of {name} is longer than {LONGEST_LINE // 2**20} MiB; "
+                "expected one text a line. Is this a text file? Break it into lines first."
+            )
+        block = file.read(_SNIFFED)
+    if rest:
+        yield _without_return(rest, encoding)
+
+
+def _split(data: bytes, end: bytes) -> list[bytes]:
+    """Split at `end` where it stands on a character's border (UTF-16 has two-byte ones)."""
+    if len(end) == 1:
+        return data.split(end)
+    parts, start, at = [], 0, data.find(end)
+    while at != -1:
+        if at % 2 == 0:
+            parts.append(data[start:at])
+            start = at + 2
+        at = data.find(end, at + 1)
+    return [*parts, data[start:]]
+
+
+def _without_return(line: bytes, encoding: str) -> bytes:
+    end = "\r".encode(encoding)
+    return line[: -len(end)] if line.endswith(end) else line

@@ -1,0 +1,148 @@
+"""Texts → ids; batches by a budget of tokens, longest with longest."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import BundleCorrupt, BundleError
+
+if TYPE_CHECKING:
+    from tokenizers import Encoding, Tokenizer
+
+# Batches near this many tokens keep a core's cache warm; larger ones were slower on every
+# machine measured, much smaller ones pay the cost of a call too often (see bench/speed.py).
+BUDGET = 1024
+# More characters than this for one token the tokenizer allows are only ever white space or one
+# unknown word, so text beyond `max_tokens` times it cannot matter to a cut text.
+_CHARACTERS_A_TOKEN = 64
+_PAD_TOKENS = ("[PAD]", "<pad>")
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The ids of one model input: a text, a pair, or one window of a long text."""
+
+    owner: int  # which text it belongs to
+    ids: list[int]
+    types: list[int] | None = None  # segment ids, for pairs
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Padded ids, ready for a session. All arrays are (n, length) int64."""
+
+    rows: NDArray[np.int64]  # (n,) which piece each row is
+    ids: NDArray[np.int64]
+    mask: NDArray[np.int64]
+    types: NDArray[np.int64]
+
+
+class Tokens:
+    """A tokenizer that counts, cuts or windows texts at a model's longest input."""
+
+    def __init__(self, tokenizer: "Tokenizer", *, max_tokens: int) -> None:
+        self.max_tokens = max_tokens
+        # tokenizer.json may carry padding to a fixed length; batches are padded here instead.
+        padding = tokenizer.padding
+        self.pad_id = int(padding["pad_id"]) if padding else _find_pad(tokenizer)
+        tokenizer.no_padding()
+        self.vocabulary = tokenizer.get_vocab_size(with_added_tokens=True)
+        specials = tokenizer.num_special_tokens_to_add(is_pair=False)
+        if max_tokens <= specials:
+            raise BundleError(
+                f"the model reads {max_tokens} tokens, and {specials} of them are special; "
+                'expected more. Correct "max_tokens" in malmoi.json.'
+            )
+        # A quarter of overlap lets a sentence cut by one window stand whole in the next.
+        tokenizer.enable_truncation(max_tokens, stride=(max_tokens - specials) // 4)
+        self.tokenizer = tokenizer
+
+    @classmethod
+    def from_file(cls, path: Path, *, max_tokens: int) -> "Tokens":
+        """Read a tokenizer.json."""
+        from tokenizers import Tokenizer
+
+        try:
+            tokenizer = Tokenizer.from_file(str(path))
+        except Exception as error:  # the library raises plain Exception for anything in the file
+            raise BundleCorrupt(
+                f"{path} cannot be read as a tokenizer; expected the tokenizers library's JSON. "
+                "Copy the whole folder again."
+            ) from error
+        return cls(tokenizer, max_tokens=max_tokens)
+
+    def cut(self, texts: Sequence[str]) -> tuple[list[Piece], int]:
+        """Give one piece a text, and how many texts were cut to fit."""
+        limit = self.max_tokens * _CHARACTERS_A_TOKEN
+        short = [text if len(text) <= limit else text[:limit] for text in texts]
+        encodings = self.tokenizer.encode_batch_fast(short)
+        pieces = [Piece(i, encoding.ids) for i, encoding in enumerate(encodings)]
+        cut = sum(
+            bool(encoding.overflowing) or len(text) > limit
+            for text, encoding in zip(texts, encodings, strict=True)
+        )
+        return pieces, cut
+
+    def windows(self, texts: Sequence[str]) -> list[Piece]:
+        """Give as many overlapping pieces a text as cover it."""
+        pieces = []
+        for i, encoding in enumerate(self.tokenizer.encode_batch_fast(list(texts))):
+            pieces += [Piece(i, part.ids) for part in (encoding, *encoding.overflowing)]
+        return pieces
+
+    def pairs(self, pairs: Sequence[tuple[str, str]]) -> tuple[list[Piece], int]:
+        """Give one piece a pair of texts, with segment ids, and how many pairs were cut."""
+        limit = self.max_tokens * _CHARACTERS_A_TOKEN
+        encodings: list[Encoding] = self.tokenizer.encode_batch_fast(
+            [(a[:limit], b[:limit]) for a, b in pairs]
+        )
+        pieces = [Piece(i, e.ids, e.type_ids) for i, e in enumerate(encodings)]
+        return pieces, sum(bool(encoding.overflowing) for encoding in encodings)
+
+    def batches(self, pieces: Sequence[Piece], *, budget: int = BUDGET) -> Iterator[Batch]:
+        """Gather pieces into padded batches, the longest first."""
+        lengths = np.array([len(piece.ids) for piece in pieces], dtype=np.int64)
+        for rows in plan(lengths, budget):
+            yield self._pad(rows, [pieces[row] for row in rows])
+
+    def _pad(self, rows: NDArray[np.int64], pieces: list[Piece]) -> Batch:
+        shape = (len(pieces), max(len(piece.ids) for piece in pieces))
+        # int64 because every exporter writes int64 inputs into the graph.
+        ids = np.full(shape, self.pad_id, dtype=np.int64)
+        mask = np.zeros(shape, dtype=np.int64)
+        types = np.zeros(shape, dtype=np.int64)
+        for row, piece in enumerate(pieces):
+            length = len(piece.ids)
+            ids[row, :length] = piece.ids
+            mask[row, :length] = 1
+            if piece.types is not None:
+                types[row, :length] = piece.types
+        return Batch(rows, ids, mask, types)
+
+
+def plan(lengths: NDArray[np.int64], budget: int) -> list[NDArray[np.int64]]:
+    """Split rows into batches of at most `budget` padded tokens, longest with longest.
+
+    >>> [rows.tolist() for rows in plan(np.array([3, 9, 4, 8]), budget=18)]
+    [[1, 3], [2, 0]]
+    """
+    order = np.argsort(-lengths, kind="stable")
+    batches, start = [], 0
+    while start < len(order):
+        longest = max(int(lengths[order[start]]), 1)
+        end = start + max(budget // longest, 1)
+        batches.append(order[start:end])
+        start = end
+    return batches
+
+
+def _find_pad(tokenizer: "Tokenizer") -> int:
+    for token in _PAD_TOKENS:
+        found = tokenizer.token_to_id(token)
+        if found is not None:
+            return int(found)
+    return 0

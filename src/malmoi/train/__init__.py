@@ -1,0 +1,1 @@
+"""Training: everything that needs torch lives in this package."""
