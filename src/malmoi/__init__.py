@@ -15,6 +15,7 @@ from .errors import (
     TextError,
 )
 from .precision import from_int8
+from .reranker import Reranker, load_reranker
 
 __version__ = "0.1.0"
 
@@ -30,8 +31,10 @@ __all__ = [
     "OfflineError",
     "OptionError",
     "OutputError",
+    "Reranker",
     "TextEncoder",
     "TextError",
     "from_int8",
     "load",
+    "load_reranker",
 ]

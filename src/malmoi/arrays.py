@@ -120,6 +120,8 @@ def _parquet(file: BinaryIO) -> Iterator[Write]:
         writer = writer or parquet.ParquetWriter(file, table.schema)
         writer.write_table(table)
 
-    yield write
-    if writer is not None:
-        writer.close()
+    try:
+        yield write
+    finally:  # an open writer would write its footer later, into a file that is gone
+        if writer is not None:
+            writer.close()

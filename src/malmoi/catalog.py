@@ -10,6 +10,7 @@ DEFAULT = "ko-en-small"
 
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 _HUB_FILES = ["*.json", "*.onnx", "*.txt", "*.model", "*_Dense/*", "onnx/model.onnx*"]
+_TORCH_FILES = ["*.json", "*.txt", "*.model", "*.safetensors"]
 
 
 def shipped_models() -> list[str]:
@@ -17,10 +18,11 @@ def shipped_models() -> list[str]:
     return sorted(path.parent.name for path in SHIPPED.glob("*/malmoi.json"))
 
 
-def find_model(name_or_path: str | Path | None = None) -> Path:
+def find_model(name_or_path: str | Path | None = None, *, weights: bool = False) -> Path:
     """Find a model's folder; only a hub id that names no folder here asks the network.
 
-    A folder on disk wins over a shipped model of the same name, and both over the hub.
+    A folder on disk wins over a shipped model of the same name, and both over the hub, from
+    which `weights` fetches what training needs instead of what running needs.
     """
     if name_or_path is None:
         return _shipped(DEFAULT)
@@ -31,7 +33,7 @@ def find_model(name_or_path: str | Path | None = None) -> Path:
     if name in shipped_models():
         return SHIPPED / name
     if _HUB_ID.fullmatch(name) and not name.startswith("."):
-        return _download(name)
+        return _download(name, _TORCH_FILES if weights else _HUB_FILES)
     raise BundleNotFound(
         f"there is no folder {name} and no shipped model of that name; shipped are: "
         f"{', '.join(shipped_models()) or 'none'}. Name a folder, a shipped model or a hub id."
@@ -47,10 +49,10 @@ def _shipped(name: str) -> Path:
     )
 
 
-def _download(name: str) -> Path:
+def _download(name: str, files: list[str]) -> Path:
     hub = require("huggingface_hub", extra="hub", purpose=f"fetching {name} from the hub")
     try:
-        return Path(hub.snapshot_download(name, allow_patterns=_HUB_FILES))
+        return Path(hub.snapshot_download(name, allow_patterns=files))
     except Exception as error:  # dozens of kinds: HTTP, DNS, disk, a name that does not exist
         raise OfflineError(
             f"there is no folder {name}, and it could not be fetched from the hub "

@@ -12,11 +12,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from .errors import DataError, OutputError
+from .errors import DataError, MalmoiError, OutputError
 
 # A line longer than this is no sentence, and reading it whole could fill the memory.
 LONGEST_LINE = 64 * 1024 * 1024
-_SNIFFED = 1024 * 1024
+_BLOCK = 1024 * 1024
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
 
 Tell = Callable[[str], None]
 
@@ -68,7 +73,7 @@ def writing_folder(path: str | Path, *, replace: bool = False) -> Iterator[Path]
         _swap(half, path)
         _sync_folder(path.parent)
     except OSError as error:
-        if isinstance(error, OutputError):
+        if isinstance(error, MalmoiError):  # BundleNotFound is an OSError too
             raise
         raise _renamed(error, path) from error
     finally:
@@ -120,9 +125,9 @@ def _renamed(error: OSError, path: Path) -> OutputError:
 def read_lines(path: str | Path, *, tell: Tell | None = None) -> Iterator[str]:
     """Yield the lines of a text file (or of stdin for "-") without their ends, as they are read.
 
-    UTF-8 with or without BOM, UTF-16 with BOM and cp949 are told apart by the first megabyte;
-    `tell` hears of anything but UTF-8. Broken bytes become U+FFFD and are told once, with the
-    number of the first such line.
+    UTF-8 with or without BOM, UTF-16 with BOM and cp949 are told apart by the first stretch that
+    is not ASCII; `tell` hears of anything but UTF-8. Broken bytes become U+FFFD and are told
+    once, with the number of the first such line.
     """
     with opening(path) as file:
         yield from _decoded(file, str(path) if str(path) != "-" else "stdin", tell or _silent)
@@ -149,27 +154,24 @@ def _open(path: Path) -> io.BufferedReader:
         raise DataError(f"cannot read {path}: {error.strerror}. Check its permissions.") from error
 
 
-def sniff(head: bytes, *, whole: bool) -> tuple[str, int]:
+def sniff(head: bytes) -> tuple[str, int]:
     """Tell a text's encoding and the length of its byte-order mark from its first bytes.
 
-    >>> sniff("당뇨".encode("cp949"), whole=True)
+    >>> sniff("당뇨".encode("cp949"))
     ('cp949', 0)
     """
-    for mark, name in ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le")):
+    for mark, name in _MARKS:
         if head.startswith(mark):
             return name, len(mark)
-    if head.startswith(codecs.BOM_UTF16_BE):
-        return "utf-16-be", 2
-    if _decodes(head, "utf-8", whole=whole):
-        return "utf-8", 0
-    if _decodes(head, "cp949", whole=whole):
+    if not _decodes(head, "utf-8") and _decodes(head, "cp949"):
         return "cp949", 0
-    return "utf-8", 0  # broken either way; the broken places are marked and counted
+    return "utf-8", 0  # if it is broken, the broken places are marked and counted
 
 
-def _decodes(head: bytes, encoding: str, *, whole: bool) -> bool:
+def _decodes(head: bytes, encoding: str) -> bool:
     try:
-        codecs.getincrementaldecoder(encoding)().decode(head, final=whole)
+        # Not final: the last character may have been cut by the end of what was read.
+        codecs.getincrementaldecoder(encoding)().decode(head)
     except UnicodeDecodeError:
         return False
     return True
@@ -180,14 +182,8 @@ def _silent(message: str) -> None:
 
 
 def _decoded(file: io.BufferedReader, name: str, tell: Tell) -> Iterator[str]:
-    head = file.read(_SNIFFED)
-    encoding, mark = sniff(head, whole=len(head) < _SNIFFED)
-    if encoding != "utf-8":
-        tell(f"{name} is {encoding}, not UTF-8; reading it as {encoding}")
-    elif mark:
-        tell(f"{name} begins with a byte-order mark; reading it as UTF-8 without it")
     first_broken = broken = 0
-    for number, raw in enumerate(_raw_lines(head[mark:], file, name, encoding), start=1):
+    for number, (raw, encoding) in enumerate(_raw_lines(file, name, tell), start=1):
         line = raw.decode(encoding, "replace")
         if "\ufffd" in line and "\ufffd".encode(encoding, "replace") not in raw:
             broken += 1
@@ -200,25 +196,34 @@ def _decoded(file: io.BufferedReader, name: str, tell: Tell) -> Iterator[str]:
         )
 
 
-def _raw_lines(head: bytes, file: io.BufferedReader, name: str, encoding: str) -> Iterator[bytes]:
-    """Split bytes at line ends, whatever their length in bytes, with a bound on one line."""
-    end = "\n".encode(encoding)
-    rest, block = b"", head
-    number = 1
-    while block:
-        parts = _split(rest + block, end)
+def _raw_lines(file: io.BufferedReader, name: str, tell: Tell) -> Iterator[tuple[bytes, str]]:
+    """Split bytes at line ends, with a bound on one line; gives each line's encoding with it."""
+    rest, encoding, number = b"", "ascii", 1
+    # read1 gives what is there, so that lines of a slow pipe are not held back, and Ctrl-C is
+    # seen between two reads.
+    while block := file.read1(_BLOCK):
+        if encoding == "ascii" and not block.isascii():
+            encoding, mark = sniff(block)
+            _tell_encoding(encoding, mark, name, tell)
+            block = block[mark:]
+        parts = _split(rest + block, "\n".encode(encoding))
         rest = parts.pop()
-        for part in parts:
-            number += 1
-            yield _without_return(part, encoding)
+        number += len(parts)
+        yield from ((_without_return(part, encoding), encoding) for part in parts)
         if len(rest) > LONGEST_LINE:
             raise DataError(
                 f"line {number} of {name} is longer than {LONGEST_LINE // 2**20} MiB; "
                 "expected one text a line. Is this a text file? Break it into lines first."
             )
-        block = file.read(_SNIFFED)
     if rest:
-        yield _without_return(rest, encoding)
+        yield _without_return(rest, encoding), encoding
+
+
+def _tell_encoding(encoding: str, mark: int, name: str, tell: Tell) -> None:
+    if encoding != "utf-8":
+        tell(f"{name} is {encoding}, not UTF-8; reading it as {encoding}")
+    elif mark:
+        tell(f"{name} begins with a byte-order mark; reading it as UTF-8 without it")
 
 
 def _split(data: bytes, end: bytes) -> list[bytes]:

@@ -36,8 +36,9 @@ def mean_sqrt_len(states: Floats, mask: Ints) -> Floats:
 def maximum(states: Floats, mask: Ints) -> Floats:
     """The largest value over real tokens, in each dimension."""
     lowest = np.float32(np.finfo(np.float32).min)
-    largest: Floats = np.where(mask[:, :, None] == 1, states, lowest).max(axis=1)
-    return largest
+    largest = np.where(mask[:, :, None] == 1, states, lowest).max(axis=1)
+    found: Floats = np.where(mask.any(axis=1, keepdims=True), largest, np.float32(0))
+    return found
 
 
 def weightedmean(states: Floats, mask: Ints) -> Floats:

@@ -58,7 +58,9 @@ class Tokens:
                 'expected more. Correct "max_tokens" in malmoi.json.'
             )
         # A quarter of overlap lets a sentence cut by one window stand whole in the next.
-        tokenizer.enable_truncation(max_tokens, stride=(max_tokens - specials) // 4)
+        self._stride = (max_tokens - specials) // 4
+        tokenizer.enable_truncation(max_tokens, stride=self._stride)
+        self._limit = max_tokens * _CHARACTERS_A_TOKEN
         self.tokenizer = tokenizer
 
     @classmethod
@@ -77,15 +79,31 @@ class Tokens:
 
     def cut(self, texts: Sequence[str]) -> tuple[list[Piece], int]:
         """Give one piece a text, and how many texts were cut to fit."""
-        limit = self.max_tokens * _CHARACTERS_A_TOKEN
-        short = [text if len(text) <= limit else text[:limit] for text in texts]
-        encodings = self.tokenizer.encode_batch_fast(short)
+        encodings = self._encode(texts, specials=True)
         pieces = [Piece(i, encoding.ids) for i, encoding in enumerate(encodings)]
         cut = sum(
-            bool(encoding.overflowing) or len(text) > limit
+            bool(encoding.overflowing) or len(text) > self._limit
             for text, encoding in zip(texts, encodings, strict=True)
         )
         return pieces, cut
+
+    def sides(self, texts: Sequence[str]) -> list[tuple[list[int], int]]:
+        """Give each text's ids without special tokens, cut, and how many there were uncut."""
+        encodings = self._encode(texts, specials=False)
+        step = self.max_tokens - self._stride  # from one window's first token to the next one's
+        found = []
+        for text, encoding in zip(texts, encodings, strict=True):
+            ids, windows = encoding.ids, encoding.overflowing
+            length = len(windows) * step + len(windows[-1].ids) if windows else len(ids)
+            found.append((ids, max(length, len(ids) + (len(text) > self._limit))))
+        return found
+
+    def _encode(self, texts: Sequence[str], *, specials: bool) -> "list[Encoding]":
+        short = [text if len(text) <= self._limit else text[: self._limit] for text in texts]
+        encodings: list[Encoding] = self.tokenizer.encode_batch_fast(
+            short, add_special_tokens=specials
+        )
+        return encodings
 
     def windows(self, texts: Sequence[str]) -> list[Piece]:
         """Give as many overlapping pieces a text as cover it."""
@@ -93,15 +111,6 @@ class Tokens:
         for i, encoding in enumerate(self.tokenizer.encode_batch_fast(list(texts))):
             pieces += [Piece(i, part.ids) for part in (encoding, *encoding.overflowing)]
         return pieces
-
-    def pairs(self, pairs: Sequence[tuple[str, str]]) -> tuple[list[Piece], int]:
-        """Give one piece a pair of texts, with segment ids, and how many pairs were cut."""
-        limit = self.max_tokens * _CHARACTERS_A_TOKEN
-        encodings: list[Encoding] = self.tokenizer.encode_batch_fast(
-            [(a[:limit], b[:limit]) for a, b in pairs]
-        )
-        pieces = [Piece(i, e.ids, e.type_ids) for i, e in enumerate(encodings)]
-        return pieces, sum(bool(encoding.overflowing) for encoding in encodings)
 
     def batches(self, pieces: Sequence[Piece], *, budget: int = BUDGET) -> Iterator[Batch]:
         """Gather pieces into padded batches, the longest first."""

@@ -75,6 +75,11 @@ def _open(folder: Path) -> Bundle:
         read = foreign.read_folder(folder, _find_graph(folder))
         return Bundle(folder, read.manifest, read.steps)
     if (folder / "config.json").is_file():
+        if foreign.is_classifier(folder):
+            raise BundleError(
+                f"{folder} is a cross-encoder without a manifest; expected a bundle. "
+                f"Make one with: malmoi export {folder} OUT"
+            )
         raise BundleError(
             f"{folder} is a transformer without a pooling; expected a sentence encoder. "
             f"Make one with: malmoi export {folder} OUT --pooling mean"

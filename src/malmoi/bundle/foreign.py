@@ -46,9 +46,11 @@ class DenseSpec:
 class ForeignFolder:
     """What a sentence-transformers folder asks for, in malmoi's terms.
 
-    `steps` are what follows the token states, in order: "pool", "normalize" or a DenseSpec.
+    `root` holds the transformer itself (older folders keep it in "0_Transformer"). `steps` are
+    what follows the token states, in order: "pool", "normalize" or a DenseSpec.
     """
 
+    root: Path
     manifest: Manifest
     steps: tuple[str | DenseSpec, ...]
 
@@ -56,6 +58,13 @@ class ForeignFolder:
 def is_foreign(folder: Path) -> bool:
     """Tell whether the folder is laid out by sentence-transformers."""
     return (folder / MODULES).is_file()
+
+
+def is_classifier(folder: Path) -> bool:
+    """Tell whether a transformer's folder has a sequence classifier's head, as rerankers do."""
+    config = read_json(folder / "config.json", missing={})
+    named = config.get("architectures") or [""]
+    return str(named[0]).endswith("ForSequenceClassification")
 
 
 def read_folder(folder: Path, graph: str) -> ForeignFolder:
@@ -88,7 +97,7 @@ def read_folder(folder: Path, graph: str) -> ForeignFolder:
             f"{folder / MODULES} has no Pooling module; expected one. "
             "Export the model with a pooling of your choice: malmoi export --pooling mean"
         )
-    return ForeignFolder(_manifest(folder, root, graph, pooling, steps), tuple(steps))
+    return ForeignFolder(root, _manifest(folder, root, graph, pooling, steps), tuple(steps))
 
 
 def _manifest(
@@ -162,11 +171,14 @@ def write_layout(
     max_tokens: int,
     steps: Sequence[str],
     prompts: dict[str, str] | None = None,
+    default_prompt: str | None = None,
+    lower: bool = False,
 ) -> list[Path]:
     """Write the small files that make a transformer's folder a sentence-transformers one.
 
     `hidden` is the width of the token states; `steps` are what follows them, in order ("pool",
-    "dense", "normalize"). Gives each step's folder, where a Dense module's weights belong.
+    "dense", "normalize"). `lower` asks for lower case before the tokenizer. Gives each step's
+    folder, where a Dense module's weights belong.
     """
     modules = [_module(0, "", "Transformer")]
     places = []
@@ -176,17 +188,29 @@ def write_layout(
         places.append(folder / f"{idx}_{kind}")
         places[-1].mkdir(exist_ok=True)
         if step == "pool":
-            active = pooling.split("+")
-            keys = {key: name in active for key, name in _POOLING_KEYS.items()}
-            write_json(places[-1] / "config.json", {"word_embedding_dimension": hidden} | keys)
+            write_json(places[-1] / "config.json", _pooling_config(pooling, hidden))
         elif step == "normalize":
             write_json(places[-1] / "config.json", {})
     write_json(folder / MODULES, modules)
-    settings = {"max_seq_length": max_tokens, "do_lower_case": False}
+    settings = {"max_seq_length": max_tokens, "do_lower_case": lower}
     write_json(folder / "sentence_bert_config.json", settings)
-    shared = {"prompts": prompts or {}, "similarity_fn_name": "cosine"}
+    shared = {
+        "prompts": prompts or {},
+        "default_prompt_name": default_prompt,
+        "similarity_fn_name": "cosine",
+    }
     write_json(folder / "config_sentence_transformers.json", shared)
     return places
+
+
+def _pooling_config(pooling: str, hidden: int) -> dict[str, Any]:
+    active = pooling.split("+")
+    keys: dict[str, Any] = {key: name in active for key, name in _POOLING_KEYS.items()}
+    if active != [name for name in _POOLING_KEYS.values() if name in active]:
+        # The old keys know one order of vectors side by side; any other needs the new key.
+        names = {name: key for key, name in _POOLING_NAMES.items() if key not in POOLINGS}
+        keys["pooling_mode"] = [names.get(name, name) for name in active]
+    return {"word_embedding_dimension": hidden} | keys
 
 
 def _module(idx: int, path: str, kind: str) -> dict[str, Any]:

@@ -16,6 +16,7 @@ FORMAT = 1
 KINDS = ("encoder", "static", "reranker", "tagger", "classifier")
 POOLINGS = ("cls", "mean", "max", "mean_sqrt_len", "weightedmean", "lasttoken")
 PRECISIONS = ("float32", "float16", "int8")
+ACTIVATIONS = ("identity", "sigmoid", "softmax")
 
 _REMEDY = "Export the model again with: malmoi export"
 
@@ -26,6 +27,8 @@ class Manifest:
 
     `pooling` is one name, or several joined by "+" whose vectors stand side by side. `layers` is
     the number of hidden-state outputs `layer_0 … layer_n` of the graph, 0 where it has none.
+    `activation` is what makes scores of a reranker's or classifier's outputs, of which there are
+    `dimension`: one without a name, or one for each of the `labels`.
     """
 
     kind: str = "encoder"
@@ -44,6 +47,7 @@ class Manifest:
     default_prompt: str | None = None
     matryoshka: tuple[int, ...] = ()
     labels: tuple[str, ...] = ()
+    activation: str = ""
     languages: tuple[str, ...] = ()
     licence: str = ""
     training: dict[str, Any] = field(default_factory=dict)
@@ -87,6 +91,8 @@ class Manifest:
         for pooling in self.pooling.split("+"):
             _one_of(pooling, POOLINGS, "pooling", where)
         _one_of(self.precision, PRECISIONS, "precision", where)
+        if self.activation:
+            _one_of(self.activation, ACTIVATIONS, "activation", where)
         for step in self.clean:
             _one_of(step, tuple(STEPS), "clean", where)
         for name in ("dimension", "max_tokens"):

@@ -1,9 +1,7 @@
 """What every encoder offers, however it makes its vectors: encode, encode_iter, similarity."""
 
-import itertools
 import warnings
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any, Literal, overload
@@ -16,17 +14,11 @@ from ..errors import CutWarning, OptionError, TextError
 from ..pooling import normalize
 from ..precision import Precision, check_precision, to_precision
 from ..progress import progressing
+from ..runner import chunks, in_turn
 from ..text import SAFE, as_text, clean
 
 Floats = NDArray[np.float32]
 OnLong = Literal["cut", "windows"]
-
-# A chunk is what is tokenised, sorted and encoded together. Enough texts for full batches of
-# every length, few enough that a stream of a million costs no memory.
-_CHUNK_TEXTS = 2048
-_CHUNK_CHARACTERS = 2_000_000
-# While one chunk is being collected the next is already running, so no core waits at its end.
-_CHUNKS_AHEAD = 2
 
 
 @dataclass(frozen=True)
@@ -97,8 +89,8 @@ class TextEncoder(ABC):
         """
         total = len(texts) if isinstance(texts, Sized) else None
         options = self._options(dim, precision, prompt, on_long)
-        for block in self._blocks(texts, options, total=total, progress=progress):
-            yield from block
+        # Options are checked here and now, not when the first vector is asked for.
+        return _rows(self._blocks(texts, options, total=total, progress=progress))
 
     # A str is a Sequence[str] to the type checker, so the first overload must be told to win.
     @overload
@@ -155,17 +147,13 @@ class TextEncoder(ABC):
         self, texts: Iterable[str], options: "_Options", *, total: int | None, progress: bool
     ) -> Iterator[NDArray[Any]]:
         """Encode chunk after chunk, the next ones running while one is given out."""
-        running: deque[Callable[[], tuple[NDArray[Any], int]]] = deque()
         cut = count = 0
+        started = (self._start_chunk(chunk, options) for chunk in _chunks(texts))
         with progressing("encoding", total=total, shown=progress) as advance:
-            for chunk in itertools.chain(_chunks(texts), [None] * _CHUNKS_AHEAD):
-                if chunk is not None:
-                    running.append(self._start_chunk(chunk, options))
-                if running and (chunk is None or len(running) > _CHUNKS_AHEAD):
-                    block, cut_here = running.popleft()()
-                    cut, count = cut + cut_here, count + len(block)
-                    advance(len(block))
-                    yield block
+            for block, cut_here in in_turn(started):
+                cut, count = cut + cut_here, count + len(block)
+                advance(len(block))
+                yield block
         if cut:
             warnings.warn(
                 f"{cut:,} of {count:,} texts were longer than {self.max_tokens} tokens and were "
@@ -201,6 +189,11 @@ class TextEncoder(ABC):
         return clean(text, self.manifest.clean or SAFE)
 
 
+def _rows(blocks: Iterable[NDArray[Any]]) -> Iterator[NDArray[Any]]:
+    for block in blocks:
+        yield from block
+
+
 @dataclass(frozen=True)
 class _Options:
     dim: int | None
@@ -221,14 +214,5 @@ def _as_list(texts: str | Iterable[str]) -> list[str]:
 
 
 def _chunks(texts: Iterable[str]) -> Iterator[list[str]]:
-    """Cut a stream into lists of bounded length and bounded size."""
-    chunk: list[str] = []
-    characters = 0
-    for i, value in enumerate(texts):
-        chunk.append(as_text(value, where=f"texts[{i}]"))
-        characters += len(value)
-        if len(chunk) == _CHUNK_TEXTS or characters > _CHUNK_CHARACTERS:
-            yield chunk
-            chunk, characters = [], 0
-    if chunk:
-        yield chunk
+    checked = (as_text(value, where=f"texts[{i}]") for i, value in enumerate(texts))
+    return chunks(checked, len)

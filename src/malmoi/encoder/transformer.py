@@ -1,17 +1,16 @@
 """Encoder: tokens, session and pooling joined, with as many batches at once as there are cores."""
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..arrays import read_safetensors
 from ..bundle import Bundle, DenseSpec
-from ..errors import BundleError, OptionError
+from ..errors import BundleError
 from ..pooling import ACTIVATIONS, Floats, normalize, pool
-from ..session import Session, usable_cores
-from ..tokens import Batch, Piece, Tokens
+from ..runner import Runner
+from ..tokens import Batch
 from .base import Encoded, OnLong, TextEncoder
 
 _POOLED = "sentence_embedding"
@@ -32,31 +31,16 @@ class Encoder(TextEncoder):
     """A sentence encoder on onnxruntime. Make one with `malmoi.load`."""
 
     def __init__(self, bundle: Bundle, *, threads: int | None = None) -> None:
-        if threads is not None and threads < 1:
-            raise OptionError(f"threads is {threads}; expected 1 or more. Leave it out for all.")
         self.bundle = bundle
-        self.threads = threads or usable_cores()
-        self._tokens = Tokens.from_file(bundle.tokenizer, max_tokens=bundle.manifest.max_tokens)
-        self._check_vocabulary()
-        # One thread a batch and several batches at once beat one batch over several threads:
-        # a batch this small leaves threads waiting for each other (see bench/speed.py).
-        self._session = Session(bundle.graph, threads=1)
-        self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="malmoi")
+        self._runner = Runner(bundle, threads=threads)
+        self.threads = self._runner.threads
+        self._tokens, self._session = self._runner.tokens, self._runner.session
         self._output = self._choose_output()
         self._dense = [_load_dense(step) for step in bundle.steps if isinstance(step, DenseSpec)]
         super().__init__(bundle.manifest, dimension=self._probe())
 
     def __repr__(self) -> str:
         return f"<Encoder {self.name}: {self.dimension} dimensions, {self.max_tokens} tokens>"
-
-    def _check_vocabulary(self) -> None:
-        rows = self.bundle.manifest.vocabulary
-        if rows and self._tokens.vocabulary > rows:
-            raise BundleError(
-                f"the tokenizer of {self.bundle.folder} has {self._tokens.vocabulary:,} tokens and "
-                f"its graph embeds {rows:,}; expected no more tokens than that. They come from "
-                "different models: export the model again with: malmoi export"
-            )
 
     def _choose_output(self) -> str:
         """The graph's own vectors where it pools, else the token states."""
@@ -87,28 +71,8 @@ class Encoder(TextEncoder):
         if on_long == "windows":
             return lambda: Encoded(self._in_windows(texts), 0)
         pieces, cut = self._tokens.cut(texts)
-        wait = self._run(pieces)
+        wait = self._runner.start(pieces, self._vectors)
         return lambda: Encoded(wait(), cut)
-
-    def _run(self, pieces: Sequence[Piece]) -> Callable[[], Floats]:
-        """Begin all batches; the function given back collects their rows, (pieces, dim)."""
-        batches = list(self._tokens.batches(pieces))
-        if len(batches) == 1:  # a lone batch needs no thread
-            return lambda: self._collect(len(pieces), [(batches[0], None)])
-        futures = [(batch, self._pool.submit(self._vectors, batch)) for batch in batches]
-        return lambda: self._collect(len(pieces), futures)
-
-    def _collect(
-        self, count: int, futures: Sequence[tuple[Batch, "Future[Floats] | None"]]
-    ) -> Floats:
-        rows: Floats | None = None
-        for batch, future in futures:
-            vectors = future.result() if future else self._vectors(batch)
-            if rows is None:
-                rows = np.empty((count, vectors.shape[1]), dtype=np.float32)
-            rows[batch.rows] = vectors
-        assert rows is not None  # a chunk is never empty
-        return rows
 
     def _vectors(self, batch: Batch) -> Floats:
         """Run one batch through the graph and whatever the graph leaves to do; (n, dim)."""
@@ -134,7 +98,7 @@ class Encoder(TextEncoder):
             pieces = self._tokens.windows(stretches)
             rows = [owners[piece.owner] for piece in pieces]
             weights = np.array([[len(piece.ids)] for piece in pieces], dtype=np.float32)
-            np.add.at(sums, rows, self._run(pieces)() * weights)
+            np.add.at(sums, rows, self._runner.start(pieces, self._vectors)() * weights)
             np.add.at(totals, rows, weights)
         means = sums / totals
         return normalize(means) if self.manifest.normalize else means

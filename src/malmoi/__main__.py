@@ -1,0 +1,5 @@
+"""`python -m malmoi`."""
+
+from .cli import main
+
+main()

@@ -1,0 +1,101 @@
+"""`malmoi encode`: texts in, vectors out."""
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal, cast
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from ..arrays import writing_vectors
+from ..encoder import load
+from ..encoder.base import OnLong
+from ..errors import DataError
+from ..precision import Precision
+from ..tables import read_texts
+from .output import Csv, ModelOption, Table, Threads, choose, print_rows, say, watched
+
+Rows = Iterator[tuple[str, NDArray[Any]]]
+_BLOCK = 1024
+
+
+def encode(
+    files: Annotated[
+        list[str] | None, typer.Argument(help="Text files, one text a line; - is stdin.")
+    ] = None,
+    model: ModelOption = None,
+    column: Annotated[
+        str | None, typer.Option(help="The column of .tsv and .csv, the field of .jsonl.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Write .npy, .safetensors or .parquet instead."),
+    ] = None,
+    dim: Annotated[int | None, typer.Option(help="Keep the first dimensions only.")] = None,
+    precision: Annotated[
+        Literal["float32", "int8", "binary"], typer.Option(help="What a value is stored as.")
+    ] = "float32",
+    prompt: Annotated[
+        str | None, typer.Option(help="A prompt of the model's, or a prefix ending in a space.")
+    ] = None,
+    on_long: Annotated[
+        Literal["cut", "windows"], typer.Option(help="What to do with text the model cannot hold.")
+    ] = "cut",
+    threads: Threads = None,
+    table: Table = False,
+    as_csv: Csv = False,
+) -> None:
+    """Turn each line of text into a vector; JSON lines come out unless --out names a file."""
+    form = choose(table=table, as_csv=as_csv)
+    encoder = load(model, threads=threads)
+    texts, kept = itertools.tee(_texts(files or ["-"], column))
+    vectors = encoder.encode_iter(
+        texts,
+        dim=dim,
+        precision=cast(Precision, precision),
+        prompt=prompt,
+        on_long=cast(OnLong, on_long),
+        progress=watched(),
+    )
+    rows = zip(kept, vectors, strict=True)
+    if out is not None:
+        _write(rows, out)
+    else:
+        print_rows(({"text": text, "vector": _numbers(vector)} for text, vector in rows), form)
+
+
+def _texts(files: list[str], column: str | None) -> Iterator[str]:
+    """Read every file; lines without text keep their place, so that rows match lines."""
+    count = empty = 0
+    for file in files:
+        for text in read_texts(file, column=column, tell=say):
+            count += 1
+            empty += not text.strip()
+            yield text
+    if not count:
+        raise DataError(
+            f"{', '.join(files)} is empty; expected one text a line. Name another file."
+        )
+    if empty:
+        say(f"{empty:,} of {count:,} texts are empty; they were encoded too, so that rows match")
+
+
+def _write(rows: Rows, out: Path) -> None:
+    count = 0
+    with writing_vectors(out) as write:
+        while block := list(itertools.islice(rows, _BLOCK)):
+            write([text for text, _ in block], np.stack([vector for _, vector in block]))
+            count += len(block)
+    say(f"wrote {count:,} vectors to {out}")
+
+
+def _numbers(vector: NDArray[Any]) -> list[Any]:
+    # Seven decimals hold all that float32 has to say of a unit vector, in half the characters.
+    listed: list[Any] = (
+        vector.astype(np.float64).round(7).tolist()
+        if vector.dtype == np.float32
+        else vector.tolist()
+    )
+    return listed

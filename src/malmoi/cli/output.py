@@ -1,0 +1,101 @@
+"""How commands print: JSON lines for programs, a table or CSV when asked, notices on stderr."""
+
+import csv
+import enum
+import json
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Annotated
+
+import typer
+
+
+class Format(enum.StrEnum):
+    """The shapes a command's rows can be printed in."""
+
+    JSON = "json"
+    TABLE = "table"
+    CSV = "csv"
+
+
+Table = Annotated[bool, typer.Option("--table", help="Print a table for people.")]
+Csv = Annotated[bool, typer.Option("--csv", help="Print comma-separated values.")]
+ModelOption = Annotated[
+    str | None,
+    typer.Option("--model", "-m", help="A bundle, a model folder, a shipped name or a hub id."),
+]
+Threads = Annotated[int | None, typer.Option(min=1, help="Cores to use; all when left out.")]
+
+
+def choose(*, table: bool, as_csv: bool) -> Format:
+    """Turn the two flags into one format; both at once is a usage error."""
+    if table and as_csv:
+        raise typer.BadParameter("--table and --csv exclude each other; choose one")
+    return Format.TABLE if table else Format.CSV if as_csv else Format.JSON
+
+
+def say(message: str) -> None:
+    """Tell the person at the terminal something, on stderr."""
+    sys.stderr.write(f"malmoi: {message}\n")
+    sys.stderr.flush()
+
+
+def watched() -> bool:
+    """Tell whether a person is looking at stderr."""
+    return sys.stderr.isatty()
+
+
+def print_rows(rows: Iterable[Mapping[str, object]], form: Format) -> None:
+    """Print rows as they come (a table needs them all first)."""
+    if form is Format.JSON:
+        for row in rows:
+            sys.stdout.write(json.dumps(row, ensure_ascii=False) + "\n")
+    elif form is Format.CSV:
+        _print_csv(rows)
+    else:
+        _print_table(list(rows))
+
+
+def _print_csv(rows: Iterable[Mapping[str, object]]) -> None:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    for i, row in enumerate(rows):
+        flat = _spread(row)
+        if i == 0:
+            writer.writerow(flat)
+        writer.writerow(flat.values())
+
+
+def _spread(row: Mapping[str, object]) -> dict[str, object]:
+    """Give a list in a row one column a value."""
+    flat: dict[str, object] = {}
+    for name, value in row.items():
+        if isinstance(value, list):
+            flat |= {f"{name}_{i}": item for i, item in enumerate(value)}
+        else:
+            flat[name] = value
+    return flat
+
+
+def _print_table(rows: list[Mapping[str, object]]) -> None:
+    from rich.console import Console
+    from rich.table import Table as RichTable
+
+    if not rows:
+        return
+    table = RichTable(box=None, pad_edge=False, header_style="bold")
+    for name, value in rows[0].items():
+        table.add_column(name, justify="right" if isinstance(value, int | float) else "left")
+    for row in rows:
+        table.add_row(*(_cell(value) for value in row.values()))
+    # Piped output has no width of its own; a fixed one would cut texts without a word.
+    Console(width=None if sys.stdout.isatty() else 160).print(table, markup=False)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.4f}"
+    if isinstance(value, list):
+        shown = " ".join(_cell(item) for item in value[:4])
+        return f"{shown} … ({len(value)})" if len(value) > 4 else shown
+    text = str(value)
+    return text if len(text) <= 60 else text[:59] + "…"

@@ -1,0 +1,101 @@
+"""Batches through a graph, as many at once as there are cores; chunks of work kept ahead."""
+
+import itertools
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+import numpy as np
+
+from .bundle import Bundle
+from .errors import BundleError, OptionError
+from .pooling import Floats
+from .session import Session, usable_cores
+from .tokens import Batch, Piece, Tokens
+
+T = TypeVar("T")
+Compute = Callable[[Batch], Floats]
+
+# A chunk is what is tokenised, sorted and run together. Enough texts for full batches of every
+# length, few enough that a stream of a million costs no memory.
+_CHUNK_ITEMS = 2048
+_CHUNK_CHARACTERS = 2_000_000
+# While one chunk is being collected the next is already running, so no core waits at its end.
+_CHUNKS_AHEAD = 2
+
+
+class Runner:
+    """A bundle's tokenizer and graph, opened and checked, with the threads that run them."""
+
+    def __init__(self, bundle: Bundle, *, threads: int | None = None) -> None:
+        if threads is not None and threads < 1:
+            raise OptionError(f"threads is {threads}; expected 1 or more. Leave it out for all.")
+        self.threads = threads or usable_cores()
+        self.tokens = Tokens.from_file(bundle.tokenizer, max_tokens=bundle.manifest.max_tokens)
+        _check_vocabulary(bundle, self.tokens.vocabulary)
+        # One thread a batch and several batches at once beat one batch over several threads:
+        # a batch this small leaves threads waiting for each other (see bench/speed.py).
+        self.session = Session(bundle.graph, threads=1)
+        self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="malmoi")
+
+    def start(self, pieces: Sequence[Piece], compute: Compute) -> Callable[[], Floats]:
+        """Begin all batches; the function given back collects their rows, (pieces, width)."""
+        batches = list(self.tokens.batches(pieces))
+        if len(batches) == 1:  # a lone batch needs no thread
+            return lambda: _collect(len(pieces), [(batches[0], compute(batches[0]))])
+        futures = [(batch, self._pool.submit(compute, batch)) for batch in batches]
+        return lambda: _collect(len(pieces), futures)
+
+
+def _collect(count: int, found: Sequence[tuple[Batch, "Future[Floats] | Floats"]]) -> Floats:
+    rows: Floats | None = None
+    for batch, values in found:
+        values = values.result() if isinstance(values, Future) else values
+        if rows is None:
+            rows = np.empty((count, values.shape[1]), dtype=np.float32)
+        rows[batch.rows] = values
+    assert rows is not None  # a chunk is never empty
+    return rows
+
+
+def _check_vocabulary(bundle: Bundle, tokens: int) -> None:
+    rows = bundle.manifest.vocabulary
+    if rows and tokens > rows:
+        raise BundleError(
+            f"the tokenizer of {bundle.folder} has {tokens:,} tokens and its graph embeds "
+            f"{rows:,}; expected no more tokens than that. They come from different models: "
+            "export the model again with: malmoi export"
+        )
+
+
+def chunks(items: Iterable[T], size: Callable[[T], int]) -> Iterator[list[T]]:
+    """Cut a stream into lists of bounded length and bounded total size in characters.
+
+    >>> [len(chunk) for chunk in chunks(["배"] * 3000, len)]
+    [2048, 952]
+    """
+    chunk: list[T] = []
+    characters = 0
+    for item in items:
+        chunk.append(item)
+        characters += size(item)
+        if len(chunk) == _CHUNK_ITEMS or characters > _CHUNK_CHARACTERS:
+            yield chunk
+            chunk, characters = [], 0
+    if chunk:
+        yield chunk
+
+
+def in_turn(started: Iterable[Callable[[], T]]) -> Iterator[T]:
+    """Give each piece of work's result in order, the next two being started before one is awaited.
+
+    >>> list(in_turn(iter([lambda: 1, lambda: 2, lambda: 3, lambda: 4])))
+    [1, 2, 3, 4]
+    """
+    running: deque[Callable[[], T]] = deque()
+    for wait in itertools.chain(started, [None] * _CHUNKS_AHEAD):
+        if wait is not None:
+            running.append(wait)
+        if running and (wait is None or len(running) > _CHUNKS_AHEAD):
+            yield running.popleft()()

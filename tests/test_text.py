@@ -1,0 +1,105 @@
+"""Text clean-up: each step does its one thing, twice is the same as once, and nothing breaks it."""
+
+import unicodedata
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import malmoi.text as clean_up
+from malmoi.errors import OptionError, TextError
+
+# Everything, lone surrogates and unassigned code points included.
+ANY = st.text(st.characters(exclude_categories=()), max_size=60)
+KOREAN = st.text(
+    st.sampled_from("가각힣배당뇨ㄱㄴㅏㅗㅋㅠ abAB12 ．ＡＢ\u200b\u1100\u1161\u11a8\uffa1\uffc2")
+)
+
+
+@pytest.mark.parametrize("step", sorted(clean_up.STEPS))
+@settings(max_examples=300)
+@given(text=ANY | KOREAN)
+def test_a_step_done_twice_is_a_step_done_once(step: str, text: str) -> None:
+    once = clean_up.STEPS[step](text)
+    assert clean_up.STEPS[step](once) == once
+
+
+@given(text=ANY | KOREAN)
+def test_standard_clean_up_is_stable_and_encodable(text: str) -> None:
+    once = clean_up.clean(text)
+    assert clean_up.clean(once) == once
+    once.encode("utf-8")
+
+
+@given(text=ANY)
+def test_mended_text_has_no_surrogate_and_keeps_the_rest(text: str) -> None:
+    mended = clean_up.mend_surrogates(text)
+    mended.encode("utf-8")
+    assert [c for c in text if not "\ud800" <= c <= "\uffff"] == [
+        c for c in mended if not "\ud800" <= c <= "\uffff" and c in text
+    ]
+
+
+@given(text=st.text(st.characters(min_codepoint=0xAC00, max_codepoint=0xD7A3)))
+def test_decomposed_hangul_comes_back(text: str) -> None:
+    assert clean_up.compose(unicodedata.normalize("NFD", text)) == text
+
+
+@given(text=st.text(st.characters(min_codepoint=0xAC00, max_codepoint=0xD7A3), min_size=1))
+def test_syllables_typed_as_jamo_come_back(text: str) -> None:
+    # What a keyboard without an input method gives: lead, vowel and tail, one after another. A
+    # double tail before a vowel cannot be told from a tail and a lead, so those are left out.
+    jamo = []
+    for syllable in text:
+        lead, rest = divmod(ord(syllable) - 0xAC00, 21 * 28)
+        vowel, tail = divmod(rest, 28)
+        jamo.append("ㄱㄲㄴㄷㄸㄹㅁㅂㅃㅅㅆㅇㅈㅉㅊㅋㅌㅍㅎ"[lead] + chr(0x314F + vowel))
+        if tail:
+            jamo.append("ㄱㄲㄳㄴㄵㄶㄷㄹㄺㄻㄼㄽㄾㄿㅀㅁㅂㅄㅅㅆㅇㅈㅊㅋㅌㅍㅎ"[tail - 1])
+    assert clean_up.join_jamo("".join(jamo)) == text
+
+
+@given(text=st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E)))
+def test_full_width_ascii_comes_back(text: str) -> None:
+    wide = "".join(chr(ord(c) + 0xFEE0) for c in text)
+    assert clean_up.narrow(wide) == text
+
+
+@given(text=ANY)
+def test_ordinary_words_keep_their_letters(text: str) -> None:
+    letters = [c for c in text if c.isascii() and c.isalnum()]
+    kept = clean_up.squeeze(clean_up.drop_control(clean_up.drop_invisible(text)))
+    assert [c for c in kept if c.isascii() and c.isalnum()] == letters
+
+
+@pytest.mark.parametrize(
+    ("step", "given_", "expected"),
+    [
+        ("narrow", "ＣＯＶＩＤ－１９", "COVID-19"),
+        ("narrow", "ﾡￂ", "ㄱㅏ"),
+        ("narrow", "￦１０，０００", "₩10,000"),
+        ("jamo", "ㅇㅏㄴㄴㅕㅇ", "안녕"),
+        ("jamo", "ㅋㅋㅋ ㅠㅠ", "ㅋㅋㅋ ㅠㅠ"),
+        ("jamo", "ㄱ", "ㄱ"),
+        ("invisible", "\ufeff배\u200b가", "배가"),
+        ("invisible", "👨‍👩‍👧", "👨‍👩‍👧"),
+        ("control", "a\x00b\tc\nd", "a b\tc\nd"),
+        ("spaces", "\u3000배 \u00a0 가 ", "배 가"),
+        ("scripts", "환자는DM으로", "환자는 DM으로"),
+        ("scripts", "DM nephropathy로 f/u 중", "DM nephropathy로 f/u 중"),
+        ("lower", "DM 환자", "dm 환자"),
+    ],
+)
+def test_steps_do_what_they_say(step: str, given_: str, expected: str) -> None:
+    assert clean_up.STEPS[step](given_) == expected
+
+
+def test_an_unknown_step_is_named() -> None:
+    with pytest.raises(OptionError, match=r"'stem' is not known; known are surrogates, compose"):
+        clean_up.clean("a", ("stem",))
+
+
+@pytest.mark.parametrize("value", [b"bytes", 3, None, ["a"]])
+def test_what_is_not_text_is_said(value: object) -> None:
+    with pytest.raises(TextError, match=f"is {type(value).__name__}; expected str"):
+        clean_up.as_text(value)
