@@ -76,11 +76,7 @@ def save_figure(
     `draw` gets the figure, and a function that makes any label safe to draw.
     """
     path = Path(path)
-    if path.suffix.lower() not in ENDINGS:
-        raise OptionError(
-            f"{path.name} ends in {path.suffix or 'nothing'}; known are {', '.join(ENDINGS)}. "
-            "Choose one of these endings."
-        )
+    check_figure(path)
     # Figure and its canvas alone, without pyplot, need no screen and leave no state behind.
     matplotlib = require("matplotlib", extra="plots", purpose="drawing a figure")
     figures = require("matplotlib.figure", extra="plots", purpose="drawing a figure")
@@ -105,6 +101,16 @@ def save_figure(
         file.write(drawn.getvalue())
     if spelled and tell:
         tell("no font with Hangul is installed; Korean labels are spelled in Latin letters")
+
+
+def check_figure(path: Path) -> None:
+    """Raise if a figure could not be drawn there; for asking before a long run, not after it."""
+    if path.suffix.lower() not in ENDINGS:
+        raise OptionError(
+            f"{path.name} ends in {path.suffix or 'nothing'}; known are {', '.join(ENDINGS)}. "
+            "Choose one of these endings."
+        )
+    require("matplotlib", extra="plots", purpose="drawing a figure")
 
 
 def plot_report(report: "Report", path: str | Path, *, tell: Tell | None = None) -> None:

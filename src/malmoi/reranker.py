@@ -68,7 +68,7 @@ class Reranker:
         """
         if not self.labels:
             return self._activated(self._outputs(pairs, progress))[:, 0]
-        column = self._likeness()
+        column = likeness(self.labels)
         return self._activated(self._outputs(pairs, progress))[:, column]
 
     def probabilities(self, pairs: Sequence[Pair], *, progress: bool = False) -> Floats:
@@ -150,15 +150,6 @@ class Reranker:
             return shares
         return outputs
 
-    def _likeness(self) -> int:
-        found = [i for i, label in enumerate(self.labels) if label.lower() in _LIKENESS]
-        if len(found) == 1:
-            return found[0]
-        raise BundleError(
-            f"{self.name} has the labels {', '.join(self.labels)}; expected just one that means "
-            f"likeness ({', '.join(_LIKENESS)}). Use probabilities, and choose the column yourself."
-        )
-
     def _check_graph(self) -> None:
         """Run one short pair, so that a graph which does not fit is found now."""
         session, stated = self._runner.session, self.manifest.dimension
@@ -174,6 +165,21 @@ class Reranker:
                 f"{len(self.labels)} labels; expected the same, and no label for a lone score. "
                 "Export the model again with: malmoi export"
             )
+
+
+def likeness(labels: Sequence[str]) -> int:
+    """Find the one label that means "the second text says what the first does".
+
+    >>> likeness(("contradiction", "neutral", "entailment"))
+    2
+    """
+    found = [i for i, label in enumerate(labels) if label.lower() in _LIKENESS]
+    if len(found) == 1:
+        return found[0]
+    raise BundleError(
+        f"the labels are {', '.join(labels)}; expected just one that means likeness "
+        f"({', '.join(_LIKENESS)}). Use probabilities, and choose the column yourself."
+    )
 
 
 def _as_sequence(pairs: Sequence[Pair]) -> Sequence[Pair]:

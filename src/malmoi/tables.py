@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from .errors import DataError
 from .files import Tell, read_lines
@@ -111,7 +112,7 @@ def _as_str(value: object) -> str:
 
 def _table_rows(lines: Iterator[str], separator: str, bad: BadRows) -> Iterator[tuple[int, Row]]:
     # Tab-separated files in the wild do not quote: a lone " in a sentence is only a character.
-    quoting = csv.QUOTE_NONE if separator == "\t" else csv.QUOTE_MINIMAL
+    quoting: Literal[0, 3] = csv.QUOTE_NONE if separator == "\t" else csv.QUOTE_MINIMAL
     csv.field_size_limit(2**31 - 1)
     # A quoted field may hold line ends, so the reader needs them back.
     reader = csv.reader((line + "\n" for line in lines), delimiter=separator, quoting=quoting)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # Batches near this many tokens keep a core's cache warm; larger ones were slower on every
 # machine measured, much smaller ones pay the cost of a call too often (see bench/speed.py).
-BUDGET = 1024
+BUDGET = 512
 # More characters than this for one token the tokenizer allows are only ever white space or one
 # unknown word, so text beyond `max_tokens` times it cannot matter to a cut text.
 _CHARACTERS_A_TOKEN = 64

@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import typer
@@ -11,9 +11,7 @@ from numpy.typing import NDArray
 
 from ..arrays import writing_vectors
 from ..encoder import load
-from ..encoder.base import OnLong
 from ..errors import DataError
-from ..precision import Precision
 from ..tables import read_texts
 from .output import Csv, ModelOption, Table, Threads, choose, print_rows, say, watched
 
@@ -54,9 +52,9 @@ def encode(
     vectors = encoder.encode_iter(
         texts,
         dim=dim,
-        precision=cast(Precision, precision),
+        precision=precision,
         prompt=prompt,
-        on_long=cast(OnLong, on_long),
+        on_long=on_long,
         progress=watched(),
     )
     rows = zip(kept, vectors, strict=True)

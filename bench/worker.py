@@ -1,0 +1,81 @@
+"""One way of making vectors, in a process of its own: reads orders on stdin, answers in seconds.
+
+Run by bench/speed.py, under the Python whose packages it measures. An order is a JSON object
+{"texts": file of a JSON list, "single": bool}; the answer is {"seconds": …, "texts": n}.
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+
+def malmoi_encode(folder: str, batch: int):
+    import malmoi
+
+    return malmoi.load(folder).encode
+
+
+def st_encode(folder: str, batch: int):
+    from sentence_transformers import SentenceTransformer
+
+    model = SentenceTransformer(folder, device="cpu")
+    return lambda texts: model.encode(texts, batch_size=batch, show_progress_bar=False)
+
+
+def st_onnx_encode(folder: str, batch: int):
+    from sentence_transformers import SentenceTransformer
+
+    model = SentenceTransformer(
+        folder, backend="onnx", device="cpu", model_kwargs={"provider": "CPUExecutionProvider"}
+    )
+    return lambda texts: model.encode(texts, batch_size=batch, show_progress_bar=False)
+
+
+def fastembed_encode(folder: str, batch: int):
+    """Fastembed's own model class over a graph on disk, as its users add one."""
+    from fastembed import TextEmbedding
+    from fastembed.common.model_description import ModelSource, PoolingType
+
+    TextEmbedding.add_custom_model(
+        model="bench/local",
+        pooling=PoolingType.MEAN,
+        normalization=True,
+        sources=ModelSource(hf="bench/local"),
+        dim=384,
+        model_file="onnx/model.onnx",
+    )
+    model = TextEmbedding("bench/local", specific_model_path=folder)
+    return lambda texts: list(model.embed(texts, batch_size=batch))
+
+
+WAYS = {
+    "malmoi": malmoi_encode,
+    "st": st_encode,
+    "st-onnx": st_onnx_encode,
+    "fastembed": fastembed_encode,
+}
+
+
+def main() -> None:
+    way, folder, batch = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    encode = WAYS[way](folder, batch)
+    encode(["warm up", "준비 운동"] * 8)
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    for line in sys.stdin:
+        order = json.loads(line)
+        texts = json.loads(Path(order["texts"]).read_text("utf-8"))
+        start = time.perf_counter()
+        if order["single"]:
+            for text in texts:
+                encode([text])
+        else:
+            encode(texts)
+        answer = {"seconds": time.perf_counter() - start, "texts": len(texts)}
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

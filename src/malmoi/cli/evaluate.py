@@ -1,0 +1,137 @@
+"""`malmoi evaluate`: how good a model is at a task, and whether it is better than another."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from ..bundle import open_bundle
+from ..bundle.manifest import KINDS
+from ..catalog import find_model
+from ..encoder import load
+from ..evaluate import Report, Settings, load_baselines
+from ..evaluate import evaluate as measure
+from ..plots import check_figure, plot_report
+from ..reranker import load_reranker
+from .output import Csv, Format, Table, Threads, choose, print_rows, say
+
+
+def evaluate(
+    task: Annotated[
+        Literal["sts", "pairs", "retrieval", "rerank", "nli", "transfer"],
+        typer.Option(help="What to measure."),
+    ],
+    data: Annotated[Path, typer.Option(help="A .tsv, .csv or .jsonl file of examples.")],
+    model: Annotated[
+        str | None, typer.Argument(help="An encoder or reranker; the shipped one if left out.")
+    ] = None,
+    columns: Annotated[
+        str | None, typer.Option(help="Columns by role, as a=ko1,b=ko2,score=score.")
+    ] = None,
+    sides: Annotated[
+        str | None, typer.Option(help="Languages by their columns: ko, en, or ko-en across.")
+    ] = None,
+    against: Annotated[
+        list[str] | None, typer.Option(help="Another model to compare with; may be repeated.")
+    ] = None,
+    baselines: Annotated[
+        str | None, typer.Option(help="Compare with this raw encoder's CLS, mean and words.")
+    ] = None,
+    encoder: Annotated[
+        str | None, typer.Option(help="rerank: the encoder that proposes documents.")
+    ] = None,
+    top: Annotated[int, typer.Option(min=1, help="rerank: how many documents to rerank.")] = 50,
+    k: Annotated[str, typer.Option(help="retrieval, rerank: cut-offs.")] = "1,5,10",
+    documents: Annotated[
+        Path | None, typer.Option(help="retrieval, rerank: more texts to search among.")
+    ] = None,
+    query_prompt: Annotated[
+        str | None, typer.Option(help="retrieval, rerank: the encoder's prompt for queries.")
+    ] = None,
+    document_prompt: Annotated[
+        str | None, typer.Option(help="retrieval, rerank: the encoder's prompt for documents.")
+    ] = None,
+    train: Annotated[
+        Path | None, typer.Option(help="nli, transfer: fit the probe on this file.")
+    ] = None,
+    folds: Annotated[int, typer.Option(min=2, help="nli, transfer: cross-validation folds.")] = 10,
+    rounds: Annotated[
+        int, typer.Option(min=0, help="Bootstrap rounds; 0 leaves intervals out.")
+    ] = 1000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of bootstrap and folds.")] = 0,
+    strict: Annotated[bool, typer.Option("--strict", help="Stop at the first bad row.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Draw the report (.png, .svg, .pdf).")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write the report as JSON.")
+    ] = None,
+    threads: Threads = None,
+    table: Table = False,
+    as_csv: Csv = False,
+) -> None:
+    """Measure a model on a file: values with 95 % intervals, and clear differences from others."""
+    form = choose(table=table, as_csv=as_csv)
+    if plot is not None:
+        check_figure(plot)
+    settings = Settings(
+        columns=parse_columns(columns),
+        sides=sides,
+        strict=strict,
+        ks=_parse_ks(k),
+        documents=documents,
+        query_prompt=query_prompt,
+        document_prompt=document_prompt,
+        encoder=load(encoder, threads=threads) if encoder else None,
+        top=top,
+        train=train,
+        folds=folds,
+        seed=seed,
+    )
+    judged = _open(model, threads)
+    others = [_open(name, threads) for name in against or ()]
+    if baselines is not None:
+        others += load_baselines(baselines, threads=threads)
+    report = measure(judged, task, data, against=others, settings=settings, rounds=rounds, tell=say)
+    _show(report, form, plot, out)
+
+
+def _open(name: str | None, threads: int | None) -> object:
+    """Open an encoder or a reranker, as the folder says."""
+    kind = open_bundle(find_model(name), kinds=KINDS).manifest.kind
+    if kind == "reranker" and name is not None:
+        return load_reranker(name, threads=threads)
+    return load(name, threads=threads)
+
+
+def parse_columns(columns: str | None) -> dict[str, str] | None:
+    """Turn "a=ko1,b=ko2" into a dictionary; anything else is bad usage."""
+    if columns is None:
+        return None
+    parts = [part.partition("=") for part in columns.split(",")]
+    if not all(role.strip() and name.strip() for role, _, name in parts):
+        raise typer.BadParameter(f"--columns {columns}: expected role=column, with commas between")
+    return {role.strip(): name.strip() for role, _, name in parts}
+
+
+def _parse_ks(k: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in k.split(","))
+    except ValueError as error:
+        raise typer.BadParameter(f"--k {k}: expected numbers with commas between") from error
+
+
+def _show(report: Report, form: Format, plot: Path | None, out: Path | None) -> None:
+    # Printed first, so that a folder which cannot be written costs no numbers.
+    if form is Format.JSON:
+        sys.stdout.write(json.dumps(report.to_json(), ensure_ascii=False) + "\n")
+    else:
+        print_rows(report.rows(), form)
+    for verdict in report.verdicts():
+        say(verdict)
+    if out is not None:
+        report.save(out)
+        say(f"wrote {out}")
+    if plot is not None:
+        plot_report(report, plot, tell=say)
+        say(f"wrote {plot}")

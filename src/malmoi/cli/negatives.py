@@ -1,0 +1,99 @@
+"""`malmoi negatives`: pairs in, triplets with hard negatives out."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from ..encoder import load
+from ..evaluate.examples import PAIRS, QUERIES, Form, Roles, read_examples, text, truth
+from ..mining.negatives import Choice, as_row, mine_negatives, write_triplets
+from ..tables import read_texts
+from .evaluate import parse_columns
+from .output import Csv, ModelOption, Table, Threads, choose, print_rows, say, watched
+
+_FORM = Form(
+    ("anchor", "positive"),
+    (("anchor", "positive"), *QUERIES, *PAIRS),
+    {"same": ("same", "isduplicate", "duplicate")},
+    optional=("same",),
+)
+
+
+def negatives(
+    file: Annotated[Path, typer.Argument(help="A .tsv, .csv or .jsonl file of pairs.")],
+    model: ModelOption = None,
+    columns: Annotated[
+        str | None, typer.Option(help="Columns by role, as anchor=question,positive=answer.")
+    ] = None,
+    sides: Annotated[
+        str | None, typer.Option(help="Languages by their columns: ko, en, or ko-en across.")
+    ] = None,
+    documents: Annotated[
+        str | None, typer.Option(help="More texts to choose from, one a line; - is stdin.")
+    ] = None,
+    count: Annotated[int, typer.Option(min=1, help="Negatives a pair.")] = 1,
+    first: Annotated[int, typer.Option(min=1, help="The first rank that may be taken.")] = 1,
+    last: Annotated[int, typer.Option(min=1, help="The last rank that may be taken.")] = 50,
+    margin: Annotated[
+        float | None, typer.Option(help="How far below the positive's cosine.")
+    ] = None,
+    relative_margin: Annotated[
+        float, typer.Option(help="The same, as a share of it; 0 for none.")
+    ] = 0.05,
+    pick: Annotated[
+        Literal["nearest", "random"], typer.Option(help="Which of those that fit.")
+    ] = "nearest",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of random picks.")] = 0,
+    strict: Annotated[bool, typer.Option("--strict", help="Stop at the first bad row.")] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write .tsv or .jsonl instead.")
+    ] = None,
+    threads: Threads = None,
+    table: Table = False,
+    as_csv: Csv = False,
+) -> None:
+    """Find texts near each anchor that do not mean the same, for training."""
+    form = choose(table=table, as_csv=as_csv)
+    chosen = Choice(
+        count=count,
+        first=first,
+        last=last,
+        margin=margin,
+        relative_margin=relative_margin or None,
+        pick=pick,
+        seed=seed,
+    )
+    encoder = load(model, threads=threads)
+    triplets = mine_negatives(
+        encoder,
+        _pairs(file, parse_columns(columns), sides, strict),
+        documents=read_texts(documents, tell=say) if documents else (),
+        choice=chosen,
+        progress=watched(),
+        tell=say,
+    )
+    if out is None:
+        print_rows((as_row(triplet) for triplet in triplets), form)
+    else:
+        say(f"wrote {write_triplets(out, triplets):,} triplets to {out}")
+
+
+def _pairs(
+    file: Path, columns: Roles | None, sides: str | None, strict: bool
+) -> Iterator[tuple[str, str]]:
+    """Read the pairs that mean the same; a column that says otherwise is heeded."""
+    examples = read_examples(
+        file, [(_FORM, _parse)], columns=columns, sides=sides, tell=say, strict=strict
+    )
+    kept = [row for row in examples.rows if row is not None]
+    if len(kept) < len(examples.rows):
+        say(f"{len(examples.rows) - len(kept):,} pairs are not the same and were left out")
+    yield from kept
+
+
+def _parse(values: Roles) -> tuple[str, str] | None:
+    if "same" in values and not truth(values, "same"):
+        return None
+    return text(values, "anchor"), text(values, "positive")

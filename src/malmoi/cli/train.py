@@ -1,0 +1,38 @@
+"""`malmoi train`: a recipe in, a bundle out."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..train.recipe import load_recipe
+from ..train.run import train as train_recipe
+from .output import Csv, Table, Threads, choose, print_rows, say
+
+
+def train(
+    recipe: Annotated[Path, typer.Argument(help="A recipe (.toml); see docs/training.md.")],
+    data: Annotated[
+        Path | None,
+        typer.Option(help="The folder that the recipe's files are under; else MALMOI_DATA, or ."),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from the last checkpoint.")
+    ] = False,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Change a key of the recipe: --set schedule.epochs=2."),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Stop at the first row that does not fit.")
+    ] = False,
+    threads: Threads = None,
+    table: Table = False,
+    as_csv: Csv = False,
+) -> None:
+    """Train a model as a recipe says; prints the bundles it wrote and their scores."""
+    form = choose(table=table, as_csv=as_csv)
+    read = load_recipe(recipe, sets=changes or [])
+    done = train_recipe(read, data=data, resume=resume, strict=strict, threads=threads, tell=say)
+    rows = [{"bundle": str(path), "steps": done.steps, **done.scores} for path in done.bundles]
+    print_rows(rows, form)

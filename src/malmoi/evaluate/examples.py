@@ -1,0 +1,252 @@
+"""Files of examples → rows that a task understands, with their columns found by name.
+
+A task says which roles it needs ("a", "b", "score"); here the roles meet a file's header. Rows
+that do not fit are passed over, counted and told with their lines, or stop a strict reading.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from ..bundle.manifest import sha256
+from ..errors import DataError, OptionError
+from ..files import Tell
+from ..tables import BadRows, Row, read_numbered_rows
+
+T = TypeVar("T")
+Roles = Mapping[str, str]
+
+# Headers that data sets use for the two sides of a pair, the likeliest first. Korean comes before
+# English where a file has both.
+PAIRS = (
+    ("a", "b"),
+    ("sentence1", "sentence2"),
+    ("text1", "text2"),
+    ("question1", "question2"),
+    ("premise", "hypothesis"),
+    ("s1", "s2"),
+    ("ko1", "ko2"),
+    ("en1", "en2"),
+    ("ko", "en"),
+)
+QUERIES = (
+    ("query", "document"),
+    ("query", "positive"),
+    ("query", "passage"),
+    ("query", "text"),
+    ("anchor", "positive"),
+    ("question", "answer"),
+    ("question", "passage"),
+    ("mention", "name"),
+    ("ko", "en"),
+)
+
+
+class BadRow(ValueError):
+    """A row that a task cannot use: what was found, and what was expected."""
+
+    def __init__(self, found: str, expected: str) -> None:
+        super().__init__(found)
+        self.found, self.expected = found, expected
+
+
+@dataclass(frozen=True)
+class Form:
+    """One shape of file a task reads: its roles, and headers that go together for each of them.
+
+    `sets` are tried in order, each naming a header for every one of `together`; `others` are
+    found one by one, and `optional` ones may be missing. `sided` forms have a text on either side,
+    so that languages can be chosen for them.
+    """
+
+    together: tuple[str, ...]
+    sets: tuple[tuple[str, ...], ...]
+    others: Mapping[str, tuple[str, ...]]
+    optional: tuple[str, ...] = ()
+    sided: bool = True
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """Every role, needed or not."""
+        return (*self.together, *self.others)
+
+
+@dataclass(frozen=True)
+class Source:
+    """Which file was read, as a report tells it."""
+
+    file: str
+    sha256: str
+    rows: int
+    columns: Roles
+
+
+@dataclass(frozen=True)
+class Examples(Generic[T]):
+    """The rows of a file, parsed, and where they came from."""
+
+    rows: list[T]
+    source: Source
+
+
+def read_examples(
+    path: str | Path,
+    parsers: Sequence[tuple[Form, Callable[[Roles], T]]],
+    *,
+    columns: Roles | None = None,
+    sides: str | None = None,
+    tell: Tell | None = None,
+    strict: bool = False,
+) -> Examples[T]:
+    """Read a file by the first form that fits its header.
+
+    `columns` names the column of a role, e.g. {"a": "ko1", "b": "en2"}; roles left out are
+    guessed. `sides` picks languages by their columns: "ko" takes ko1 and ko2, "ko-en" ko1 and en2
+    (or ko and en). A `BadRow` that a parser raises passes the row over.
+    """
+    tell = tell or (lambda message: None)
+    bad = BadRows(str(path), strict)
+    rows: list[T] = []
+    chosen: dict[str, str] = {}
+    parse = parsers[0][1]
+    for line, row in read_numbered_rows(path, tell=tell, strict=strict):
+        if not chosen:
+            form, chosen = choose_columns(
+                list(row), [form for form, _ in parsers], columns or {}, sides, where=str(path)
+            )
+            parse = next(parser for known, parser in parsers if known is form)
+        try:
+            rows.append(parse(_by_role(row, chosen)))
+        except BadRow as error:
+            bad.add(line, error.found, error.expected)
+    bad.report(tell)
+    if not rows:
+        raise DataError(f"{path} has no row that can be used; expected some. Check the file.")
+    listed = ", ".join(f"{role}={name}" for role, name in chosen.items())
+    tell(f"{path}: {len(rows):,} rows with {listed}")
+    return Examples(rows, Source(Path(path).name, sha256(Path(path)), len(rows), chosen))
+
+
+def choose_columns(
+    header: Sequence[str],
+    forms: Sequence[Form],
+    asked: Roles,
+    sides: str | None = None,
+    *,
+    where: str,
+) -> tuple[Form, dict[str, str]]:
+    """Find the column of every role of the first form that fits the header.
+
+    >>> form = Form(("a", "b"), PAIRS, {"score": ("score",)})
+    >>> choose_columns(["Score", "ko1", "ko2"], [form], {}, where="x.tsv")[1]
+    {'a': 'ko1', 'b': 'ko2', 'score': 'Score'}
+    """
+    _check_asked(header, forms, asked, where)
+    for form in forms:
+        if set(asked) <= set(form.roles) and (form.sided or not sides):
+            found = _fit(header, form, asked, sides)
+            if found is not None:
+                return form, found
+    needs = " or ".join(
+        ", ".join(role for role in form.roles if role not in form.optional) for form in forms
+    )
+    wanted = f" for the sides {sides}" if sides else ""
+    example = ",".join(f"{role}=…" for role in forms[0].roles if role not in forms[0].optional)
+    raise DataError(
+        f"{where} has the columns {', '.join(header)}; it was not clear which of them are "
+        f"{needs}{wanted}. Name them with --columns {example}"
+    )
+
+
+def _check_asked(header: Sequence[str], forms: Sequence[Form], asked: Roles, where: str) -> None:
+    known = dict.fromkeys(role for form in forms for role in form.roles)
+    for role, name in asked.items():
+        if role not in known:
+            raise OptionError(
+                f"columns names {role!r}; this task knows {', '.join(known)}. Use one of these."
+            )
+        if name not in header:
+            raise DataError(
+                f"{where} has no column {name!r}; it has {', '.join(header)}. "
+                f"Name one of these for {role}."
+            )
+
+
+def _fit(
+    header: Sequence[str], form: Form, asked: Roles, sides: str | None
+) -> dict[str, str] | None:
+    """Match one form with a header, or give None."""
+    names = {_plain(name): name for name in reversed(header)}
+    found = dict(asked)
+    open_roles = [i for i, role in enumerate(form.together) if role not in asked]
+    for headers in _of_sides(sides) if sides else form.sets:
+        if all(headers[i] in names for i in open_roles):
+            found |= {form.together[i]: names[headers[i]] for i in open_roles}
+            break
+    for role, headers in form.others.items():
+        match = next((names[name] for name in headers if name in names), None)
+        if role not in asked and match is not None:
+            found[role] = match
+    needed = [role for role in form.roles if role not in form.optional]
+    if any(role not in found for role in needed):
+        return None
+    return {role: found[role] for role in form.roles if role in found}
+
+
+def _of_sides(sides: str) -> tuple[tuple[str, str], ...]:
+    left, _, right = sides.partition("-")
+    if not right:
+        return ((f"{left}1", f"{left}2"),)
+    return ((f"{left}1", f"{right}2"), (left, right))
+
+
+def _plain(name: str) -> str:
+    """A header without case, spaces and signs.
+
+    >>> _plain("Sentence_1")
+    'sentence1'
+    """
+    return "".join(c for c in name.casefold() if c.isalnum())
+
+
+def _by_role(row: Row, chosen: Roles) -> Roles:
+    missing = [name for name in chosen.values() if name not in row]
+    if missing:
+        raise BadRow(f"no field {missing[0]}", "every field of the first line")
+    return {role: row[name] for role, name in chosen.items()}
+
+
+def text(values: Roles, role: str) -> str:
+    """A role's text; an empty one is a bad row."""
+    if not values[role].strip():
+        raise BadRow(f"no text in {role}", "a text")
+    return values[role]
+
+
+def number(values: Roles, role: str) -> float:
+    """A role's number; NaN, infinity and words are bad rows."""
+    try:
+        found = float(values[role])
+    except ValueError:
+        found = float("nan")
+    if not abs(found) < float("inf"):
+        raise BadRow(f"no number in {role}", "a finite number")
+    return found
+
+
+def label(values: Roles, role: str) -> str:
+    """A role's label, without white space around it; an empty one is a bad row."""
+    return text(values, role).strip()
+
+
+_YES = ("1", "1.0", "true", "yes", "same", "duplicate", "paraphrase", "y", "t")
+_NO = ("0", "0.0", "false", "no", "different", "not_duplicate", "n", "f", "-1")
+
+
+def truth(values: Roles, role: str) -> bool:
+    """A role's yes or no: 1/0, true/false, same/different and the like."""
+    found = values[role].strip().casefold()
+    if found not in (*_YES, *_NO):
+        raise BadRow(f"neither 1 nor 0 in {role}", "1 for the same meaning and 0 for another")
+    return found in _YES

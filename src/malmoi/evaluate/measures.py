@@ -1,0 +1,209 @@
+"""What is measured, as functions of weights: how often each item stands in a resample.
+
+A measure is prepared once from its data and then takes weights (rounds, n) and gives one value a
+round, (rounds,). All ones give the plain value; the counts of a bootstrap's draws give its
+samples, thousands at a time, ties and all. Where a measure is undefined it is NaN.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Measure = Callable[[Floats], Floats]
+
+# A spread this much smaller than the values themselves is rounding, not variation.
+_ROUNDING = 1e-13
+
+
+def value(measure: Measure, count: int) -> float:
+    """The plain value of a measure over `count` items.
+
+    >>> value(mean([0.0, 1.0]), 2)
+    0.5
+    """
+    return float(measure(np.ones((1, count)))[0])
+
+
+def mean(values: object) -> Measure:
+    """The mean of one number an item."""
+    column = np.asarray(values, dtype=np.float64)  # (n,)
+
+    def measure(weights: Floats) -> Floats:
+        averaged: Floats = weights @ column / weights.sum(axis=1)
+        return averaged
+
+    return measure
+
+
+def pearson(x: object, y: object) -> Measure:
+    """How well a straight line relates x and y.
+
+    >>> round(value(pearson([1, 2, 4], [1, 3, 5]), 3), 4)
+    0.982
+    """
+    left, right = (np.asarray(side, dtype=np.float64)[None] for side in (x, y))
+    return lambda weights: _correlate(left, right, weights)
+
+
+def spearman(x: object, y: object) -> Measure:
+    """How well the order of x is that of y; ties share the mean of their ranks.
+
+    >>> round(value(spearman([1, 2, 3, 4], [10, 30, 20, 40]), 4), 4)
+    0.8
+    """
+    left, right = ranks(x), ranks(y)
+    return lambda weights: _correlate(left(weights), right(weights), weights)
+
+
+def ranks(values: object) -> Callable[[Floats], Floats]:
+    """Prepare the ranks of values within resamples: weights (rounds, n) → ranks (rounds, n).
+
+    >>> ranks([7, 5, 7])(np.ones((1, 3))).tolist()
+    [[2.5, 1.0, 2.5]]
+    """
+    order, starts, group = _ties(np.asarray(values, dtype=np.float64))
+
+    def ranked(weights: Floats) -> Floats:
+        sizes = np.add.reduceat(weights[:, order], starts, axis=1)  # (rounds, groups)
+        middles = np.cumsum(sizes, axis=1) - (sizes - 1) / 2
+        return middles[:, group]
+
+    return ranked
+
+
+def average_precision(scores: object, same: object) -> Measure:
+    """The area under precision over recall, by steps; equal scores make one step.
+
+    >>> round(value(average_precision([0.9, 0.8, 0.7], [1, 0, 1]), 3), 4)
+    0.8333
+    """
+    steps = _Steps(scores, same)
+
+    def measure(weights: Floats) -> Floats:
+        found, hits = steps.cumulate(weights)
+        gained = np.diff(hits, axis=1, prepend=0.0)
+        precision = np.divide(hits, found, out=np.zeros_like(hits), where=found > 0)
+        return _ratio((gained * precision).sum(axis=1), hits[:, -1])
+
+    return measure
+
+
+def best_accuracy(scores: object, same: object) -> Measure:
+    """The share judged rightly by the best threshold on the scores.
+
+    >>> value(best_accuracy([0.9, 0.8, 0.1], [1, 0, 0]), 3)
+    1.0
+    """
+    steps = _Steps(scores, same)
+
+    def measure(weights: Floats) -> Floats:
+        best: Floats = steps.accuracies(weights).max(axis=1)
+        return best
+
+    return measure
+
+
+def best_f1(scores: object, same: object) -> Measure:
+    """The best F1 of the pairs that are the same, over all thresholds on the scores."""
+    steps = _Steps(scores, same)
+
+    def measure(weights: Floats) -> Floats:
+        best: Floats = steps.f1s(weights).max(axis=1)
+        return best
+
+    return measure
+
+
+def best_thresholds(scores: object, same: object) -> tuple[float, float]:
+    """The thresholds of the best accuracy and of the best F1: scores at or above them are "same".
+
+    Each stands in the middle between the two scores that it parts.
+
+    >>> best_thresholds([0.9, 0.5, 0.1], [1, 0, 0])
+    (0.7, 0.7)
+    """
+    steps = _Steps(scores, same)
+    ones = np.ones((1, len(steps.order)))
+    edges = np.concatenate([steps.values, [steps.values[-1] - 1e-6]])
+    middles = np.concatenate([[edges[0] + 1e-6], (edges[:-1] + edges[1:]) / 2])
+    at = (int(found.argmax()) for found in (steps.accuracies(ones), steps.f1s(ones)))
+    accuracy, f1 = (float(middles[i]) for i in at)
+    return accuracy, f1
+
+
+def macro_f1(predicted: object, gold: object) -> Measure:
+    """The mean over classes of F1, each class weighing the same."""
+    guess, truth = np.asarray(predicted), np.asarray(gold)
+    classes = np.union1d(guess, truth)
+    right = np.stack([(guess == c) & (truth == c) for c in classes], axis=1).astype(np.float64)
+    either = np.stack([(guess == c) * 1.0 + (truth == c) for c in classes], axis=1)  # (n, classes)
+
+    def measure(weights: Floats) -> Floats:
+        hits, total = weights @ right, weights @ either
+        # A class that a resample lost altogether takes no part in its mean.
+        f1 = np.divide(2 * hits, total, out=np.full_like(hits, np.nan), where=total > 0)
+        averaged: Floats = np.nanmean(f1, axis=1)
+        return averaged
+
+    return measure
+
+
+class _Steps:
+    """Scores from high to low in groups of equal ones, with what lies above each."""
+
+    def __init__(self, scores: object, same: object) -> None:
+        listed = np.asarray(scores, dtype=np.float64)
+        self.same = np.asarray(same, dtype=np.float64)
+        self.order, self.starts, _ = _ties(-listed)
+        self.values = listed[self.order[self.starts]]  # (groups,) falling
+
+    def cumulate(self, weights: Floats) -> tuple[Floats, Floats]:
+        """How many are at or above each group, and how many of them are the same."""
+        found = np.add.reduceat(weights[:, self.order], self.starts, axis=1)
+        hits = np.add.reduceat((weights * self.same)[:, self.order], self.starts, axis=1)
+        return np.cumsum(found, axis=1), np.cumsum(hits, axis=1)
+
+    def accuracies(self, weights: Floats) -> Floats:
+        """The accuracy with 0, 1, 2 … groups called the same, (rounds, groups + 1)."""
+        found, hits = (np.pad(part, ((0, 0), (1, 0))) for part in self.cumulate(weights))
+        total, positive = found[:, -1:], hits[:, -1:]
+        # right = hits above the threshold and misses below it
+        right: Floats = (hits + (total - found) - (positive - hits)) / total
+        return right
+
+    def f1s(self, weights: Floats) -> Floats:
+        """F1 with 0, 1, 2 … groups called the same, (rounds, groups + 1)."""
+        found, hits = (np.pad(part, ((0, 0), (1, 0))) for part in self.cumulate(weights))
+        below = found + hits[:, -1:]
+        return np.divide(2 * hits, below, out=np.zeros_like(hits), where=below > 0)
+
+
+def _ties(values: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+    """The rising order of values, where each run of equal ones begins in it, and each one's run."""
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    fresh = np.ones(len(values), dtype=bool)
+    fresh[1:] = ordered[1:] != ordered[:-1]
+    group = np.empty(len(values), dtype=np.intp)
+    group[order] = np.cumsum(fresh) - 1
+    return order, np.flatnonzero(fresh), group
+
+
+def _correlate(x: Floats, y: Floats, weights: Floats) -> Floats:
+    # Taken from the first item, a constant is zero everywhere, whatever rounding does later.
+    x, y = x - x[:, :1], y - y[:, :1]
+    total = weights.sum(axis=1, keepdims=True)
+    means = [(weights * side).sum(axis=1, keepdims=True) / total for side in (x, y)]
+    left, right = x - means[0], y - means[1]
+    spreads = [np.sqrt((weights * side**2).sum(axis=1)) for side in (left, right)]
+    flat = np.zeros(len(weights), dtype=bool)
+    for spread, centre in zip(spreads, means, strict=True):
+        flat |= spread <= _ROUNDING * np.abs(centre[:, 0])
+    both = (weights * left * right).sum(axis=1)
+    return np.where(flat, np.nan, _ratio(both, spreads[0] * spreads[1]))
+
+
+def _ratio(upper: Floats, lower: Floats) -> Floats:
+    return np.divide(upper, lower, out=np.full_like(upper, np.nan), where=lower != 0)

@@ -1,0 +1,74 @@
+"""Natural language inference: does one text follow from another, contradict it, or neither?
+
+A reranker with labels says so itself; an encoder is asked through a probe on (u, v, |u − v|, u·v).
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import DataError
+from ..files import Tell
+from .examples import PAIRS, Examples, Form, Roles, read_examples
+from .models import Judges, name_of
+from .probes import FOLDS, Labels
+from .report import Outcome
+from .transfer import Labelled, _parse, labels_of, outcome_of
+from .transfer import measure as probe
+
+FORM = Form(("a", "b"), PAIRS, {"label": ("label", "goldlabel", "gold")})
+
+
+def read(
+    path: str | Path,
+    *,
+    columns: Roles | None = None,
+    sides: str | None = None,
+    tell: Tell | None = None,
+    strict: bool = False,
+) -> Examples[Labelled]:
+    """Read pairs with a label; see `read_examples` for the options."""
+    return read_examples(
+        path, [(FORM, _parse)], columns=columns, sides=sides, tell=tell, strict=strict
+    )
+
+
+def measure(
+    model: object,
+    rows: Sequence[Labelled],
+    *,
+    train: Sequence[Labelled] | None = None,
+    folds: int = FOLDS,
+    seed: int = 0,
+) -> Outcome:
+    """Measure a reranker's own labels, or an encoder through a probe."""
+    if not isinstance(model, Judges):
+        return probe(model, rows, train=train, folds=folds, seed=seed)
+    gold = labels_of(rows)
+    predicted = judge(model, rows)
+    return outcome_of(predicted, rows, details={"confusion": _confusion(gold, predicted)})
+
+
+def judge(model: Judges, rows: Sequence[Labelled]) -> Labels:
+    """The likeliest label of each pair, in the data's own spelling."""
+    spelled = {row.label.casefold(): row.label for row in rows}
+    names = [spelled.get(name.casefold(), name) for name in model.labels]
+    strange = sorted(set(spelled.values()) - set(names))
+    if strange:
+        raise DataError(
+            f"the data has labels that {name_of(model)} does not know ({len(strange)} of "
+            f"{len(spelled)}); it knows {', '.join(names)}. Rename the labels in the file."
+        )
+    found = model.probabilities([(row.texts[0], row.texts[1]) for row in rows])
+    likeliest: Labels = np.array(names, dtype=np.str_)[np.asarray(found).argmax(axis=1)]
+    return likeliest
+
+
+def _confusion(gold: Labels, predicted: Labels) -> dict[str, dict[str, int]]:
+    """How often each label was taken for each other."""
+    names = np.union1d(gold, predicted)
+    return {
+        str(true): {str(said): int(((gold == true) & (predicted == said)).sum()) for said in names}
+        for true in names
+    }

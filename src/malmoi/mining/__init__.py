@@ -1,0 +1,1 @@
+"""Mining: what a pile of texts holds, found with their vectors."""

@@ -1,0 +1,291 @@
+"""Hard negatives: texts that stand near an anchor and do not mean what it means.
+
+Anchors are encoded and searched a block at a time among the documents, whose vectors are kept as
+float16, so that a million of them fit in a gigabyte whatever the number of anchors.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import BundleError, DataError, OptionError
+from ..files import Tell, writing
+from ..pooling import normalize
+from ..progress import progressing
+from ..text import compose, squeeze
+from .nearest import Floats, Nearest, Pairs, nearest
+
+Pick = Literal["nearest", "random"]
+
+_ENCODED_AT_ONCE = 8192
+_ANCHORS_AT_ONCE = 1024
+
+
+class Encodes(Protocol):
+    """Texts in, vectors (n, dim) out."""
+
+    def encode(self, texts: list[str], /) -> Any:
+        """Give one vector a text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Triplet:
+    """An anchor, a text that means the same and one that only looks so, with their cosines.
+
+    `rank` is the negative's place among all texts that may be one, from 1.
+    """
+
+    anchor: str
+    positive: str
+    negative: str
+    positive_score: float
+    negative_score: float
+    rank: int
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which of the nearest texts are taken as negatives.
+
+    `count` a pair, of the ranks `first` to `last`. Texts nearer than the positive's score less
+    `margin`, or less that share (`relative_margin`) of it, are passed over: they may well be
+    unmarked positives. None leaves a margin out. `pick` takes the nearest that remain, or any.
+    """
+
+    count: int = 1
+    first: int = 1
+    last: int = 50
+    margin: float | None = None
+    relative_margin: float | None = 0.05
+    pick: Pick = "nearest"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.count < 1 or not 1 <= self.first <= self.last:
+            raise OptionError(
+                f"count is {self.count} and the ranks are {self.first} to {self.last}; expected "
+                "a count from 1 and ranks from 1 upwards. Correct them."
+            )
+        if self.pick not in ("nearest", "random"):
+            raise OptionError(f'pick is {self.pick!r}; known are "nearest" and "random".')
+
+    def most(self, positive: float) -> float:
+        """The highest score a negative may have beside a positive's."""
+        bounds = [float("inf")]
+        if self.margin is not None:
+            bounds.append(positive - self.margin)
+        if self.relative_margin is not None:
+            bounds.append(positive - abs(positive) * self.relative_margin)
+        return min(bounds)
+
+
+@dataclass(frozen=True, slots=True)
+class _Anchor:
+    """A distinct anchor with the rows of its positives among the documents, some twice."""
+
+    text: str
+    positives: list[int]
+
+
+@dataclass(frozen=True)
+class _Pool:
+    """The distinct documents and the distinct anchors that look among them."""
+
+    documents: list[str]
+    anchors: list[_Anchor]
+    rows: dict[bytes, int]  # a text's key → its row among the documents
+
+    def barred(self, anchor: _Anchor) -> set[int]:
+        """The rows that are no negatives of an anchor: its positives and itself."""
+        own = self.rows.get(_key(anchor.text))
+        return {*anchor.positives} if own is None else {*anchor.positives, own}
+
+
+def mine_negatives(
+    encoder: Encodes,
+    pairs: Iterable[tuple[str, str]],
+    *,
+    documents: Iterable[str] = (),
+    choice: Choice | None = None,
+    progress: bool = False,
+    tell: Tell | None = None,
+) -> Iterator[Triplet]:
+    """Yield hard negatives for pairs of an anchor and a positive.
+
+    Negatives come from all positives and from `documents`. A text that is the anchor, or any of
+    its positives, in other case or spacing too, is never its negative. `tell` hears how many
+    pairs found none.
+    """
+    choice = choice or Choice()
+    pool = _gather(pairs, documents)
+    vectors = _encode_all(encoder, pool.documents, progress)
+    random = np.random.default_rng(choice.seed)
+    lacking = total = 0
+    with progressing("mining", total=len(pool.anchors), shown=progress) as advance:
+        for start in range(0, len(pool.anchors), _ANCHORS_AT_ONCE):
+            block = pool.anchors[start : start + _ANCHORS_AT_ONCE]
+            anchors = _encode(encoder, [anchor.text for anchor in block])
+            for found in nearest(anchors, vectors, choice.last, without=_barred(block, pool)):
+                for anchor, row, hits in _each(block, found):
+                    positives = _positive_scores(anchors[row], vectors, anchor)
+                    for triplets in _choose(anchor, positives, hits, pool, choice, random):
+                        total, lacking = total + 1, lacking + (not triplets)
+                        yield from triplets
+            advance(len(block))
+    if lacking and tell:
+        tell(
+            f"{lacking:,} of {total:,} pairs found no negative at ranks {choice.first} to "
+            f"{choice.last} below the margin; a smaller margin or a higher last rank finds more"
+        )
+
+
+def _gather(pairs: Iterable[tuple[str, str]], documents: Iterable[str]) -> _Pool:
+    """Number the distinct documents, and gather the positives of each distinct anchor."""
+    rows: dict[bytes, int] = {}
+    texts: list[str] = []
+    anchors: dict[bytes, _Anchor] = {}
+
+    def number(text: str) -> int:
+        row = rows.setdefault(_key(text), len(texts))
+        if row == len(texts):
+            texts.append(text)
+        return row
+
+    for anchor, positive in pairs:
+        found = anchors.setdefault(_key(anchor), _Anchor(anchor, []))
+        found.positives.append(number(positive))
+    for text in documents:
+        number(text)
+    if not anchors or len(texts) < 2:
+        raise DataError(
+            f"there are {len(anchors):,} anchors and {len(texts):,} distinct texts to choose from; "
+            "expected one anchor and two texts or more. Check the file."
+        )
+    return _Pool(texts, list(anchors.values()), rows)
+
+
+def _key(text: str) -> bytes:
+    """What equal texts share, whatever their case and spacing; short, for there are millions."""
+    plain = squeeze(compose(text)).casefold()
+    return hashlib.blake2b(plain.encode("utf-8", "surrogatepass"), digest_size=12).digest()
+
+
+def _encode(encoder: Encodes, texts: list[str]) -> Floats:
+    vectors: Floats = normalize(np.asarray(encoder.encode(texts), dtype=np.float32))
+    if not np.isfinite(vectors).all():
+        raise BundleError(
+            "the encoder gave vectors that are not finite; expected numbers. "
+            "Export the model again with: malmoi export"
+        )
+    return vectors
+
+
+def _encode_all(encoder: Encodes, texts: Sequence[str], progress: bool) -> NDArray[np.float16]:
+    """Encode in chunks into one float16 array, (n, dim): half the memory, cosines to 0.001."""
+    vectors: NDArray[np.float16] | None = None
+    with progressing("encoding", total=len(texts), shown=progress) as advance:
+        for start in range(0, len(texts), _ENCODED_AT_ONCE):
+            block = _encode(encoder, list(texts[start : start + _ENCODED_AT_ONCE]))
+            if vectors is None:
+                vectors = np.empty((len(texts), block.shape[1]), dtype=np.float16)
+            vectors[start : start + len(block)] = block
+            advance(len(block))
+    assert vectors is not None  # _gather gives two documents or more
+    return vectors
+
+
+def _barred(block: Sequence[_Anchor], pool: _Pool) -> Pairs:
+    pairs = [(i, row) for i, anchor in enumerate(block) for row in pool.barred(anchor)]
+    columns = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+    return Pairs(columns[:, 0], columns[:, 1])
+
+
+@dataclass(frozen=True)
+class _Hits:
+    """One anchor's nearest documents, best first."""
+
+    rows: list[int]
+    scores: list[float]
+
+
+def _each(block: Sequence[_Anchor], found: Nearest) -> Iterator[tuple[_Anchor, int, _Hits]]:
+    for i, (rows, scores) in enumerate(zip(found.rows, found.scores, strict=True)):
+        kept = rows >= 0
+        yield (
+            block[found.start + i],
+            found.start + i,
+            _Hits(rows[kept].tolist(), scores[kept].tolist()),
+        )
+
+
+def _positive_scores(
+    vector: Floats, vectors: NDArray[np.float16], anchor: _Anchor
+) -> dict[int, float]:
+    scores = vectors[anchor.positives].astype(np.float32) @ vector
+    return dict(zip(anchor.positives, scores.tolist(), strict=True))
+
+
+def _choose(
+    anchor: _Anchor,
+    positives: Mapping[int, float],
+    hits: _Hits,
+    pool: _Pool,
+    choice: Choice,
+    random: np.random.Generator,
+) -> Iterator[list[Triplet]]:
+    """Yield each positive's triplets; none where nothing lies below the margin."""
+    for positive, score in positives.items():
+        most = choice.most(score)
+        fit = [i for i in range(choice.first - 1, len(hits.rows)) if hits.scores[i] <= most]
+        if choice.pick == "random" and len(fit) > choice.count:
+            fit = sorted(random.choice(fit, size=choice.count, replace=False).tolist())
+        yield [
+            Triplet(
+                anchor=anchor.text,
+                positive=pool.documents[positive],
+                negative=pool.documents[hits.rows[i]],
+                positive_score=round(score, 4),
+                negative_score=round(hits.scores[i], 4),
+                rank=i + 1,
+            )
+            for i in fit[: choice.count]
+        ]
+
+
+def write_triplets(path: str | Path, triplets: Iterable[Triplet]) -> int:
+    """Write triplets as .tsv or .jsonl, as they come; gives how many there were.
+
+    A .tsv cannot hold tabs and line ends inside a text: they become spaces.
+    """
+    path = Path(path)
+    if path.suffix not in (".tsv", ".jsonl"):
+        raise OptionError(
+            f"{path.name} ends in {path.suffix or 'nothing'}; known are .tsv and .jsonl. "
+            "Choose one of these endings."
+        )
+    count = 0
+    with writing(path) as file:
+        if path.suffix == ".tsv":
+            file.write(("\t".join(Triplet.__dataclass_fields__) + "\n").encode())
+        for triplet in triplets:
+            file.write(_line(triplet, path.suffix).encode("utf-8", "replace"))
+            count += 1
+    return count
+
+
+def as_row(triplet: Triplet) -> dict[str, object]:
+    """A triplet as a row for JSON or a table."""
+    return {name: getattr(triplet, name) for name in Triplet.__dataclass_fields__}
+
+
+def _line(triplet: Triplet, ending: str) -> str:
+    row = as_row(triplet)
+    if ending == ".jsonl":
+        return json.dumps(row, ensure_ascii=False) + "\n"
+    return "\t".join(squeeze(str(value)) for value in row.values()) + "\n"

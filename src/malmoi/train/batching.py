@@ -1,0 +1,125 @@
+"""Examples → batches of like length, the same ones for the same seed and epoch.
+
+An epoch's batches are a function of (seed, epoch) and nothing else, so a run that was stopped
+finds its place again by a number.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+
+# Rows are sorted by length within this many batches only: enough that a batch's texts are of like
+# length, few enough that which rows meet in a batch stays a matter of chance.
+_WINDOW = 50
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step's work: the rows of one data set, for all processes together."""
+
+    data: int
+    rows: Ints
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How large a batch is: `size` rows, or rows of `tokens` padded tokens when that is not 0.
+
+    A rest of fewer than `least` rows joins the batch before it.
+    """
+
+    size: int
+    tokens: int = 0
+    least: int = 2
+
+
+def plan_epoch(
+    lengths: Sequence[Ints],
+    weights: Sequence[float],
+    texts: Sequence[NDArray[np.int32] | None],
+    sizes: Sizes,
+    *,
+    seed: int,
+    epoch: int,
+) -> list[Step]:
+    """Plan the batches of one epoch over several data sets, mixed at random.
+
+    `lengths` are the tokens of each set's rows; `texts` the numbers of their texts where no text
+    may stand twice in a batch, else None.
+    """
+    steps = []
+    for data, (length, weight, numbers) in enumerate(zip(lengths, weights, texts, strict=True)):
+        rng = np.random.default_rng([seed, epoch, data])
+        rows = _draw(len(length), weight, rng)
+        batches = _batches(rows, length, sizes)
+        if numbers is not None:
+            batches = _without_twins(batches, numbers)
+        steps += [Step(data, batch) for batch in batches]
+    order = np.random.default_rng([seed, epoch, len(lengths)]).permutation(len(steps))
+    return [steps[i] for i in order]
+
+
+def _draw(count: int, weight: float, rng: np.random.Generator) -> Ints:
+    """Shuffle the rows; a weight of 2.5 gives each of them twice and half of them once more."""
+    whole, part = int(weight), weight - int(weight)
+    parts = [rng.permutation(count) for _ in range(whole)]
+    parts.append(rng.permutation(count)[: round(part * count)])
+    return np.concatenate(parts)
+
+
+def _batches(rows: Ints, lengths: Ints, sizes: Sizes) -> list[Ints]:
+    window = _window(lengths, sizes)
+    batches: list[Ints] = []
+    for start in range(0, len(rows), window):
+        part = rows[start : start + window]
+        # Stable, and longest first: the largest batch comes first, so memory runs out early.
+        part = part[np.argsort(-lengths[part], kind="stable")]
+        batches += _cut(part, lengths, sizes)
+    if len(batches) > 1 and len(batches[-1]) < sizes.least:
+        rest = batches.pop()
+        batches[-1] = np.concatenate([batches[-1], rest])
+    return batches
+
+
+def _window(lengths: Ints, sizes: Sizes) -> int:
+    if not sizes.tokens:
+        return sizes.size * _WINDOW
+    mean = max(float(lengths.mean()), 1.0) if len(lengths) else 1.0
+    return max(int(sizes.tokens / mean), 1) * _WINDOW
+
+
+def _cut(rows: Ints, lengths: Ints, sizes: Sizes) -> list[Ints]:
+    """Cut rows, longest first, into batches."""
+    batches, start = [], 0
+    while start < len(rows):
+        longest = max(int(lengths[rows[start]]), 1)
+        size = max(sizes.tokens // longest, sizes.least) if sizes.tokens else sizes.size
+        batches.append(rows[start : start + size])
+        start += size
+    return batches
+
+
+def _without_twins(batches: list[Ints], texts: NDArray[np.int32]) -> list[Ints]:
+    """Move a row whose text already stands in its batch to the next batch that has room for it.
+
+    What finds no room within the epoch is left out of it; the next epoch draws anew.
+    """
+    kept, waiting = [], np.empty(0, dtype=np.int64)
+    for batch in batches:
+        seen: set[int] = set()
+        chosen: list[int] = []
+        left: list[int] = []
+        for row in np.concatenate([waiting, batch]):
+            numbers = set(texts[row].tolist())
+            if len(chosen) < len(batch) and not numbers & seen:
+                chosen.append(row)
+                seen |= numbers
+            else:
+                left.append(row)
+        kept.append(np.array(chosen, dtype=np.int64))
+        waiting = np.array(left, dtype=np.int64)
+    return [batch for batch in kept if len(batch) > 1]

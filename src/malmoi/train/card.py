@@ -1,0 +1,111 @@
+"""What a trained bundle says of itself: provenance for its manifest, a README for people."""
+
+import importlib.metadata
+import platform
+from collections.abc import Sequence
+from typing import Any
+
+from .. import __version__
+from ..bundle import Manifest
+from .checkpoint import State
+from .data import Examples
+from .recipe import Recipe
+
+_PACKAGES = ("torch", "transformers", "sentence-transformers", "tokenizers", "numpy", "onnxruntime")
+
+
+def versions() -> dict[str, str]:
+    """The versions that made a model."""
+    found = {"malmoi": __version__, "python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def provenance(
+    recipe: Recipe,
+    hashes: dict[str, str],
+    examples: Sequence[Examples],
+    state: State,
+    *,
+    world: int,
+    repeated: dict[str, int],
+) -> dict[str, Any]:
+    """Everything needed to make the model again, for the manifest's field "training"."""
+    return {
+        "recipe": recipe.to_json(),
+        "seed": recipe.seed,
+        "versions": versions(),
+        "data": hashes,
+        "examples": [len(part) for part in examples],
+        "repeated": repeated,
+        "processes": world,
+        "steps": state.step,
+        "best_step": state.best_step or state.step,
+        "seconds": round(state.seconds, 1),
+    }
+
+
+def write_card(manifest: Manifest, recipe: Recipe) -> str:
+    """Say in Markdown what the model is, what it was made from and how well it does."""
+    training = manifest.training
+    lines = [
+        f"# {manifest.name}",
+        "",
+        f"{_what(manifest)} ({manifest.architecture}, up to {manifest.max_tokens} tokens, "
+        f"{manifest.precision}), trained with malmoi from `{recipe.base}`.",
+        "",
+        "```python",
+        "import malmoi",
+        *_use(manifest),
+        "```",
+        "",
+        "## Data",
+        "",
+        "| file | objective | sha256 |",
+        "|---|---|---|",
+    ]
+    for entry in recipe.data:
+        for file in entry.files:
+            lines.append(f"| {file} | {entry.objective} | {training['data'][file][:16]}… |")
+    lines += ["", "## Scores", ""]
+    if manifest.scores:
+        lines += ["| evaluation | score |", "|---|---|"]
+        lines += [f"| {name} | {score:.4f} |" for name, score in manifest.scores.items()]
+        lines += ["", f"The best of {training['steps']:,} steps is step {training['best_step']:,}."]
+    else:
+        lines += [f"None was measured in the {training['steps']:,} steps of training."]
+    for name, count in training["repeated"].items():
+        if count:
+            lines += ["", f"{count:,} pairs of {name} stand in the training data too."]
+    lines += ["", "## Training", "", f"Seed {recipe.seed}, {training['processes']} process(es)."]
+    lines += [f"- {name} {version}" for name, version in training["versions"].items()]
+    if recipe.matryoshka:
+        dims = ", ".join(str(dim) for dim in recipe.matryoshka)
+        lines += ["", f"The first {dims} dimensions may be used alone."]
+    if manifest.licence:
+        lines += ["", f"Licence: {manifest.licence}"]
+    return "\n".join(lines) + "\n"
+
+
+def _what(manifest: Manifest) -> str:
+    if manifest.kind == "reranker":
+        labels = f"the labels {', '.join(manifest.labels)}" if manifest.labels else "one score"
+        return f"A reranker with {labels}"
+    return f"A sentence encoder of {manifest.dimension} dimensions with {manifest.pooling} pooling"
+
+
+def _use(manifest: Manifest) -> list[str]:
+    if manifest.kind == "reranker":
+        call = "probabilities" if manifest.labels else "score"
+        return [
+            'reranker = malmoi.load_reranker("path/to/this/folder")',
+            f'reranker.{call}([("배가 아프다", "복통이 있다")])',
+        ]
+    return [
+        'encoder = malmoi.load("path/to/this/folder")',
+        'encoder.similarity("배가 아프다", "복통이 있다")',
+    ]

@@ -1,0 +1,134 @@
+"""A run's whole state on disk: weights and heads, optimizer, and where it stands.
+
+Safetensors and JSON, nothing pickled. A checkpoint is written beside, brought to the disk and
+renamed, so whatever happens the one before it stays whole. There is no random state to keep:
+every step seeds its own (see loop.py).
+"""
+
+import dataclasses
+import errno
+import json
+import re
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from ..errors import DataError
+from ..files import Tell, writing_folder
+
+_PREFIX = "step-"
+
+
+@dataclass
+class State:
+    """Where a run stands: `position` steps into `epoch`, `step` steps in all."""
+
+    step: int = 0
+    epoch: int = 0
+    position: int = 0
+    seconds: float = 0.0
+    best: float | None = None
+    best_step: int = 0
+    best_scores: dict[str, float] = field(default_factory=dict)
+    waited: int = 0
+    ended: bool = False
+
+
+def save(
+    folder: Path, module: nn.Module, optimizer: torch.optim.Optimizer, state: State, *, keep: int
+) -> Path:
+    """Write a checkpoint into `folder`, then remove all but the newest `keep`."""
+    place = folder / f"{_PREFIX}{state.step:08d}"
+    with writing_folder(place, replace=True) as half:
+        write_tensors(module.state_dict(), half / "model.safetensors")
+        write_tensors(_moments(module, optimizer), half / "optimizer.safetensors")
+        text = json.dumps(dataclasses.asdict(state), indent=2)
+        (half / "state.json").write_text(text + "\n", "utf-8")
+    for old in found(folder)[:-keep]:
+        shutil.rmtree(old, ignore_errors=True)
+    return place
+
+
+def found(folder: Path) -> list[Path]:
+    """List the checkpoints of a run, oldest first."""
+    return sorted(path for path in folder.glob(f"{_PREFIX}*") if (path / "state.json").is_file())
+
+
+def clear_halves(folder: Path) -> None:
+    """Remove what a killed process was in the middle of writing.
+
+    Killed between the two renames of a replacement, the old folder gets its name back.
+    """
+    for old in folder.glob(".*.old"):
+        place = folder / old.name[1:].rsplit(".", 2)[0]
+        if not place.exists():
+            old.rename(place)
+    for half in (*folder.glob(".*.part"), *folder.glob(".*.old")):
+        shutil.rmtree(half, ignore_errors=True)
+
+
+def load_newest(
+    folder: Path, module: nn.Module, optimizer: torch.optim.Optimizer, *, tell: Tell
+) -> State | None:
+    """Bring back the newest checkpoint that can be read; None when there is none at all."""
+    places = found(folder)
+    for place in reversed(places):
+        try:
+            return _load(place, module, optimizer)
+        except (OSError, ValueError, KeyError, RuntimeError, TypeError, SafetensorError) as error:
+            tell(f"{place} cannot be read ({type(error).__name__}); trying the one before it")
+    if places:
+        raise DataError(
+            f"none of the {len(places)} checkpoints in {folder} can be read; expected one. "
+            "Start the run again without --resume."
+        )
+    return None
+
+
+def _load(place: Path, module: nn.Module, optimizer: torch.optim.Optimizer) -> State:
+    # Everything is read before anything is changed: a damaged checkpoint leaves no trace.
+    state = State(**json.loads((place / "state.json").read_text("utf-8")))
+    weights = load_file(place / "model.safetensors")
+    moments = load_file(place / "optimizer.safetensors")
+    module.load_state_dict(weights)
+    _restore(module, optimizer, moments)
+    return state
+
+
+def write_tensors(tensors: dict[str, Tensor], path: Path) -> None:
+    """Write tensors by name; a full disk is an OSError, as for any other file."""
+    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    try:
+        save_file(plain, path)
+    except SafetensorError as error:
+        number = re.search(r"os error (\d+)", str(error))  # all that is left of the cause
+        raise OSError(int(number[1]) if number else errno.EIO, "cannot be written") from error
+    path.chmod(0o644)  # safetensors writes 0600
+
+
+def _moments(module: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """Name the optimizer's moments after the parameters they belong to."""
+    named: dict[str, Tensor] = {}
+    for name, parameter in module.named_parameters():
+        for key, value in optimizer.state.get(parameter, {}).items():
+            named[f"{key}/{name}"] = value
+    return named
+
+
+def _restore(
+    module: nn.Module, optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]
+) -> None:
+    parameters: dict[str, Any] = dict(module.named_parameters())
+    optimizer.state.clear()
+    for name, value in tensors.items():
+        key, _, parameter = name.partition("/")
+        owner = parameters[parameter]
+        # The step counter stays where the optimizer wants it; moments go to their weights.
+        value = value if key == "step" and owner.device.type == "cpu" else value.to(owner.device)
+        optimizer.state[owner][key] = value

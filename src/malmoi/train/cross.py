@@ -1,0 +1,203 @@
+"""A cross-encoder to train: any encoder with dense → GELU → dropout → projection on [CLS].
+
+It is a sentence-transformers CrossEncoder put together from that library's modules, so its
+tokenizing, its evaluators and its folders serve; nothing of them is written again here.
+
+Shapes: scores (n, outputs), one output for a score or one for each label.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from sentence_transformers import CrossEncoder
+from sentence_transformers.base.modules import Dense, Transformer
+from sentence_transformers.sentence_transformer.modules import Dropout, Pooling
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ..bundle.foreign import read_json
+from ..errors import BundleError, OptionError
+from ..files import writing_folder
+from .module import WITH_TYPES
+from .quiet import quiet
+from .source import Source, read_source
+
+OBJECTIVES = ("regression", "mse", "classification")
+
+
+def build_cross_encoder(
+    base: str | Path,
+    *,
+    labels: Sequence[str] = (),
+    layers: int | None = None,
+    dropout: float = 0.1,
+    max_tokens: int | None = None,
+) -> CrossEncoder:
+    """Put a new head on the encoder in the folder `base`.
+
+    Without `labels` the model gives one score from 0 to 1, with two or more a probability for
+    each. `layers` keeps that many of the encoder's layers, counted from the embeddings up.
+    """
+    _check_labels(labels)
+    if not 0 <= dropout < 1:
+        raise OptionError(f"dropout is {dropout}; expected 0 or more and less than 1. Correct it.")
+    source = read_source(base, max_tokens=max_tokens)
+    transformer = _transformer(source, layers)
+    config = transformer.model.config
+    if labels:
+        config.id2label = dict(enumerate(labels))
+        config.label2id = {label: i for i, label in enumerate(labels)}
+    hidden = int(config.hidden_size)
+    dense = Dense(hidden, hidden, activation_function=nn.GELU())
+    project = Dense(
+        hidden,
+        len(labels) or 1,
+        activation_function=nn.Identity(),
+        module_output_name="scores",
+    )
+    for layer in (dense.linear, project.linear):
+        _initialise(layer, float(getattr(config, "initializer_range", 0.02)))
+    modules = [transformer, Pooling(hidden, "cls"), dense, Dropout(dropout), project]
+    activation = nn.Identity() if labels else nn.Sigmoid()
+    model: CrossEncoder = CrossEncoder(modules=modules, device="cpu", activation_fn=activation)
+    return model
+
+
+def load_cross_encoder(folder: str | Path) -> CrossEncoder:
+    """Open a cross-encoder that `save_cross_encoder` wrote, its head with it, to train on.
+
+    A bundle made with its weights, and any sentence-transformers CrossEncoder, open too.
+    """
+    folder = Path(folder)
+    if not any(folder.glob("*.safetensors")):
+        raise BundleError(
+            f"{folder} has no model.safetensors; expected the folder of a cross-encoder. "
+            "Name another one, or export the reranker again with its weights."
+        )
+    with quiet():
+        model: CrossEncoder = CrossEncoder(
+            str(folder),
+            device="cpu",
+            local_files_only=True,
+            trust_remote_code=False,
+            model_kwargs={"use_safetensors": True},
+        )
+    if len(model) > 1:  # else the head is the transformer's own, and may read the pooler
+        _drop_pooler(model[0])
+    return model
+
+
+def save_cross_encoder(model: CrossEncoder, folder: str | Path, *, replace: bool = False) -> None:
+    """Write the model as safetensors and configuration; the folder is there whole or not at all."""
+    with writing_folder(folder, replace=replace) as half, quiet():
+        model.save_pretrained(str(half), create_model_card=False)
+        for file in half.rglob("*.safetensors"):
+            file.chmod(0o644)  # safetensors writes 0600; a model folder is read by others too
+
+
+def labels_of(model: CrossEncoder) -> tuple[str, ...]:
+    """Name the model's labels; none for a model with one score."""
+    if model.num_labels == 1:
+        return ()
+    transformer: Any = model[0]
+    names: dict[int, str] = transformer.model.config.id2label
+    return tuple(names[i] for i in range(model.num_labels))
+
+
+def cross_loss(scores: Tensor, targets: Tensor, *, objective: str) -> Tensor:
+    """Give the mean loss of raw scores (n, outputs) against targets (n,), a scalar.
+
+    "classification" is the cross-entropy over labels, numbered from 0. "regression" is the
+    binary cross-entropy between the one score's sigmoid and a target from 0 to 1; "mse" is the
+    square of their difference, whose gradient vanishes where the sigmoid is flat, so that a pair
+    judged wrong with confidence is unlearnt slowly.
+    """
+    check_objective(objective, outputs=scores.shape[1])
+    if objective == "classification":
+        return functional.cross_entropy(scores, targets)
+    if objective == "mse":
+        return functional.mse_loss(scores[:, 0].sigmoid(), targets)
+    return functional.binary_cross_entropy_with_logits(scores[:, 0], targets)
+
+
+def check_objective(objective: str, *, outputs: int) -> None:
+    """Raise an OptionError for an objective that a model of so many outputs cannot have."""
+    if objective not in OBJECTIVES:
+        raise OptionError(
+            f"objective is {objective!r}; known for rerankers are {', '.join(OBJECTIVES)}. "
+            "Choose one of these."
+        )
+    if (objective == "classification") == (outputs == 1):
+        raise OptionError(
+            f"objective is {objective!r} and the model has {outputs} outputs; expected several "
+            "for classification, and one for regression. Choose another objective."
+        )
+
+
+def collate(
+    model: CrossEncoder, pairs: Sequence[tuple[str, str]], targets: Sequence[float] | Sequence[int]
+) -> tuple[dict[str, Tensor], Tensor]:
+    """Turn pairs into padded ids (n, length), segment ids where the model has them, and targets."""
+    features: dict[str, Any] = model.preprocess(list(pairs))
+    kind = torch.float32 if model.num_labels == 1 else torch.int64
+    return features, torch.tensor(targets, dtype=kind)
+
+
+def _transformer(source: Source, layers: int | None) -> Transformer:
+    config = read_json(source.root / "config.json")
+    most = int(config.get("num_hidden_layers") or config.get("n_layers") or 1)
+    if layers is not None and not 1 <= layers <= most:
+        raise OptionError(
+            f"layers is {layers}; {source.root} has {most}. "
+            f"Choose a number from 1 to {most}, or leave the option out."
+        )
+    here = {"local_files_only": True, "trust_remote_code": False}
+    with quiet():
+        transformer: Transformer = Transformer(
+            str(source.root),
+            model_kwargs=here | {"use_safetensors": True, "dtype": torch.float32},
+            processor_kwargs=here,
+            config_kwargs=here | ({"num_hidden_layers": layers} if layers else {}),
+            max_seq_length=source.manifest.max_tokens,
+            do_lower_case=source.lower,
+        )
+    _drop_pooler(transformer)
+    _choose_inputs(transformer)
+    return transformer
+
+
+def _drop_pooler(transformer: Any) -> None:
+    # The head reads the state itself: the pooler's weights would idle, and are not even saved.
+    if getattr(transformer.model, "pooler", None) is not None:
+        transformer.model.pooler = None
+
+
+def _choose_inputs(transformer: Transformer) -> None:
+    """Let the tokenizer give segment ids where the architecture was trained with them, only there.
+
+    A tokenizer read from tokenizer.json alone gives none to a BERT, and a RoBERTa with a BERT's
+    tokenizer would get some that its table has no row for.
+    """
+    tokenizer: Any = transformer.tokenizer
+    config = transformer.model.config
+    names = ["input_ids", "attention_mask"]
+    if config.model_type in WITH_TYPES and config.type_vocab_size > 1:
+        names.append("token_type_ids")
+    tokenizer.model_input_names = names
+    tokenizer.init_kwargs["model_input_names"] = names  # what is saved with it
+
+
+def _initialise(layer: nn.Linear, deviation: float) -> None:
+    # As the encoder's own layers were: small enough that training starts near a score of 0.5.
+    nn.init.normal_(layer.weight, std=deviation)
+    nn.init.zeros_(layer.bias)
+
+
+def _check_labels(labels: Sequence[str]) -> None:
+    if isinstance(labels, str) or len(labels) == 1 or len(set(labels)) != len(labels):
+        raise OptionError(
+            f"labels is {labels!r}; expected none for a score, or two or more different names. "
+            "Correct the list."
+        )

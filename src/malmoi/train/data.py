@@ -1,0 +1,229 @@
+"""Files → examples: texts by number, labels as numbers, every doubtful row counted.
+
+Everything here runs before torch is imported, so bad data are told before anything is loaded.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..bundle.manifest import sha256
+from ..errors import DataError
+from ..files import Tell
+from ..tables import BadRows, Row, read_numbered_rows
+from .objectives import OBJECTIVES, Objective
+from .recipe import Data, Recipe, needed_columns
+
+# A row with its file and line, for messages.
+Found = tuple[str, int, Row]
+
+
+@dataclass(frozen=True)
+class Examples:
+    """What one [[data]] entry holds.
+
+    `columns` (n, k) int32 are numbers of texts, one column a text of the example; `labels` (n,)
+    are float32 scores in 0…1, int64 classes, or None.
+    """
+
+    texts: list[str]
+    columns: NDArray[np.int32]
+    labels: NDArray[Any] | None = None
+    classes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+
+def find_files(recipe: Recipe, root: Path) -> dict[str, Path]:
+    """Find every file that a recipe names, or name the first that is missing."""
+    named = [file for entry in recipe.data for file in entry.files]
+    found = {}
+    for name in (*named, *(entry.file for entry in recipe.evaluation)):
+        found[name] = root / name
+        if not found[name].is_file():
+            raise DataError(
+                f"there is no file {found[name]}; the recipe names {name} under the data root "
+                f"{root}. Name the root with --data, or correct the recipe."
+            )
+    return found
+
+
+def hash_files(files: dict[str, Path]) -> dict[str, str]:
+    """Hash every file: the manifest says which bytes a model was made from."""
+    return {name: sha256(path) for name, path in files.items()}
+
+
+def read_examples(
+    entry: Data, root: Path, *, tell: Tell | None = None, strict: bool = False
+) -> Examples:
+    """Read the files of one entry; raises DataError for anything that cannot be learnt from."""
+    tell = tell or _silent
+    objective = OBJECTIVES[entry.objective]
+    rows = list(_rows(entry, objective, root, tell, strict))
+    if not rows:
+        raise DataError(
+            f"{', '.join(entry.files)} give no examples; expected rows with text"
+            f"{_condition(entry.where)}. Check the files and the recipe's columns."
+        )
+    if entry.triplets:
+        return _joined(entry, rows)
+    names = [*objective.texts, *(name for name in objective.optional if name in entry.columns)]
+    texts, columns = _numbered([[row[entry.columns[name]] for name in names] for *_, row in rows])
+    if not objective.label:
+        return Examples(texts, columns)
+    labels, classes = _labels(entry, objective, rows)
+    if len(np.unique(labels)) < 2:
+        raise DataError(
+            f"{', '.join(entry.files)} have one {objective.label} only; {objective.name} learns "
+            "from differences. Add rows with another one."
+        )
+    return Examples(texts, columns, labels, classes)
+
+
+def count_repeated(rows: Sequence[Any], examples: Sequence[Examples]) -> int:
+    """Count the pairs of an evaluation, rows with `a` and `b`, that are trained on too."""
+    pairs = set()
+    for part in examples:
+        texts = [text.strip() for text in part.texts]
+        pairs |= {frozenset((texts[row[0]], texts[row[1]])) for row in part.columns}
+    both = [(row.a, row.b) for row in rows if hasattr(row, "a") and hasattr(row, "b")]
+    return sum(frozenset((a.strip(), b.strip())) in pairs for a, b in both)
+
+
+Check = Callable[[str], bool]
+
+
+def _rows(
+    entry: Data, objective: Objective, root: Path, tell: Tell, strict: bool
+) -> Iterator[Found]:
+    checks: dict[str, Check] = {}
+    if "score" in needed_columns(entry, objective):
+        checks["score"] = _is_number
+    optional = [name for name in objective.optional if name in entry.columns]
+    needed = {name: entry.columns[name] for name in needed_columns(entry, objective)}
+    needed |= {name: entry.columns[name] for name in optional}
+
+    def found() -> Iterator[Found]:
+        for file in entry.files:
+            yield from _file_rows(root / file, needed, entry.where, checks, tell, strict)
+
+    yield from _limited(found(), entry.limit)
+
+
+def _limited(rows: Iterator[Found], limit: int) -> Iterator[Found]:
+    for i, row in enumerate(rows):
+        if limit and i == limit:
+            return
+        yield row
+
+
+def _file_rows(
+    path: Path,
+    columns: dict[str, str],
+    where: dict[str, str],
+    checks: dict[str, Check],
+    tell: Tell,
+    strict: bool,
+) -> Iterator[Found]:
+    """Yield the rows in which every column has text and passes its check."""
+    bad = BadRows(str(path), strict)
+    for line, row in read_numbered_rows(path, tell=tell, strict=strict):
+        for name in (*columns.values(), *where):
+            if name not in row:
+                raise DataError(
+                    f"{path} has no column {name}; it has {', '.join(row)}. "
+                    "Correct the columns in the recipe."
+                )
+        if any(row[name] != value for name, value in where.items()):
+            continue
+        wrong = _first_wrong(row, columns, checks)
+        if wrong is None:
+            yield str(path), line, row
+        else:
+            found = "no number" if wrong in checks and checks[wrong] is _is_number else "no text"
+            bad.add(line, f"{found} in {columns[wrong]}", "a value in every column")
+    bad.report(tell)
+
+
+def _first_wrong(row: Row, columns: dict[str, str], checks: dict[str, Check]) -> str | None:
+    for name, column in columns.items():
+        if not checks.get(name, _is_text)(row[column]):
+            return name
+    return None
+
+
+def _is_text(value: str) -> bool:
+    return bool(value.strip())
+
+
+def _is_number(value: str) -> bool:
+    try:
+        return math.isfinite(float(value))
+    except ValueError:
+        return False
+
+
+def _numbered(rows: list[list[str]]) -> tuple[list[str], NDArray[np.int32]]:
+    """Give each distinct text a number; (n, k) numbers come back with the texts."""
+    numbers: dict[str, int] = {}
+    columns = [[numbers.setdefault(text, len(numbers)) for text in row] for row in rows]
+    return list(numbers), np.array(columns, dtype=np.int32)
+
+
+def _labels(
+    entry: Data, objective: Objective, rows: list[Found]
+) -> tuple[NDArray[Any], tuple[str, ...]]:
+    column = entry.columns[objective.label]
+    if objective.label == "score":
+        least, most = entry.range or (0.0, 1.0)
+        scores = np.array([float(row[column]) for *_, row in rows])
+        for i in np.flatnonzero((scores < least) | (scores > most))[:1]:
+            raise DataError(
+                f"line {rows[i][1]} of {rows[i][0]} has the score {scores[i]:g}; expected "
+                f"{least:g} to {most:g}. Correct it, or the range in the recipe."
+            )
+        return ((scores - least) / (most - least)).astype(np.float32), ()
+    classes = entry.labels or tuple(sorted({row[column] for *_, row in rows}))
+    numbers = {name: i for i, name in enumerate(classes)}
+    for file, line, row in rows:
+        if row[column] not in numbers:
+            raise DataError(
+                f"line {line} of {file} has a label that is none of {', '.join(classes)}. "
+                "Correct it, or the labels in the recipe."
+            )
+    return np.array([numbers[row[column]] for *_, row in rows], dtype=np.int64), classes
+
+
+def _joined(entry: Data, rows: list[Found]) -> Examples:
+    """Join the rows of one `a`: each positive with each negative, one triplet a pair."""
+    groups: dict[str, dict[str, list[str]]] = {}
+    a, b, label = (entry.columns[name] for name in ("a", "b", "label"))
+    for *_, row in rows:
+        groups.setdefault(row[a], {}).setdefault(row[label], []).append(row[b])
+    found = [
+        [anchor, positive, negative]
+        for anchor, group in groups.items()
+        for positive in group.get(entry.triplets["positive"], [])
+        for negative in group.get(entry.triplets["negative"], [])
+    ]
+    if not found:
+        raise DataError(
+            f"{', '.join(entry.files)} have no text in {a} with both a "
+            f"{entry.triplets['positive']} and a {entry.triplets['negative']} row; expected some. "
+            "Correct the triplets in the recipe."
+        )
+    return Examples(*_numbered(found))
+
+
+def _condition(where: dict[str, str]) -> str:
+    return " where " + ", ".join(f"{k} is {v}" for k, v in where.items()) if where else ""
+
+
+def _silent(message: str) -> None:
+    pass

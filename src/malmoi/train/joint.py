@@ -1,0 +1,291 @@
+"""One student, several objectives at once: scored pairs, positive pairs, terms, words, a teacher.
+
+Every task draws its own batch and gives a loss; a step adds up the losses of a few tasks drawn by
+weight. Losses on vectors are taken at several lengths of the vector (Matryoshka), so that a cut
+vector is a good one too.
+"""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..errors import DataError, OptionError
+from .distil import Distillable, bag_ids, contrast, distance
+from .student import Student
+
+Floats = NDArray[np.float32]
+normalize = torch.nn.functional.normalize
+
+
+def cosent(scores: Tensor, labels: Tensor, *, scale: float = 20.0) -> Tensor:
+    """Rank pairs as their labels do: log(1 + Σ exp(scale (s_j − s_i))) over label_i > label_j."""
+    gaps = scale * (scores[None, :] - scores[:, None])  # i must lie above j
+    wrong = labels[:, None] > labels[None, :]
+    return torch.logsumexp(torch.cat([torch.zeros(1), gaps[wrong]]), 0)
+
+
+def in_batch(
+    anchors: Tensor, others: Tensor, *, keys: Sequence[object] | None = None, scale: float = 20.0
+) -> Tensor:
+    """Cross-entropy of finding one's own positive; anchor i's stands at row i of `others`.
+
+    `others` may hold further rows (hard negatives) after the positives. Rows whose key equals the
+    anchor's do not compete.
+    """
+    scores = scale * anchors @ others.T  # (n, n + hard)
+    if keys is not None:
+        same = torch.tensor([[a == b for b in keys] for a in keys])
+        same.fill_diagonal_(False)
+        scores[:, : len(keys)] = scores[:, : len(keys)].masked_fill(same, float("-inf"))
+    return torch.nn.functional.cross_entropy(scores, torch.arange(len(anchors)))
+
+
+@dataclass(frozen=True)
+class Nested:
+    """Lengths of the vector at which a loss is taken, with the weight of each."""
+
+    sizes: tuple[int, ...] = (384, 256, 128, 64)
+    weights: tuple[float, ...] = (1.0, 0.3, 0.3, 0.3)
+
+    def __call__(self, loss: Callable[..., Tensor], *vectors: Tensor) -> Tensor:
+        """Add the loss at every length, each prefix made unit length again."""
+        total = torch.zeros(())
+        for size, weight in zip(self.sizes, self.weights, strict=True):
+            total = total + weight * loss(*(normalize(v[:, :size], dim=1) for v in vectors))
+        return total / sum(self.weights)
+
+
+class Task(Protocol):
+    """Something a student can be bettered at: draws its batch, gives its loss."""
+
+    name: str
+    weight: float
+
+    def loss(self, student: Student, nested: Nested, rng: np.random.Generator) -> Tensor:
+        """Draw a batch and give the loss, with gradients."""
+
+
+def encode(student: Student, texts: Sequence[str], *, budget: int = 3072) -> Tensor:
+    """Give unit vectors with gradients, like lengths computed together: (n, dim)."""
+    ids = student.ids(texts)
+    order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
+    parts, begin = [], 0
+    for end in range(1, len(order) + 1):
+        if end == len(order) or (end - begin + 1) * len(ids[order[end]]) > budget:
+            parts.append(student.vectors([ids[i] for i in order[begin:end]]))
+            begin = end
+    back = torch.empty(len(order), dtype=torch.long)
+    back[torch.tensor(order)] = torch.arange(len(order))
+    return torch.cat(parts)[back]
+
+
+def pick(count: int, size: int, rng: np.random.Generator) -> list[int]:
+    """Draw `size` different rows of `count`, or all of them."""
+    drawn: list[int] = rng.choice(count, min(count, size), replace=False).tolist()
+    return drawn
+
+
+@dataclass
+class ScoredPairs:
+    """Sentence pairs with a score, in one or several languages, ranked by CoSENT.
+
+    A row is (score, left, right); left and right hold the same sentence in each language, and
+    every language of the left is compared with every one of the right.
+    """
+
+    name: str
+    rows: Sequence[tuple[float, tuple[str, ...], tuple[str, ...]]]
+    weight: float = 1.0
+    size: int = 32
+
+    def loss(self, student: Student, nested: Nested, rng: np.random.Generator) -> Tensor:
+        """Rank every language's left against every language's right."""
+        chosen = [self.rows[i] for i in pick(len(self.rows), self.size, rng)]
+        lefts, rights = len(chosen[0][1]), len(chosen[0][2])
+        texts = [t for _, left, right in chosen for t in (*left, *right)]
+        vectors = encode(student, texts).view(len(chosen), lefts + rights, -1)
+        one = vectors[:, :lefts].repeat_interleave(rights, 1).flatten(0, 1)
+        two = vectors[:, lefts:].repeat(1, lefts, 1).flatten(0, 1)
+        labels = torch.tensor([row[0] for row in chosen]).repeat_interleave(lefts * rights)
+        loss = nested(lambda a, b: cosent((a * b).sum(1), labels), one, two)
+        return loss / math.log(len(labels) + 1)  # near 1 at the start, whatever the size
+
+
+@dataclass
+class PositivePairs:
+    """Groups of texts that mean the same; two are drawn, the other groups are the negatives.
+
+    `hard[i]` are texts near group i that mean something else. `run` > 1 draws stretches of
+    neighbouring groups, for data sorted so that neighbours are hard to tell apart.
+    """
+
+    name: str
+    groups: Sequence[Sequence[str]]
+    hard: Sequence[Sequence[str]] = ()
+    keys: Sequence[object] = ()
+    weight: float = 1.0
+    size: int = 64
+    run: int = 1
+    scale: float = 20.0
+
+    def _rows(self, rng: np.random.Generator) -> list[int]:
+        if self.run == 1:
+            return pick(len(self.groups), self.size, rng)
+        starts = pick(max(1, len(self.groups) // self.run), self.size // self.run, rng)
+        return [
+            s * self.run + i
+            for s in starts
+            for i in range(self.run)
+            if s * self.run + i < len(self.groups)
+        ]
+
+    def loss(self, student: Student, nested: Nested, rng: np.random.Generator) -> Tensor:
+        """Find the other member of one's group among all, both ways."""
+        rows = self._rows(rng)
+        drawn = [[self.groups[r][i] for i in pick(len(self.groups[r]), 2, rng)] for r in rows]
+        hard = [h[int(rng.integers(len(h)))] for r in rows if self.hard and (h := self.hard[r])]
+        texts = [d[0] for d in drawn] + [d[1] for d in drawn] + hard
+        keys = [self.keys[r] for r in rows] if self.keys else None
+        n = len(rows)
+
+        def both(v: Tensor) -> Tensor:
+            there = in_batch(v[:n], v[n:], keys=keys, scale=self.scale)
+            back = in_batch(v[n : 2 * n], v[:n], keys=keys, scale=self.scale)
+            return (there + back) / 2
+
+        return nested(both, encode(student, texts))
+
+
+@dataclass
+class Rehearsal:
+    """Keeps the student at its teacher's vectors while it learns other things."""
+
+    data: Distillable
+    goals: NDArray[np.float16]
+    name: str = "distil"
+    weight: float = 1.0
+    tokens: int = 2048
+    contrast: float = 0.15
+    source_share: float = 0.2
+    _queue: list[tuple[NDArray[np.int64], bool]] = field(default_factory=list, repr=False)
+
+    def loss(self, student: Student, nested: Nested, rng: np.random.Generator) -> Tensor:
+        """Take one more batch of the distillation."""
+        from .distil import DistilConfig, draw
+
+        if not self._queue:
+            config = DistilConfig(tokens=self.tokens, source_share=self.source_share)
+            draws = draw(self.data, config, rng, chunk=20_000)
+            self._queue = [next(draws) for _ in range(100)]
+        rows, source = self._queue.pop()
+        side = self.data.source if source else self.data.target
+        vectors = student.vectors(bag_ids(side, rows))
+        goal = torch.from_numpy(self.goals[self.data.goal[rows]].astype(np.float32))
+        near = contrast(vectors, goal, self.data.goal[rows], 0.05)
+        return distance(vectors, goal) + self.contrast * near
+
+
+@dataclass(frozen=True)
+class Sense:
+    """A word in two sentences, by the characters it spans, and whether it means the same."""
+
+    texts: tuple[str, str]
+    spans: tuple[tuple[int, int], tuple[int, int]]
+    same: bool
+
+
+@dataclass
+class WordSenses:
+    """Words in context: the word's states in chosen hidden layers are alike when its sense is."""
+
+    name: str
+    rows: Sequence[Sense]
+    layers: tuple[int, ...] = (4,)
+    weight: float = 1.0
+    size: int = 48
+    middle: float = 0.6
+    scale: float = 8.0
+
+    def loss(self, student: Student, nested: Nested, rng: np.random.Generator) -> Tensor:
+        """Logistic loss on the cosine of the two occurrences around `middle`."""
+        chosen = [self.rows[i] for i in pick(len(self.rows), self.size, rng)]
+        texts = [t for row in chosen for t in row.texts]
+        spans = [s for row in chosen for s in row.spans]
+        encodings = student.tokenizer.encode_batch(texts)
+        ids = [e.ids[: student.longest] for e in encodings]
+        _, mask, layers = student.states(ids, layers=True)
+        share = torch.zeros(mask.shape)
+        for row, (encoding, (begin, end)) in enumerate(zip(encodings, spans, strict=True)):
+            inside = covered(encoding.offsets[: student.longest], begin, end) or [0]
+            share[row, inside] = 1 / len(inside)
+        labels = torch.tensor([float(row.same) for row in chosen])
+        total = torch.zeros(())
+        for layer in self.layers:
+            word = normalize(torch.einsum("nld,nl->nd", layers[layer].float(), share), dim=1)
+            logits = self.scale * ((word[::2] * word[1::2]).sum(1) - self.middle)
+            total = total + torch.nn.functional.binary_cross_entropy_with_logits(logits, labels)
+        return total / len(self.layers)
+
+
+def covered(offsets: Sequence[tuple[int, int]], begin: int, end: int) -> list[int]:
+    """Say which tokens overlap the characters from `begin` to `end`."""
+    return [i for i, (a, b) in enumerate(offsets) if b > a and a < end and b > begin]
+
+
+@dataclass(frozen=True)
+class JointConfig:
+    """How long, and how many tasks add up to one step."""
+
+    minutes: float = float("inf")
+    steps: int = 1_000_000
+    together: int = 3
+    nested: Nested = Nested()
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot train."""
+        if self.minutes <= 0 or self.steps < 1 or self.together < 1:
+            raise OptionError(f"joint training got {self}; expected positive numbers. Correct it.")
+
+
+Report = Callable[[int, float, dict[str, float]], None]
+
+
+def tune(
+    student: Student,
+    tasks: Sequence[Task],
+    config: JointConfig,
+    *,
+    report: Report | None = None,
+    every: int = 50,
+) -> None:
+    """Train on all tasks together; `report` gets the step, the share done, and mean losses."""
+    if not tasks:
+        raise DataError(
+            "no task to train on; expected at least one. Name a data file in the recipe."
+        )
+    rng = np.random.default_rng(config.seed + student.steps)
+    chance = np.array([task.weight for task in tasks]) / sum(task.weight for task in tasks)
+    begin, idle, losses = time.monotonic(), 0.0, {}  # type: float, float, dict[str, list[float]]
+    for step in range(1, config.steps + 1):
+        minutes = (time.monotonic() - begin - idle) / 60
+        progress = max((step - 1) / config.steps, minutes / config.minutes)
+        if progress >= 1:
+            break
+        for i in rng.choice(len(tasks), min(config.together, len(tasks)), replace=False, p=chance):
+            loss = tasks[i].loss(student, config.nested, rng) / config.together
+            loss.backward()
+            losses.setdefault(tasks[i].name, []).append(float(loss.detach()) * config.together)
+        student.apply(progress)
+        if report and step % every == 0:
+            pause = time.monotonic()
+            report(step, progress, {name: float(np.mean(v)) for name, v in losses.items()})
+            losses = {}
+            idle += time.monotonic() - pause

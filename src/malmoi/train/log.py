@@ -1,0 +1,156 @@
+"""What a run tells of itself: a CSV row a step, a line now and then, TensorBoard if it is there."""
+
+import csv
+import importlib.util
+import io
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from ..files import Tell, writing
+from .checkpoint import State
+
+COLUMNS = ("step", "epoch", "loss", "learning_rate", "seconds", "score", "scores")
+_SECONDS = 15.0  # between two lines for people
+_SMOOTH = 0.05
+
+
+class Log:
+    """Writes a run's log; rows after step `after`, of a run that was killed, are dropped."""
+
+    def __init__(self, path: Path, *, total: int, after: int, tell: Tell, shown: bool) -> None:
+        self.path, self.total, self.tell, self.shown = path, total, tell, shown
+        self.first = after
+        self.told = self.started = time.monotonic()
+        self.examples = 0
+        self.smooth: float | None = None
+        self.file: io.TextIOWrapper | None = None
+        self.board: Any = None
+
+    def __enter__(self) -> "Log":
+        if self.shown:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            rows = [row for row in read_log(self.path) if int(row["step"]) <= self.first]
+            with writing(self.path) as file:
+                file.write(_lines([COLUMNS, *(tuple(row.values()) for row in rows)]).encode())
+            self.file = self.path.open("a", encoding="utf-8", newline="")
+            self.board = _open_board(self.path.parent)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for sink in (self.file, self.board):
+            if sink is not None:
+                sink.close()
+
+    def step(self, state: State, loss: float, rate: float, examples: int) -> None:
+        """Write one step's row, and tell a person when some time has passed."""
+        self.examples += examples
+        old = loss if self.smooth is None else self.smooth
+        self.smooth = old + _SMOOTH * (loss - old)
+        self._write(state, f"{loss:.6g}", f"{rate:.6g}", "", "")
+        if self.board is not None:
+            self.board.add_scalar("loss", loss, state.step)
+        if self.shown and time.monotonic() - self.told > _SECONDS:
+            self.told = time.monotonic()
+            self.tell(self._line(state))
+
+    def scores(self, state: State, scores: dict[str, float]) -> None:
+        """Write and tell the scores of an evaluation."""
+        listed = ", ".join(f"{name} {score:.4f}" for name, score in scores.items())
+        mean = sum(scores.values()) / len(scores)
+        self._write(state, "", "", f"{mean:.6f}", listed)
+        mark = " (best)" if state.best_step == state.step else ""
+        self.tell(f"step {state.step:,}: {listed}{mark}")
+        if self.board is not None:
+            for name, score in scores.items():
+                self.board.add_scalar(name, score, state.step)
+
+    def _write(self, state: State, *values: str) -> None:
+        if self.file is not None:
+            loss, rate, score, scores = values
+            seconds = f"{state.seconds:.2f}"
+            row = (str(state.step), str(state.epoch), loss, rate, seconds, score, scores)
+            self.file.write(_lines([row]))
+            self.file.flush()
+
+    def _line(self, state: State) -> str:
+        passed = time.monotonic() - self.started
+        rate = self.examples / passed
+        left = passed / (state.step - self.first) * (self.total - state.step)
+        return (
+            f"step {state.step:,} of {self.total:,}  loss {self.smooth:.4f}  "
+            f"{rate:,.0f} examples/s  {_duration(left)} left"
+        )
+
+
+def read_log(path: Path) -> list[dict[str, str]]:
+    """Read a run's log; one that is not there has no rows, a half-written last row is dropped."""
+    if not path.is_file():
+        return []
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    return [row for row in rows if set(row) == set(COLUMNS) and None not in row.values()]
+
+
+def draw_log(path: Path, image: Path) -> bool:
+    """Draw loss and score over the steps; gives False when matplotlib is not installed."""
+    if importlib.util.find_spec("matplotlib") is None:
+        return False
+    from matplotlib.figure import Figure
+
+    rows = read_log(path)
+    losses = [(int(row["step"]), float(row["loss"])) for row in rows if row["loss"]]
+    scores = [(int(row["step"]), float(row["score"])) for row in rows if row["score"]]
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    left = figure.add_subplot()
+    left.plot(*_split(losses), color="tab:blue", alpha=0.25, linewidth=0.8)
+    left.plot(*_split(_smoothed(losses)), color="tab:blue", label="loss")
+    left.set_xlabel("step")
+    left.set_ylabel("loss")
+    right = left.twinx()
+    right.plot(*_split(scores), color="tab:red", marker="o", label="dev score")
+    right.set_ylabel("dev score")
+    figure.legend(loc="outside upper right", ncols=2)
+    with writing(image) as file:
+        figure.savefig(file, format="png", dpi=150)
+    return True
+
+
+def _smoothed(points: list[tuple[int, float]]) -> list[tuple[int, float]]:
+    done: list[tuple[int, float]] = []
+    for step, loss in points:
+        old = done[-1][1] if done else loss
+        done.append((step, old + _SMOOTH * (loss - old)))
+    return done
+
+
+def _split(points: list[tuple[int, float]]) -> tuple[list[int], list[float]]:
+    return [x for x, _ in points], [y for _, y in points]
+
+
+def _lines(rows: list[tuple[str, ...]]) -> str:
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
+
+
+def _open_board(folder: Path) -> Any:
+    if importlib.util.find_spec("tensorboard") is None:
+        return None
+    from torch.utils.tensorboard import SummaryWriter
+
+    return SummaryWriter(str(folder / "tensorboard"))
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"

@@ -1,0 +1,275 @@
+"""A training run as one TOML file: frozen dataclasses with visible defaults, checked on reading.
+
+Nothing heavy is imported here, so a slip in a recipe is told within a second.
+"""
+
+import dataclasses
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..bundle.manifest import POOLINGS
+from ..errors import DataError, OptionError
+from ..text import check_steps
+from .objectives import Objective, find_objective
+from .settings import read_table
+
+KINDS = ("encoder", "reranker")
+TASKS = ("sts", "pairs")
+PRECISIONS = ("float32", "int8")
+LAYERS = ("none", "all")
+DECAYS = ("linear", "cosine", "constant")
+
+
+@dataclass(frozen=True)
+class Data:
+    """Some files of one form, and what is learnt from them.
+
+    `columns` maps the objective's names (a, b, negative, score, label) to the files' own.
+    `range` is that of the scores; `labels` the classes in order; `where` keeps the rows with
+    these values; `triplets` joins rows of one `a` by their label. An epoch sees each row `weight`
+    times.
+    """
+
+    files: tuple[str, ...]
+    columns: dict[str, str]
+    objective: str = ""
+    range: tuple[float, float] | None = None
+    labels: tuple[str, ...] = ()
+    where: dict[str, str] = field(default_factory=dict)
+    triplets: dict[str, str] = field(default_factory=dict)
+    weight: float = 1.0
+    limit: int = 0
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A file that measures the model during training; its score chooses the best checkpoint.
+
+    Columns that are not named are guessed from the file's header.
+    """
+
+    task: str
+    file: str
+    columns: dict[str, str] = field(default_factory=dict)
+    name: str = ""
+    limit: int = 0
+
+    @property
+    def title(self) -> str:
+        """What its score is called."""
+        return self.name or f"{self.task}:{Path(self.file).stem}"
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long, how fast and in what portions.
+
+    `steps` ends the run early, or makes it longer when `epochs` is 0. A batch holds `batch_size`
+    examples, or as many as `batch_tokens` allow; a process of several takes that many each.
+    `warmup` is a share of the steps below 1, and a number of steps from 1 on. Inside a step,
+    texts of like length run together in pieces of `piece_tokens`.
+    """
+
+    epochs: int = 1
+    steps: int = 0
+    batch_size: int = 32
+    batch_tokens: int = 0
+    piece_tokens: int = 2048
+    learning_rate: float = 2e-5
+    warmup: float = 0.1
+    decay: str = "linear"
+    weight_decay: float = 0.01
+    clip: float = 1.0
+    bf16: bool = False
+    freeze: tuple[str, ...] = ()
+    evaluate_steps: int = 0
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where the run writes, how often it is saved, and in what form the model leaves it."""
+
+    folder: str
+    precision: tuple[str, ...] = ("float32",)
+    layers: str = "none"
+    weights: bool = True
+    licence: str = ""
+    checkpoint_minutes: float = 5.0
+    checkpoint_steps: int = 500
+    keep: int = 2
+    early_stopping: int = 0
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A whole training run.
+
+    `dropout` below 0 leaves the base model's own; `layers` above 0 keeps only so many of its
+    layers, for a reranker.
+    """
+
+    name: str
+    base: str
+    data: tuple[Data, ...]
+    output: Output
+    kind: str = "encoder"
+    pooling: str | None = None
+    max_tokens: int | None = None
+    clean: tuple[str, ...] | None = None
+    dropout: float = -1.0
+    layers: int = 0
+    seed: int = 1
+    objective: str = ""
+    matryoshka: tuple[int, ...] = ()
+    schedule: Schedule = field(default_factory=Schedule)
+    evaluation: tuple[Evaluation, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the recipe as JSON-ready data, defaults included."""
+        return dataclasses.asdict(self)
+
+
+def load_recipe(path: str | Path, *, sets: Sequence[str] = ()) -> Recipe:
+    """Read and check a recipe; `sets` are changes such as "schedule.epochs=2"."""
+    try:
+        with Path(path).open("rb") as file:
+            table = tomllib.load(file)
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}. Name a recipe (.toml).") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} is not TOML: {error}. Mend that place.") from error
+    for change in sets:
+        _change(table, change)
+    return make_recipe(table, where=str(path))
+
+
+def make_recipe(table: dict[str, Any], *, where: str = "the recipe") -> Recipe:
+    """Make a recipe from parsed TOML or a dictionary of the same form, and check it."""
+    recipe = read_table(Recipe, table, where=where)
+    data = tuple(
+        dataclasses.replace(entry, objective=entry.objective or recipe.objective)
+        for entry in recipe.data
+    )
+    recipe = dataclasses.replace(recipe, data=data)
+    _check(recipe, where)
+    for i, entry in enumerate(recipe.data):
+        _check_data(recipe, entry, f"{where}: data[{i}]")
+    for i, measure in enumerate(recipe.evaluation):
+        _one_of(measure.task, TASKS, f"evaluation[{i}].task", where)
+    return recipe
+
+
+def _change(table: dict[str, Any], change: str) -> None:
+    """Put one "key=value" into the table; the value is TOML, or text when it is not."""
+    key, sign, value = change.partition("=")
+    if not sign or not key.strip():
+        raise OptionError(f'--set {change}: no "="; expected key=value, as schedule.epochs=2.')
+    try:
+        parsed = tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        parsed = value
+    *parents, last = key.strip().split(".")
+    place: Any = table
+    for name in parents:
+        place = place[_index(name)] if isinstance(place, list) else place.setdefault(name, {})
+    place[_index(last) if isinstance(place, list) else last] = parsed
+
+
+def _index(name: str) -> int:
+    if not name.isdigit():
+        raise OptionError(f"--set: {name} is no number; expected one, as data.0.weight=2.")
+    return int(name)
+
+
+def _check(recipe: Recipe, where: str) -> None:
+    _one_of(recipe.kind, KINDS, "kind", where)
+    _one_of(recipe.schedule.decay, DECAYS, "schedule.decay", where)
+    _one_of(recipe.output.layers, LAYERS, "output.layers", where)
+    for precision in recipe.output.precision:
+        _one_of(precision, PRECISIONS, "output.precision", where)
+    for pooling in (recipe.pooling or "mean").split("+"):
+        _one_of(pooling, POOLINGS, "pooling", where)
+    check_steps(recipe.clean or ())
+    if not recipe.data:
+        raise OptionError(f"{where}: data is empty; expected one [[data]] or more. Add one.")
+    schedule, output = recipe.schedule, recipe.output
+    for key, value, least in (
+        ("schedule.epochs", schedule.epochs, 0 if schedule.steps else 1),
+        ("schedule.steps", schedule.steps, 0),
+        ("schedule.batch_size", schedule.batch_size, 2),
+        ("schedule.batch_tokens", schedule.batch_tokens, 0),
+        ("schedule.piece_tokens", schedule.piece_tokens, 1),
+        ("schedule.evaluate_steps", schedule.evaluate_steps, 0),
+        ("schedule.learning_rate", schedule.learning_rate, 1e-12),
+        ("schedule.warmup", schedule.warmup, 0),
+        ("output.keep", output.keep, 1),
+        ("output.checkpoint_steps", output.checkpoint_steps, 0),
+        ("output.early_stopping", output.early_stopping, 0),
+        *((f"matryoshka[{i}]", dim, 1) for i, dim in enumerate(recipe.matryoshka)),
+    ):
+        if not value >= least:
+            raise OptionError(f"{where}: {key} is {value}; expected {least} or more. Correct it.")
+    if recipe.layers and recipe.kind != "reranker":
+        raise OptionError(
+            f"{where}: layers is for rerankers; the kind is {recipe.kind}. Remove it."
+        )
+    if recipe.dropout >= 1:
+        raise OptionError(f"{where}: dropout is {recipe.dropout}; expected less than 1.")
+
+
+def _check_data(recipe: Recipe, entry: Data, where: str) -> None:
+    if not entry.objective:
+        raise OptionError(f"{where}: no objective; expected one here or above. Add a key.")
+    objective = find_objective(entry.objective, where=where)
+    if recipe.kind not in objective.kinds:
+        raise OptionError(
+            f"{where}: objective {objective.name} is for {' and '.join(objective.kinds)}; the "
+            f"recipe's kind is {recipe.kind}. Choose another objective."
+        )
+    objective.settle(entry.options, where=where)
+    _check_columns(entry, objective, where)
+    if entry.range is not None and not entry.range[0] < entry.range[1]:
+        raise OptionError(f"{where}: range is {list(entry.range)}; expected [least, most].")
+    if not entry.files or entry.weight <= 0 or entry.limit < 0:
+        raise OptionError(f"{where}: no files, weight 0 or limit below 0; expected more. Mend it.")
+
+
+def needed_columns(entry: Data, objective: Objective) -> tuple[str, ...]:
+    """Name the columns that an entry must map."""
+    if entry.triplets:
+        return ("a", "b", "label")
+    return (*objective.texts, objective.label) if objective.label else objective.texts
+
+
+def _check_columns(entry: Data, objective: Objective, where: str) -> None:
+    needed = needed_columns(entry, objective)
+    known = (*needed, *objective.optional)
+    if entry.triplets:
+        takes = "negative" in (*objective.texts, *objective.optional)
+        if not takes or set(entry.triplets) != {"positive", "negative"}:
+            raise OptionError(
+                f"{where}: triplets is {entry.triplets} for {objective.name}; expected the labels "
+                '{ positive = "…", negative = "…" } and the objective triplet or in-batch.'
+            )
+        known = needed
+    for name in needed:
+        if name not in entry.columns:
+            raise OptionError(
+                f"{where}: columns has no {name}; {objective.name} reads {', '.join(known)}. "
+                "Add it."
+            )
+    for name in entry.columns:
+        if name not in known:
+            raise OptionError(
+                f"{where}: columns has {name}; {objective.name} reads {', '.join(known)}. "
+                "Remove it."
+            )
+
+
+def _one_of(value: str, known: tuple[str, ...], key: str, where: str) -> None:
+    if value not in known:
+        raise OptionError(f'{where}: {key} is "{value}"; known are {", ".join(known)}. Choose one.')

@@ -1,0 +1,248 @@
+"""`malmoi train` as a function: a recipe in, a bundle out.
+
+The order is that of patience: the recipe is checked, then the files, then the model is loaded.
+"""
+
+import dataclasses
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..bundle import Manifest
+from ..errors import OptionError, OutputError, require
+from ..files import Tell, writing, writing_folder
+from .base import read_base
+from .data import Examples, count_repeated, find_files, hash_files, read_examples
+from .measuring import Measure, read_measure
+from .recipe import Recipe, load_recipe
+from .source import Source
+
+_PACKAGES = ("torch", "transformers", "sentence_transformers", "safetensors", "onnx")
+# What may differ between the run that was stopped and the one that goes on.
+_FREE = ("output", "evaluation", "name")
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Everything a run needs that can be checked without torch."""
+
+    recipe: Recipe
+    source: Source
+    examples: list[Examples]
+    measures: list[Measure]
+    hashes: dict[str, str]
+    repeated: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a run has made: its bundles, and the best model's scores by evaluation."""
+
+    folder: Path
+    bundles: tuple[Path, ...]
+    scores: dict[str, float]
+    steps: int
+
+
+def train(
+    recipe: Recipe | str | Path,
+    *,
+    data: str | Path | None = None,
+    resume: bool = False,
+    strict: bool = False,
+    threads: int | None = None,
+    tell: Tell | None = None,
+) -> Trained:
+    """Train as a recipe says, and export the best model as a bundle.
+
+    `data` is the folder that the recipe's files are under: MALMOI_DATA or the working directory
+    when left out. `resume` goes on from the last checkpoint; `strict` stops at the first row
+    that would be passed over. Raises KeyboardInterrupt when stopped, after saving.
+    """
+    tell = tell or _silent
+    if not isinstance(recipe, Recipe):
+        recipe = load_recipe(recipe)
+    if int(os.environ.get("RANK", "0")):
+        tell = _silent  # one process of several speaks for all
+    prepared = prepare(recipe, data_root(data), strict=strict, tell=tell)
+    _check_folder(recipe, resume=resume)
+    for package in _PACKAGES:
+        require(package, extra="train", purpose="malmoi train")
+    return _run(prepared, resume=resume, threads=threads, tell=tell)
+
+
+def data_root(root: str | Path | None) -> Path:
+    """Choose where data files are looked for."""
+    return Path(root or os.environ.get("MALMOI_DATA") or ".").expanduser()
+
+
+def prepare(recipe: Recipe, root: Path, *, strict: bool = False, tell: Tell) -> Prepared:
+    """Read and check everything but the weights."""
+    files = find_files(recipe, root)
+    source = read_base(recipe)
+    if recipe.clean is not None:
+        manifest = dataclasses.replace(source.manifest, clean=recipe.clean)
+        source = dataclasses.replace(source, manifest=manifest)
+    examples = [read_examples(entry, root, tell=tell, strict=strict) for entry in recipe.data]
+    measures = [read_measure(entry, root, tell=tell, strict=strict) for entry in recipe.evaluation]
+    repeated = {}
+    for entry, measure in zip(recipe.evaluation, measures, strict=True):
+        count = count_repeated(measure.rows, examples)
+        repeated[entry.file] = count
+        if count:
+            tell(f"{count:,} of the {len(measure.rows):,} pairs of {entry.file} are trained on too")
+    return Prepared(recipe, source, examples, measures, hash_files(files), repeated)
+
+
+def _check_folder(recipe: Recipe, *, resume: bool) -> None:
+    """Keep a run from writing over another, and from going on as something else."""
+    folder = Path(recipe.output.folder)
+    stored = folder / "recipe.json"
+    if not stored.is_file():
+        if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+            raise OutputError(
+                f"{folder} exists and holds no run; expected a new folder. "
+                "Name another one as output.folder."
+            )
+        return
+    if not resume:
+        raise OutputError(
+            f"{folder} holds a run already; expected a new folder. Go on with it by --resume, "
+            "name another one with --set output.folder=…, or remove it."
+        )
+    old, new = json.loads(stored.read_text("utf-8")), _as_json(recipe)
+    for key in new:
+        if key not in _FREE and old.get(key) != new[key]:
+            raise OptionError(
+                f"{stored} differs from the recipe in {key}; a run goes on as it began. "
+                "Restore the recipe, or begin anew in another output.folder."
+            )
+
+
+def _as_json(recipe: Recipe) -> dict[str, Any]:
+    back: dict[str, Any] = json.loads(json.dumps(recipe.to_json()))
+    return back
+
+
+def _run(prepared: Prepared, *, resume: bool, threads: int | None, tell: Tell) -> Trained:
+    import torch  # here, because everything above is checked without it
+
+    from .crossed import Crossed
+    from .loop import train as loop
+    from .processes import joining
+    from .saver import Places
+    from .siamese import Siamese
+
+    if threads:
+        torch.set_num_threads(threads)
+    recipe = prepared.recipe
+    with joining() as processes:
+        kind = Crossed if recipe.kind == "reranker" else Siamese
+        task = kind(
+            recipe, prepared.source, prepared.examples, prepared.measures, processes=processes
+        )
+        places = Places(Path(recipe.output.folder))
+        if processes.first:
+            _open_folder(recipe, places)
+        count = sum(p.numel() for p in task.module.parameters() if p.requires_grad)
+        rows = sum(len(part) for part in prepared.examples)
+        tell(f"training {count / 1e6:.1f} million weights on {rows:,} examples")
+        if cut := sum(ids.cut for ids in task.ids):
+            texts = sum(len(part.texts) for part in prepared.examples)
+            tell(f"{cut:,} of {texts:,} texts are longer than max_tokens and are cut")
+        state = loop(
+            task,
+            recipe.schedule,
+            recipe.output,
+            seed=recipe.seed,
+            processes=processes,
+            resume=resume,
+            tell=tell,
+        )
+        bundles: tuple[Path, ...] = ()
+        if processes.first:
+            bundles = _finish(prepared, places, state, world=processes.world, tell=tell)
+        processes.wait()
+    return Trained(places.folder, bundles, state.best_scores, state.step)
+
+
+def _open_folder(recipe: Recipe, places: Any) -> None:
+    from .checkpoint import clear_halves
+
+    places.checkpoints.mkdir(parents=True, exist_ok=True)
+    for folder in (places.folder, places.checkpoints):
+        clear_halves(folder)
+    with writing(places.folder / "recipe.json") as file:
+        text = json.dumps(recipe.to_json(), ensure_ascii=False, indent=2)
+        file.write(text.encode() + b"\n")
+
+
+def _finish(
+    prepared: Prepared, places: Any, state: Any, *, world: int, tell: Tell
+) -> tuple[Path, ...]:
+    from .card import provenance
+    from .log import draw_log
+
+    if not draw_log(places.log, places.folder / "training.png"):
+        tell("no plot was drawn: matplotlib is not installed (pip install 'malmoi[plots]')")
+    training = provenance(
+        prepared.recipe,
+        prepared.hashes,
+        prepared.examples,
+        state,
+        world=world,
+        repeated=prepared.repeated,
+    )
+    bundles = []
+    for i, precision in enumerate(prepared.recipe.output.precision):
+        out = places.folder / ("bundle" if i == 0 else f"bundle-{precision}")
+        _export(prepared, places.best, out, precision, training, state.best_scores, tell)
+        bundles.append(out)
+        tell(f"wrote {out}")
+    return tuple(bundles)
+
+
+def _export(
+    prepared: Prepared,
+    best: Path,
+    out: Path,
+    precision: str,
+    training: dict[str, Any],
+    scores: dict[str, float],
+    tell: Tell,
+) -> Manifest:
+    from .card import write_card
+    from .export import export
+    from .export_reranker import export_reranker
+
+    recipe = prepared.recipe
+    with writing_folder(out, replace=True) as half:
+
+        def listen(message: str) -> None:
+            if str(half) not in message:  # a name that is gone when the bundle has its own
+                tell(message)
+
+        shared: dict[str, Any] = {
+            "precision": precision,
+            "name": recipe.name,
+            "licence": recipe.output.licence or prepared.source.manifest.licence,
+            "weights": recipe.output.weights,
+            "clean": prepared.source.manifest.clean,
+            "training": training,
+            "scores": {name: round(score, 4) for name, score in scores.items()},
+            "tell": listen,
+        }
+        if recipe.kind == "reranker":
+            manifest = export_reranker(best, half, **shared)
+        else:
+            layers, sizes = recipe.output.layers, recipe.matryoshka
+            manifest = export(best, half, layers=layers, matryoshka=sizes, **shared)
+        card = write_card(manifest, recipe)
+        (half / "README.md").write_text(card, "utf-8")
+        return manifest.write(half)  # once more, with the card's hash
+
+
+def _silent(message: str) -> None:
+    pass

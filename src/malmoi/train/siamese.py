@@ -1,0 +1,250 @@
+"""The task of a bi-encoder: one encoder for every column, a loss over the columns' vectors."""
+
+import contextlib
+import dataclasses
+import functools
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from ..bundle.foreign import DenseSpec
+from ..errors import OptionError
+from ..pooling import normalize
+from ..text import clean
+from ..tokens import Tokens, plan
+from .batching import Ints, Sizes, Step, plan_epoch
+from .build import write_layout
+from .checkpoint import write_tensors
+from .data import Examples
+from .losses import build_loss
+from .measuring import Measure
+from .module import SentenceModule, load_transformer
+from .objectives import OBJECTIVES
+from .processes import Processes
+from .quiet import quiet
+from .recipe import Data, Recipe
+from .source import Source
+from .tokenizer import write_tokenizer
+
+
+@dataclasses.dataclass(frozen=True)
+class Ids:
+    """The ids of many texts in one array: those of text i are values[starts[i] : starts[i + 1]]."""
+
+    values: NDArray[np.int32]
+    starts: Ints
+    cut: int = 0  # how many texts were longer than the model reads
+
+    @classmethod
+    def of(cls, tokens: Tokens, texts: Sequence[str], steps: Sequence[str]) -> "Ids":
+        """Clean and tokenise texts, once for the whole run."""
+        pieces, cut = tokens.cut([clean(text, steps) for text in texts])
+        lengths = [len(piece.ids) for piece in pieces]
+        values = np.fromiter((i for piece in pieces for i in piece.ids), np.int32, sum(lengths))
+        return cls(values, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), cut)
+
+    @property
+    def lengths(self) -> Ints:
+        """How many tokens each text has."""
+        return np.diff(self.starts)
+
+
+class Siamese:
+    """Trains a sentence encoder on one data set or several, each with its own objective."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        source: Source,
+        examples: Sequence[Examples],
+        measures: Sequence[Measure] = (),
+        *,
+        processes: Processes | None = None,
+    ) -> None:
+        self.recipe, self.source, self.examples = recipe, source, examples
+        self.measures, self.processes = measures, processes or Processes()
+        self.tokens = read_tokens(source)
+        self.ids = [Ids.of(self.tokens, part.texts, source.manifest.clean) for part in examples]
+        self.encoder = make_encoder(source, dropout=recipe.dropout)
+        freeze(self.encoder, recipe.schedule.freeze)
+        dimension = self._dimension()
+        check_dimensions(recipe.matryoshka, dimension)
+        torch.manual_seed(recipe.seed)  # the heads are drawn at random
+        heads = nn.ModuleList(
+            _loss(entry, len(part.classes), dimension, recipe.matryoshka)
+            for entry, part in zip(recipe.data, examples, strict=True)
+        )
+        self.heads = heads
+        self.module: nn.Module = nn.ModuleDict({"encoder": self.encoder, "heads": heads})
+        self.module.to(self.processes.device)
+        # Asked for twice an epoch, once to count the steps; a plan of a million rows takes a while.
+        self.plan = functools.lru_cache(maxsize=2)(self._plan)
+
+    def _plan(self, epoch: int) -> list[Step]:
+        world, schedule = self.processes.world, self.recipe.schedule
+        sizes = Sizes(
+            schedule.batch_size * world, schedule.batch_tokens * world, least=max(2, world)
+        )
+        parts = list(zip(self.recipe.data, self.examples, self.ids, strict=True))
+        return plan_epoch(
+            [ids.lengths[part.columns].max(axis=1) for _, part, ids in parts],
+            [entry.weight for entry, _, _ in parts],
+            [
+                part.columns if OBJECTIVES[entry.objective].distinct else None
+                for entry, part, _ in parts
+            ],
+            sizes,
+            seed=self.recipe.seed,
+            epoch=epoch,
+        )
+
+    def loss(self, step: Step) -> Tensor:
+        """Encode this process's rows, gather those of the others, and give the loss of all."""
+        world, part = self.processes.world, self.examples[step.data]
+        shares = [step.rows[rank::world] for rank in range(world)]
+        texts = part.columns[shares[self.processes.rank]].T  # (k, n)
+        vectors = self.embed(self.ids[step.data], texts.reshape(-1))  # (k * n, dim)
+        counts = [len(share) for share in shares]
+        columns = [
+            self.processes.gather(column, counts) for column in torch.split(vectors, texts.shape[1])
+        ]
+        labels = None
+        if part.labels is not None:
+            labels = torch.from_numpy(part.labels[np.concatenate(shares)]).to(vectors.device)
+        loss: Tensor = self.heads[step.data](columns, labels)
+        return loss
+
+    def embed(self, ids: Ids, texts: NDArray[Any]) -> Tensor:
+        """Encode texts by number, those of like length together; (n, dim) in the order given."""
+        pieces = plan(ids.lengths[texts], self.recipe.schedule.piece_tokens)
+        found = [self.encoder(*self._pad(ids, texts[rows]))[0] for rows in pieces]
+        order = np.empty(len(texts), dtype=np.int64)
+        order[np.concatenate(pieces)] = np.arange(len(texts))
+        # float32 whatever the precision of the layers: losses subtract numbers of like size.
+        return torch.cat(found).float()[torch.from_numpy(order).to(found[0].device)]
+
+    def _pad(self, ids: Ids, texts: NDArray[Any]) -> list[Tensor]:
+        shape = (len(texts), int(ids.lengths[texts].max()))
+        padded = np.full(shape, self.tokens.pad_id, dtype=np.int64)
+        mask = np.zeros(shape, dtype=np.int64)
+        for row, text in enumerate(texts):
+            start, end = ids.starts[text], ids.starts[text + 1]
+            padded[row, : end - start] = ids.values[start:end]
+            mask[row, : end - start] = 1
+        arrays = (padded, mask, np.zeros_like(mask))[: len(self.encoder.inputs)]
+        return [torch.from_numpy(array).to(self.processes.device) for array in arrays]
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Encode texts as the exported model will; what evaluation asks of a model."""
+        ids = Ids.of(self.tokens, texts, self.source.manifest.clean)
+        blocks = []
+        with torch.no_grad():
+            for start in range(0, len(texts), 1024):
+                numbers = np.arange(start, min(start + 1024, len(texts)))
+                blocks.append(self.embed(ids, numbers).cpu().numpy())
+        vectors = np.concatenate(blocks)
+        return normalize(vectors) if self.source.manifest.normalize else vectors
+
+    def evaluate(self) -> dict[str, float]:
+        """Measure the encoder on every evaluation of the recipe."""
+        return {measure.title: measure(self) for measure in self.measures}
+
+    def save(self, folder: Path) -> None:
+        """Write the encoder without its heads as a sentence-transformers folder."""
+        write_tokenizer(self.source, folder, _silent)
+        transformer = self.encoder.transformer
+        write_layout(self.source, folder, transformer.config.hidden_size)
+        with quiet():
+            transformer.save_pretrained(folder)
+        for number, (step, module) in enumerate(
+            zip(self.source.steps[1:], self.encoder.tail, strict=False), start=2
+        ):
+            if isinstance(step, DenseSpec):
+                linear = module[0]  # type: ignore[index]
+                tensors = {f"linear.{name}": value for name, value in linear.state_dict().items()}
+                write_tensors(tensors, folder / f"{number}_Dense" / "model.safetensors")
+
+    def _dimension(self) -> int:
+        ids = torch.zeros(1, 3, dtype=torch.int64)
+        arrays = (ids, torch.ones_like(ids), ids)[: len(self.encoder.inputs)]
+        with torch.no_grad():
+            return int(self.encoder(*arrays)[0].shape[1])
+
+
+def read_tokens(source: Source) -> Tokens:
+    """Read the tokenizer as the exported model will."""
+    with tempfile.TemporaryDirectory(prefix="malmoi-tokens-") as folder:
+        write_tokenizer(source, Path(folder), _silent)
+        path = Path(folder) / "tokenizer.json"
+        return Tokens.from_file(path, max_tokens=source.manifest.max_tokens)
+
+
+def make_encoder(source: Source, *, dropout: float = -1.0) -> SentenceModule:
+    """Load the encoder for training.
+
+    Its vectors are not brought to length 1, as in Sentence-BERT: objectives by cosine do not
+    mind, and Euclidean ones and the softmax head learn from the length too.
+    """
+    with quiet():
+        transformer = load_transformer(source)
+    _use_fused_attention(transformer)
+    if hasattr(transformer, "pooler"):
+        transformer.pooler = None  # type: ignore[assignment]
+    steps = source.steps[:-1] if source.steps[-1] == "normalize" else source.steps
+    encoder = SentenceModule(dataclasses.replace(source, steps=steps), transformer, layers=False)
+    if dropout >= 0:
+        for module in encoder.modules():
+            if isinstance(module, nn.Dropout):
+                module.p = dropout
+    return encoder
+
+
+def _use_fused_attention(transformer: PreTrainedModel) -> None:
+    # An architecture without it trains as it was loaded.
+    with contextlib.suppress(ValueError, NotImplementedError, AttributeError):
+        transformer.set_attn_implementation("sdpa")
+
+
+def freeze(encoder: SentenceModule, names: Sequence[str]) -> None:
+    """Keep the parameters under these names (e.g. "embeddings") as they are."""
+    for name in names:
+        found = [p for key, p in encoder.transformer.named_parameters() if key.startswith(name)]
+        if not found:
+            known = sorted({key.split(".")[0] for key, _ in encoder.transformer.named_parameters()})
+            raise OptionError(
+                f"schedule.freeze has {name}, and no parameter's name begins so; they begin with "
+                f"{', '.join(known)}. Correct it."
+            )
+        for parameter in found:
+            parameter.requires_grad_(False)
+
+
+def check_dimensions(matryoshka: Sequence[int], dimension: int) -> None:
+    """Raise an OptionError unless the model has the dimensions, its own among them."""
+    if matryoshka and (max(matryoshka) != dimension):
+        raise OptionError(
+            f"matryoshka is {list(matryoshka)}; expected the model's own dimension {dimension} as "
+            "the largest, else the whole vector is not trained. Correct the list."
+        )
+
+
+def _loss(entry: Data, classes: int, dimension: int, matryoshka: Sequence[int]) -> nn.Module:
+    objective = OBJECTIVES[entry.objective]
+    return build_loss(
+        objective.build(),
+        dimension=dimension,
+        classes=classes,
+        options=objective.settle(entry.options, where="the recipe"),
+        matryoshka=matryoshka,
+    )
+
+
+def _silent(message: str) -> None:
+    pass

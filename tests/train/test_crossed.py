@@ -1,0 +1,132 @@
+"""A reranker trained from a recipe: files in, a bundle that tells pairs apart out."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import malmoi
+from malmoi.bundle import Manifest
+from malmoi.errors import OptionError
+from malmoi.train.cross import load_cross_encoder
+from malmoi.train.crossed import Crossed
+from malmoi.train.recipe import make_recipe
+from malmoi.train.run import prepare, train
+from tiny import tiny_transformer
+
+WORDS = ["ship", "배", "병원", "the"]
+PAIRS = [(a, b) for a in WORDS for b in WORDS]
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Keep torch's threads from waiting for each other over matrices this small."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> dict[str, Any]:
+    """A recipe over pairs of words, with a score from 0 to 5 and a label, beside its base."""
+    tiny_transformer(tmp_path / "base")
+    rows = ["one\ttwo\tscore\tkind"]
+    for a, b in PAIRS:
+        same = a == b
+        line = f"{a}\t{b}\t{5 if same else 0}\t{'same' if same else 'other'}"
+        rows += [line] * (3 if same else 1)
+    (tmp_path / "pairs.tsv").write_text("\n".join(rows), "utf-8")
+    return {
+        "name": "tiny-reranker",
+        "kind": "reranker",
+        "base": str(tmp_path / "base"),
+        "dropout": 0.0,
+        "layers": 1,
+        "objective": "regression",
+        "data": [
+            {
+                "files": ["pairs.tsv"],
+                "columns": {"a": "one", "b": "two", "score": "score"},
+                "range": [0.0, 5.0],
+            }
+        ],
+        "evaluation": [
+            {
+                "task": "sts",
+                "file": "pairs.tsv",
+                "columns": {"a": "one", "b": "two", "score": "score"},
+            }
+        ],
+        "schedule": {"epochs": 30, "batch_size": 12, "learning_rate": 5e-3},
+        "output": {"folder": str(tmp_path / "run")},
+    }
+
+
+def with_labels(table: dict[str, Any]) -> dict[str, Any]:
+    """The same, learning labels instead of scores."""
+    columns = {"a": "one", "b": "two", "label": "kind"}
+    data = [{"files": ["pairs.tsv"], "columns": columns, "labels": ["other", "same"]}]
+    return table | {"objective": "classification", "data": data}
+
+
+@pytest.mark.parametrize("labels", [False, True])
+def test_a_recipe_makes_a_reranker(table: dict[str, Any], tmp_path: Path, labels: bool) -> None:
+    recipe = make_recipe(with_labels(table) if labels else table)
+    trained = train(recipe, data=tmp_path)
+    [bundle] = trained.bundles
+    reranker = malmoi.load_reranker(bundle)
+    scores = reranker.score(PAIRS)
+    same = np.array([a == b for a, b in PAIRS])
+    assert scores[same].mean() > scores[~same].mean() + 0.25
+    assert reranker.labels == (("other", "same") if labels else ())
+    manifest = Manifest.read(bundle)
+    assert manifest.training["recipe"]["layers"] == 1 and manifest.scores
+    assert "load_reranker" in (bundle / "README.md").read_text("utf-8")
+    assert load_cross_encoder(bundle)[0].model.config.num_hidden_layers == 1
+
+
+def test_the_task_scores_as_its_bundle_does(table: dict[str, Any], tmp_path: Path) -> None:
+    recipe = make_recipe(table | {"schedule": {"epochs": 1, "batch_size": 12}})
+    prepared = prepare(recipe, tmp_path, tell=lambda message: None)
+    task = Crossed(recipe, prepared.source, prepared.examples, prepared.measures)
+    task.module.eval()
+    (tmp_path / "saved").mkdir()
+    task.save(tmp_path / "saved")
+    judge = load_cross_encoder(tmp_path / "saved")
+    expected = judge.predict(PAIRS, show_progress_bar=False)
+    np.testing.assert_allclose(task.score(PAIRS), expected, atol=1e-6)
+    step = task.plan(0)[0]
+    rows = [prepared.examples[0].columns[row] for row in step.rows]
+    texts = prepared.examples[0].texts
+    scores = judge.predict([(texts[a], texts[b]) for a, b in rows], show_progress_bar=False)
+    goals = prepared.examples[0].labels[step.rows]
+    by_hand = -(goals * np.log(scores) + (1 - goals) * np.log(1 - scores)).mean()
+    assert task.loss(step).item() == pytest.approx(by_hand, rel=1e-5)
+
+
+def test_data_with_different_labels_are_told(table: dict[str, Any], tmp_path: Path) -> None:
+    both = [table["data"][0] | {"objective": "regression"}]
+    both += [with_labels(table)["data"][0] | {"objective": "classification"}]
+    recipe = make_recipe(table | {"data": both})
+    with pytest.raises(OptionError, match="different labels: scores; other, same"):
+        train(recipe, data=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [({"kind": "encoder"}, "for reranker"), ({"objective": "cosine"}, "for encoder")],
+)
+def test_objectives_of_the_other_kind_are_told(
+    table: dict[str, Any], change: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(OptionError, match=told):
+        make_recipe({key: value for key, value in table.items() if key != "layers"} | change)
+
+
+def test_layers_are_for_rerankers(table: dict[str, Any]) -> None:
+    with pytest.raises(OptionError, match="layers is for rerankers"):
+        make_recipe(table | {"kind": "encoder", "objective": "cosine"})

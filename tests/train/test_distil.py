@@ -1,0 +1,202 @@
+"""A tiny student learns a tiny teacher, in two languages made up here."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+from tokenizers import Tokenizer, models, pre_tokenizers, processors  # noqa: E402
+
+from malmoi.errors import DataError, OptionError  # noqa: E402
+from malmoi.train import distil as d  # noqa: E402
+from malmoi.train import joint as j  # noqa: E402
+from malmoi.train.student import Rates, Student, pad, token_batches  # noqa: E402
+
+WORDS = {
+    "cat": "고양이",
+    "dog": "개",
+    "sleeps": "잔다",
+    "runs": "달린다",
+    "red": "붉은",
+    "old": "늙은",
+}
+
+
+def tiny_tokenizer() -> Tokenizer:
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *WORDS, *WORDS.values()]
+    tokenizer = Tokenizer(models.WordPiece({p: i for i, p in enumerate(pieces)}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    return tokenizer
+
+
+def tiny_student(**options: object) -> Student:
+    torch.manual_seed(0)
+    config = transformers.BertConfig(
+        vocab_size=16, hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
+        intermediate_size=64, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
+    )  # fmt: skip
+    model = transformers.BertModel(config)
+    rates = options.pop("rates", Rates(dense=3e-3, old_rows=3e-3, new_rows=1e-2))
+    return Student(model, tiny_tokenizer(), rates=rates, new_rows=range(10, 16), **options)  # type: ignore[arg-type]
+
+
+def sentences() -> tuple[list[str], list[str]]:
+    english = [
+        f"{a} {n} {v}" for a in ("red", "old") for n in ("cat", "dog") for v in ("sleeps", "runs")
+    ]
+    return english, [" ".join(WORDS[w] for w in s.split()) for s in english]
+
+
+def teach(texts: object) -> np.ndarray:
+    table = np.random.default_rng(1).standard_normal((len(WORDS), 32)).astype(np.float32)
+    order = list(WORDS)
+    out = np.stack([sum(table[order.index(w)] for w in t.split()) for t in texts])  # type: ignore[attr-defined]
+    return out / np.linalg.norm(out, axis=1, keepdims=True)
+
+
+def test_cache_computes_each_text_once_and_survives_a_cut(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def encode(texts: object) -> np.ndarray:
+        asked.extend(texts)  # type: ignore[arg-type]
+        return teach(texts)
+
+    english, _ = sentences()
+    cache = d.TeacherCache(tmp_path, "key", 32)
+    rows = cache.rows([*english, english[0]], encode, chunk=3)
+    assert rows[0] == rows[-1] and len(asked) == len(english)
+    with (cache.folder / "vectors.f16").open("r+b") as file:
+        file.truncate(2 * 32 * 7 + 5)  # the eighth row is half written
+    again = d.TeacherCache(tmp_path, "key", 32)
+    assert len(again) == 7
+    rows = again.rows(english, encode)
+    assert asked[len(english) :] == english[7:]
+    np.testing.assert_allclose(again.open()[rows], teach(english), atol=1e-3)
+
+
+def test_cache_refuses_another_dimension(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="expected"):
+        d.TeacherCache(tmp_path, "key", 8).rows(["cat runs old"], teach)
+
+
+@pytest.mark.parametrize("precision", ["float32"])
+def test_student_comes_near_the_teacher_in_both_languages(tmp_path: Path, precision: str) -> None:
+    english, korean = sentences()
+    student = tiny_student(precision=precision, average=0.9)
+    cache = d.TeacherCache(tmp_path / "cache", "key", 32)
+    data = d.prepare([d.ParallelText("tiny", english, korean)], student, cache, teach, tmp_path)
+    seen: list[d.Seen] = []
+    config = d.DistilConfig(tokens=64, steps=150, source_share=0.5, contrast=0.1)
+    d.distil(student, data, cache.open(), config, report=seen.append, every=30)
+    assert len(seen) == 5 and seen[-1].loss < 0.3 * seen[0].loss
+    with torch.no_grad():
+        a, b = (student.vectors(student.ids(side)) for side in (english, korean))
+    goal = torch.from_numpy(teach(english))
+    assert (a * goal).sum(1).mean() > 0.9 and (b * goal).sum(1).mean() > 0.9
+    assert ((b @ a.T).argmax(1) == torch.arange(len(a))).all()
+
+
+def test_checkpoint_goes_on_exactly(tmp_path: Path) -> None:
+    english, korean = sentences()
+    one, two = tiny_student(average=0.9), tiny_student(average=0.9)
+
+    def move(student: Student) -> None:
+        ids = student.ids(korean)
+        student.step(d.distance(student.vectors(ids), torch.from_numpy(teach(english))), 0.5)
+
+    for _ in range(3):
+        move(one)
+    one.save_checkpoint(tmp_path / "c.safetensors")
+    two.load_checkpoint(tmp_path / "c.safetensors")
+    move(one)
+    move(two)
+    for name, value in one.weights().items():
+        torch.testing.assert_close(value, two.weights()[name])
+
+
+def test_only_touched_rows_move() -> None:
+    student = tiny_student()
+    before = student.table.clone()
+    student.step(student.vectors(student.ids(["cat runs"])).sum(), 0.5)
+    moved = (student.table != before).any(1).nonzero().flatten().tolist()
+    assert moved == sorted(student.ids(["cat runs"])[0])
+
+
+def test_frozen_layers_stand_still() -> None:
+    student = tiny_student(rates=Rates(frozen_layers=1))
+    assert not any(".layer.0." in name or "embeddings" in name for name in student.names)
+    assert any(".layer.1." in name for name in student.names)
+
+
+def test_equal_goals_do_not_compete() -> None:
+    unit = torch.eye(4)
+    apart = d.contrast(unit, unit, np.arange(4), 0.05)
+    alike = d.contrast(unit[[0, 0]], unit[[0, 0]], np.array([7, 7]), 0.05)
+    assert float(apart) < 1e-3 and float(alike) < 1e-3
+
+
+def test_batches_hold_every_row_once_within_the_budget() -> None:
+    lengths = np.random.default_rng(0).integers(3, 60, 500)
+    batches = list(token_batches(lengths, 256, np.random.default_rng(1), window=3))
+    assert sorted(np.concatenate(batches).tolist()) == list(range(500))
+    assert all(len(b) * lengths[b].max() <= 256 for b in batches)
+
+
+def test_pad_marks_what_is_text() -> None:
+    ids, mask = pad([[5, 6, 7], [8]])
+    assert ids.tolist() == [[5, 6, 7], [8, 0, 0]] and mask.tolist() == [[1, 1, 1], [1, 0, 0]]
+
+
+def test_config_refuses_nonsense() -> None:
+    with pytest.raises(OptionError, match="share"):
+        d.DistilConfig(source_share=2.0)
+
+
+def test_losses_agree_with_sentence_transformers() -> None:
+    losses = pytest.importorskip("sentence_transformers.losses")
+    st = pytest.importorskip("sentence_transformers.util")
+    torch.manual_seed(0)
+    a, b = (torch.nn.functional.normalize(torch.randn(6, 8), dim=1) for _ in range(2))
+    labels = torch.rand(6)
+    reference = losses.CoSENTLoss(None, scale=20.0, similarity_fct=st.pairwise_cos_sim)
+    ours = j.cosent((a * b).sum(1), labels)
+    torch.testing.assert_close(ours, reference.compute_loss_from_embeddings([a, b], labels))
+    ranking = losses.MultipleNegativesRankingLoss(None, scale=20.0)
+    torch.testing.assert_close(
+        j.in_batch(a, b), ranking.compute_loss_from_embeddings([a, b], labels)
+    )
+
+
+def test_joint_tasks_all_go_down() -> None:
+    english, korean = sentences()
+    student = tiny_student(rates=Rates(dense=1e-3, old_rows=1e-3, new_rows=3e-3))
+    sense = [
+        j.Sense((korean[0], korean[2]), ((0, 2), (0, 2)), True),
+        j.Sense((korean[0], korean[4]), ((0, 2), (0, 2)), False),
+    ]
+    shared = [len(set(english[0].split()) & set(e.split())) for e in english]
+    tasks: list[j.Task] = [
+        j.ScoredPairs(
+            "sts",
+            [
+                (float(n), (english[0], korean[0]), (e, k))
+                for n, e, k in zip(shared, english, korean, strict=True)
+            ],
+        ),
+        j.PositivePairs(
+            "pairs", list(zip(english, korean, strict=True)), hard=[["개 개"]] * 8, run=2, size=8
+        ),
+        j.WordSenses("words", sense, layers=(1, 2)),
+    ]
+    told: list[dict[str, float]] = []
+    config = j.JointConfig(steps=100, together=2, nested=j.Nested((32, 16), (1.0, 0.5)))
+    j.tune(student, tasks, config, report=lambda step, share, losses: told.append(losses), every=20)
+    assert len(told) == 5
+    for name in ("sts", "pairs", "words"):
+        assert told[-1][name] < told[0][name], name

@@ -1,0 +1,151 @@
+"""A recipe's mistakes are one clear line each, before anything is loaded."""
+
+import dataclasses
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import runs
+
+from malmoi import DataError, OptionError
+from malmoi.train.objectives import OBJECTIVES
+from malmoi.train.recipe import (
+    Data,
+    Evaluation,
+    Output,
+    Recipe,
+    Schedule,
+    load_recipe,
+    make_recipe,
+)
+
+RECIPES = Path(__file__).parents[2] / "recipes"
+
+
+def table(**changes: Any) -> dict[str, Any]:
+    return runs.table(Path("x"), **changes)
+
+
+def test_defaults_are_visible() -> None:
+    recipe = make_recipe(table())
+    assert recipe.kind == "encoder"
+    assert recipe.schedule.warmup == 0.1
+    assert recipe.to_json()["output"]["keep"] == 2
+
+
+def test_an_unknown_key_names_the_nearest() -> None:
+    with pytest.raises(OptionError, match=r"schedule\.epoch is not a key.*mean schedule\.epochs"):
+        make_recipe(table(schedule={"epoch": 1}))
+    with pytest.raises(OptionError, match=r"poling is not a key.*mean pooling\?"):
+        make_recipe(table(poling="mean"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"pooling": "avg"}, 'pooling is "avg"; known are cls, mean'),
+        ({"kind": "encodr"}, "known are encoder"),
+        ({"seed": "one"}, "seed is 'one'; expected a whole number"),
+        ({"seed": True}, "seed is True; expected a whole number"),
+        ({"matryoshka": [32, 0]}, r"matryoshka\[1\] is 0; expected 1 or more"),
+        ({"schedule": {"batch_size": 1}}, "batch_size is 1; expected 2 or more"),
+        ({"schedule": {"learning_rate": -1.0}}, "learning_rate is -1.0"),
+        ({"schedule": {"learning_rate": float("nan")}}, "learning_rate is nan"),
+        ({"schedule": {"epochs": 0}}, "epochs is 0; expected 1 or more"),
+        ({"schedule": {"decay": "step"}}, "known are linear, cosine, constant"),
+        ({"output": {"precision": ["int4"]}}, "known are float32, int8"),
+        ({"data": []}, "data is empty"),
+        ({"dropout": 1.0}, "dropout is 1.0; expected less than 1"),
+        ({"clean": ["upper"]}, "'upper' is not known"),
+        ({"evaluation": [{"task": "stss", "file": "x"}]}, "known are sts"),
+    ],
+)
+def test_a_value_outside_its_range(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        make_recipe(table(**changes))
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"objective": "cosnt"}, "Did you mean cosent"),
+        ({"columns": {"a": "a", "b": "b"}}, "columns has no score; cosent reads a, b, score"),
+        ({"range": [5, 0]}, "expected .least, most."),
+        ({"range": [0, 1, 2]}, "expected 2 values"),
+        ({"options": {"scala": 2}}, "Did you mean scale"),
+        ({"options": {"scale": "big"}}, "option scale of cosent is 'big'; expected float"),
+        ({"weight": 0}, "weight 0"),
+        ({"files": []}, "no files"),
+        ({"triplets": {"positive": "yes"}}, "triplets is .* for cosent"),
+    ],
+)
+def test_a_data_entry_that_does_not_fit(entry: dict[str, Any], message: str) -> None:
+    made = table()
+    made["data"][0] |= entry
+    with pytest.raises(OptionError, match=message):
+        make_recipe(made)
+
+
+def test_a_data_entry_without_an_objective_takes_the_recipes() -> None:
+    made = table(objective="angle")
+    made["objective"] = "angle"
+    del made["data"][0]["objective"]
+    assert make_recipe(made).data[0].objective == "angle"
+    del made["objective"]
+    with pytest.raises(OptionError, match="no objective"):
+        make_recipe(made)
+
+
+def test_set_changes_one_key(tmp_path: Path) -> None:
+    path = RECIPES / "sts-cosent.toml"
+    sets = ["schedule.epochs=7", "data.0.weight=0.5", "output.folder=elsewhere/run", "seed = 3"]
+    recipe = load_recipe(path, sets=sets)
+    assert (recipe.schedule.epochs, recipe.data[0].weight, recipe.seed) == (7, 0.5, 3)
+    assert recipe.output.folder == "elsewhere/run"
+    with pytest.raises(OptionError, match="expected key=value"):
+        load_recipe(path, sets=["schedule.epochs"])
+    with pytest.raises(OptionError, match=r"data\.0\.weigth|weigth is not a key"):
+        load_recipe(path, sets=["data.0.weigth=2"])
+
+
+def test_a_file_that_is_no_recipe(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="No such file"):
+        load_recipe(tmp_path / "none.toml")
+    (tmp_path / "bad.toml").write_text("name = \n", "utf-8")
+    with pytest.raises(DataError, match=r"is not TOML.*line 1"):
+        load_recipe(tmp_path / "bad.toml")
+
+
+@pytest.mark.parametrize("path", sorted(RECIPES.glob("*.toml")), ids=lambda path: path.stem)
+def test_every_recipe_of_the_project_is_in_order(path: Path) -> None:
+    assert load_recipe(path).name
+
+
+def test_checking_a_recipe_loads_no_torch() -> None:
+    code = (
+        "import sys, malmoi.train.run, malmoi.train.recipe as r; r.load_recipe(sys.argv[1]);"
+        "sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
+    )
+    path = RECIPES / "sts-cosent.toml"
+    assert subprocess.run([sys.executable, "-c", code, str(path)]).returncode == 0
+
+
+def documented() -> str:
+    return (Path(__file__).parents[2] / "docs/training.md").read_text("utf-8")
+
+
+def test_the_documented_recipe_is_in_order() -> None:
+    [block] = re.findall(r"```toml\n(.*?)```", documented(), re.DOTALL)
+    assert make_recipe(tomllib.loads(block)).matryoshka == (384, 256, 128, 64)
+
+
+@pytest.mark.parametrize("cls", [Recipe, Data, Schedule, Evaluation, Output])
+def test_every_key_and_objective_is_documented(cls: type) -> None:
+    text = documented()
+    keys = {field.name for field in dataclasses.fields(cls)}
+    assert {key for key in keys if f"{key} = " not in text and f"[{key}" not in text} <= {"layers"}
+    assert {name for name in OBJECTIVES if f"`{name}`" not in text} == set()

@@ -1,0 +1,218 @@
+"""A recipe in, a bundle out: every objective, on a tiny transformer."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import runs
+from safetensors.torch import load_file
+
+import malmoi
+from malmoi import BundleError, BundleNotFound, DataError, OptionError
+from malmoi.bundle import Manifest
+from malmoi.train.log import draw_log, read_log
+from malmoi.train.objectives import OBJECTIVES
+from malmoi.train.recipe import make_recipe
+from malmoi.train.run import Trained, train
+
+DEV = {"task": "sts", "file": "pairs.tsv", "columns": {"a": "a", "b": "b", "score": "score"}}
+ENCODER_OBJECTIVES = [name for name, found in OBJECTIVES.items() if "encoder" in found.kinds]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return runs.prepare(tmp_path_factory.mktemp("train"))
+
+
+def run(folder: Path, out: str, *, told: list[str] | None = None, **changes: Any) -> Trained:
+    changes["output"] = changes.get("output", {}) | {"folder": str(folder / out)}
+    recipe = make_recipe(runs.table(folder, **changes))
+    return train(recipe, data=folder, threads=1, tell=None if told is None else told.append)
+
+
+def weights(path: Path) -> dict[str, np.ndarray[Any, Any]]:
+    return {name: tensor.numpy() for name, tensor in load_file(path).items()}
+
+
+@pytest.mark.parametrize("objective", ["softmax", "cosine", "triplet", "in-batch", "angle"])
+def test_every_objective_trains_and_writes_a_bundle(folder: Path, objective: str) -> None:
+    done = run(folder, objective, objective=objective, schedule={"epochs": 8}, dropout=0.0)
+    encoder = malmoi.load(done.bundles[0])
+    vectors = encoder.encode(["배가 아파서 병원에 갔다", "the ship"])
+    assert vectors.shape == (2, 32)
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+    losses = [float(row["loss"]) for row in read_log(done.folder / "log.csv")]
+    assert len(losses) == done.steps == 48
+    assert np.mean(losses[-6:]) < np.mean(losses[:6])
+
+
+def test_the_test_above_names_every_objective() -> None:
+    assert {*ENCODER_OBJECTIVES} <= {"softmax", "cosine", "triplet", "in-batch", "angle", "cosent"}
+
+
+def test_the_bundle_says_how_it_was_made(folder: Path) -> None:
+    told: list[str] = []
+    done = run(
+        folder,
+        "cosent",
+        evaluation=[DEV],
+        matryoshka=[32, 8],
+        output={"precision": ["float32", "int8"], "licence": "MIT"},
+        told=told,
+    )
+    manifest = Manifest.read(done.bundles[0])
+    manifest.verify(done.bundles[0])
+    training = manifest.training
+    assert training["recipe"]["data"][0]["objective"] == "cosent"
+    assert len(training["data"]["pairs.tsv"]) == 64
+    assert {"malmoi", "torch", "sentence-transformers"} <= set(training["versions"])
+    assert training["repeated"] == {"pairs.tsv": 48}
+    assert any("48 of the 48 pairs of pairs.tsv are trained on too" in line for line in told)
+    assert manifest.matryoshka == (32, 8)
+    assert manifest.scores == {"sts:pairs": round(done.scores["sts:pairs"], 4)}
+    card = (done.bundles[0] / "README.md").read_text("utf-8")
+    assert "cosent" in card
+    assert "MIT" in card
+    assert [path.name for path in done.bundles] == ["bundle", "bundle-int8"]
+    assert Manifest.read(done.bundles[1]).precision == "int8"
+
+
+def test_the_bundle_gives_the_vectors_that_were_measured(folder: Path) -> None:
+    from malmoi.evaluate import sts
+
+    done = run(folder, "measured", evaluation=[DEV])
+    rows = sts.read(folder / "pairs.tsv", columns=DEV["columns"]).rows
+    found = sts.measure(malmoi.load(done.bundles[0]), rows).values()["spearman"]
+    assert found == pytest.approx(done.scores["sts:pairs"], abs=2e-3)
+
+
+def test_heads_stay_in_the_checkpoint(folder: Path) -> None:
+    done = run(folder, "heads", objective="softmax")
+    newest = sorted((done.folder / "checkpoints").iterdir())[-1]
+    heads = [name for name in load_file(newest / "model.safetensors") if name.startswith("heads.")]
+    assert heads == ["heads.0.parts.0.classifier.bias", "heads.0.parts.0.classifier.weight"]
+    assert not any("classifier" in name for name in weights(done.bundles[0] / "model.safetensors"))
+
+
+def test_the_best_model_is_kept_and_a_run_ends_early(folder: Path) -> None:
+    told: list[str] = []
+    done = run(
+        folder,
+        "early",
+        evaluation=[DEV],
+        # A rate at which the model gets worse at once: the first evaluation stays the best.
+        schedule={"epochs": 50, "evaluate_steps": 1, "learning_rate": 0.5, "warmup": 0},
+        output={"early_stopping": 3},
+        told=told,
+    )
+    rows = [row for row in read_log(done.folder / "log.csv") if row["score"]]
+    best = max(rows, key=lambda row: float(row["score"]))
+    assert done.steps == int(best["step"]) + 3
+    assert any("stopping early" in line for line in told)
+    assert Manifest.read(done.bundles[0]).training["best_step"] == int(best["step"])
+
+
+def test_a_mixed_run_of_several_sets(folder: Path) -> None:
+    entries = [runs.table(folder, objective=name)["data"][0] for name in ("cosent", "softmax")]
+    entries[1]["weight"] = 0.5
+    done = run(folder, "mixed", data=entries, schedule={"epochs": 1, "batch_tokens": 128})
+    assert done.steps > 6
+
+
+def test_frozen_weights_do_not_move(folder: Path) -> None:
+    done = run(
+        folder, "frozen", schedule={"epochs": 1, "freeze": ["embeddings", "encoder.layer.0"]}
+    )
+    before, after = (
+        weights(path / "model.safetensors") for path in (folder / "base", done.bundles[0])
+    )
+    moved = {name for name in after if not np.array_equal(before[name], after[name])}
+    assert moved
+    assert all(name.startswith("encoder.layer.1") for name in moved)
+    with pytest.raises(OptionError, match="they begin with embeddings, encoder"):
+        run(folder, "unfrozen", schedule={"freeze": ["layers"]})
+
+
+def test_a_loss_that_is_no_number_stops_the_run(folder: Path) -> None:
+    with pytest.raises(DataError, match="the loss became nan"):
+        run(folder, "nan", schedule={"learning_rate": 1e30, "epochs": 20, "clip": 0})
+
+
+def test_a_dimension_that_the_model_has_not(folder: Path) -> None:
+    with pytest.raises(OptionError, match="the model's own dimension 32"):
+        run(folder, "wide", matryoshka=[64, 32])
+
+
+def test_a_base_that_cannot_be_trained(folder: Path, bundle: Path) -> None:
+    with pytest.raises(BundleError, match="without torch weights"):
+        run(folder, "none", base=str(bundle))
+    with pytest.raises(BundleNotFound, match="no folder nowhere"):
+        run(folder, "none", base="nowhere")
+    with pytest.raises(BundleNotFound, match="pip install no-such-package"):
+        run(folder, "none", base="package:no_such_package/model")
+    data = json.loads((bundle / "malmoi.json").read_text())
+    (bundle / "malmoi.json").write_text(json.dumps(data | {"kind": "reranker", "files": {}}))
+    with pytest.raises(BundleError, match="of kind 'reranker'"):
+        run(folder, "none", base=str(bundle))
+    assert not (folder / "none").exists()
+
+
+def test_a_missing_file_names_the_data_root(folder: Path) -> None:
+    with pytest.raises(DataError, match=r"there is no file .*gone\.tsv.*--data"):
+        run(folder, "none", evaluation=[DEV | {"file": "gone.tsv"}])
+
+
+def test_the_plot_is_drawn_when_matplotlib_is_there(folder: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    done = run(folder, "plot", evaluation=[DEV])
+    assert (done.folder / "training.png").stat().st_size > 1000
+    assert draw_log(done.folder / "log.csv", tmp_path / "again.png")
+
+
+def test_bfloat16_trains_in_a_process_of_its_own(folder: Path) -> None:
+    # Some virtual machines promise matrix instructions that they do not have; without them here.
+    code = (
+        "import sys; sys.path[:0] = sys.argv[1:3]; import runs; from pathlib import Path;"
+        "from malmoi.train.recipe import make_recipe; from malmoi.train.run import train;"
+        "table = runs.table(Path(sys.argv[3]), schedule={'bf16': True, 'steps': 4},"
+        " output={'folder': sys.argv[3] + '/bf16'});"
+        "print(train(make_recipe(table), data=sys.argv[3]).steps)"
+    )
+    here = Path(__file__).parent
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code, str(here), str(here.parent), str(folder)],
+        env=os.environ | {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.stdout == "4\n", done.stderr
+
+
+def test_the_command_prints_bundle_and_scores(folder: Path, run: Any) -> None:
+    lines = [
+        'name = "tiny"',
+        f"base = {json.dumps(str(folder / 'base'))}",
+        'objective = "cosent"',
+        "[[data]]",
+        'files = ["pairs.tsv"]',
+        'columns = { a = "a", b = "b", score = "score" }',
+        "range = [0, 5]",
+        "[output]",
+        'folder = "out"',
+    ]
+    recipe = folder / "recipe.toml"
+    recipe.write_text("\n".join(lines), "utf-8")
+    done = run("train", recipe, "--data", folder, "--set", "schedule.steps=2", "--threads", 1)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {"bundle": "out/bundle", "steps": 2}
+    assert "training 0.0 million weights on 48 examples" in done.stderr
+    wrong = run("train", recipe, "--data", folder, "--set", "schedule.epoch=2")
+    assert wrong.returncode == 1
+    assert wrong.stderr.count("\n") == 1
+    assert "Did you mean schedule.epochs" in wrong.stderr
