@@ -56,6 +56,13 @@ def test_encode_writes_files(run: Run, bundle: Path, tmp_path: Path, name: str) 
     assert vectors.shape == (3000, 16)
 
 
+def test_encode_in_processes(run: Run, bundle: Path) -> None:
+    lines = "".join(f"cat {i} dog\n" for i in range(10))
+    alone = run("encode", "-m", bundle, stdin=lines)
+    shared = run("encode", "-m", bundle, "--processes", 2, stdin=lines)
+    assert rows(shared.stdout) == rows(alone.stdout)
+
+
 def test_encode_options(run: Run, bundle: Path) -> None:
     done = run("encode", "-m", bundle, "--dim", 8, "--precision", "binary", stdin="배\n")
     assert len(rows(done.stdout)[0]["vector"]) == 1  # type: ignore[arg-type]
@@ -77,7 +84,7 @@ def test_cut_texts_and_empty_lines_are_told(run: Run, bundle: Path) -> None:
 
 def test_similarity_of_arguments_and_of_pairs(run: Run, bundle: Path) -> None:
     done = run("similarity", "배", "배", "cat", "-m", bundle)
-    assert [row["score"] for row in rows(done.stdout)][0] == pytest.approx(1, abs=1e-5)
+    assert rows(done.stdout)[0]["score"] == pytest.approx(1, abs=1e-5)
     assert len(rows(done.stdout)) == 3
     done = run("similarity", "-", "-m", bundle, stdin="배\tcat\n배\t배\n")
     assert [row["b"] for row in rows(done.stdout)] == ["cat", "배"]

@@ -186,10 +186,12 @@ def test_int8_is_small_and_near(
     architecture: str, tiny: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(quantise, "_SMALLEST_TABLE", 512)  # tiny models have tiny tables
-    manifest = export(tiny(architecture), tmp_path / "out", precision="int8", weights=False)
+    manifest = export(
+        tiny(architecture), tmp_path / "out", precision="int8", layers="all", weights=False
+    )
     expected = encode(assembled(tiny(architecture), "mean", Normalize()))
     found = run(tmp_path / "out")["sentence_embedding"]
-    assert manifest.precision == "int8"
+    assert (manifest.precision, manifest.layers) == ("int8", 3)
     assert (found * expected).sum(axis=1).min() > 0.99
     floats = [
         tensor

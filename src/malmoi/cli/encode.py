@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ..arrays import writing_vectors
 from ..encoder import load
 from ..errors import DataError
+from ..scale import encode_in_processes
 from ..tables import read_texts
 from .output import Csv, ModelOption, Table, Threads, choose, print_rows, say, watched
 
@@ -42,21 +43,34 @@ def encode(
         Literal["cut", "windows"], typer.Option(help="What to do with text the model cannot hold.")
     ] = "cut",
     threads: Threads = None,
+    processes: Annotated[
+        int, typer.Option(min=1, help="Processes with a model each, for machines with many cores.")
+    ] = 1,
     table: Table = False,
     as_csv: Csv = False,
 ) -> None:
     """Turn each line of text into a vector; JSON lines come out unless --out names a file."""
     form = choose(table=table, as_csv=as_csv)
-    encoder = load(model, threads=threads)
     texts, kept = itertools.tee(_texts(files or ["-"], column))
-    vectors = encoder.encode_iter(
-        texts,
-        dim=dim,
-        precision=precision,
-        prompt=prompt,
-        on_long=on_long,
-        progress=watched(),
-    )
+    if processes > 1:
+        vectors = encode_in_processes(
+            model,
+            texts,
+            processes=processes,
+            dim=dim,
+            precision=precision,
+            prompt=prompt,
+            on_long=on_long,
+        )
+    else:
+        vectors = load(model, threads=threads).encode_iter(
+            texts,
+            dim=dim,
+            precision=precision,
+            prompt=prompt,
+            on_long=on_long,
+            progress=watched(),
+        )
     rows = zip(kept, vectors, strict=True)
     if out is not None:
         _write(rows, out)

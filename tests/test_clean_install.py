@@ -1,0 +1,68 @@
+"""Where only the light core is installed, everything of inference works and torch is not there.
+
+`make test` makes that environment (.venv) before it runs the suite.
+"""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PYTHON = ROOT / ".venv/bin/python"
+
+pytestmark = pytest.mark.skipif(
+    not PYTHON.exists(), reason="the light environment .venv is not here; `make test` makes it"
+)
+
+
+def light(*args: object, stdin: str = "") -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [str(PYTHON), *map(str, args)],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        # The tests' own paths must not lend it packages.
+        env={k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")},
+        cwd=ROOT,
+    )
+
+
+def test_no_training_library_is_installed() -> None:
+    code = (
+        "import importlib.util as u;"
+        "assert not [m for m in ('torch', 'transformers', 'onnx', 'pyarrow') if u.find_spec(m)]"
+    )
+    done = light("-c", code)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_core_encodes(bundle: Path) -> None:
+    done = light("-m", "malmoi", "encode", "-", "-m", bundle, stdin="배를 타고\nthe cat\n")
+    assert done.returncode == 0, done.stderr
+    assert len([json.loads(line) for line in done.stdout.splitlines()]) == 2
+    done = light("-m", "malmoi", "info", bundle)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "extra"),
+    [
+        (["export", "MODEL", "OUT"], "train"),
+        (["encode", "-m", "MODEL", "--out", "x.parquet"], "parquet"),
+    ],
+)
+def test_a_missing_extra_is_one_clear_line(bundle: Path, args: list[str], extra: str) -> None:
+    done = light("-m", "malmoi", *(str(bundle) if arg == "MODEL" else arg for arg in args))
+    assert done.returncode == 1
+    assert f"pip install 'malmoi[{extra}]'" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_the_demo_runs() -> None:
+    done = light(ROOT / "examples/demo.py")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("→ what is the estimated delivery date of the product?") == 2
