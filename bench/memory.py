@@ -24,9 +24,10 @@ def resident() -> int:
 
 def lines(count: int) -> Iterator[str]:
     """Distinct short lines, so that none is answered from another."""
-    words = "배 바다 항구 고양이 잔다 환자 당뇨 신증 cat sea ship harbour patient nephropathy".split()
+    korean = "배", "바다", "항구", "고양이", "잔다", "환자", "당뇨"
+    english = "cat", "sea", "ship", "harbour", "patient", "fever", "nephropathy"
     for i in range(count):
-        yield f"{words[i % 14]} {words[i // 14 % 14]} {i}"
+        yield f"{korean[i % 7]} {english[i // 7 % 7]} {i}"
 
 
 def main() -> None:

@@ -15,8 +15,10 @@ import time
 import warnings
 from pathlib import Path
 
+import numpy as np
 import torch
 
+from malmoi.train.data import Examples
 from malmoi.train.loop import make_optimizer
 from malmoi.train.recipe import Recipe, make_recipe
 from malmoi.train.run import prepare
