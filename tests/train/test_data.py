@@ -41,9 +41,7 @@ def test_classes_are_numbered_in_order(tmp_path: Path) -> None:
     assert examples.classes == ("no", "yes")
     assert examples.labels is not None
     assert examples.labels.tolist() == [1, 0]
-    with pytest.raises(
-        DataError, match="line 2 .* has a label that is none of no, maybe"
-    ):
+    with pytest.raises(DataError, match="line 2 .* has a label that is none of no, maybe"):
         read(tmp_path, GOOD, columns=columns, objective="softmax", labels=("no", "maybe"))
 
 
