@@ -91,6 +91,23 @@ def test_the_bundle_gives_the_vectors_that_were_measured(folder: Path) -> None:
     assert found == pytest.approx(done.scores["sts:pairs"], abs=2e-3)
 
 
+def test_every_task_measures_during_training(folder: Path) -> None:
+    pytest.importorskip("sklearn", reason="scikit-learn is not installed")
+    lines = (folder / "pairs.tsv").read_text("utf-8").splitlines()
+    rows = ["query\tdocument", *("\t".join(line.split("\t")[:2]) for line in lines[1:])]
+    (folder / "searches.tsv").write_text("\n".join(rows), "utf-8")
+    labelled = {"file": "pairs.tsv", "columns": {"a": "a", "b": "b", "same": "label"}}
+    entries = [
+        DEV,
+        {"task": "pairs"} | labelled,
+        {"task": "retrieval", "file": "searches.tsv"},
+        {"task": "nli", "file": "pairs.tsv", "columns": {"a": "a", "b": "b", "label": "label"}},
+    ]
+    done = run(folder, "tasks", evaluation=entries, schedule={"steps": 2})
+    assert list(done.scores) == ["sts:pairs", "pairs:pairs", "retrieval:searches", "nli:pairs"]
+    assert all(-1 <= score <= 1 for score in done.scores.values())
+
+
 def test_heads_stay_in_the_checkpoint(folder: Path) -> None:
     done = run(folder, "heads", objective="softmax")
     newest = sorted((done.folder / "checkpoints").iterdir())[-1]
@@ -172,6 +189,15 @@ def test_the_plot_is_drawn_when_matplotlib_is_there(folder: Path, tmp_path: Path
     done = run(folder, "plot", evaluation=[DEV])
     assert (done.folder / "training.png").stat().st_size > 1000
     assert draw_log(done.folder / "log.csv", tmp_path / "again.png")
+
+
+def test_a_machine_that_dies_of_bfloat16_is_told(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dies = "import os, signal; os.kill(os.getpid(), signal.SIGILL)"
+    monkeypatch.setattr("malmoi.train.bfloat16._PROBE", dies)
+    with pytest.raises(OptionError, match="kills the process on this machine"):
+        run(folder, "dies", schedule={"bf16": True})
 
 
 def test_bfloat16_trains_in_a_process_of_its_own(folder: Path) -> None:

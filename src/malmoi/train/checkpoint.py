@@ -5,11 +5,13 @@ renamed, so whatever happens the one before it stays whole. There is no random s
 every step seeds its own (see loop.py).
 """
 
+import contextlib
 import dataclasses
 import errno
 import json
 import re
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -102,14 +104,21 @@ def _load(place: Path, module: nn.Module, optimizer: torch.optim.Optimizer) -> S
 
 
 def write_tensors(tensors: dict[str, Tensor], path: Path) -> None:
-    """Write tensors by name; a full disk is an OSError, as for any other file."""
+    """Write tensors by name."""
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    try:
+    with tensor_errors():
         save_file(plain, path)
+    path.chmod(0o644)  # safetensors writes 0600
+
+
+@contextlib.contextmanager
+def tensor_errors() -> Iterator[None]:
+    """Make a full disk an OSError, as for any other file; safetensors has an error of its own."""
+    try:
+        yield
     except SafetensorError as error:
         number = re.search(r"os error (\d+)", str(error))  # all that is left of the cause
         raise OSError(int(number[1]) if number else errno.EIO, "cannot be written") from error
-    path.chmod(0o644)  # safetensors writes 0600
 
 
 def _moments(module: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

@@ -86,14 +86,13 @@ def read_examples(
     return Examples(texts, columns, labels, classes)
 
 
-def count_repeated(rows: Sequence[Any], examples: Sequence[Examples]) -> int:
-    """Count the pairs of an evaluation, rows with `a` and `b`, that are trained on too."""
-    pairs = set()
+def count_repeated(pairs: Sequence[tuple[str, str]], examples: Sequence[Examples]) -> int:
+    """Count the pairs of an evaluation that are trained on too, either way round."""
+    known = set()
     for part in examples:
         texts = [text.strip() for text in part.texts]
-        pairs |= {frozenset((texts[row[0]], texts[row[1]])) for row in part.columns}
-    both = [(row.a, row.b) for row in rows if hasattr(row, "a") and hasattr(row, "b")]
-    return sum(frozenset((a.strip(), b.strip())) in pairs for a, b in both)
+        known |= {frozenset((texts[row[0]], texts[row[1]])) for row in part.columns}
+    return sum(frozenset((a.strip(), b.strip())) in known for a, b in pairs)
 
 
 Check = Callable[[str], bool]
@@ -144,7 +143,7 @@ def _file_rows(
             continue
         wrong = _first_wrong(row, columns, checks)
         if wrong is None:
-            yield str(path), line, row
+            yield str(path), line, {name: row[name] for name in columns.values()}
         else:
             found = "no number" if wrong in checks and checks[wrong] is _is_number else "no text"
             bad.add(line, f"{found} in {columns[wrong]}", "a value in every column")

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..errors import DataError, OptionError
-from .distil import Distillable, bag_ids, contrast, distance
+from .distil import DistilConfig, Distillable, bag_ids, contrast, distance, draw
 from .student import Student
 
 Floats = NDArray[np.float32]
@@ -178,8 +178,6 @@ class Rehearsal:
 
     def loss(self, student: Student, nested: Nested, rng: np.random.Generator) -> Tensor:
         """Take one more batch of the distillation."""
-        from .distil import DistilConfig, draw
-
         if not self._queue:
             config = DistilConfig(tokens=self.tokens, source_share=self.source_share)
             draws = draw(self.data, config, rng, chunk=20_000)
@@ -273,7 +271,8 @@ def tune(
         )
     rng = np.random.default_rng(config.seed + student.steps)
     chance = np.array([task.weight for task in tasks]) / sum(task.weight for task in tasks)
-    begin, idle, losses = time.monotonic(), 0.0, {}  # type: float, float, dict[str, list[float]]
+    begin, idle = time.monotonic(), 0.0
+    losses: dict[str, list[float]] = {}
     for step in range(1, config.steps + 1):
         minutes = (time.monotonic() - begin - idle) / 60
         progress = max((step - 1) / config.steps, minutes / config.minutes)

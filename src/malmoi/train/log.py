@@ -1,5 +1,6 @@
 """What a run tells of itself: a CSV row a step, a line now and then, TensorBoard if it is there."""
 
+import contextlib
 import csv
 import importlib.util
 import io
@@ -12,7 +13,8 @@ from ..files import Tell, writing
 from .checkpoint import State
 
 COLUMNS = ("step", "epoch", "loss", "learning_rate", "seconds", "score", "scores")
-_SECONDS = 15.0  # between two lines for people
+# Seconds between two lines for people; a long run is looked at less often.
+_OFTEN, _SELDOM = 15.0, 60.0
 _SMOOTH = 0.05
 
 
@@ -46,7 +48,8 @@ class Log:
     ) -> None:
         for sink in (self.file, self.board):
             if sink is not None:
-                sink.close()
+                with contextlib.suppress(OSError):
+                    sink.close()
 
     def step(self, state: State, loss: float, rate: float, examples: int) -> None:
         """Write one step's row, and tell a person when some time has passed."""
@@ -56,8 +59,9 @@ class Log:
         self._write(state, f"{loss:.6g}", f"{rate:.6g}", "", "")
         if self.board is not None:
             self.board.add_scalar("loss", loss, state.step)
-        if self.shown and time.monotonic() - self.told > _SECONDS:
-            self.told = time.monotonic()
+        now = time.monotonic()
+        if self.shown and now - self.told > (_OFTEN if now - self.started < 600 else _SELDOM):
+            self.told = now
             self.tell(self._line(state))
 
     def scores(self, state: State, scores: dict[str, float]) -> None:
@@ -76,8 +80,10 @@ class Log:
             loss, rate, score, scores = values
             seconds = f"{state.seconds:.2f}"
             row = (str(state.step), str(state.epoch), loss, rate, seconds, score, scores)
-            self.file.write(_lines([row]))
-            self.file.flush()
+            # A full disk costs a row of the log, not the run.
+            with contextlib.suppress(OSError):
+                self.file.write(_lines([row]))
+                self.file.flush()
 
     def _line(self, state: State) -> str:
         passed = time.monotonic() - self.started

@@ -1,27 +1,30 @@
 """Evaluation during training: the tasks of `malmoi.evaluate`, one number each."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..evaluate import pairs, sts
+from ..evaluate import nli, pairs, retrieval, searches, sts
 from ..files import Tell
 from .recipe import Evaluation
 
-_TASKS: dict[str, Any] = {"sts": sts, "pairs": pairs}
+_TASKS: dict[str, Any] = {"sts": sts, "pairs": pairs, "nli": nli, "retrieval": retrieval}
 
 
 @dataclass(frozen=True)
 class Measure:
-    """One evaluation of a recipe, read and ready: call it with a model for its main score."""
+    """One evaluation of a recipe, read and ready: call it with a model for its main score.
+
+    `pairs` are the texts that stand together in its file, to be looked for in the training data.
+    """
 
     title: str
     task: str
-    rows: Sequence[Any]
+    data: Any
+    pairs: list[tuple[str, str]]
 
     def __call__(self, model: object) -> float:
-        outcome = _TASKS[self.task].measure(model, self.rows)
+        outcome = _TASKS[self.task].measure(model, self.data)
         return float(outcome.values()[outcome.main])
 
 
@@ -30,6 +33,16 @@ def read_measure(
 ) -> Measure:
     """Read an evaluation's file."""
     path = root / entry.file
-    found = _TASKS[entry.task].read(path, columns=entry.columns, tell=tell, strict=strict)
-    rows = found.rows[: entry.limit] if entry.limit else found.rows
-    return Measure(entry.title, entry.task, rows)
+    if entry.task == "retrieval":
+        found, _ = searches.read(path, columns=entry.columns, tell=tell, strict=strict)
+        together = [
+            (query, found.documents[row])
+            for query, rows in zip(found.queries, found.relevant, strict=True)
+            for row in rows
+        ]
+        return Measure(entry.title, entry.task, found, together)
+    rows = _TASKS[entry.task].read(path, columns=entry.columns, tell=tell, strict=strict).rows
+    rows = rows[: entry.limit] if entry.limit else rows
+    if entry.task == "nli":
+        return Measure(entry.title, entry.task, rows, [row.texts[:2] for row in rows])
+    return Measure(entry.title, entry.task, rows, [(row.a, row.b) for row in rows])

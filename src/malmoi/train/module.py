@@ -48,7 +48,8 @@ def load_transformer(source: Source, loader: Any = AutoModel) -> PreTrainedModel
         )
     if report["missing_keys"]:
         model.pooler = None
-    return model.eval()
+    ready: PreTrainedModel = model.eval()
+    return ready
 
 
 def _from_pretrained(source: Source, loader: Any) -> tuple[Any, dict[str, Any]]:
@@ -126,7 +127,8 @@ class Normalize(nn.Module):
 
     def forward(self, vectors: Tensor) -> Tensor:
         """Divide by the length; the bound is that of torch's functional.normalize."""
-        return vectors / vectors.norm(dim=1, keepdim=True).clamp(min=1e-12)
+        unit: Tensor = vectors / vectors.norm(dim=1, keepdim=True).clamp(min=1e-12)
+        return unit
 
 
 def _module(step: str | DenseSpec) -> nn.Module:

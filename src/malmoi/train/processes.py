@@ -7,6 +7,7 @@ are small beside their activations, and nothing then depends on which heads a st
 """
 
 import contextlib
+import datetime
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -83,7 +84,9 @@ def joining() -> Iterator[Processes]:
     if world == 1:
         yield Processes(device=device)
         return
-    distributed.init_process_group("nccl" if cuda else "gloo")
+    # The others wait while the first one measures and exports, which may take a while.
+    patience = datetime.timedelta(hours=4)
+    distributed.init_process_group("nccl" if cuda else "gloo", timeout=patience)
     try:
         yield Processes(distributed.get_rank(), world, device)
     finally:

@@ -23,8 +23,8 @@ def quiet() -> Iterator[None]:
     root = logging.getLogger()
     handlers, level = list(root.handlers), transformers_logging.get_verbosity()
     bars = transformers_logging.is_progress_bar_enabled()
-    transformers_logging.disable_progress_bar()
-    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     disabled = root.manager.disable
     logging.disable(max(disabled, logging.WARNING))
     try:
@@ -38,12 +38,13 @@ def quiet() -> Iterator[None]:
         root.handlers[:] = handlers
         transformers_logging.set_verbosity(level)
         if bars:
-            transformers_logging.enable_progress_bar()
+            transformers_logging.enable_progress_bar()  # type: ignore[no-untyped-call]
 
 
 def _filter_warnings() -> None:
-    from torch.jit import TracerWarning
+    import torch
 
-    warnings.filterwarnings("ignore", category=TracerWarning)
+    # Every message of the tracer is about Python values that become constants, as they should.
+    warnings.filterwarnings("ignore", category=torch.jit.TracerWarning)  # type: ignore[attr-defined]
     for message in _IGNORED:
         warnings.filterwarnings("ignore", message=message)

@@ -17,7 +17,7 @@ from .objectives import Objective, find_objective
 from .settings import read_table
 
 KINDS = ("encoder", "reranker")
-TASKS = ("sts", "pairs")
+TASKS = {"encoder": ("sts", "pairs", "retrieval", "nli"), "reranker": ("sts", "pairs", "nli")}
 PRECISIONS = ("float32", "int8")
 LAYERS = ("none", "all")
 DECAYS = ("linear", "cosine", "constant")
@@ -159,7 +159,7 @@ def make_recipe(table: dict[str, Any], *, where: str = "the recipe") -> Recipe:
     for i, entry in enumerate(recipe.data):
         _check_data(recipe, entry, f"{where}: data[{i}]")
     for i, measure in enumerate(recipe.evaluation):
-        _one_of(measure.task, TASKS, f"evaluation[{i}].task", where)
+        _one_of(measure.task, TASKS[recipe.kind], f"evaluation[{i}].task", where)
     return recipe
 
 

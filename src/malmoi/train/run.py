@@ -89,10 +89,12 @@ def prepare(recipe: Recipe, root: Path, *, strict: bool = False, tell: Tell) -> 
     measures = [read_measure(entry, root, tell=tell, strict=strict) for entry in recipe.evaluation]
     repeated = {}
     for entry, measure in zip(recipe.evaluation, measures, strict=True):
-        count = count_repeated(measure.rows, examples)
+        count = count_repeated(measure.pairs, examples)
         repeated[entry.file] = count
         if count:
-            tell(f"{count:,} of the {len(measure.rows):,} pairs of {entry.file} are trained on too")
+            tell(
+                f"{count:,} of the {len(measure.pairs):,} pairs of {entry.file} are trained on too"
+            )
     return Prepared(recipe, source, examples, measures, hash_files(files), repeated)
 
 
@@ -129,6 +131,7 @@ def _as_json(recipe: Recipe) -> dict[str, Any]:
 def _run(prepared: Prepared, *, resume: bool, threads: int | None, tell: Tell) -> Trained:
     import torch  # here, because everything above is checked without it
 
+    from .bfloat16 import check_bfloat16
     from .crossed import Crossed
     from .loop import train as loop
     from .processes import joining
@@ -138,6 +141,8 @@ def _run(prepared: Prepared, *, resume: bool, threads: int | None, tell: Tell) -
     if threads:
         torch.set_num_threads(threads)
     recipe = prepared.recipe
+    if recipe.schedule.bf16 and not torch.cuda.is_available():
+        check_bfloat16()
     with joining() as processes:
         kind = Crossed if recipe.kind == "reranker" else Siamese
         task = kind(
@@ -214,11 +219,12 @@ def _export(
     tell: Tell,
 ) -> Manifest:
     from .card import write_card
+    from .checkpoint import tensor_errors
     from .export import export
     from .export_reranker import export_reranker
 
     recipe = prepared.recipe
-    with writing_folder(out, replace=True) as half:
+    with writing_folder(out, replace=True) as half, tensor_errors():
 
         def listen(message: str) -> None:
             if str(half) not in message:  # a name that is gone when the bundle has its own

@@ -106,7 +106,7 @@ class Saver:
             self.tell(f"stopping early: the last {state.waited} scores were no better")
 
     def _save_best(self) -> None:
-        with writing_folder(self.places.best, replace=True) as half:
+        with writing_folder(self.places.best, replace=True) as half, checkpoint.tensor_errors():
             self.task.save(half)
 
     def finish(self, state: State) -> None:

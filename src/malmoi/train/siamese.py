@@ -33,6 +33,8 @@ from .recipe import Data, Recipe
 from .source import Source
 from .tokenizer import write_tokenizer
 
+_BLOCK = 16384
+
 
 @dataclasses.dataclass(frozen=True)
 class Ids:
@@ -45,10 +47,15 @@ class Ids:
     @classmethod
     def of(cls, tokens: Tokens, texts: Sequence[str], steps: Sequence[str]) -> "Ids":
         """Clean and tokenise texts, once for the whole run."""
-        pieces, cut = tokens.cut([clean(text, steps) for text in texts])
-        lengths = [len(piece.ids) for piece in pieces]
-        values = np.fromiter((i for piece in pieces for i in piece.ids), np.int32, sum(lengths))
-        return cls(values, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), cut)
+        values, lengths, cut = [np.empty(0, dtype=np.int32)], [0], 0
+        # In blocks: a list of a million lists of numbers takes ten times the room of an array.
+        for start in range(0, len(texts), _BLOCK):
+            block = [clean(text, steps) for text in texts[start : start + _BLOCK]]
+            pieces, cut_here = tokens.cut(block)
+            values.append(np.concatenate([np.array(p.ids, dtype=np.int32) for p in pieces]))
+            lengths += [len(piece.ids) for piece in pieces]
+            cut += cut_here
+        return cls(np.concatenate(values), np.cumsum(lengths, dtype=np.int64), cut)
 
     @property
     def lengths(self) -> Ints:
@@ -118,7 +125,9 @@ class Siamese:
         labels = None
         if part.labels is not None:
             labels = torch.from_numpy(part.labels[np.concatenate(shares)]).to(vectors.device)
-        loss: Tensor = self.heads[step.data](columns, labels)
+        # Losses subtract numbers of like size: float32 for them, whatever the layers run in.
+        with torch.autocast(vectors.device.type, enabled=False):
+            loss: Tensor = self.heads[step.data](columns, labels)
         return loss
 
     def embed(self, ids: Ids, texts: NDArray[Any]) -> Tensor:
@@ -127,7 +136,6 @@ class Siamese:
         found = [self.encoder(*self._pad(ids, texts[rows]))[0] for rows in pieces]
         order = np.empty(len(texts), dtype=np.int64)
         order[np.concatenate(pieces)] = np.arange(len(texts))
-        # float32 whatever the precision of the layers: losses subtract numbers of like size.
         return torch.cat(found).float()[torch.from_numpy(order).to(found[0].device)]
 
     def _pad(self, ids: Ids, texts: NDArray[Any]) -> list[Tensor]:
