@@ -1,6 +1,6 @@
 """malmoi: Korean, English and mixed text made comparable, without torch and without network."""
 
-from .encoder import Encoder, TextEncoder, load
+from .encoder import Encoder, StaticEncoder, TextEncoder, load
 from .errors import (
     BundleCorrupt,
     BundleError,
@@ -32,6 +32,7 @@ __all__ = [
     "OptionError",
     "OutputError",
     "Reranker",
+    "StaticEncoder",
     "TextEncoder",
     "TextError",
     "from_int8",

@@ -42,6 +42,24 @@ def _view(data: NDArray[np.uint8], spec: dict[str, Any]) -> NDArray[Any]:
     return data[start:end].view(_DTYPES[spec["dtype"]]).reshape(spec["shape"])
 
 
+def write_safetensors(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
+    """Write arrays to a .safetensors file, those with the widest values first."""
+    # The format wants every array to begin at a multiple of its values' width.
+    ordered = sorted(arrays.items(), key=lambda item: -item[1].dtype.itemsize)
+    header: dict[str, Any] = {}
+    end = 0
+    for name, array in ordered:
+        start, end = end, end + array.nbytes
+        dtype = _NAMES[array.dtype]
+        header[name] = {"dtype": dtype, "shape": array.shape, "data_offsets": [start, end]}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text = text.ljust(-(-len(text) // 8) * 8)
+    with writing(path) as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for _, array in ordered:
+            file.write(np.ascontiguousarray(array).tobytes())
+
+
 @contextmanager
 def writing_vectors(path: Path) -> Iterator[Write]:
     """Open a vector file by its ending; the block calls `write(texts, vectors)` for each chunk.

@@ -29,9 +29,7 @@ class Runner:
     """A bundle's tokenizer and graph, opened and checked, with the threads that run them."""
 
     def __init__(self, bundle: Bundle, *, threads: int | None = None) -> None:
-        if threads is not None and threads < 1:
-            raise OptionError(f"threads is {threads}; expected 1 or more. Leave it out for all.")
-        self.threads = threads or usable_cores()
+        self.threads = choose_threads(threads)
         self.tokens = Tokens.from_file(bundle.tokenizer, max_tokens=bundle.manifest.max_tokens)
         _check_vocabulary(bundle, self.tokens.vocabulary)
         # One thread a batch and several batches at once beat one batch over several threads:
@@ -46,6 +44,17 @@ class Runner:
             return lambda: _collect(len(pieces), [(batches[0], compute(batches[0]))])
         futures = [(batch, self._pool.submit(compute, batch)) for batch in batches]
         return lambda: _collect(len(pieces), futures)
+
+
+def choose_threads(threads: int | None) -> int:
+    """Give the number of threads asked for, or as many as there are usable cores.
+
+    >>> choose_threads(3)
+    3
+    """
+    if threads is not None and threads < 1:
+        raise OptionError(f"threads is {threads}; expected 1 or more. Leave it out for all.")
+    return threads or usable_cores()
 
 
 def _collect(count: int, found: Sequence[tuple[Batch, "Future[Floats] | Floats"]]) -> Floats:

@@ -31,7 +31,7 @@ class Bundle:
 
     @property
     def graph(self) -> Path:
-        """The ONNX file."""
+        """The ONNX file; a static encoder's table of vectors."""
         return self.folder / self.manifest.graph
 
     @property

@@ -30,13 +30,45 @@ def export(
     max_tokens: Annotated[
         int | None, typer.Option(help="The longest input; the model's own if left out.")
     ] = None,
+    static: Annotated[
+        bool, typer.Option("--static", help="Make a static twin: a vector a piece, no graph.")
+    ] = False,
+    dim: Annotated[int | None, typer.Option(help="A static twin's dimensions, 192.")] = None,
+    texts: Annotated[
+        list[Path] | None,
+        typer.Option(help="Texts that a static twin learns from, one a line; may be repeated."),
+    ] = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(help="The column of such a .tsv, .csv or .jsonl; may be repeated."),
+    ] = None,
 ) -> None:
     """Turn a torch model into a bundle that runs without torch.
 
     SOURCE may be a BERT, RoBERTa, XLM-RoBERTa, ALBERT, ELECTRA, DistilBERT or MPNet encoder, or a
     cross-encoder on one of these, which becomes a reranker. The bundle is also a
-    sentence-transformers folder.
+    sentence-transformers folder. With --static, SOURCE is an encoder's bundle instead.
     """
+    if static:
+        if pooling is not None or precision != "float32" or layers != "none" or max_tokens:
+            raise typer.BadParameter(
+                "--pooling, --precision, --layers and --max-tokens are not for --static"
+            )
+        from ..train.export_static import export_static
+
+        export_static(
+            source,
+            out,
+            dim=dim or 192,
+            texts=texts or (),
+            columns=column or (),
+            name=name,
+            licence=licence,
+            tell=say,
+        )
+        return
+    if dim is not None or texts or column:
+        raise typer.BadParameter("--dim, --texts and --column are for --static")
     from ..train import export as bundles  # training code, loaded only when asked for
     from ..train.reranker_source import is_reranker
 

@@ -5,9 +5,10 @@ from pathlib import Path
 from ..bundle import open_bundle
 from ..catalog import find_model
 from .base import TextEncoder
+from .static import StaticEncoder
 from .transformer import Encoder
 
-__all__ = ["Encoder", "TextEncoder", "load"]
+__all__ = ["Encoder", "StaticEncoder", "TextEncoder", "load"]
 
 
 def load(name_or_path: str | Path | None = None, *, threads: int | None = None) -> TextEncoder:
@@ -15,4 +16,7 @@ def load(name_or_path: str | Path | None = None, *, threads: int | None = None) 
 
     `threads` is how many cores to use; all that this process may use when left out.
     """
-    return Encoder(open_bundle(find_model(name_or_path)), threads=threads)
+    bundle = open_bundle(find_model(name_or_path))
+    if bundle.manifest.kind == "static":
+        return StaticEncoder(bundle, threads=threads)
+    return Encoder(bundle, threads=threads)

@@ -10,7 +10,7 @@ from ..bundle import Bundle, DenseSpec
 from ..errors import BundleError
 from ..pooling import ACTIVATIONS, Floats, normalize, pool
 from ..runner import Runner
-from ..tokens import Batch
+from ..tokens import Batch, Piece
 from .base import Encoded, OnLong, TextEncoder
 
 _POOLED = "sentence_embedding"
@@ -41,6 +41,11 @@ class Encoder(TextEncoder):
 
     def __repr__(self) -> str:
         return f"<Encoder {self.name}: {self.dimension} dimensions, {self.max_tokens} tokens>"
+
+    def encode_ids(self, ids: Sequence[Sequence[int]]) -> Floats:
+        """Give the vectors of token ids as they are, special tokens included; (n, dim)."""
+        pieces = [Piece(owner, list(one)) for owner, one in enumerate(ids)]
+        return self._runner.start(pieces, self._vectors)()
 
     def _choose_output(self) -> str:
         """The graph's own vectors where it pools, else the token states."""

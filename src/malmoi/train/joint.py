@@ -111,11 +111,19 @@ class ScoredPairs:
         lefts, rights = len(chosen[0][1]), len(chosen[0][2])
         texts = [t for _, left, right in chosen for t in (*left, *right)]
         vectors = encode(student, texts).view(len(chosen), lefts + rights, -1)
-        one = vectors[:, :lefts].repeat_interleave(rights, 1).flatten(0, 1)
-        two = vectors[:, lefts:].repeat(1, lefts, 1).flatten(0, 1)
-        labels = torch.tensor([row[0] for row in chosen]).repeat_interleave(lefts * rights)
-        loss = nested(lambda a, b: cosent((a * b).sum(1), labels), one, two)
-        return loss / math.log(len(labels) + 1)  # near 1 at the start, whatever the size
+        # Ranks are learnt within a pair of languages: across them, likeness has another height,
+        # and evening that out is not what the scores are for.
+        one = vectors[:, :lefts].repeat_interleave(rights, 1).transpose(0, 1).flatten(0, 1)
+        two = vectors[:, lefts:].repeat(1, lefts, 1).transpose(0, 1).flatten(0, 1)
+        labels = torch.tensor([row[0] for row in chosen])
+        kinds = lefts * rights
+
+        def ranked(a: Tensor, b: Tensor) -> Tensor:
+            scores = (a * b).sum(1).view(kinds, -1)
+            return torch.stack([cosent(each, labels) for each in scores]).mean()
+
+        # Near 1 at the start, whatever the size of the batch.
+        return nested(ranked, one, two) / math.log(len(labels) + 1)
 
 
 @dataclass

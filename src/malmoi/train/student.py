@@ -225,9 +225,16 @@ class Student:
         save_file({k: v.contiguous() for k, v in state.items()}, part)
         part.replace(path)
 
-    def load_checkpoint(self, path: Path, *, optimizer: bool = True) -> None:
-        """Go on from a checkpoint; without `optimizer`, only the weights are taken."""
+    def load_checkpoint(
+        self, path: Path, *, optimizer: bool = True, averaged: bool = False
+    ) -> None:
+        """Go on from a checkpoint; without `optimizer`, only the weights (or their average)."""
         state = load_file(path)
+        if averaged:
+            state |= {
+                n.replace("mean.", "master.", 1): v for n, v in state.items() if n[:5] == "mean."
+            }
+            state["table"] = state["mean_table"]
         with torch.no_grad():
             for name, master, live in zip(self.names, self.master, self.live, strict=True):
                 master.copy_(state[f"master.{name}"])

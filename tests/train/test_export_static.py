@@ -1,0 +1,162 @@
+"""A static twin: made from any encoder without torch, and nearer to it for having read texts."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import graphs
+import malmoi
+from malmoi.encoder.bags import Bags
+from malmoi.train.export_static import export_static
+from malmoi.train.static_lessons import Lessons
+from malmoi.train.static_table import principal_axes, quantise
+
+LINES = [
+    "배를 타고 바다",
+    "the cat sleeps",
+    "a dog has diabetes",
+    "환자 는 당뇨 신증",
+    "the patient has diabetes nephropathy",
+    "고양이 잔다",
+    "the boat sea",
+    "배 달다",
+    "pear sweet",
+]
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> Path:
+    path = tmp_path / "texts.txt"
+    path.write_text("\n".join([*LINES, "", " ", *LINES, "cat " * 50]), "utf-8")
+    return path
+
+
+def nearness(encoder: malmoi.TextEncoder, twin: malmoi.TextEncoder) -> float:
+    """How well the twin's similarities of all pairs of lines follow the encoder's."""
+    pairs = np.triu_indices(len(LINES), 1)
+    a, b = (model.similarity(LINES, LINES)[pairs] for model in (encoder, twin))
+    return float(np.corrcoef(a, b)[0, 1])
+
+
+def test_the_twin_of_a_sum_is_that_sum(bundle: Path, tmp_path: Path, texts: Path) -> None:
+    # The tiny encoder sums rows itself, special tokens among them, so a table can follow it.
+    encoder = malmoi.load(bundle)
+    plain = export_static(bundle, tmp_path / "plain", dim=16)
+    learned = export_static(bundle, tmp_path / "learned", dim=16, texts=[texts], epochs=40)
+    assert plain.kind == learned.kind == "static"
+    assert learned.licence == "Apache-2.0" and learned.languages == ("ko", "en")
+    assert learned.training["texts"] == len(LINES)  # distinct, with a piece, and not too long
+    twin = malmoi.load(tmp_path / "learned")
+    assert nearness(encoder, twin) > 0.97
+    assert nearness(encoder, twin) > nearness(encoder, malmoi.load(tmp_path / "plain"))
+    assert learned.training["cosine"] > 0.97
+    assert set(learned.training["data"]) == {str(texts)}
+
+
+def test_reduced_and_the_same_each_time(bundle: Path, tmp_path: Path, texts: Path) -> None:
+    for name in ("a", "b"):
+        export_static(bundle, tmp_path / name, dim=6, texts=[texts], name="twin")
+    assert (tmp_path / "a/static.safetensors").read_bytes() == (
+        tmp_path / "b/static.safetensors"
+    ).read_bytes()
+    twin = malmoi.load(tmp_path / "a")
+    assert twin.dimension == 6 and twin.name == "twin"
+    vectors = twin.encode([*LINES, "", "🙂"])
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+
+
+def test_prompts_and_cleaning_stay(tmp_path: Path) -> None:
+    source = graphs.write_bundle(tmp_path / "s", prompts={"query": "the "}, clean=("narrow",))
+    made = export_static(source, tmp_path / "twin", dim=4)
+    assert made.prompts == {"query": "the "} and made.clean == ("narrow",)
+
+
+def test_a_folder_without_a_manifest_will_do(tmp_path: Path) -> None:
+    source = graphs.write_foreign(tmp_path / "s", steps=("pool", "normalize"))
+    export_static(source, tmp_path / "twin", dim=8)
+    assert malmoi.load(tmp_path / "twin").encode("배").shape == (8,)
+
+
+def test_tables_are_read_by_column(bundle: Path, tmp_path: Path) -> None:
+    path = tmp_path / "pairs.tsv"
+    path.write_text("en\tko\n" + "".join(f"cat {i}\t고양이 {i}\n" for i in range(5)), "utf-8")
+    one = export_static(bundle, tmp_path / "one", dim=4, texts=[path], columns=["ko"])
+    two = export_static(bundle, tmp_path / "two", dim=4, texts=[path], columns=["en", "ko"])
+    assert one.training["texts"] == 5 and two.training["texts"] == 10
+    with pytest.raises(malmoi.DataError, match="several columns and none was named"):
+        export_static(bundle, tmp_path / "none", dim=4, texts=[path])
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize("options", [{"dim": 0}, {"dim": 17}, {"epochs": 0}, {"rate": 0.0}])
+def test_options_out_of_range(bundle: Path, tmp_path: Path, options: dict[str, float]) -> None:
+    with pytest.raises(malmoi.OptionError, match="expected|Choose"):
+        export_static(bundle, tmp_path / "x", **({"dim": 8} | options))  # type: ignore[arg-type]
+    assert not (tmp_path / "x").exists()
+
+
+def test_what_has_no_twin(bundle: Path, tmp_path: Path) -> None:
+    export_static(bundle, tmp_path / "twin", dim=4)
+    with pytest.raises(malmoi.BundleError, match="of kind 'static'; expected encoder"):
+        export_static(tmp_path / "twin", tmp_path / "again")
+    with pytest.raises(malmoi.OutputError, match="exists already"):
+        export_static(bundle, tmp_path / "twin", dim=4)
+    empty = tmp_path / "empty.txt"
+    empty.write_text("\n \n")
+    with pytest.raises(malmoi.DataError, match="no line with a known piece"):
+        export_static(bundle, tmp_path / "x", dim=4, texts=[empty])
+
+
+def test_batches_hold_every_text_once() -> None:
+    counts = np.array([2, 1, 3, 1], dtype=np.int64)
+    ids = np.array([0, 1, 2, 3, 4, 5, 6], dtype=np.int32)
+    lessons = Lessons(Bags(ids, counts), np.eye(4, dtype=np.float16))
+    found = {}
+    for bags, goals in lessons.batches(3, np.random.default_rng(0)):
+        parts = np.split(bags.ids, np.cumsum(bags.counts)[:-1])
+        found |= {
+            int(goal.argmax()): part.tolist() for goal, part in zip(goals, parts, strict=True)
+        }
+    assert found == {0: [0, 1], 1: [2], 2: [3, 4, 5], 3: [6]}
+    np.testing.assert_array_equal(lessons.moments(), np.eye(4))
+
+
+def test_axes_keep_what_matters_first() -> None:
+    random = np.random.default_rng(0)
+    values = random.standard_normal((500, 6)) * [1, 9, 3, 0.1, 5, 0.01]
+    axes = principal_axes(values.T @ values, 3)
+    assert np.abs(axes).argmax(axis=0).tolist() == [1, 4, 2]
+    np.testing.assert_allclose(axes.T @ axes, np.eye(3), atol=1e-6)
+
+
+def test_rows_survive_eight_bits() -> None:
+    rows = (
+        graphs.embedding_table() * np.logspace(-6, 6, len(graphs.WORDS), dtype=np.float32)[:, None]
+    )
+    rows[3] = 0
+    table = quantise(rows, rows[4])
+    error = np.abs(table.pieces * table.scales[:, None] - rows).max(axis=1)
+    assert (error <= table.scales * 0.51).all()
+
+
+def test_the_command(run: object, bundle: Path, tmp_path: Path, texts: Path) -> None:
+    done = run("export", "--static", bundle, "twin", "--dim", 8, "--texts", texts)  # type: ignore[operator]
+    assert done.returncode == 0, done.stderr
+    assert "learning from 9 texts" in done.stderr
+    assert malmoi.load(tmp_path / "twin").dimension == 8
+    done = run("export", bundle, "x", "--dim", 8)  # type: ignore[operator]
+    assert done.returncode == 2 and "are for --static" in done.stderr
+    done = run("export", "--static", bundle, "x", "--layers", "all")  # type: ignore[operator]
+    assert done.returncode == 2 and "not for --static" in done.stderr
+
+
+def test_no_torch_is_loaded(bundle: Path, tmp_path: Path) -> None:
+    code = (
+        "import sys; from malmoi.train.export_static import export_static\n"
+        f"export_static({str(bundle)!r}, {str(tmp_path / 'twin')!r}, dim=4)\n"
+        "assert not {'torch', 'transformers', 'safetensors', 'scipy'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
