@@ -15,7 +15,7 @@ from ..evaluate import Report, Settings, load_baselines
 from ..evaluate import evaluate as measure
 from ..plots import check_figure, plot_report
 from ..reranker import load_reranker
-from .output import Csv, Format, Table, Threads, choose, print_rows, say
+from .output import Csv, Format, Sides, Strict, Table, Threads, choose, print_rows, say
 
 
 def evaluate(
@@ -30,9 +30,7 @@ def evaluate(
     columns: Annotated[
         str | None, typer.Option(help="Columns by role, as a=ko1,b=ko2,score=score.")
     ] = None,
-    sides: Annotated[
-        str | None, typer.Option(help="Languages by their columns: ko, en, or ko-en across.")
-    ] = None,
+    sides: Sides = None,
     against: Annotated[
         list[str] | None, typer.Option(help="Another model to compare with; may be repeated.")
     ] = None,
@@ -61,7 +59,7 @@ def evaluate(
         int, typer.Option(min=0, help="Bootstrap rounds; 0 leaves intervals out.")
     ] = 1000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of bootstrap and folds.")] = 0,
-    strict: Annotated[bool, typer.Option("--strict", help="Stop at the first bad row.")] = False,
+    strict: Strict = False,
     plot: Annotated[Path | None, typer.Option(help="Draw the report (.png, .svg, .pdf).")] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write the report as JSON.")

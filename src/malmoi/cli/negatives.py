@@ -11,7 +11,18 @@ from ..evaluate.examples import PAIRS, QUERIES, Form, Roles, read_examples, text
 from ..mining.negatives import Choice, as_row, mine_negatives, write_triplets
 from ..tables import read_texts
 from .evaluate import parse_columns
-from .output import Csv, ModelOption, Table, Threads, choose, print_rows, say, watched
+from .output import (
+    Csv,
+    ModelOption,
+    Sides,
+    Strict,
+    Table,
+    Threads,
+    choose,
+    print_rows,
+    say,
+    watched,
+)
 
 _FORM = Form(
     ("anchor", "positive"),
@@ -27,9 +38,7 @@ def negatives(
     columns: Annotated[
         str | None, typer.Option(help="Columns by role, as anchor=question,positive=answer.")
     ] = None,
-    sides: Annotated[
-        str | None, typer.Option(help="Languages by their columns: ko, en, or ko-en across.")
-    ] = None,
+    sides: Sides = None,
     documents: Annotated[
         str | None, typer.Option(help="More texts to choose from, one a line; - is stdin.")
     ] = None,
@@ -46,7 +55,7 @@ def negatives(
         Literal["nearest", "random"], typer.Option(help="Which of those that fit.")
     ] = "nearest",
     seed: Annotated[int, typer.Option(min=0, help="Seed of random picks.")] = 0,
-    strict: Annotated[bool, typer.Option("--strict", help="Stop at the first bad row.")] = False,
+    strict: Strict = False,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write .tsv or .jsonl instead.")
     ] = None,

@@ -24,6 +24,10 @@ ModelOption = Annotated[
     str | None,
     typer.Option("--model", "-m", help="A bundle, a model folder, a shipped name or a hub id."),
 ]
+Sides = Annotated[
+    str | None, typer.Option(help="Languages by their columns: ko, en, or ko-en across.")
+]
+Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first bad row.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="Cores to use; all when left out.")]
 
 
