@@ -19,51 +19,47 @@ from pathlib import Path
 import numpy as np
 from common import BUILD, english, exported, minilm, paragraphs
 
-BATCHES = (8, 16, 32, 64, 128)
+BATCHES = (8, 16, 32, 64)
 
 
 class Worker:
     """A process that encodes on demand."""
 
-    def __init__(self, name: str, way: str, folder: Path, batch: int, python: str) -> None:
+    def __init__(self, name: str, way: str, folder: Path, python: str = sys.executable) -> None:
         self.name = name
-        command = [python, str(Path(__file__).parent / "worker.py"), way, str(folder), str(batch)]
+        self.batch = 0  # ours needs none
+        command = [python, str(Path(__file__).parent / "worker.py"), way, str(folder)]
         self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
         )
-        for line in self.process.stdout:
-            if line == "ready\n":
-                return
-        raise SystemExit(f"{name} did not start")
+        if "ready\n" not in iter(self.process.stdout.readline, ""):
+            raise SystemExit(f"{name} did not start")
 
     def run(self, texts: Path, *, single: bool = False) -> float:
         """Seconds per text."""
-        self.process.stdin.write(json.dumps({"texts": str(texts), "single": single}) + "\n")
+        order = {"texts": str(texts), "single": single, "batch": self.batch}
+        self.process.stdin.write(json.dumps(order) + "\n")
         self.process.stdin.flush()
-        for line in self.process.stdout:
+        for line in iter(self.process.stdout.readline, ""):
             if line.startswith("{"):
                 answer = json.loads(line)
                 return answer["seconds"] / answer["texts"]
         raise SystemExit(f"{self.name} stopped")
 
+    def choose_batch(self, texts: Path) -> None:
+        """Keep the batch size that was fastest, the best of two tries each."""
+        found = {}
+        for self.batch in BATCHES:
+            found[self.batch] = min(self.run(texts) for _ in range(2))
+        self.batch = min(found, key=lambda batch: found[batch])
+
     def close(self) -> None:
         self.process.stdin.close()
         self.process.wait()
-
-
-def best_batch(name: str, way: str, folder: Path, python: str, texts: Path) -> Worker:
-    """Try the batch sizes and keep the worker that was fastest."""
-    best: tuple[float, Worker] | None = None
-    for batch in BATCHES:
-        worker = Worker(f"{name}, batch {batch}", way, folder, batch, python)
-        seconds = min(worker.run(texts) for _ in range(3))
-        if best is None or seconds < best[0]:
-            if best:
-                best[1].close()
-            best = (seconds, worker)
-        else:
-            worker.close()
-    return best[1]
 
 
 def measure(workers: list[Worker], texts: Path, rounds: int, *, single: bool = False) -> None:
@@ -78,7 +74,7 @@ def measure(workers: list[Worker], texts: Path, rounds: int, *, single: bool = F
         median = statistics.median(found)
         what = f"{1000 * median:8.2f} ms each" if single else f"{1 / median:8.0f} texts/s"
         spread = f"[{min(ratios):.2f}–{max(ratios):.2f}]"
-        print(f"  {name:<38} {what}  {statistics.median(ratios):5.2f}×  {spread}")
+        print(f"  {name:<28} {what}  {statistics.median(ratios):5.2f}×  {spread}", flush=True)
 
 
 def matmul_rate(seconds: float = 2.0) -> float:
@@ -141,37 +137,32 @@ def main() -> None:
     parser.add_argument("--peer-python")
     parser.add_argument("--fastembed-python")
     options = parser.parse_args()
-    short = texts_file("short", english(1024))
-    long = texts_file("long", paragraphs(96))
-    one = texts_file("one", english(64))
-
-    def peers(texts: Path) -> list[Worker]:
-        found = [best_batch("sentence-transformers", "st", minilm(), sys.executable, texts)]
-        if options.peer_python:
-            plain = plain_graph(options.peer_python)
-            found.append(best_batch("its onnx", "st-onnx", plain, options.peer_python, texts))
-            if options.fastembed_python:
-                python = options.fastembed_python
-                found.append(best_batch("fastembed", "fastembed", plain, python, texts))
-        return found
-
+    short = texts_file("short", english(512))
+    long = texts_file("long", paragraphs(64))
+    one = texts_file("one", english(50))
+    peers = [Worker("sentence-transformers", "st", minilm())]
+    if options.peer_python:
+        plain = plain_graph(options.peer_python)
+        peers.append(Worker("its onnx backend", "st-onnx", plain, options.peer_python))
+        if options.fastembed_python:
+            peers.append(Worker("fastembed", "fastembed", plain, options.fastembed_python))
     ours = [
-        Worker("malmoi float32", "malmoi", exported("float32"), 0, sys.executable),
-        Worker("malmoi int8", "malmoi", exported("int8"), 0, sys.executable),
+        Worker("malmoi float32", "malmoi", exported("float32")),
+        Worker("malmoi int8", "malmoi", exported("int8")),
     ]
     for title, texts, single in (
         ("short sentences", short, False),
         ("200-token paragraphs", long, False),
         ("one sentence, warm", one, True),
     ):
-        print(f"{title}:")
-        workers = peers(texts) + ours
-        measure(workers, texts, options.rounds, single=single)
-        for worker in workers[: -len(ours)]:
-            worker.close()
+        if not single:
+            for peer in peers:
+                peer.choose_batch(texts)
+        print(f"{title} (batches: {', '.join(f'{p.name} {p.batch}' for p in peers)}):")
+        measure(peers + ours, texts, options.rounds, single=single)
     print("share of the machine:")
     share_of_machine(ours[0], short)
-    for worker in ours:
+    for worker in peers + ours:
         worker.close()
 
 

@@ -1,7 +1,7 @@
 """One way of making vectors, in a process of its own: reads orders on stdin, answers in seconds.
 
 Run by bench/speed.py, under the Python whose packages it measures. An order is a JSON object
-{"texts": file of a JSON list, "single": bool}; the answer is {"seconds": …, "texts": n}.
+{"texts": file of a JSON list, "single": bool, "batch": n}; the answer is {"seconds", "texts"}.
 """
 
 import json
@@ -10,29 +10,30 @@ import time
 from pathlib import Path
 
 
-def malmoi_encode(folder: str, batch: int):
+def malmoi_encode(folder: str):
     import malmoi
 
-    return malmoi.load(folder).encode
+    encoder = malmoi.load(folder)
+    return lambda texts, batch: encoder.encode(texts)
 
 
-def st_encode(folder: str, batch: int):
+def st_encode(folder: str):
     from sentence_transformers import SentenceTransformer
 
     model = SentenceTransformer(folder, device="cpu")
-    return lambda texts: model.encode(texts, batch_size=batch, show_progress_bar=False)
+    return lambda texts, batch: model.encode(texts, batch_size=batch, show_progress_bar=False)
 
 
-def st_onnx_encode(folder: str, batch: int):
+def st_onnx_encode(folder: str):
     from sentence_transformers import SentenceTransformer
 
     model = SentenceTransformer(
         folder, backend="onnx", device="cpu", model_kwargs={"provider": "CPUExecutionProvider"}
     )
-    return lambda texts: model.encode(texts, batch_size=batch, show_progress_bar=False)
+    return lambda texts, batch: model.encode(texts, batch_size=batch, show_progress_bar=False)
 
 
-def fastembed_encode(folder: str, batch: int):
+def fastembed_encode(folder: str):
     """Fastembed's own model class over a graph on disk, as its users add one."""
     from fastembed import TextEmbedding
     from fastembed.common.model_description import ModelSource, PoolingType
@@ -46,7 +47,7 @@ def fastembed_encode(folder: str, batch: int):
         model_file="onnx/model.onnx",
     )
     model = TextEmbedding("bench/local", specific_model_path=folder)
-    return lambda texts: list(model.embed(texts, batch_size=batch))
+    return lambda texts, batch: list(model.embed(texts, batch_size=batch))
 
 
 WAYS = {
@@ -58,9 +59,9 @@ WAYS = {
 
 
 def main() -> None:
-    way, folder, batch = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    encode = WAYS[way](folder, batch)
-    encode(["warm up", "준비 운동"] * 8)
+    way, folder = sys.argv[1:3]
+    encode = WAYS[way](folder)
+    encode(["warm up", "준비 운동"] * 8, 8)
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     for line in sys.stdin:
@@ -69,9 +70,9 @@ def main() -> None:
         start = time.perf_counter()
         if order["single"]:
             for text in texts:
-                encode([text])
+                encode([text], 1)
         else:
-            encode(texts)
+            encode(texts, order["batch"])
         answer = {"seconds": time.perf_counter() - start, "texts": len(texts)}
         sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()
