@@ -3,15 +3,13 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import graphs
 import malmoi
-
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
+from graphs import Run
 
 
 @pytest.fixture

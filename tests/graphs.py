@@ -1,6 +1,8 @@
 """Tiny tokenizers and ONNX graphs made in code, so that no test needs torch or a download."""
 
 import json
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,9 @@ from tokenizers.processors import TemplateProcessing
 
 from malmoi.bundle import Manifest
 from malmoi.bundle.foreign import write_layout
+
+# What the fixture `run` gives: `malmoi …` as a function.
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 WORDS = [
     "[PAD]",

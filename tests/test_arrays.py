@@ -8,7 +8,7 @@ import pyarrow.parquet
 import pytest
 import safetensors.numpy
 
-from malmoi.arrays import read_safetensors, writing_vectors
+from malmoi.arrays import read_safetensors, write_safetensors, writing_vectors
 from malmoi.errors import BundleCorrupt, MissingExtra, OptionError
 
 ROWS = np.random.default_rng(1).standard_normal((5, 3)).astype(np.float32)
@@ -32,6 +32,18 @@ def test_safetensors_is_that_librarys(tmp_path: Path, dtype: type) -> None:
     write(path, ROWS.astype(dtype))
     np.testing.assert_array_equal(safetensors.numpy.load_file(path)["vectors"], ROWS.astype(dtype))
     np.testing.assert_array_equal(read_safetensors(path)["vectors"], ROWS.astype(dtype))
+
+
+def test_several_arrays_in_one_file(tmp_path: Path) -> None:
+    path = tmp_path / "x.safetensors"
+    arrays = {"codes": ROWS[:1].astype(np.int8), "rows": ROWS, "ids": np.arange(3), "row": ROWS[0]}
+    write_safetensors(path, arrays)
+    for read in (read_safetensors, safetensors.numpy.load_file):
+        found = read(path)
+        assert set(found) == set(arrays)
+        for name, array in arrays.items():
+            assert found[name].dtype == array.dtype
+            np.testing.assert_array_equal(found[name], array)
 
 
 def test_safetensors_of_that_library_are_read(tmp_path: Path) -> None:

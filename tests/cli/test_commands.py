@@ -15,7 +15,7 @@ import pyarrow.parquet
 import pytest
 import safetensors.numpy
 
-from conftest import Run
+from graphs import Run
 
 
 def rows(stdout: str) -> list[dict[str, object]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import graphs
-from conftest import Run
+from graphs import Run
 
 PAIRS = [
     ("배를 타고", "boat sea", 4),

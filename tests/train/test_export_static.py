@@ -9,7 +9,9 @@ import pytest
 
 import graphs
 import malmoi
+import tiny
 from malmoi.encoder.bags import Bags
+from malmoi.encoder.pieces import WordPieces
 from malmoi.train.export_static import export_static
 from malmoi.train.static_lessons import Lessons
 from malmoi.train.static_table import principal_axes, quantise
@@ -53,7 +55,9 @@ def test_the_twin_of_a_sum_is_that_sum(bundle: Path, tmp_path: Path, texts: Path
     assert nearness(encoder, twin) > 0.97
     assert nearness(encoder, twin) > nearness(encoder, malmoi.load(tmp_path / "plain"))
     assert learned.training["cosine"] > 0.97
-    assert set(learned.training["data"]) == {str(texts)}
+    assert list(learned.training["data"]) == [f"{tmp_path.name}/texts.txt"]
+    card = (tmp_path / "learned/README.md").read_text("utf-8")
+    assert "static twin of tiny" in card and "9 texts" in card and "Apache-2.0" in card
 
 
 def test_reduced_and_the_same_each_time(bundle: Path, tmp_path: Path, texts: Path) -> None:
@@ -88,6 +92,8 @@ def test_tables_are_read_by_column(bundle: Path, tmp_path: Path) -> None:
     assert one.training["texts"] == 5 and two.training["texts"] == 10
     with pytest.raises(malmoi.DataError, match="several columns and none was named"):
         export_static(bundle, tmp_path / "none", dim=4, texts=[path])
+    with pytest.raises(malmoi.DataError, match="has the columns en, ko; expected de or fr"):
+        export_static(bundle, tmp_path / "none", dim=4, texts=[path], columns=["de", "fr"])
     assert not (tmp_path / "none").exists()
 
 
@@ -108,6 +114,16 @@ def test_what_has_no_twin(bundle: Path, tmp_path: Path) -> None:
     empty.write_text("\n \n")
     with pytest.raises(malmoi.DataError, match="no line with a known piece"):
         export_static(bundle, tmp_path / "x", dim=4, texts=[empty])
+
+
+@pytest.mark.parametrize("architecture", ["bert", "roberta", "xlm-roberta"])
+def test_words_alone_are_spelt_as_in_a_sentence(architecture: str) -> None:
+    tokenizer = tiny.tiny_tokenizer(architecture).backend_tokenizer
+    texts = [text.replace(".", " .") for text in tiny.TEXTS]
+    expected = [tokenizer.encode(" " + text, add_special_tokens=False).ids for text in texts]
+    bags = WordPieces(tokenizer).bags(texts)
+    assert bags.ids.tolist() == [piece for ids in expected for piece in ids]
+    assert bags.counts.tolist() == [len(ids) for ids in expected]
 
 
 def test_batches_hold_every_text_once() -> None:

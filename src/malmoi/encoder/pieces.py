@@ -6,7 +6,7 @@ Words are what stands between spaces; each is cleaned and tokenised on its own, 
 
 import re
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from .bags import Bags
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
+    from tokenizers.models import WordPiece
 
 _ASCII = "".join(map(chr, range(33, 127)))
 _PART = re.compile("[0-9A-Za-z가-힣]+|.", re.DOTALL)
@@ -27,8 +28,6 @@ _WIDTH = array("i").itemsize
 # What may be remembered, in characters with a word's overhead counted as some: about 60 MB.
 _ROOM = 8_000_000
 _OVERHEAD = 32
-
-Pieces = Callable[[str], list[int]]
 
 
 class WordPieces:
@@ -110,8 +109,8 @@ class _Plain:
     answer it gives; other tokenizers and other words do not come here.
     """
 
-    def __init__(self, tokenize: Pieces, *, lower: bool, without: Iterable[str]) -> None:
-        self._tokenize = tokenize
+    def __init__(self, model: "WordPiece", *, lower: bool, without: Iterable[str]) -> None:
+        self._model = model
         self._lower = lower
         letters = "".join(re.escape(letter) for letter in _ASCII if letter not in without)
         self._fits = re.compile(f"[{letters}가-힣]+").fullmatch
@@ -123,8 +122,9 @@ class _Plain:
         from tokenizers.pre_tokenizers import BertPreTokenizer
 
         model, normalizer = tokenizer.model, tokenizer.normalizer
-        known = isinstance(model, WordPiece)
-        if not known or not isinstance(tokenizer.pre_tokenizer, BertPreTokenizer):
+        if not isinstance(model, WordPiece):
+            return None
+        if not isinstance(tokenizer.pre_tokenizer, BertPreTokenizer):
             return None
         sample = _ASCII + "가각힣뷁"
         normal = normalizer.normalize_str(sample) if normalizer else sample
@@ -132,15 +132,15 @@ class _Plain:
             return None
         # Added tokens are matched anywhere in a text; words with one's first letter are left out.
         added = [str(token.content)[:1] for token in tokenizer.get_added_tokens_decoder().values()]
-        return cls(
-            lambda part: [token.id for token in model.tokenize(part)],
-            lower=normal != sample,
-            without={*"".join(added).lower(), *"".join(added).upper()},
-        )
+        without = {*"".join(added).lower(), *"".join(added).upper()}
+        return cls(model, lower=normal != sample, without=without)
 
     def pieces(self, word: str) -> list[int] | None:
         """Give a word's ids, or None for a word that is not plain."""
         if not self._fits(word):
             return None
-        parts = _PART.findall(word.lower() if self._lower else word)
-        return [piece for part in parts for piece in self._tokenize(part)]
+        word = word.lower() if self._lower else word
+        if word.isalnum():
+            return [token.id for token in self._model.tokenize(word)]
+        parts = _PART.findall(word)
+        return [token.id for part in parts for token in self._model.tokenize(part)]

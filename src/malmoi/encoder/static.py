@@ -48,7 +48,7 @@ class StaticEncoder(TextEncoder):
         return text  # words are cleaned when they are tokenised, each distinct one once
 
     def _start(self, texts: list[str], on_long: OnLong) -> Callable[[], Encoded]:
-        if any(len(text) > _STRETCH for text in texts):
+        if max(map(len, texts)) > _STRETCH:
             return lambda: Encoded(self._unit(self._in_stretches(texts)), 0)
         bags = self._words.bags(texts)
         if len(texts) == 1:  # a lone text needs no thread

@@ -52,7 +52,7 @@ def load_baselines(
     The graph must give token states: a sentence-transformers folder's does, and a bundle's that
     was exported with `--layers all`.
     """
-    bundle = open_bundle(find_model(name_or_path))
+    bundle = open_bundle(find_model(name_or_path), kinds=("encoder",))
     runner = Runner(bundle, threads=threads)
     last = _last_states(bundle, runner)
     name = bundle.manifest.name

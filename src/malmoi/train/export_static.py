@@ -14,10 +14,10 @@ from ..bundle.manifest import sha256
 from ..catalog import find_model
 from ..encoder import Encoder
 from ..encoder.pieces import WordPieces
-from ..errors import OptionError
+from ..errors import DataError, OptionError
 from ..files import Tell, writing_folder
 from ..pooling import Floats, normalize
-from ..tables import is_table, read_texts
+from ..tables import is_table, read_rows, read_texts
 from .static_lessons import Lessons, collect
 from .static_table import (
     Table,
@@ -67,19 +67,21 @@ def export_static(
                 read = _read(texts, columns, tell)
                 lessons = collect(encoder, words, read, Path(scratch), tell=tell)
                 table, story = maker.learned(lessons, epochs=epochs, rate=rate, seed=seed)
-            story |= {"data": {str(path): sha256(Path(path)) for path in texts}, "seed": seed}
+            story |= {"data": {_short(path): sha256(Path(path)) for path in texts}, "seed": seed}
         else:
             table, story = maker.plain(), {}
         write_safetensors(half / TABLE, dict(table.arrays()))
         words.tokenizer.save(str(half / "tokenizer.json"), pretty=False)
         manifest = _manifest(opened.manifest, dim, len(table.scales))
         tell(f"writing {out}")
-        return dataclasses.replace(
+        manifest = dataclasses.replace(
             manifest,
             name=name or Path(out).name,
             licence=licence or manifest.licence,
             training={"source": encoder.name, **story},
-        ).write(half)
+        )
+        (half / "README.md").write_text(_card(manifest), "utf-8")
+        return manifest.write(half)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,10 +170,52 @@ def _manifest(source: Manifest, dim: int, rows: int) -> Manifest:
     )
 
 
+def _card(manifest: Manifest) -> str:
+    """Say in Markdown what the twin is and what it was made from."""
+    training = manifest.training
+    lines = [
+        f"# {manifest.name}",
+        "",
+        f"The static twin of {training['source']}: {manifest.vocabulary:,} pieces with a vector of "
+        f"{manifest.dimension} dimensions each, summed. Word order does not count.",
+        "",
+        "```python",
+        "import malmoi",
+        f'encoder = malmoi.load("{manifest.name}")',
+        "```",
+        "",
+    ]
+    if "texts" in training:
+        lines += [
+            f"Learned from {training['source']}'s own vectors of {training['texts']:,} texts "
+            f"(mean cosine to them {training['cosine']}) in these files:",
+            "",
+            *(f"- {name} (sha256 {digest[:16]}…)" for name, digest in training["data"].items()),
+            "",
+        ]
+    licence = manifest.licence or "as the licence of the encoder and of the texts allows"
+    return "\n".join([*lines, f"Licence: {licence}.", ""])
+
+
+def _short(path: str | Path) -> str:
+    """Name a file with its folder, which tells data sets apart and says nothing of the machine."""
+    return "/".join(Path(path).absolute().parts[-2:])
+
+
 def _read(files: Sequence[str | Path], columns: Sequence[str], tell: Tell) -> Iterator[str]:
+    """Yield the lines of plain files and, of tables, those of the columns that they have."""
     for path in files:
-        for column in (columns if is_table(path) else ()) or (None,):
-            yield from read_texts(path, column=column, tell=tell)
+        if not columns or not is_table(path):
+            yield from read_texts(path, tell=tell)
+            continue
+        for row in read_rows(path, tell=tell):
+            found = [row[column] for column in columns if column in row]
+            if not found:
+                raise DataError(
+                    f"{path} has the columns {', '.join(row)}; expected {' or '.join(columns)}. "
+                    "Name one of its own with --column."
+                )
+            yield from found
 
 
 def _check_options(dim: int, epochs: int, rate: float, width: int) -> None:

@@ -16,7 +16,7 @@ from ..files import Tell
 from ..pooling import Floats
 
 _CHUNK = 8192
-_TOLD = 40 * _CHUNK  # how many texts between two notices
+_TOLD = 4 * _CHUNK  # how many texts between two notices
 
 
 @dataclass(frozen=True)
