@@ -10,7 +10,11 @@ PAIRS = [
     ("당뇨병성 신증", "diabetic nephropathy"),
     ("당뇨병성 신증", "fracture of the wrist"),
 ]
-QUESTIONS = ["When is my product getting delivered", "제 상품 언제 도착해요?", "비밀번호를 까먹었어요"]
+QUESTIONS = [
+    "When is my product getting delivered",
+    "제 상품 언제 도착해요?",
+    "비밀번호를 까먹었어요",
+]
 
 
 def main() -> None:

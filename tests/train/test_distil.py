@@ -13,7 +13,9 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors  # noqa: E4
 from malmoi.errors import DataError, OptionError  # noqa: E402
 from malmoi.train import distil as d  # noqa: E402
 from malmoi.train import joint as j  # noqa: E402
-from malmoi.train.student import Rates, Student, pad, token_batches  # noqa: E402
+from malmoi.train.multilingual.saves import mix_weights  # noqa: E402
+from malmoi.train.padding import pad, token_batches  # noqa: E402
+from malmoi.train.student import Rates, Student  # noqa: E402
 
 WORDS = {
     "cat": "고양이",
@@ -200,3 +202,37 @@ def test_joint_tasks_all_go_down() -> None:
     assert len(told) == 5
     for name in ("sts", "pairs", "words"):
         assert told[-1][name] < told[0][name], name
+
+
+def test_likeness_rows_carry_the_teachers_scores() -> None:
+    english, korean = sentences()
+    vectors = teach(english)
+    texts = list(zip(english, korean, strict=True))
+    rows = j.likeness_rows(texts, vectors, np.random.default_rng(0))
+    assert len(rows) >= 2 * len(english)
+    for score, left, right in rows:
+        assert left != right
+        expected = vectors[english.index(left[0])] @ vectors[english.index(right[0])]
+        assert score == pytest.approx(float(expected), abs=1e-5)
+    blended = j.blend_scores([(5.0, *rows[0][1:])], np.array([0.2]), share=0.5, highest=5.0)
+    assert blended[0][0] == pytest.approx(0.6)
+    with pytest.raises(DataError, match="at least 4"):
+        j.likeness_rows(texts[:2], vectors[:2], np.random.default_rng(0))
+
+
+def test_mixed_checkpoints_lie_between(tmp_path: Path) -> None:
+    english, korean = sentences()
+    student = tiny_student(average=0.5)
+    student.save_checkpoint(tmp_path / "a.safetensors")
+    before = student.weights(averaged=True)
+    for _ in range(20):
+        goal = torch.from_numpy(teach(english))
+        student.step(d.distance(student.vectors(student.ids(korean)), goal), 0.5)
+    student.save_checkpoint(tmp_path / "b.safetensors")
+    after = student.weights(averaged=True)
+    out = tmp_path / "c.safetensors"
+    parts = [(tmp_path / "a.safetensors", 0.75, True), (tmp_path / "b.safetensors", 0.25, True)]
+    mix_weights(parts, out)
+    student.load_checkpoint(out, optimizer=False)
+    for name, value in student.weights().items():
+        torch.testing.assert_close(value, torch.lerp(before[name], after[name], 0.25))

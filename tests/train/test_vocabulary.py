@@ -10,6 +10,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from malmoi.errors import DataError, OptionError
 from malmoi.train import vocabulary as v
+from malmoi.train.particles import ParticleSplitter, count_words, fits
 
 TEXTS = [
     "배를 타고 바다에 나간다",
@@ -48,12 +49,12 @@ def xlmr_spec() -> v.Spec:
     return spec
 
 
-def splitter() -> v.ParticleSplitter:
-    return v.ParticleSplitter.from_counts(v.count_words(TEXTS))
+def splitter() -> ParticleSplitter:
+    return ParticleSplitter.from_counts(count_words(TEXTS))
 
 
 def pieces(kind: str = "wordpiece") -> dict[str, float]:
-    counts = v.count_words(TEXTS)
+    counts = count_words(TEXTS)
     syllables = sorted({s for word in counts for s in word})
     return v.learn_pieces(
         counts, 200, kind=kind, split=splitter().split, syllables=syllables, fewest=1
@@ -72,7 +73,7 @@ def test_particles_are_cut_off_and_nouns_left_whole() -> None:
     [("집", "을", True), ("집", "를", False), ("길", "로", True), ("길", "으로", False)],
 )
 def test_particles_follow_the_last_sound(stem: str, suffix: str, fit: bool) -> None:
-    assert v.fits(stem, suffix) is fit
+    assert fits(stem, suffix) is fit
 
 
 def test_bert_keeps_hangul_whole_once_mended() -> None:

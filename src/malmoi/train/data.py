@@ -103,14 +103,14 @@ def _rows(
 ) -> Iterator[Found]:
     checks: dict[str, Check] = {}
     if "score" in needed_columns(entry, objective):
-        checks["score"] = _is_number
+        checks["score"] = is_number
     optional = [name for name in objective.optional if name in entry.columns]
     needed = {name: entry.columns[name] for name in needed_columns(entry, objective)}
     needed |= {name: entry.columns[name] for name in optional}
 
     def found() -> Iterator[Found]:
         for file in entry.files:
-            yield from _file_rows(root / file, needed, entry.where, checks, tell, strict)
+            yield from file_rows(root / file, needed, entry.where, checks, tell, strict)
 
     yield from _limited(found(), entry.limit)
 
@@ -122,7 +122,7 @@ def _limited(rows: Iterator[Found], limit: int) -> Iterator[Found]:
         yield row
 
 
-def _file_rows(
+def file_rows(
     path: Path,
     columns: dict[str, str],
     where: dict[str, str],
@@ -130,7 +130,7 @@ def _file_rows(
     tell: Tell,
     strict: bool,
 ) -> Iterator[Found]:
-    """Yield the rows in which every column has text and passes its check."""
+    """Yield file, line and columns of the rows in which every column passes its check."""
     bad = BadRows(str(path), strict)
     for line, row in read_numbered_rows(path, tell=tell, strict=strict):
         for name in (*columns.values(), *where):
@@ -145,7 +145,7 @@ def _file_rows(
         if wrong is None:
             yield str(path), line, {name: row[name] for name in columns.values()}
         else:
-            found = "no number" if wrong in checks and checks[wrong] is _is_number else "no text"
+            found = "no number" if wrong in checks and checks[wrong] is is_number else "no text"
             bad.add(line, f"{found} in {columns[wrong]}", "a value in every column")
     bad.report(tell)
 
@@ -161,7 +161,8 @@ def _is_text(value: str) -> bool:
     return bool(value.strip())
 
 
-def _is_number(value: str) -> bool:
+def is_number(value: str) -> bool:
+    """Tell whether a cell holds a finite number."""
     try:
         return math.isfinite(float(value))
     except ValueError:

@@ -6,6 +6,7 @@ of like length go down the squared distance, with an in-batch contrastive term i
 """
 
 import hashlib
+import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,8 @@ from torch import Tensor
 
 from ..errors import DataError, OptionError
 from .alignment import Bags
-from .student import Student, token_batches
+from .padding import token_batches
+from .student import Student
 
 Floats = NDArray[np.float32]
 Longs = NDArray[np.int64]
@@ -205,14 +207,16 @@ def distil(
     *,
     report: Callable[[Seen], None] | None = None,
     every: int = 50,
+    spent: float = 0.0,
 ) -> None:
     """Train the student on the goals. `report` is called every so many steps (measure, save there).
 
-    Time that `report` takes does not count towards `minutes`.
+    Time that `report` takes does not count towards `minutes`. A student that has taken steps goes
+    on with the batches that come after them, `spent` minutes being used already.
     """
-    rng = np.random.default_rng(config.seed + student.steps)
-    clock, meter = _Clock(config), _Meter()
-    for rows, source in draw(data, config, rng):
+    rng = np.random.default_rng(config.seed)
+    clock, meter = _Clock(config, student.steps, spent), _Meter()
+    for rows, source in itertools.islice(draw(data, config, rng), student.steps, None):
         progress = clock.progress()
         if progress >= 1:
             break
@@ -281,9 +285,9 @@ def draw(
 class _Clock:
     """How much of a run is done, by steps or by minutes, without the pauses."""
 
-    def __init__(self, config: DistilConfig) -> None:
-        self.config, self.steps = config, 0
-        self.begin, self.idle = time.monotonic(), 0.0
+    def __init__(self, config: DistilConfig, steps: int = 0, spent: float = 0.0) -> None:
+        self.config, self.steps = config, steps
+        self.begin, self.idle = time.monotonic() - 60 * spent, 0.0
 
     def progress(self) -> float:
         minutes = (time.monotonic() - self.begin - self.idle) / 60

@@ -8,7 +8,7 @@ vector is a good one too.
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -22,6 +22,8 @@ from .student import Student
 
 Floats = NDArray[np.float32]
 normalize = torch.nn.functional.normalize
+# A score, and the two sentences in each of their languages.
+Row = tuple[float, tuple[str, ...], tuple[str, ...]]
 
 
 def cosent(scores: Tensor, labels: Tensor, *, scale: float = 20.0) -> Tensor:
@@ -101,7 +103,7 @@ class ScoredPairs:
     """
 
     name: str
-    rows: Sequence[tuple[float, tuple[str, ...], tuple[str, ...]]]
+    rows: Sequence[Row]
     weight: float = 1.0
     size: int = 32
 
@@ -124,6 +126,44 @@ class ScoredPairs:
 
         # Near 1 at the start, whatever the size of the batch.
         return nested(ranked, one, two) / math.log(len(labels) + 1)
+
+
+def likeness_rows(
+    texts: Sequence[tuple[str, ...]], vectors: Floats, rng: np.random.Generator, *, near: int = 300
+) -> list[Row]:
+    """Make scored pairs of any sentences: the score is how alike the teacher finds them.
+
+    `texts` holds each sentence in every language, `vectors` (n, dim) the teacher's unit vectors.
+    Each sentence meets its nearest, one of the next few, one of the `near` nearest and one by
+    chance. Ranked beside gold pairs they keep a small set of gold from bending everything else.
+    """
+    near = min(near, len(texts) - 1)
+    if near < 3:
+        raise DataError(f"only {len(texts)} sentences to pair; expected at least 4. Give more.")
+    rows: list[Row] = []
+    few = min(8, near)
+    for begin in range(0, len(texts), 2000):
+        scores = vectors[begin : begin + 2000] @ vectors.T
+        order = np.argsort(-scores, axis=1)[:, : near + 1]
+        for i, found in enumerate(order):
+            ranks = (1, int(rng.integers(2, few)), int(rng.integers(few - 1, near + 1)))
+            others = [*(int(found[rank]) for rank in ranks), int(rng.integers(len(texts)))]
+            rows += [
+                (float(scores[i, j]), texts[begin + i], texts[j])
+                for j in dict.fromkeys(others)
+                if j != begin + i
+            ]
+    return rows
+
+
+def blend_scores(
+    rows: Sequence[Row], likeness: Floats, *, share: float, highest: float
+) -> list[Row]:
+    """Mix gold scores (0 to `highest`) with a teacher's likeness of the same pairs."""
+    return [
+        ((1 - share) * score / highest + share * float(alike), left, right)
+        for (score, left, right), alike in zip(rows, likeness, strict=True)
+    ]
 
 
 @dataclass
@@ -182,15 +222,11 @@ class Rehearsal:
     tokens: int = 2048
     contrast: float = 0.15
     source_share: float = 0.2
-    _queue: list[tuple[NDArray[np.int64], bool]] = field(default_factory=list, repr=False)
 
     def loss(self, student: Student, nested: Nested, rng: np.random.Generator) -> Tensor:
         """Take one more batch of the distillation."""
-        if not self._queue:
-            config = DistilConfig(tokens=self.tokens, source_share=self.source_share)
-            draws = draw(self.data, config, rng, chunk=20_000)
-            self._queue = [next(draws) for _ in range(100)]
-        rows, source = self._queue.pop()
+        config = DistilConfig(tokens=self.tokens, source_share=self.source_share)
+        rows, source = next(draw(self.data, config, rng, chunk=4000))
         side = self.data.source if source else self.data.target
         vectors = student.vectors(bag_ids(side, rows))
         goal = torch.from_numpy(self.goals[self.data.goal[rows]].astype(np.float32))
@@ -247,12 +283,18 @@ def covered(offsets: Sequence[tuple[int, int]], begin: int, end: int) -> list[in
 
 @dataclass(frozen=True)
 class JointConfig:
-    """How long, and how many tasks add up to one step."""
+    """How long, and how many tasks add up to one step.
+
+    The tasks named in `lead` take part in every step besides those; the losses of the others then
+    count `others` times.
+    """
 
     minutes: float = float("inf")
     steps: int = 1_000_000
     together: int = 3
     nested: Nested = Nested()
+    lead: tuple[str, ...] = ()
+    others: float = 1.0
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -271,28 +313,46 @@ def tune(
     *,
     report: Report | None = None,
     every: int = 50,
+    spent: float = 0.0,
 ) -> None:
-    """Train on all tasks together; `report` gets the step, the share done, and mean losses."""
+    """Train on all tasks together; `report` gets the step, the share done, and mean losses.
+
+    A student that has taken steps goes on after them, `spent` minutes being used already.
+    """
     if not tasks:
         raise DataError(
             "no task to train on; expected at least one. Name a data file in the recipe."
         )
-    rng = np.random.default_rng(config.seed + student.steps)
-    chance = np.array([task.weight for task in tasks]) / sum(task.weight for task in tasks)
-    begin, idle = time.monotonic(), 0.0
+    begin, idle = time.monotonic() - 60 * spent, 0.0
     losses: dict[str, list[float]] = {}
-    for step in range(1, config.steps + 1):
+    for step in range(student.steps + 1, config.steps + 1):
         minutes = (time.monotonic() - begin - idle) / 60
         progress = max((step - 1) / config.steps, minutes / config.minutes)
         if progress >= 1:
             break
-        for i in rng.choice(len(tasks), min(config.together, len(tasks)), replace=False, p=chance):
-            loss = tasks[i].loss(student, config.nested, rng) / config.together
-            loss.backward()
-            losses.setdefault(tasks[i].name, []).append(float(loss.detach()) * config.together)
+        # A generator of its own for every step: a run that was cut off goes on the same.
+        rng = np.random.default_rng((config.seed, step))
+        for task, factor in draw_tasks(tasks, config, rng):
+            loss = task.loss(student, config.nested, rng)
+            (loss * factor).backward()  # type: ignore[no-untyped-call]
+            losses.setdefault(task.name, []).append(float(loss.detach()))
         student.apply(progress)
         if report and step % every == 0:
             pause = time.monotonic()
             report(step, progress, {name: float(np.mean(v)) for name, v in losses.items()})
             losses = {}
             idle += time.monotonic() - pause
+
+
+def draw_tasks(
+    tasks: Sequence[Task], config: JointConfig, rng: np.random.Generator
+) -> list[tuple[Task, float]]:
+    """Choose a step's tasks, each with the factor on its loss: the leading, and some by weight."""
+    chosen = [(task, 1.0) for task in tasks if task.name in config.lead]
+    others = [task for task in tasks if task.name not in config.lead]
+    size = min(config.together, len(others))
+    if size:
+        chance = np.array([task.weight for task in others]) / sum(task.weight for task in others)
+        drawn = rng.choice(len(others), size, replace=False, p=chance)
+        chosen += [(others[i], config.others / size) for i in drawn]
+    return chosen

@@ -8,13 +8,16 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..bundle.manifest import POOLINGS
 from ..errors import DataError, OptionError
 from ..text import check_steps
 from .objectives import Objective, find_objective
 from .settings import read_table
+
+if TYPE_CHECKING:
+    from .multilingual.settings import Distillation
 
 KINDS = ("encoder", "reranker")
 TASKS = {"encoder": ("sts", "pairs", "retrieval", "nli"), "reranker": ("sts", "pairs", "nli")}
@@ -133,8 +136,11 @@ class Recipe:
         return dataclasses.asdict(self)
 
 
-def load_recipe(path: str | Path, *, sets: Sequence[str] = ()) -> Recipe:
-    """Read and check a recipe; `sets` are changes such as "schedule.epochs=2"."""
+def load_recipe(path: str | Path, *, sets: Sequence[str] = ()) -> "Recipe | Distillation":
+    """Read and check a recipe; `sets` are changes such as "schedule.epochs=2".
+
+    One with `objective = "distil"` has other tables and is a Distillation (docs/distillation.md).
+    """
     try:
         with Path(path).open("rb") as file:
             table = tomllib.load(file)
@@ -144,6 +150,10 @@ def load_recipe(path: str | Path, *, sets: Sequence[str] = ()) -> Recipe:
         raise DataError(f"{path} is not TOML: {error}. Mend that place.") from error
     for change in sets:
         _change(table, change)
+    if table.get("objective") == "distil":
+        from .multilingual.checks import make_distillation  # here, because it imports this module
+
+        return make_distillation(table, where=str(path))
     return make_recipe(table, where=str(path))
 
 

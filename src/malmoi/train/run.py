@@ -16,6 +16,8 @@ from ..files import Tell, writing, writing_folder
 from .base import read_base
 from .data import Examples, count_repeated, find_files, hash_files, read_examples
 from .measuring import Measure, read_measure
+from .multilingual import run as multilingual
+from .multilingual.settings import Distillation
 from .recipe import Recipe, load_recipe
 from .source import Source
 
@@ -47,7 +49,7 @@ class Trained:
 
 
 def train(
-    recipe: Recipe | str | Path,
+    recipe: Recipe | Distillation | str | Path,
     *,
     data: str | Path | None = None,
     resume: bool = False,
@@ -62,8 +64,10 @@ def train(
     that would be passed over. Raises KeyboardInterrupt when stopped, after saving.
     """
     tell = tell or _silent
-    if not isinstance(recipe, Recipe):
+    if isinstance(recipe, (str, Path)):
         recipe = load_recipe(recipe)
+    if isinstance(recipe, Distillation):
+        return _distil(recipe, data_root(data), resume, strict, threads, tell)
     if int(os.environ.get("RANK", "0")):
         tell = _silent  # one process of several speaks for all
     prepared = prepare(recipe, data_root(data), strict=strict, tell=tell)
@@ -71,6 +75,22 @@ def train(
     for package in _PACKAGES:
         require(package, extra="train", purpose="malmoi train")
     return _run(prepared, resume=resume, threads=threads, tell=tell)
+
+
+def _distil(
+    recipe: Distillation, root: Path, resume: bool, strict: bool, threads: int | None, tell: Tell
+) -> Trained:
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise OptionError(
+            "a recipe with objective distil runs in one process; torchrun started several. "
+            "Start it as: malmoi train"
+        )
+    multilingual.check_folder(recipe, resume=resume)
+    source, material = multilingual.prepare(recipe, root, strict=strict, tell=tell)
+    for package in _PACKAGES:
+        require(package, extra="train", purpose="malmoi train")
+    done = multilingual.run(recipe, source, material, threads=threads, tell=tell)
+    return Trained(done.folder, done.bundles, done.scores, done.steps)
 
 
 def data_root(root: str | Path | None) -> Path:

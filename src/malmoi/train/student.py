@@ -5,11 +5,9 @@ updated only in the rows that a batch touched, with rates of their own for old a
 """
 
 import json
-import math
+import os
 import shutil
-import subprocess
-import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,28 +20,11 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModel, PreTrainedModel
 
 from ..errors import OptionError
+from .padding import pad, pool
+from .row_adam import RowAdam
 from .vocabulary import Spec, open_spec, read_spec
 
-Longs = NDArray[np.int64]
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
-
-
-_PROBE = """
-import torch
-a = torch.randn(256, 384).bfloat16()
-torch.nn.functional.linear(a, torch.randn(1536, 384).bfloat16())
-raise SystemExit(0 if torch.cpu._is_amx_tile_supported() else 3)
-"""
-
-
-def best_precision() -> str:
-    """Say "bfloat16" where this machine's matrix units speed it up, else "float32".
-
-    Tried in a process of its own: a virtual machine may promise AMX and hide its tile geometry,
-    and then the first product dies of an illegal instruction.
-    """
-    tried = subprocess.run([sys.executable, "-c", _PROBE], capture_output=True, check=False)
-    return "bfloat16" if tried.returncode == 0 else "float32"
 
 
 @dataclass(frozen=True)
@@ -94,7 +75,7 @@ class Student:
         table = model.get_input_embeddings()
         assert isinstance(table, torch.nn.Embedding)
         self.table = table.weight.detach().float().clone()  # (size, dim)
-        self.rows = _RowAdam(self.table)
+        self.rows = RowAdam(self.table)
         self.is_new = torch.zeros(len(self.table), dtype=torch.bool)
         self.is_new[torch.as_tensor(list(new_rows), dtype=torch.long)] = True
         table.weight.requires_grad_(False)
@@ -223,6 +204,8 @@ class Student:
                 state[f"adam.{i}.{key}"] = value
         part = path.with_suffix(".part")
         save_file({k: v.contiguous() for k, v in state.items()}, part)
+        with part.open("rb") as file:
+            os.fsync(file.fileno())  # on the disk before it takes the name
         part.replace(path)
 
     def load_checkpoint(
@@ -258,24 +241,6 @@ class Student:
                 self.optimizer.state[p] = found
 
 
-class _RowAdam:
-    """Adam on the rows that were touched; the others do not even forget."""
-
-    def __init__(self, table: Tensor) -> None:
-        self.first = torch.zeros_like(table)
-        self.second = torch.zeros(len(table), 1)  # one scale per row is enough, and half the memory
-        self.count = torch.zeros(len(table))
-
-    def move(self, table: Tensor, rows: Tensor, grad: Tensor, rate: Tensor) -> None:
-        self.count[rows] += 1
-        count = self.count[rows, None]
-        first = self.first[rows].lerp_(grad, 0.1)
-        second = self.second[rows].lerp_(grad.square().mean(1, keepdim=True), 0.02)
-        self.first[rows], self.second[rows] = first, second
-        step = first / (1 - 0.9**count) / ((second / (1 - 0.98**count)).sqrt() + 1e-10)
-        table[rows] -= rate[:, None] * step
-
-
 def _master(
     model: PreTrainedModel, table: torch.nn.Embedding, frozen: int
 ) -> tuple[list[str], list[torch.nn.Parameter]]:
@@ -305,61 +270,18 @@ def _table_name(model: PreTrainedModel) -> str:
     return f"{name}.weight"
 
 
-def pad(ids: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-    """Lay lists of ids side by side: ids and mask, both (n, longest), int64."""
-    length = max(map(len, ids))
-    batch = np.zeros((len(ids), length), dtype=np.int64)
-    mask = np.zeros((len(ids), length), dtype=np.int64)
-    for row, each in enumerate(ids):
-        batch[row, : len(each)] = each
-        mask[row, : len(each)] = 1
-    return torch.from_numpy(batch), torch.from_numpy(mask)
-
-
-def pool(hidden: Tensor, mask: Tensor) -> Tensor:
-    """Average the states that are not padding: (n, length, dim) → (n, dim), float32."""
-    share = mask.float() / mask.sum(1, keepdim=True)
-    return torch.einsum("nld,nl->nd", hidden.float(), share)
-
-
-def token_batches(
-    lengths: Longs, budget: int, rng: np.random.Generator, *, window: int = 40
-) -> Iterator[Longs]:
-    """Cut a shuffled order into batches of at most `budget` padded tokens, like with like length.
-
-    Rows are sorted by length only within `window` batches' worth, so that batches stay mixed.
-    """
-    order = rng.permutation(len(lengths))
-    span = max(1, window * budget // max(1, math.ceil(float(lengths.mean()))))
-    for begin in range(0, len(order), span):
-        part = order[begin : begin + span]
-        part = part[np.argsort(lengths[part], kind="stable")]
-        yield from _shuffled(list(_cut(part, lengths, budget)), rng)
-
-
-def _cut(part: Longs, lengths: Longs, budget: int) -> Iterator[Longs]:
-    begin = 0
-    for end in range(1, len(part) + 1):
-        full = end == len(part) or (end - begin + 1) * lengths[part[end]] > budget
-        if full:
-            yield part[begin:end]
-            begin = end
-
-
-def _shuffled(items: list[Longs], rng: np.random.Generator) -> Iterable[Longs]:
-    return (items[i] for i in rng.permutation(len(items)))
-
-
 def open_student(
     folder: Path, *, table: NDArray[np.float32] | None = None, spec: Spec | None = None
 ) -> tuple[PreTrainedModel, Tokenizer]:
     """Open a model folder for training, without dropout; `table` and `spec` replace its own."""
     config = AutoConfig.from_pretrained(folder)
-    config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.0
     # Eager attention: on CPU the fused kernel's backward pass is several times slower.
     model: PreTrainedModel = AutoModel.from_pretrained(
         folder, config=config, attn_implementation="eager"
     )
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
     if table is not None:
         rows = torch.from_numpy(table.copy())
         model.set_input_embeddings(torch.nn.Embedding(rows.shape[0], rows.shape[1], _weight=rows))
@@ -375,7 +297,8 @@ def save_folder(
     for name in ("modules.json", "config_sentence_transformers.json"):
         if (base / name).exists():
             shutil.copy(base / name, folder / name)
-    shutil.copytree(base / "1_Pooling", folder / "1_Pooling", dirs_exist_ok=True)
+    if (base / "1_Pooling").is_dir():
+        shutil.copytree(base / "1_Pooling", folder / "1_Pooling", dirs_exist_ok=True)
     (folder / "2_Normalize").mkdir(exist_ok=True)
     config = json.loads((base / "config.json").read_text())
     config["vocab_size"] = len(student.table)

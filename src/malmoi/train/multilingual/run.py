@@ -1,0 +1,227 @@
+"""A distillation recipe in, a bundle out: the stages in their order.
+
+The order is that of patience: the recipe is checked, then the files, then the models are loaded.
+"""
+
+import contextlib
+import dataclasses
+import functools
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...bundle import Manifest
+from ...errors import OptionError, OutputError
+from ...files import Tell, writing
+from ..base import find_base
+from ..source import Source, read_source
+from .material import Material, read_material
+from .settings import Distillation, Learning, Tune
+from .stages import Stages
+from .texts import named_files
+
+if TYPE_CHECKING:
+    from .workshop import Workshop
+
+
+@dataclass(frozen=True)
+class Distilled:
+    """What a run has made: its bundles, the first one's scores, the steps of all stages."""
+
+    folder: Path
+    bundles: tuple[Path, ...]
+    scores: dict[str, float]
+    steps: int
+
+
+def prepare(
+    recipe: Distillation, root: Path, *, strict: bool, tell: Tell
+) -> tuple[Source, Material]:
+    """Read and check everything but the weights."""
+    source = read_source(find_base(recipe.base), max_tokens=recipe.max_tokens)
+    if source.steps not in (("pool",), ("pool", "normalize")):
+        raise OptionError(
+            f"base {recipe.base} has a Dense module; expected a transformer and its pooling. "
+            "Name another base."
+        )
+    return source, read_material(recipe, root, strict=strict, tell=tell)
+
+
+def run(
+    recipe: Distillation,
+    source: Source,
+    material: Material,
+    *,
+    threads: int | None,
+    tell: Tell,
+) -> Distilled:
+    """Do every stage that is not done yet."""
+    folder = Path(recipe.output.folder)
+    _open_folder(recipe, folder)
+    return _Run(recipe, source, material, folder, threads, tell).stages()
+
+
+def check_folder(recipe: Distillation, *, resume: bool) -> None:
+    """Keep a run from writing over another."""
+    folder = Path(recipe.output.folder)
+    stored = folder / "recipe.json"
+    if stored.is_file() and not resume:
+        raise OutputError(
+            f"{folder} holds a run already; expected a new folder. Go on with it by --resume, "
+            "name another one with --set output.folder=…, or remove it."
+        )
+    if not stored.is_file() and folder.exists() and (folder.is_file() or any(folder.iterdir())):
+        raise OutputError(
+            f"{folder} exists and holds no run; expected a new folder. "
+            "Name another one as output.folder."
+        )
+
+
+def _open_folder(recipe: Distillation, folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(
+            f"cannot make {folder}: {error.strerror}. Name another one as output.folder."
+        ) from error
+    with writing(folder / "recipe.json") as file:
+        text = json.dumps(recipe.to_json(), ensure_ascii=False, indent=2)
+        file.write(text.encode() + b"\n")
+
+
+@dataclass
+class _Run:
+    recipe: Distillation
+    source: Source
+    material: Material
+    folder: Path
+    threads: int | None
+    tell: Tell
+
+    def stages(self) -> Distilled:
+        import torch  # here, because everything before is checked without it
+
+        if self.threads:
+            torch.set_num_threads(self.threads)
+        recipe, stages = self.recipe, Stages(self.folder, self.tell)
+        stages.run("vocabulary", self._settings("vocabulary"), self._vocabulary)
+        stages.run("align", self._settings("align"), self._align)
+        keys: dict[str, str] = {}
+        for title, stage in self._trainings():
+            work = self._distil if title == "distil" else self._tuning(title, stage, dict(keys))
+            stages.run(title, [stage, *self._settings(title)], work)
+            keys[title] = stages.key
+        stages.run("model", [recipe.mix, recipe.max_tokens], lambda _: self._model(keys))
+        stages.run("bundles", self._settings("bundles"), lambda _: self._bundles(stages.seconds))
+        bundles = bundle_folders(recipe)
+        scores = Manifest.read(bundles[0]).scores
+        return Distilled(self.folder, bundles, scores, self._steps(keys))
+
+    def _trainings(self) -> list[tuple[str, Learning]]:
+        tunes = [(f"tune-{i}", stage) for i, stage in enumerate(self.recipe.tune, start=1)]
+        return [("distil", self.recipe.distil), *tunes]
+
+    def _settings(self, title: str) -> list[object]:
+        """Give what a stage depends on besides the stages before it."""
+        recipe, output = self.recipe, self.recipe.output
+        if title == "vocabulary":
+            read = [(e.files, e.source, e.target, e.pieces, e.where) for e in recipe.parallel]
+            held = [e.held_out for e in recipe.parallel]
+            files = named_files(dataclasses.replace(recipe, task=(), evaluation=()))
+            hashes = [self.material.hashes[file] for file in files]
+            return [hashes, recipe.base, read, held, recipe.held_out, recipe.vocabulary]
+        if title == "align":
+            return [recipe.align, recipe.seed, [entry.align for entry in recipe.parallel]]
+        if title == "distil":
+            return [recipe.parallel, recipe.teacher, recipe.precision]
+        if title == "bundles":
+            form = [output.precision, output.layers, output.weights, output.licence]
+            text = [recipe.name, recipe.languages, recipe.clean]
+            return [form, text, recipe.matryoshka, recipe.evaluation]
+        hashes = [self.material.hashes[file] for task in recipe.task for file in task.files]
+        return [hashes, recipe.task, recipe.matryoshka, recipe.short_weight]
+
+    def _vocabulary(self, key: str) -> None:
+        from .pieces import write_vocabulary
+
+        place = self.folder / "vocabulary"
+        write_vocabulary(self.recipe, self.material, self.source.root, place, self.tell)
+
+    def _align(self, key: str) -> None:
+        from .pieces import Words, write_table
+
+        words = Words.read(self.folder / "vocabulary")
+        write_table(self.recipe, self.material, self.source.root, words, self.folder / "table.npy")
+
+    @functools.cached_property
+    def _shop(self) -> "Workshop":
+        from .workshop import open_workshop
+
+        return open_workshop(
+            self.recipe,
+            self.material,
+            self.source.root,
+            self.folder,
+            threads=self.threads,
+            tell=self.tell,
+        )
+
+    def _distil(self, key: str) -> None:
+        from .training import run_distil
+
+        run_distil(self._shop, self.recipe.distil, key)
+
+    def _tuning(self, title: str, stage: Learning, before: dict[str, str]) -> Callable[[str], None]:
+        assert isinstance(stage, Tune)
+
+        def work(key: str) -> None:
+            from .training import run_tune
+
+            with self._weights(before, stage.mix, averaged=stage.start == "average") as start:
+                run_tune(self._shop, stage, title, key, start)
+
+        return work
+
+    def _model(self, keys: dict[str, str]) -> None:
+        from .finish import write_model
+
+        with self._weights(keys, self.recipe.mix, averaged=True) as weights:
+            write_model(self._shop, self.source, weights)
+
+    def _bundles(self, seconds: dict[str, float]) -> None:
+        from .finish import provenance, write_bundles
+
+        training = provenance(self.recipe, self.material, seconds)
+        model, licence = self.folder / "model", self.source.manifest.licence
+        write_bundles(self.recipe, self.material, model, training, licence=licence, tell=self.tell)
+
+    @contextlib.contextmanager
+    def _weights(
+        self, keys: dict[str, str], mix: dict[str, float], *, averaged: bool
+    ) -> Iterator[Path]:
+        """Give a file with the mixed weights of the stages named, or of the last one alone."""
+        from .saves import has_average, mix_weights
+
+        learning = dict(self._trainings())
+        parts = []
+        for title, share in (mix or {list(keys)[-1]: 1.0}).items():
+            saved = self.folder / title / f"{keys[title]}.safetensors"
+            parts.append((saved, share, averaged and has_average(saved, learning[title])))
+        path = self.folder / ".mixed.safetensors"
+        mix_weights(parts, path)
+        try:
+            yield path
+        finally:
+            path.unlink(missing_ok=True)
+
+    def _steps(self, keys: dict[str, str]) -> int:
+        notes = [self.folder / title / f"{key}.json" for title, key in keys.items()]
+        return sum(int(json.loads(path.read_text("utf-8"))["steps"]) for path in notes)
+
+
+def bundle_folders(recipe: Distillation) -> tuple[Path, ...]:
+    """Say where the bundles stand: the first precision's in bundle/, the others' named by it."""
+    folder, precisions = Path(recipe.output.folder), recipe.output.precision
+    return tuple(folder / (f"bundle-{p}" if i else "bundle") for i, p in enumerate(precisions))

@@ -1,0 +1,62 @@
+"""The teacher of a distillation: any encoder, run without torch, its vectors kept on disk."""
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...bundle import MANIFEST, Manifest
+from ...encoder import load
+from ...errors import CutWarning
+from ...files import Tell, writing_folder
+from ..base import find_base
+from ..distil import TeacherCache, model_key
+from ..export import export
+
+
+def find_teacher(name: str, run: Path, tell: Tell) -> tuple[Path, str]:
+    """Find a teacher that runs without torch, and the key of its vectors.
+
+    A folder with torch weights alone is exported into the run's folder, once.
+    """
+    folder = find_base(name)
+    key = model_key(folder)
+    if any(folder.glob("onnx/model*.onnx")) or (folder / "model.onnx").is_file():
+        return folder, key
+    if (folder / MANIFEST).is_file() and Manifest.read(folder).kind == "static":
+        return folder, key
+    bundle = run / f"teacher-{key}"
+    if not bundle.exists():
+        tell(f"the teacher {name} has no graph; exporting it once")
+        with writing_folder(bundle) as half:
+            export(folder, half, name="teacher", weights=False)
+    return bundle, key
+
+
+class Teacher:
+    """Vectors of texts: read from the cache, or computed by malmoi's own runtime."""
+
+    def __init__(self, bundle: Path, key: str, cache: Path, *, threads: int | None = None) -> None:
+        self.encoder: Any = load(bundle, threads=threads)
+        self.cache = TeacherCache(cache, key, self.dimension)
+
+    @property
+    def dimension(self) -> int:
+        """The length of its vectors."""
+        return int(self.encoder.dimension)
+
+    def vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Give unit vectors from the cache, those it lacks being computed: (n, dimension)."""
+        rows = self.cache.rows(texts, self.encode)
+        found = self.cache.open()[rows].astype(np.float32)
+        return np.asarray(found / np.linalg.norm(found, axis=1, keepdims=True), dtype=np.float32)
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.floating]:
+        """Compute vectors: (n, dimension)."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CutWarning)  # as long as it reads is as long as it may
+            vectors: NDArray[np.float32] = self.encoder.encode(list(texts))
+        return vectors

@@ -1,0 +1,390 @@
+"""A recipe with `objective = "distil"`: the whole way from files to a bundle, tiny and in two
+languages made up here.
+"""
+
+import dataclasses
+import json
+import re
+import shutil
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import malmoi  # noqa: E402
+import tiny  # noqa: E402
+from malmoi import DataError, OptionError  # noqa: E402
+from malmoi.errors import OutputError  # noqa: E402
+from malmoi.train.export import export  # noqa: E402
+from malmoi.train.multilingual import settings  # noqa: E402
+from malmoi.train.multilingual.checks import KINDS as TASKS  # noqa: E402
+from malmoi.train.multilingual.checks import make_distillation  # noqa: E402
+from malmoi.train.multilingual.material import read_material  # noqa: E402
+from malmoi.train.multilingual.settings import HeldRows, Task  # noqa: E402
+from malmoi.train.multilingual.texts import is_held  # noqa: E402
+from malmoi.train.recipe import load_recipe  # noqa: E402
+from malmoi.train.run import train  # noqa: E402
+
+WORDS = {
+    "cat": "고양이",
+    "dog": "개",
+    "ship": "배",
+    "moon": "달",
+    "sleeps": "잔다",
+    "runs": "달린다",
+    "sinks": "가라앉는다",
+    "red": "붉은",
+    "old": "늙은",
+    "small": "작은",
+}
+NOUNS, VERBS, KINDS = list(WORDS)[:4], list(WORDS)[4:7], list(WORDS)[7:]
+ENGLISH = [f"{k} {n} {v}" for k in KINDS for n in NOUNS for v in VERBS]
+
+
+def korean(text: str) -> str:
+    return " ".join(WORDS[word] for word in text.split())
+
+
+def write(path: Path, header: str, rows: list[tuple[object, ...]]) -> None:
+    lines = [header.replace(" ", "\t"), *("\t".join(map(str, row)) for row in rows)]
+    path.write_text("\n".join(lines) + "\n", "utf-8")
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data root with every kind of file, and a base."""
+    root = tmp_path_factory.mktemp("data")
+    tiny.tiny_transformer(root / "base")
+    export(root / "base", root / "teacher", weights=False)
+    write(root / "pairs.tsv", "en ko", [(e, korean(e)) for e in ENGLISH])
+    other = [*ENGLISH[7:], *ENGLISH[:7]]
+    alike = [len(set(a.split()) & set(b.split())) for a, b in zip(ENGLISH, other, strict=True)]
+    scored = zip(alike, ENGLISH, other, strict=True)
+    write(
+        root / "sts.tsv", "score en1 en2 ko1 ko2",
+        [(s, a, b, korean(a), korean(b)) for s, a, b in scored],
+    )  # fmt: skip
+    nli = [(korean(a), korean(b), label) for a, b in zip(ENGLISH, other, strict=True)
+           for label in ("entailment", "contradiction")]  # fmt: skip
+    write(root / "nli.tsv", "premise hypothesis label", nli)
+    sets = [(i // 3, korean(e)) for i, e in enumerate(ENGLISH)]
+    write(root / "sets.tsv", "set sentence", sets)
+    senses = [(f"[배]가 {i}", f"큰 [배]를 {i}", "배", str(i % 2 == 0)) for i in range(12)]
+    write(root / "wic.tsv", "one two target same", senses)
+    write(
+        root / "terms.tsv",
+        "code en ko",
+        [(f"A{i}", e, k) for i, (e, k) in enumerate(WORDS.items())],
+    )
+    return root
+
+
+def table(root: Path, folder: Path, **changes: Any) -> dict[str, Any]:
+    """Distillation alone, without new pieces."""
+    made: dict[str, Any] = {
+        "name": "tiny",
+        "objective": "distil",
+        "base": str(root / "base"),
+        "max_tokens": 32,
+        "precision": "float32",
+        "parallel": [{"files": ["pairs.tsv"], "source": ["en"], "target": ["ko"]}],
+        "distil": {"steps": 20, "tokens": 128, "longest": 16, "average": 0.9},
+        "output": {"folder": str(folder)},
+    }
+    return made | changes
+
+
+def whole(root: Path, folder: Path, **changes: Any) -> dict[str, Any]:
+    """Every stage and every kind of task."""
+    tasks: list[dict[str, Any]] = [
+        {"kind": "scores", "name": "sts", "files": ["sts.tsv"], "size": 8,
+         "teacher_share": 0.4, "highest": 3,
+         "columns": {"left": ["en1", "ko1"], "right": ["en2", "ko2"], "score": "score"}},
+        {"kind": "pairs", "name": "nli", "files": ["nli.tsv"], "size": 8,
+         "columns": {"a": "premise", "b": "hypothesis", "label": "label"},
+         "positive": "entailment", "negative": "contradiction"},
+        {"kind": "pairs", "files": ["terms.tsv"], "columns": {"a": "en", "b": "ko", "key": "code"},
+         "held_out": {"by": "code", "one_in": 5}, "run": 2, "size": 4},
+        {"kind": "groups", "files": ["sets.tsv"], "most": 2, "size": 6,
+         "columns": {"group": "set", "text": "sentence"}},
+        {"kind": "senses", "files": ["wic.tsv"], "layers": [1, 2], "size": 6,
+         "columns": {"a": "one", "b": "two", "target": "target", "same": "same"}},
+        {"kind": "translations", "parallel": ["pairs"], "size": 8},
+        {"kind": "likeness", "name": "alike", "draws": {"pairs": 20}, "size": 8, "weight": 0},
+        {"kind": "teacher", "tokens": 64},
+    ]  # fmt: skip
+    stage = {"steps": 12, "longest": 16, "average": 0.9}
+    made = table(
+        root, folder,
+        held_out={"files": ["pairs.tsv"], "source": "en", "target": "ko", "pairs": 6},
+        vocabulary={"size": 200, "text": [{"files": ["sets.tsv"], "columns": ["sentence"]}],
+                    "terms": [{"files": ["terms.tsv"], "columns": ["en"]}]},
+        align={"epochs": 40, "batch": 16},
+        task=tasks,
+        tune=[stage, stage | {"together": 1, "lead": ["sts", "alike"], "others": 0.5,
+                              "sizes": {"sts": 6}, "weights": {"nli": 2.0, "teacher": 0},
+                              "mix": {"distil": 0.3, "tune-1": 0.7}}],
+        evaluation=[{"task": "sts", "file": "sts.tsv", "name": "ko",
+                     "columns": {"a": "ko1", "b": "ko2", "score": "score"}}],
+        matryoshka=[32, 16],
+        languages=["en", "ko"],
+    )  # fmt: skip
+    made["output"] |= {"precision": ["int8"], "layers": "all", "weights": False, "licence": "MIT"}
+    return made | changes
+
+
+def go(made: dict[str, Any], root: Path, **options: Any) -> tuple[Any, list[str]]:
+    told: list[str] = []
+    recipe = make_distillation(made)
+    return train(recipe, data=root, tell=told.append, threads=1, **options), told
+
+
+@pytest.fixture(scope="module")
+def finished(root: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    folder = tmp_path_factory.mktemp("runs") / "whole"
+    _, told = go(whole(root, folder), root)
+    return folder, told
+
+
+def test_the_whole_way_ends_in_a_bundle(finished: tuple[Path, list[str]]) -> None:
+    folder, told = finished
+    encoder = malmoi.load(folder / "bundle")
+    manifest = encoder.bundle.manifest
+    assert manifest.precision == "int8" and manifest.layers == 3 and manifest.licence == "MIT"
+    assert manifest.matryoshka == (32, 16) and manifest.languages == ("en", "ko")
+    assert not list((folder / "bundle").glob("*.safetensors"))
+    assert set(manifest.scores) > {"ko", "held-out source>target @1"}
+    assert manifest.training["data"].keys() >= {"pairs.tsv", "sts.tsv", "wic.tsv"}
+    vectors = encoder.encode(["고양이 잔다", "cat sleeps"])
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+    assert any("new pieces" in line for line in told)
+    assert any(line.startswith("tune-2 step") and "left" in line for line in told)
+    assert "고양이" in json.loads((folder / "vocabulary/rows.json").read_text("utf-8"))
+    card = (folder / "bundle/README.md").read_text("utf-8")
+    assert "| ko |" in card and "6 sentence pairs were held out" in card
+
+
+def test_a_finished_run_has_nothing_left_to_do(
+    root: Path, finished: tuple[Path, list[str]]
+) -> None:
+    folder, _ = finished
+    with pytest.raises(OutputError, match="holds a run already"):
+        go(whole(root, folder), root)
+    done, told = go(whole(root, folder), root, resume=True)
+    assert [line for line in told if "took" in line] == [] and done.steps == 44
+    assert done.bundles == (folder / "bundle",) and "ko" in done.scores
+
+
+def test_a_changed_setting_runs_its_stage_and_the_later_ones(
+    root: Path, finished: tuple[Path, list[str]], tmp_path: Path
+) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(finished[0], folder)
+    made = whole(root, folder)
+    made["tune"][1] = made["tune"][1] | {"steps": 3}
+    _, told = go(made, root, resume=True)
+    assert "tune-1 is done already" in told
+    assert "tune-2 was done with other settings or data, and is done again" in told
+    assert any(line.startswith("bundles took") for line in told)
+
+
+def weights(folder: Path) -> dict[str, Any]:
+    from safetensors.torch import load_file
+
+    return load_file(folder / "model/model.safetensors")
+
+
+def test_a_stage_goes_on_from_its_checkpoint_to_the_same_weights(
+    root: Path, tmp_path: Path
+) -> None:
+    stage = {"steps": 20, "longest": 16, "average": 0.9}
+    changes = {"task": whole(root, tmp_path)["task"], "tune": [stage]}
+    changes["teacher"] = str(root / "teacher")
+    go(table(root, tmp_path / "once", **changes), root)
+    made = table(root, tmp_path / "twice", **changes)
+    made["output"]["checkpoint_minutes"] = 0.0
+    for stopped in ("distil", "tune-1"):
+
+        def cut(message: str, at: str = f"{stopped} step 12 ") -> None:
+            if message.startswith(at):  # told before it is saved
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            train(make_distillation(made), data=root, tell=cut, threads=1, resume=True)
+    _, told = go(made, root, resume=True)
+    assert "distil is done already" in told and "tune-1 goes on from step 10" in told
+    for name, value in weights(tmp_path / "once").items():
+        assert torch.equal(value, weights(tmp_path / "twice")[name]), name
+
+
+def test_a_damaged_checkpoint_is_told_and_the_stage_begins_anew(root: Path, tmp_path: Path) -> None:
+    made = table(root, tmp_path / "run", teacher=str(root / "teacher"))
+    go(made, root)
+    [saved] = (tmp_path / "run/distil").glob("*.safetensors")
+    saved.write_bytes(saved.read_bytes()[:1000])
+    (tmp_path / "run/stages/distil.json").unlink()
+    _, told = go(made, root, resume=True)
+    assert any("is damaged; its stage begins anew" in line for line in told)
+
+
+def test_several_processes_are_refused(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(OptionError, match="runs in one process"):
+        go(table(root, tmp_path / "run"), root)
+
+
+def test_distillation_alone_keeps_the_tokenizer_and_reuses_the_cache(
+    root: Path, tmp_path: Path
+) -> None:
+    made = table(root, tmp_path / "one")
+    made["output"]["cache"] = str(tmp_path / "cache")
+    _, told = go(made, root)
+    assert any("the teacher reads about 36 sentences" in line for line in told)
+    encoder = malmoi.load(tmp_path / "one/bundle")
+    assert (
+        encoder.bundle.manifest.vocabulary
+        == malmoi.load(next((tmp_path / "one").glob("teacher-*"))).bundle.manifest.vocabulary
+    )
+    made["output"]["folder"] = str(tmp_path / "two")
+    _, told = go(made, root)
+    assert not any("the teacher reads" in line for line in told)
+    losses = [
+        loss
+        for line in (tmp_path / "two/log.jsonl").read_text("utf-8").splitlines()
+        if (loss := json.loads(line)["losses"].get("target"))
+    ]
+    assert losses[-1] < losses[0]
+
+
+def test_a_minute_is_a_budget_too(root: Path, tmp_path: Path) -> None:
+    made = table(root, tmp_path / "run", teacher=str(root / "teacher"))
+    made["distil"] = {"minutes": 0.005, "tokens": 64, "longest": 16}
+    done, _ = go(made, root)
+    assert done.steps >= 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"paralel": []}, r"paralel is not a key.*mean parallel\?"),
+        ({"distil": {"stepz": 1}}, r"distil\.stepz is not a key.*mean distil\.steps\?"),
+        ({"distil": {}}, "neither steps nor minutes"),
+        ({"distil": {"steps": 1, "source_share": 2.0}}, "source_share is 2.0; expected 0 to 1"),
+        ({"parallel": []}, r"no \[\[parallel\]\] has a weight"),
+        ({"vocabulary": {"size": 0}}, r"vocabulary\.size is 0; expected more than 0"),
+        ({"vocabulary": {"size": 9, "init": "alin"}}, "known are align, mean, random"),
+        ({"vocabulary": {"size": 9, "reuse": "("}}, "no pattern"),
+        ({"align": {"method": "x"}}, "known are regression, ibm1, both"),
+        ({"precision": "int8"}, "known are auto, float32, bfloat16"),
+        ({"tune": [{"steps": 1}]}, "no .*task.* to learn"),
+        ({"task": [{"kind": "score"}]}, "known are scores, pairs"),
+        ({"task": [{"kind": "groups", "files": ["x"], "columns": {"group": "g"}}]}, "has no text"),
+        ({"task": [{"kind": "teacher", "columns": {"x": "y"}}]}, "x is not a key"),
+        ({"task": [{"kind": "translations", "parallel": ["pair"]}]}, r"mean pairs\?"),
+        ({"task": [{"kind": "teacher"}, {"kind": "teacher"}]}, "two .*task.* are called teacher"),
+        ({"task": [{"kind": "teacher"}], "tune": [{"steps": 1, "lead": ["sts"]}]}, "sts is not"),
+        ({"task": [{"kind": "teacher"}], "tune": [{"steps": 1, "frozen_layers": 1}]}, "the same"),
+        ({"mix": {"distil": -1.0}}, "add up to 0 or less"),
+        ({"mix": {"tune-1": 1.0}}, "tune-1 is not a key; known are distil"),
+    ],
+)  # fmt: skip
+def test_a_slip_in_the_recipe_is_one_line(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        make_distillation(table(Path("x"), Path("y"), **changes))
+
+
+@pytest.mark.parametrize(
+    ("entry", "error", "message"),
+    [
+        ({"files": ["none.tsv"]}, DataError, "there is no file .*none.tsv"),
+        ({"source": ["english"]}, DataError, "has no column english; it has en, ko"),
+        ({"source": ["en", "en"]}, OptionError, "2 source and 1 target"),
+        ({"words": [9, 10]}, DataError, "no pair within words"),
+        ({"where": {"ko": "none"}}, DataError, "give no rows"),
+    ],
+)
+def test_data_that_do_not_fit_are_told_before_anything_is_loaded(
+    root: Path, tmp_path: Path, entry: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    made = table(root, tmp_path / "run")
+    made["parallel"][0] |= entry
+    with pytest.raises(error, match=message):
+        go(made, root)
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_is_held_out_is_never_read(root: Path, tmp_path: Path) -> None:
+    made = whole(root, tmp_path)
+    material = read_material(make_distillation(made), root, tell=lambda message: None)
+    held = {source for source, _ in material.held}
+    assert len(held) == 6 and not held & {source for source, _ in material.pairs["pairs"]}
+    assert len(material.pairs["pairs"]) == len(ENGLISH) - 6
+    codes = [row[2] for row in material.rows["terms"]]
+    assert codes and not any(is_held(code, HeldRows("code", 5)) for code in codes)
+
+
+def test_another_dimension_of_the_teacher_is_refused(root: Path, tmp_path: Path) -> None:
+    tiny.with_dense(tmp_path / "dense", root / "base")
+    with pytest.raises(OptionError, match="32 dimensions and the teacher's 12"):
+        go(table(root, tmp_path / "run", teacher=str(tmp_path / "dense")), root)
+    with pytest.raises(OptionError, match="has a Dense module"):
+        go(table(root, tmp_path / "run2", base=str(tmp_path / "dense")), root)
+
+
+def test_sentence_transformers_opens_the_model_and_agrees(
+    root: Path, finished: tuple[Path, list[str]]
+) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    folder, _ = finished
+    model = SentenceTransformer(str(folder / "model"), device="cpu")
+    texts = ["고양이 잔다", "the old ship"]
+    ours = malmoi.load(folder / "bundle").encode(texts)
+    assert (model.encode(texts, show_progress_bar=False) * ours).sum(1).min() > 0.95
+
+
+def test_tasks_read_their_rows(root: Path) -> None:
+    from malmoi.train.multilingual import tasks
+
+    nli = Task("pairs", columns={"a": "a", "b": "b", "label": "l"}, positive="e", negative="c")
+    made = tasks.pairs(nli, [("p", "x", "e"), ("p", "y", "c"), ("p", "z", "e"), ("q", "w", "e"),
+                             ("r", "v", "c")])  # fmt: skip
+    assert made.groups == [("p", "x"), ("q", "w")] and made.hard == [["y"], []]
+    terms = Task("groups", columns={"group": "code", "text": "name"}, most=2)
+    rows = [("1", "a"), ("1", "b"), ("1", "c"), ("2", "d"), ("3", "e"), ("3", "f")]
+    assert tasks.groups(terms, rows).groups == [("a", "b"), ("e", "f")]
+    with pytest.raises(DataError, match="expected two or more"):
+        tasks.groups(terms, [("1", "a")])
+
+
+def test_set_reaches_every_table(tmp_path: Path) -> None:
+    path = Path(__file__).parents[2] / "recipes/distil.toml"
+    recipe: Any = load_recipe(path, sets=["distil.steps=3", "parallel.0.weight=2"])
+    assert recipe.distil.steps == 3 and recipe.parallel[0].weight == 2.0
+
+
+def documented() -> str:
+    return (Path(__file__).parents[2] / "docs/distillation.md").read_text("utf-8")
+
+
+def test_the_documented_recipe_is_in_order() -> None:
+    [block] = re.findall(r"```toml\n(.*?)```", documented(), re.DOTALL)
+    recipe = make_distillation(tomllib.loads(block))
+    assert {task.kind for task in recipe.task} == set(TASKS)
+
+
+@pytest.mark.parametrize(
+    "cls",
+    [settings.Distillation, settings.Parallel, settings.Texts, settings.Vocabulary,
+     settings.Align, settings.Distil, settings.Tune, settings.Task, settings.Results],
+)  # fmt: skip
+def test_every_key_is_documented(cls: type) -> None:
+    text = documented()
+    keys = {field.name for field in dataclasses.fields(cls)}
+    assert {key for key in keys if f"{key} = " not in text and f"[{key}]" not in text} == set()
