@@ -66,16 +66,7 @@ class Tokens:
     @classmethod
     def from_file(cls, path: Path, *, max_tokens: int) -> "Tokens":
         """Read a tokenizer.json."""
-        from tokenizers import Tokenizer
-
-        try:
-            tokenizer = Tokenizer.from_file(str(path))
-        except Exception as error:  # the library raises plain Exception for anything in the file
-            raise BundleCorrupt(
-                f"{path} cannot be read as a tokenizer; expected the tokenizers library's JSON. "
-                "Copy the whole folder again."
-            ) from error
-        return cls(tokenizer, max_tokens=max_tokens)
+        return cls(read_tokenizer(path), max_tokens=max_tokens)
 
     def cut(self, texts: Sequence[str]) -> tuple[list[Piece], int]:
         """Give one piece a text, and how many texts were cut to fit."""
@@ -147,6 +138,19 @@ def plan(lengths: NDArray[np.int64], budget: int) -> list[NDArray[np.int64]]:
         batches.append(order[start:end])
         start = end
     return batches
+
+
+def read_tokenizer(path: Path) -> "Tokenizer":
+    """Read a tokenizer.json, or say that it is none."""
+    from tokenizers import Tokenizer
+
+    try:
+        return Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises plain Exception for anything in the file
+        raise BundleCorrupt(
+            f"{path} cannot be read as a tokenizer; expected the tokenizers library's JSON. "
+            "Copy the whole folder again."
+        ) from error
 
 
 def _find_pad(tokenizer: "Tokenizer") -> int:

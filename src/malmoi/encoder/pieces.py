@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..errors import BundleCorrupt
 from ..text import SAFE, check_steps, clean
+from ..tokens import read_tokenizer
 from .bags import Bags
 
 if TYPE_CHECKING:
@@ -47,16 +47,7 @@ class WordPieces:
     @classmethod
     def from_file(cls, path: Path, *, steps: Sequence[str] = SAFE) -> "WordPieces":
         """Read a tokenizer.json; `steps` are how text is cleaned."""
-        from tokenizers import Tokenizer
-
-        try:
-            tokenizer = Tokenizer.from_file(str(path))
-        except Exception as error:  # the library raises plain Exception for anything in the file
-            raise BundleCorrupt(
-                f"{path} cannot be read as a tokenizer; expected the tokenizers library's JSON. "
-                "Copy the whole folder again."
-            ) from error
-        return cls(tokenizer, steps=steps)
+        return cls(read_tokenizer(path), steps=steps)
 
     def bags(self, texts: Sequence[str]) -> Bags:
         """Give the ids of each text's pieces, special tokens not among them."""
