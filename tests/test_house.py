@@ -12,6 +12,8 @@ SOURCE = Path(__file__).parents[1] / "src/malmoi"
 ORDER = [
     "errors",
     "text",
+    "offsets",
+    "morphemes",
     "files",
     "tables",
     "arrays",

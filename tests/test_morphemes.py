@@ -1,0 +1,90 @@
+"""Morphology: nouns and particles apart, offsets that hold in the original text."""
+
+import threading
+import unicodedata
+
+import pytest
+
+from malmoi import MissingExtra, TextError, morphemes
+
+pytest.importorskip("kiwipiepy", reason="kiwipiepy is not installed")
+
+
+def test_a_noun_and_its_particle_come_apart() -> None:
+    for text in ("배가 항구에 들어왔다", "배를 타고 여행을 간다"):
+        first, particle = morphemes.morphemes(text)[:2]
+        assert (first.text, first.start, first.end, first.tag) == ("배", 0, 1, "NNG")
+        assert first.is_noun and not particle.is_noun and particle.tag.startswith("J")
+
+
+def test_offsets_are_those_of_the_text_as_given() -> None:
+    plain = "👍배를 타고 여행을 간다"
+    for text in (plain, unicodedata.normalize("NFD", plain), "배를\ud800 타고"):
+        nouns = morphemes.nouns(text)
+        written = [unicodedata.normalize("NFC", text[noun.start : noun.end]) for noun in nouns]
+        assert written == [noun.text for noun in nouns]
+        assert "배" in written
+
+
+def test_irregular_stems_have_plain_tags() -> None:
+    assert all("-" not in one.tag for one in morphemes.morphemes("가까워서 받았다"))
+
+
+@pytest.mark.parametrize("text", ["", " \n", "....", "\x00"])
+def test_texts_without_words_have_no_nouns(text: str) -> None:
+    assert morphemes.nouns(text) == []
+    assert morphemes.noun_phrases(text) == []
+
+
+def test_phrases_end_in_nouns() -> None:
+    text = "서울대학교병원에서 chronic kidney disease 환자 3명의 혈당을 쟀다"
+    found = morphemes.noun_phrases(text)
+    assert [phrase.text for phrase in found] == [
+        "서울대학교병원",
+        "chronic kidney disease 환자",
+        "혈당",
+    ]
+    assert all(text[phrase.start : phrase.end] == phrase.text for phrase in found)
+
+
+def test_a_long_run_is_no_phrase() -> None:
+    assert morphemes.noun_phrases("사과 배 감 귤 포도 수박") == []
+    assert morphemes.noun_phrases("사과 배 감 귤 포도 수박", longest=6) != []
+
+
+def test_many_texts_at_once_are_as_one_by_one() -> None:
+    texts = ["배가 왔다", "", "환자는 DM이 있다"] * 50
+    assert list(morphemes.morphemes_of(texts)) == [morphemes.morphemes(text) for text in texts]
+
+
+def test_threads_share_one_analyser() -> None:
+    expected = morphemes.morphemes("배가 항구에 들어왔다")
+    found: list[bool] = []
+
+    def work() -> None:
+        found.extend(morphemes.morphemes("배가 항구에 들어왔다") == expected for _ in range(50))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 200 and all(found)
+
+
+def test_what_is_not_text_is_told() -> None:
+    with pytest.raises(TextError, match="bytes"):
+        morphemes.morphemes(b"abc")  # type: ignore[arg-type]
+
+
+def test_without_kiwipiepy_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "kiwipiepy", None)
+    morphemes._make.cache_clear()
+    try:
+        assert not morphemes.available()
+        with pytest.raises(MissingExtra, match="malmoi\\[korean\\]"):
+            morphemes.morphemes("배")
+    finally:
+        morphemes._make.cache_clear()
