@@ -1,0 +1,47 @@
+"""Temperature and reliability against numbers worked out by hand."""
+
+import numpy as np
+import pytest
+
+from malmoi.errors import DataError
+from malmoi.notes import expected_error, fit_temperature, reliability, soften
+
+
+def test_a_temperature_of_one_changes_nothing() -> None:
+    table = [[0.25, 0.75], [0.9, 0.1]]
+    assert soften(table, 1.0) == pytest.approx(np.array(table))
+
+
+def test_a_high_temperature_doubts_everything() -> None:
+    assert soften([[0.01, 0.99]], 1e6) == pytest.approx(np.array([[0.5, 0.5]]), abs=1e-4)
+
+
+def test_temperature_by_hand() -> None:
+    # log-odds of 0.8 are log 4; halved they are log 2, a probability of 2/3.
+    assert soften([[0.2, 0.8]], 2.0)[0, 1] == pytest.approx(2 / 3)
+
+
+def test_fitted_temperature_brings_what_is_said_to_what_is_so() -> None:
+    rng = np.random.default_rng(0)
+    real = rng.uniform(0.05, 0.95, 4000)
+    happened = (rng.random(4000) < real).astype(int)
+    odds = np.log(real / (1 - real)) * 3  # three times too sure
+    said = 1 / (1 + np.exp(-odds))
+    found = fit_temperature(np.stack([1 - said, said], axis=1), happened)
+    assert found == pytest.approx(3.0, rel=0.1)
+
+
+def test_certainty_that_is_wrong_stays_finite() -> None:
+    assert np.isfinite(fit_temperature([[0.0, 1.0], [1.0, 0.0]], [0, 0]))
+
+
+def test_nothing_to_calibrate_on() -> None:
+    with pytest.raises(DataError, match="no decision"):
+        fit_temperature(np.empty((0, 2)), [])
+
+
+def test_bins_by_hand() -> None:
+    bins = reliability([0.0, 0.04, 0.55, 1.0], [0, 1, 1, 1], bins=10)
+    assert [(one.count, one.was) for one in bins] == [(2, 0.5), (1, 1.0), (1, 1.0)]
+    # |0.02 − 0.5| · 2 + |0.55 − 1| + 0, over four.
+    assert expected_error(bins) == pytest.approx((0.48 * 2 + 0.45) / 4)
