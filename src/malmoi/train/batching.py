@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from .sampling import Clusters
+
 Ints = NDArray[np.int64]
 
 # Rows are sorted by length within this many batches only: enough that a batch's texts are of like
@@ -45,17 +47,23 @@ def plan_epoch(
     *,
     seed: int,
     epoch: int,
+    clusters: Sequence[Clusters | None] | None = None,
 ) -> list[Step]:
     """Plan the batches of one epoch over several data sets, mixed at random.
 
     `lengths` are the tokens of each set's rows; `texts` the numbers of their texts where no text
-    may stand twice in a batch, else None.
+    may stand twice in a batch, else None; `clusters` say which rows are to meet, where it matters.
     """
     steps = []
+    together = clusters or [None] * len(lengths)
     for data, (length, weight, numbers) in enumerate(zip(lengths, weights, texts, strict=True)):
         rng = np.random.default_rng([seed, epoch, data])
         rows = _draw(len(length), weight, rng)
-        batches = _batches(rows, length, sizes)
+        cluster = together[data]
+        if cluster is None:
+            batches = _batches(rows, length, sizes)
+        else:
+            batches = cluster.batches(rows, length, sizes.size, sizes.tokens, rng)
         if numbers is not None:
             batches = _without_twins(batches, numbers)
         steps += [Step(data, batch) for batch in batches]

@@ -4,7 +4,7 @@ Everything here runs before torch is imported, so bad data are told before anyth
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from ..files import Tell
 from ..tables import BadRows, Row, read_numbered_rows
 from .objectives import OBJECTIVES, Objective
 from .recipe import Data, Recipe, needed_columns
+from .sampling import Clusters
 
 # A row with its file and line, for messages.
 Found = tuple[str, int, Row]
@@ -28,13 +29,14 @@ class Examples:
     """What one [[data]] entry holds.
 
     `columns` (n, k) int32 are numbers of texts, one column a text of the example; `labels` (n,)
-    are float32 scores in 0…1, int64 classes, or None.
+    are float32 scores in 0…1, int64 classes, or None. `clusters` say which rows meet in a batch.
     """
 
     texts: list[str]
     columns: NDArray[np.int32]
     labels: NDArray[Any] | None = None
     classes: tuple[str, ...] = ()
+    clusters: Clusters | None = None
 
     def __len__(self) -> int:
         return len(self.columns)
@@ -43,8 +45,12 @@ class Examples:
 def find_files(recipe: Recipe, root: Path) -> dict[str, Path]:
     """Find every file that a recipe names, or name the first that is missing."""
     named = [file for entry in recipe.data for file in entry.files]
+    for entry in recipe.data:
+        named += [file for negatives in entry.negatives for file in negatives.files]
+    for measure in recipe.evaluation:
+        named += [measure.file, *([measure.dictionary] if measure.dictionary else [])]
     found = {}
-    for name in (*named, *(entry.file for entry in recipe.evaluation)):
+    for name in named:
         found[name] = root / name
         if not found[name].is_file():
             raise DataError(
@@ -60,11 +66,14 @@ def hash_files(files: dict[str, Path]) -> dict[str, str]:
 
 
 def read_examples(
-    entry: Data, root: Path, *, tell: Tell | None = None, strict: bool = False
+    entry: Data, root: Path, *, seed: int = 1, tell: Tell | None = None, strict: bool = False
 ) -> Examples:
     """Read the files of one entry; raises DataError for anything that cannot be learnt from."""
     tell = tell or _silent
     objective = OBJECTIVES[entry.objective]
+    if objective.reader:
+        read: Examples = objective.read()(entry, root, seed=seed, tell=tell, strict=strict)
+        return read
     rows = list(_rows(entry, objective, root, tell, strict))
     if not rows:
         raise DataError(
@@ -110,7 +119,9 @@ def _rows(
 
     def found() -> Iterator[Found]:
         for file in entry.files:
-            yield from file_rows(root / file, needed, entry.where, checks, tell, strict)
+            yield from file_rows(
+                root / file, needed, entry.where, checks, tell, strict, without=entry.without
+            )
 
     yield from _limited(found(), entry.limit)
 
@@ -129,17 +140,22 @@ def file_rows(
     checks: dict[str, Check],
     tell: Tell,
     strict: bool,
+    *,
+    without: Mapping[str, Sequence[str]] | None = None,
 ) -> Iterator[Found]:
     """Yield file, line and columns of the rows in which every column passes its check."""
     bad = BadRows(str(path), strict)
+    without = without or {}
     for line, row in read_numbered_rows(path, tell=tell, strict=strict):
-        for name in (*columns.values(), *where):
+        for name in (*columns.values(), *where, *without):
             if name not in row:
                 raise DataError(
                     f"{path} has no column {name}; it has {', '.join(row)}. "
                     "Correct the columns in the recipe."
                 )
         if any(row[name] != value for name, value in where.items()):
+            continue
+        if any(row[name] in values for name, values in without.items()):
             continue
         wrong = _first_wrong(row, columns, checks)
         if wrong is None:

@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..evaluate import nli, pairs, retrieval, searches, sts
+from ..evaluate import concepts, nli, pairs, retrieval, searches, sts
 from ..files import Tell
 from .recipe import Evaluation
 
 _TASKS: dict[str, Any] = {"sts": sts, "pairs": pairs, "nli": nli, "retrieval": retrieval}
+_TASKS["concepts"] = concepts
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,18 @@ def read_measure(
 ) -> Measure:
     """Read an evaluation's file."""
     path = root / entry.file
+    if entry.task == "concepts":
+        names = concepts.read(
+            path,
+            columns=entry.columns,
+            dictionary=root / entry.dictionary if entry.dictionary else None,
+            dictionary_columns=entry.dictionary_columns,
+            hold_out=entry.hold_out,
+            limit=entry.limit,
+            tell=tell,
+            strict=strict,
+        )
+        return Measure(entry.title, entry.task, names, [])
     if entry.task == "retrieval":
         found, _ = searches.read(path, columns=entry.columns, tell=tell, strict=strict)
         together = [

@@ -23,7 +23,8 @@ class Objective:
     `texts` are the columns that every example has, `optional` those it may have besides. `label`
     is "score" (a number, scaled from its range to 0…1), "label" (a class) or "" (none).
     `distinct` asks for batches in which no text stands twice, because in-batch negatives would
-    call it its own opposite.
+    call it its own opposite. `reader` names the function that reads the examples where rows are
+    not examples themselves; it is told the options that `reading` names, and the loss the others.
     """
 
     name: str
@@ -34,12 +35,20 @@ class Objective:
     options: dict[str, Any] = field(default_factory=dict)
     distinct: bool = False
     kinds: tuple[str, ...] = ("encoder",)
+    reader: str = ""
+    reading: tuple[str, ...] = ()
 
     def build(self) -> Callable[..., Any]:
         """Import the function that builds the loss."""
-        module, _, function = self.loss.partition(":")
-        built: Callable[..., Any] = getattr(importlib.import_module(module), function)
-        return built
+        return _imported(self.loss)
+
+    def read(self) -> Callable[..., Any]:
+        """Import the function that reads the examples."""
+        return _imported(self.reader)
+
+    def loss_options(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Give those of the settled options that the loss takes."""
+        return {key: value for key, value in options.items() if key not in self.reading}
 
     def settle(self, options: dict[str, Any], *, where: str) -> dict[str, Any]:
         """Give the options with defaults filled in; an unknown or ill-typed one is an OptionError.
@@ -61,6 +70,12 @@ class Objective:
                 )
             settled[key] = value
         return settled
+
+
+def _imported(name: str) -> Callable[..., Any]:
+    module, _, function = name.partition(":")
+    found: Callable[..., Any] = getattr(importlib.import_module(module), function)
+    return found
 
 
 OBJECTIVES: dict[str, Objective] = {}
@@ -96,6 +111,24 @@ for _objective in (
     ),
     Objective("cosent", f"{_LOSSES}:cosent", label="score", options={"scale": 20.0}),
     Objective("angle", f"{_LOSSES}:angle", label="score", options={"scale": 20.0}),
+    Objective(
+        "align",
+        "malmoi.train.similarity:align",
+        texts=("name", "concept"),
+        optional=("synonym",),
+        options={
+            "alpha": 2.0,
+            "beta": 50.0,
+            "base": 0.5,
+            "epsilon": 0.2,
+            "pairs": 50,
+            "together": 2,
+            "neighbours": 2,
+            "siblings": 0,
+        },
+        reader="malmoi.train.synonyms:read_synonyms",
+        reading=("pairs", "together", "neighbours", "siblings"),
+    ),
     Objective("regression", f"{_CROSS}:cross_loss", label="score", kinds=("reranker",)),
     Objective("mse", f"{_CROSS}:cross_loss", label="score", kinds=("reranker",)),
     Objective("classification", f"{_CROSS}:cross_loss", label="label", kinds=("reranker",)),

@@ -20,10 +20,22 @@ if TYPE_CHECKING:
     from .multilingual.settings import Distillation
 
 KINDS = ("encoder", "reranker")
-TASKS = {"encoder": ("sts", "pairs", "retrieval", "nli"), "reranker": ("sts", "pairs", "nli")}
+TASKS = {
+    "encoder": ("sts", "pairs", "retrieval", "nli", "concepts"),
+    "reranker": ("sts", "pairs", "nli"),
+}
 PRECISIONS = ("float32", "int8")
 LAYERS = ("none", "all")
 DECAYS = ("linear", "cosine", "constant")
+
+
+@dataclass(frozen=True)
+class Negatives:
+    """Files of what is confused and is not the same: columns a and b, each a concept or a name."""
+
+    files: tuple[str, ...]
+    columns: dict[str, str]
+    where: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -32,8 +44,9 @@ class Data:
 
     `columns` maps the objective's names (a, b, negative, score, label) to the files' own.
     `range` is that of the scores; `labels` the classes in order; `where` keeps the rows with
-    these values; `triplets` joins rows of one `a` by their label. An epoch sees each row `weight`
-    times.
+    these values, `without` those that have none of these; `triplets` joins rows of one `a` by
+    their label. An epoch sees each row `weight` times. For names with concepts, `hold_out` leaves
+    a share of the concepts out, and `negatives` names their look-alikes.
     """
 
     files: tuple[str, ...]
@@ -42,9 +55,12 @@ class Data:
     range: tuple[float, float] | None = None
     labels: tuple[str, ...] = ()
     where: dict[str, str] = field(default_factory=dict)
+    without: dict[str, tuple[str, ...]] = field(default_factory=dict)
     triplets: dict[str, str] = field(default_factory=dict)
     weight: float = 1.0
     limit: int = 0
+    hold_out: float = 0.0
+    negatives: tuple[Negatives, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)
 
 
@@ -52,7 +68,9 @@ class Data:
 class Evaluation:
     """A file that measures the model during training; its score chooses the best checkpoint.
 
-    Columns that are not named are guessed from the file's header.
+    Columns that are not named are guessed from the file's header. The task concepts asks names
+    among those of a `dictionary`, or among each other; `hold_out` asks only the concepts that a
+    data entry with the same share has left out.
     """
 
     task: str
@@ -60,6 +78,9 @@ class Evaluation:
     columns: dict[str, str] = field(default_factory=dict)
     name: str = ""
     limit: int = 0
+    dictionary: str = ""
+    dictionary_columns: dict[str, str] = field(default_factory=dict)
+    hold_out: float = 0.0
 
     @property
     def title(self) -> str:
@@ -244,8 +265,25 @@ def _check_data(recipe: Recipe, entry: Data, where: str) -> None:
     _check_columns(entry, objective, where)
     if entry.range is not None and not entry.range[0] < entry.range[1]:
         raise OptionError(f"{where}: range is {list(entry.range)}; expected [least, most].")
+    _check_names(entry, objective, where)
     if not entry.files or entry.weight <= 0 or entry.limit < 0:
         raise OptionError(f"{where}: no files, weight 0 or limit below 0; expected more. Mend it.")
+
+
+def _check_names(entry: Data, objective: Objective, where: str) -> None:
+    if not objective.reader and (entry.hold_out or entry.negatives):
+        raise OptionError(
+            f"{where}: hold_out and negatives are for names with concepts; the objective is "
+            f'{objective.name}. Remove them, or set objective = "align".'
+        )
+    if not 0 <= entry.hold_out < 1:
+        raise OptionError(f"{where}: hold_out is {entry.hold_out}; expected a share below 1.")
+    for negatives in entry.negatives:
+        if set(negatives.columns) != {"a", "b"} or not negatives.files:
+            raise OptionError(
+                f"{where}: negatives have the columns {', '.join(negatives.columns) or 'none'}; "
+                "expected files and the columns a and b. Correct them."
+            )
 
 
 def needed_columns(entry: Data, objective: Objective) -> tuple[str, ...]:

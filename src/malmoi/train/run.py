@@ -105,7 +105,10 @@ def prepare(recipe: Recipe, root: Path, *, strict: bool = False, tell: Tell) -> 
     if recipe.clean is not None:
         manifest = dataclasses.replace(source.manifest, clean=recipe.clean)
         source = dataclasses.replace(source, manifest=manifest)
-    examples = [read_examples(entry, root, tell=tell, strict=strict) for entry in recipe.data]
+    examples = [
+        read_examples(entry, root, seed=recipe.seed, tell=tell, strict=strict)
+        for entry in recipe.data
+    ]
     measures = [read_measure(entry, root, tell=tell, strict=strict) for entry in recipe.evaluation]
     repeated = {}
     for entry, measure in zip(recipe.evaluation, measures, strict=True):

@@ -110,6 +110,7 @@ class Siamese:
             sizes,
             seed=self.recipe.seed,
             epoch=epoch,
+            clusters=[part.clusters for part in self.examples],
         )
 
     def loss(self, step: Step) -> Tensor:
@@ -245,11 +246,12 @@ def check_dimensions(matryoshka: Sequence[int], dimension: int) -> None:
 
 def _loss(entry: Data, classes: int, dimension: int, matryoshka: Sequence[int]) -> nn.Module:
     objective = OBJECTIVES[entry.objective]
+    options = objective.settle(entry.options, where="the recipe")
     return build_loss(
         objective.build(),
         dimension=dimension,
         classes=classes,
-        options=objective.settle(entry.options, where="the recipe"),
+        options=objective.loss_options(options),
         matryoshka=matryoshka,
     )
 
