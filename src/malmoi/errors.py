@@ -4,6 +4,7 @@
     ├── BundleError (ValueError)            a model folder that cannot be used
     │   ├── BundleNotFound (FileNotFoundError)   nothing is there
     │   └── BundleCorrupt                   it is there, but not as it was written
+    ├── LexiconError (ValueError)           a lexicon that cannot be used
     ├── TextError (ValueError, TypeError)   something that is not text
     ├── OptionError (ValueError)            an option outside its range
     ├── DataError (ValueError)              an input file that cannot be read as asked
@@ -35,6 +36,10 @@ class BundleNotFound(BundleError, FileNotFoundError):
 
 class BundleCorrupt(BundleError):
     """A model folder whose files are not what its manifest says."""
+
+
+class LexiconError(MalmoiError, ValueError):
+    """A lexicon that is not there, not whole, or made for something else."""
 
 
 class TextError(MalmoiError, ValueError, TypeError):

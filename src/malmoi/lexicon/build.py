@@ -1,0 +1,187 @@
+"""Tables → a lexicon on disk, and more names into one that is there."""
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..bundle.manifest import sha256
+from ..errors import DataError, LexiconError
+from ..files import Tell, writing_folder
+from .draft import Draft
+from .exclusions import write_exclusions
+from .manifest import LexiconManifest, SegmentEntry, hashes
+from .merges import read_merges
+from .readers import Source
+from .report import Report
+from .segment import Segment
+from .store import Lexicon
+
+SEGMENTS = "segments"
+
+
+def build_lexicon(
+    tables: Sequence[str | Path],
+    out: str | Path,
+    *,
+    form: str = "auto",
+    columns: Mapping[str, str] | None = None,
+    source: str = "",
+    merges: str | Path | None = None,
+    keep_uncoded: bool = False,
+    cleaning: bool = True,
+    replace: bool = False,
+    tell: Tell | None = None,
+) -> Report:
+    """Read tables, merge them by code and write a lexicon, whole or not at all.
+
+    The first table's names are preferred over those of later ones. `merges` names a file of codes
+    that became others. `keep_uncoded` gives rows without a code one of their own.
+    """
+    draft = Draft(merges=read_merges(Path(merges)) if merges else {}, cleaning=cleaning)
+    sources = _sources(tables, form, columns, source, keep_uncoded, tell)
+    _read(draft, sources)
+    segment = draft.segment()
+    with writing_folder(out, replace=replace) as folder:
+        entry = _write(segment, draft, folder)
+        manifest = LexiconManifest(Path(out).name.removesuffix(".lexicon"), made_by=_version())
+        report = draft.report.to_json()
+        dataclasses.replace(manifest.with_segment(entry), report=report).write(folder)
+    return draft.report
+
+
+def add_names(
+    lexicon: str | Path,
+    tables: Sequence[str | Path],
+    *,
+    form: str = "auto",
+    columns: Mapping[str, str] | None = None,
+    source: str = "",
+    keep_uncoded: bool = False,
+    cleaning: bool = True,
+    tell: Tell | None = None,
+) -> Report:
+    """Write more names into a lexicon as a segment of their own; nothing there is changed.
+
+    Names that the lexicon has already are passed over and counted as duplicates.
+    """
+    folder = Path(lexicon)
+    sources = _sources(tables, form, columns, source, keep_uncoded, tell)
+    with _alone(folder):
+        base = Lexicon.open(folder)
+        draft = Draft(base=base, cleaning=cleaning)
+        _read(draft, sources, empty_is_fine=True)
+        if draft.has_names:
+            segment = draft.segment()
+            entry = _write(segment, draft, folder)
+            base.manifest.with_segment(entry).write(folder)
+    return draft.report
+
+
+def with_additions(lexicon: Lexicon, tables: Sequence[str | Path]) -> Lexicon:
+    """Give a lexicon with the names of a user's own tables after its own, in memory only."""
+    draft = Draft(base=lexicon)
+    _read(draft, _sources(tables, "auto", None, "", False, None), empty_is_fine=True)
+    segment = draft.segment()
+    return Lexicon((*lexicon.segments, segment), manifest=lexicon.manifest, folder=lexicon.folder)
+
+
+def memory_lexicon(tables: Sequence[str | Path], *, name: str = "") -> Lexicon:
+    """Build a lexicon that is written nowhere."""
+    draft = Draft()
+    _read(draft, _sources(tables, "auto", None, "", False, None))
+    segment = draft.segment()
+    return Lexicon((segment,), manifest=LexiconManifest(name, report=draft.report.to_json()))
+
+
+def _sources(
+    tables: Sequence[str | Path],
+    form: str,
+    columns: Mapping[str, str] | None,
+    source: str,
+    keep_uncoded: bool,
+    tell: Tell | None,
+) -> list[Source]:
+    silent: Tell = lambda message: None  # noqa: E731
+    return [
+        Source(Path(table), form, columns, source, keep_uncoded, tell or silent) for table in tables
+    ]
+
+
+def _read(draft: Draft, sources: Sequence[Source], *, empty_is_fine: bool = False) -> None:
+    for source in sources:
+        rows = draft.add(source.entries())
+        draft.report.tables.append(_told(source, rows))
+    if not draft.has_names and not empty_is_fine:
+        listed = ", ".join(str(source.path) for source in sources)
+        raise DataError(
+            f"no names were found in {listed}; expected rows with a code and a name. "
+            "Check the columns, and name them with --columns."
+        )
+
+
+def _told(source: Source, rows: int) -> dict[str, Any]:
+    return {
+        "file": source.path.name,
+        "sha256": sha256(source.path) if source.path.is_file() else "",
+        "form": source.form,
+        "rows": rows,
+        "passed": dict(source.passed.counts),
+        "passed_lines": source.passed.lines,
+    }
+
+
+def _write(segment: Segment, draft: Draft, folder: Path) -> SegmentEntry:
+    """Write a segment under a name made of its content, so that a half one is never met again."""
+    name = f"{SEGMENTS}/{segment.identity[:12]}"
+    with writing_folder(folder / name, replace=True) as place:
+        segment.save(place)
+        write_exclusions(place, draft.exclusions)
+    return SegmentEntry(
+        name,
+        segment.identity,
+        len(segment),
+        len(segment.codes),
+        segment.source_names,
+        tuple(draft.report.tables),
+        hashes(folder / name),
+    )
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Let one process at a time add names; a second one is told to come again."""
+    try:
+        import fcntl
+    except ImportError:  # no such locks on this system: the last one to finish wins
+        yield
+        return
+    path = folder / ".adding"
+    try:
+        file = path.open("wb")
+    except OSError as error:
+        if not folder.is_dir():
+            Lexicon.open(folder)  # says what is wrong with the name
+        raise LexiconError(
+            f"{folder} may not be written ({error.strerror}); expected a lexicon of your own. "
+            "Copy it, or name your file when it is opened: --additions"
+        ) from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise LexiconError(
+                f"another process is adding names to {folder}; expected to be alone. "
+                "Try again when it has finished."
+            ) from error
+        yield
+
+
+def _version() -> str:
+    from importlib import metadata
+
+    try:
+        return f"malmoi {metadata.version('malmoi')}"
+    except metadata.PackageNotFoundError:
+        return "malmoi"

@@ -1,0 +1,105 @@
+"""What a code table writes around its names, taken off and counted.
+
+Nothing is lost: the lexicon keeps the table's own text beside the cleaned one, and the report
+says how often each step changed something, with examples.
+"""
+
+import re
+from dataclasses import dataclass
+
+from ..text import clean
+from .encodings import repair
+
+_CODE = r"[A-Z]\d{2}(?:\.[\dXx]*)?-?[†‡*+]?(?:\.-)?"
+_JOIN = r"(?:\s*(?:[,;~–-]|및|and|or|또는)\s*|\s+)"
+_CODES = re.compile(rf"\s*[(\[]\s*({_CODE}(?:{_JOIN}{_CODE})*)\s*[)\]]\s*[†‡*+]?")
+# "(4단위 및 5단위 숫자 .51에 해당되는 E10-E14†)": words around a marked code are an instruction.
+_MARKED = re.compile(r"\s*\([^()]*[A-Z]\d{2}[\d.-]*[†‡*][^()]*\)")
+_MARKS = re.compile(r"\s*[†‡]|(?<=[\w)\]])\s*\*+$")
+_CHAPTER = re.compile(r"^(?:[Ⅰ-Ⅻ]+|[IVX]+)\s*\.\s*")
+_NOS = re.compile(r"[\s,]*\b(?:NOS|NEC|N\.O\.S\.?|N\.E\.C\.?)$|\s*[(\[](?:NOS|NEC)[)\]]$")
+_HANJA = re.compile(
+    r"\s*[(\[][\u3400-\u9fff\uf900-\ufaff][\u3400-\u9fff\uf900-\ufaff\s,·、/]*[)\]]"
+)
+_BRACKETS = re.compile(r"\s*\([^()]*\)|\s*\[[^\[\]]*\]")
+_LAST = re.compile(r"[(\[]([^()\[\]]+)[)\]]$")
+_SHORT = re.compile(r"[A-Za-z0-9][A-Za-z0-9/&+-]{1,9}")
+
+# The steps by name, as a report counts them, with what each one means.
+STEPS = {
+    "encoding": "decoded wrongly once, brought back",
+    "white space": "width, white space and invisible characters",
+    "chapter number": "Roman number of a chapter",
+    "codes": "codes in brackets",
+    "marks": "dagger and asterisk",
+    "hanja": "Chinese characters in brackets",
+    "NOS/NEC": "not otherwise specified, not elsewhere classified",
+    "brackets": "a form without its brackets added as a name",
+}
+
+
+@dataclass(frozen=True)
+class Cleaned:
+    """A name as it is to be matched, the steps that changed it, and the forms it brings along.
+
+    `extras` are (text, kind) of names that stand in brackets or around them; `codes` are the
+    codes that stood in brackets.
+    """
+
+    text: str
+    steps: tuple[str, ...]
+    extras: tuple[tuple[str, str], ...] = ()
+    codes: str = ""
+
+
+def clean_name(text: str, *, code: str = "") -> Cleaned:
+    """Take off what a table writes around a name.
+
+    >>> clean_name("결핵성 장염(A18.31†)").text, clean_name("Amoeboma NOS").text
+    ('결핵성 장염', 'Amoeboma')
+    >>> clean_name("Ⅱ. 신생물(C00-D48)", code="C00-D48").steps
+    ('chapter number', 'codes')
+    >>> clean_name("본태성(원발성) 고혈압").extras
+    (('본태성 고혈압', 'synonym'),)
+    >>> clean_name("Severe acute respiratory syndrome [SARS]").extras[1]
+    ('SARS', 'abbreviation')
+    """
+    steps: list[str] = []
+    codes = _CODES.search(text)
+    chapter = "-" in code
+    for step, changed in (
+        ("encoding", lambda text: repair(text) or text),
+        ("white space", clean),
+        ("chapter number", lambda text: _CHAPTER.sub("", text) if chapter else text),
+        ("codes", lambda text: _MARKED.sub("", _CODES.sub("", text))),
+        ("marks", lambda text: _MARKS.sub("", text)),
+        ("hanja", lambda text: _HANJA.sub("", text)),
+        ("NOS/NEC", lambda text: _NOS.sub("", text)),
+    ):
+        after = changed(text).strip()
+        if after and after != text:
+            steps.append(step)
+            text = after
+    extras = _extras(text)
+    if extras:
+        steps.append("brackets")
+    return Cleaned(text, tuple(steps), extras, codes.group(1) if codes else "")
+
+
+def _extras(text: str) -> tuple[tuple[str, str], ...]:
+    """Give the form without brackets, and an abbreviation that stands in the last of them."""
+    if "(" not in text and "[" not in text:
+        return ()
+    found: list[tuple[str, str]] = []
+    bare = clean(_BRACKETS.sub("", text))
+    if bare != text and len(bare) > 1 and not re.search(r"[()\[\]]", bare):
+        found.append((bare, "synonym"))
+    last = _LAST.search(text)
+    if last and _is_short(last.group(1)):
+        found.append((last.group(1), "abbreviation"))
+    return tuple(found)
+
+
+def _is_short(text: str) -> bool:
+    """Tell an abbreviation by its form: short, one word, two capitals or more."""
+    return bool(_SHORT.fullmatch(text)) and sum(letter.isupper() for letter in text) >= 2

@@ -1,0 +1,113 @@
+"""`lexicon.json`: what a lexicon says of itself, with the hash of every file of its segments."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ..bundle.manifest import sha256
+from ..errors import LexiconError
+from ..files import writing
+from .columns import REBUILD
+
+MANIFEST = "lexicon.json"
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class SegmentEntry:
+    """A segment as the manifest lists it; `folder` is inside the lexicon's."""
+
+    folder: str
+    identity: str
+    names: int
+    concepts: int
+    sources: tuple[str, ...] = ()
+    tables: tuple[dict[str, Any], ...] = ()
+    files: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "SegmentEntry":
+        """Make an entry of parsed JSON."""
+        values = {key: data[key] for key in ("folder", "identity", "names", "concepts")}
+        return cls(
+            **values,
+            sources=tuple(data.get("sources", ())),
+            tables=tuple(data.get("tables", ())),
+            files=dict(data.get("files", {})),
+        )
+
+
+@dataclass(frozen=True)
+class LexiconManifest:
+    """What a reader must know to open a lexicon, and the report of how it was made."""
+
+    name: str = ""
+    segments: tuple[SegmentEntry, ...] = ()
+    report: dict[str, Any] = field(default_factory=dict)
+    made_by: str = ""
+
+    @property
+    def names(self) -> int:
+        """Count the names of all segments."""
+        return sum(segment.names for segment in self.segments)
+
+    @property
+    def concepts(self) -> int:
+        """Count the concepts of all segments."""
+        return sum(segment.concepts for segment in self.segments)
+
+    @classmethod
+    def read(cls, folder: Path) -> "LexiconManifest":
+        """Read and check `folder/lexicon.json`."""
+        path = folder / MANIFEST
+        try:
+            data = json.loads(path.read_text("utf-8"))
+            if not isinstance(data, dict) or not isinstance(data.get("format"), int):
+                raise LexiconError(f'{path} has no field "format"; expected {FORMAT}. {REBUILD}')
+            if data["format"] > FORMAT:
+                raise LexiconError(
+                    f"{path} is of format {data['format']}; this malmoi reads up to {FORMAT}. "
+                    "Install a newer malmoi."
+                )
+            segments = tuple(SegmentEntry.from_json(entry) for entry in data["segments"])
+        except (OSError, KeyError, TypeError, json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise LexiconError(
+                f"{path} cannot be read ({type(error).__name__}); expected the manifest of a "
+                f"lexicon. {REBUILD}"
+            ) from error
+        for segment in segments:
+            if Path(segment.folder).is_absolute() or ".." in Path(segment.folder).parts:
+                raise LexiconError(
+                    f"{path} names the folder {segment.folder!r}; expected one inside the "
+                    f"lexicon. {REBUILD}"
+                )
+        return cls(data.get("name", ""), segments, data.get("report", {}), data.get("made_by", ""))
+
+    def write(self, folder: Path) -> None:
+        """Write `lexicon.json`, beside and renamed."""
+        data = {"format": FORMAT, **asdict(self), "names": self.names, "concepts": self.concepts}
+        with writing(folder / MANIFEST) as file:
+            file.write(json.dumps(data, ensure_ascii=False, indent=1).encode("utf-8") + b"\n")
+
+    def with_segment(self, segment: SegmentEntry) -> "LexiconManifest":
+        """Give the manifest with one segment more."""
+        return replace(self, segments=(*self.segments, segment))
+
+    def verify(self, folder: Path) -> None:
+        """Compare every file with its hash; the first that differs raises LexiconError."""
+        for segment in self.segments:
+            for name, expected in segment.files.items():
+                path = folder / segment.folder / name
+                if not path.is_file() or sha256(path) != expected:
+                    raise LexiconError(
+                        f"{path} is not the file that {MANIFEST} describes (cut short, changed or "
+                        f"missing). Copy the folder again, or build it again with: malmoi lexicon "
+                        "build"
+                    )
+
+
+def hashes(folder: Path) -> dict[str, str]:
+    """Hash the files of a segment."""
+    return {path.name: sha256(path) for path in sorted(folder.iterdir()) if path.is_file()}

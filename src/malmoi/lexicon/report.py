@@ -1,0 +1,120 @@
+"""What came of building a lexicon: counts, what was cleaned, and what a person should look at."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+EXAMPLES = 20
+
+
+@dataclass
+class Listing:
+    """Things of one kind: how many there are, and the first of them."""
+
+    count: int = 0
+    examples: list[str] = field(default_factory=list)
+
+    def add(self, example: str) -> None:
+        """Count one; the first ones are kept."""
+        self.count += 1
+        if len(self.examples) < EXAMPLES:
+            self.examples.append(example)
+
+
+@dataclass
+class Report:
+    """All that a build has to say; lists hold the first twenty of their kind."""
+
+    concepts: int = 0
+    names: int = 0
+    exclusions: int = 0
+    languages: dict[str, int] = field(default_factory=dict)
+    kinds: dict[str, int] = field(default_factory=dict)
+    sources: dict[str, int] = field(default_factory=dict)
+    names_per_concept: dict[str, float] = field(default_factory=dict)
+    without_korean: int = 0
+    without_english: int = 0
+    tables: list[dict[str, Any]] = field(default_factory=list)
+    cleaned: dict[str, Listing] = field(default_factory=dict)
+    duplicates: Listing = field(default_factory=Listing)
+    ambiguous: Listing = field(default_factory=Listing)
+    two_preferred: Listing = field(default_factory=Listing)
+    other_tables_preferred: int = 0
+    broken: Listing = field(default_factory=Listing)
+    merged_codes: int = 0
+
+    def clean(self, step: str, before: str, after: str) -> None:
+        """Count a step of cleaning that changed a name."""
+        self.cleaned.setdefault(step, Listing()).add(f"{before} → {after}")
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the report as JSON-ready data."""
+        return asdict(self)
+
+
+def spread(counts: Iterable[int]) -> dict[str, float]:
+    """Say how numbers of names a concept are spread: mean, median, the most."""
+    ordered = sorted(counts)
+    if not ordered:
+        return {}
+    return {
+        "mean": round(sum(ordered) / len(ordered), 2),
+        "median": ordered[len(ordered) // 2],
+        "most": ordered[-1],
+    }
+
+
+def describe(report: dict[str, Any]) -> list[str]:
+    """Say a report in lines for a person."""
+    per = report.get("names_per_concept", {})
+    lines = [
+        f"{report['names']:,} names of {report['concepts']:,} concepts; a concept has "
+        f"{per.get('mean', 0)} on average, {per.get('most', 0):,} at most",
+        f"  languages   {_counts(report['languages'])}; {report['without_korean']:,} concepts have "
+        f"no Korean name, {report['without_english']:,} no English one",
+        f"  kinds       {_counts(report['kinds'])}; {report['exclusions']:,} exclusions kept apart",
+        f"  sources     {_counts(report['sources'])}",
+    ]
+    for table in report["tables"]:
+        passed = table["passed"]
+        lines.append(f"  table       {table['file']} ({table['form']}): {table['rows']:,} names")
+        lines += [
+            f"    passed over {count:,}: {reason} (lines {_lines(table, reason)})"
+            for reason, count in passed.items()
+        ]
+    for step, listing in report["cleaned"].items():
+        lines.append(f"  cleaned     {step}: {listing['count']:,} ({listing['examples'][0]})")
+    for key, title in (
+        ("broken", "broken text, left out"),
+        ("duplicates", "duplicates, kept once"),
+        ("ambiguous", "one name, several concepts"),
+        ("two_preferred", "codes with two preferred names, the first kept"),
+    ):
+        lines += _listing(title, report[key])
+    if report["other_tables_preferred"]:
+        lines.append(
+            f"  preferred names of later tables, now synonyms: {report['other_tables_preferred']:,}"
+        )
+    if report["merged_codes"]:
+        lines.append(f"  codes merged into others: {report['merged_codes']:,}")
+    return lines
+
+
+def _counts(counts: dict[str, int]) -> str:
+    return (
+        ", ".join(f"{name} {count:,}" for name, count in Counter(counts).most_common(8)) or "none"
+    )
+
+
+def _lines(table: dict[str, Any], reason: str) -> str:
+    shown = table["passed_lines"].get(reason, [])
+    more = ", …" if table["passed"][reason] > len(shown) else ""
+    return ", ".join(str(line) for line in shown) + more
+
+
+def _listing(title: str, listing: dict[str, Any]) -> list[str]:
+    if not listing["count"]:
+        return []
+    lines = [f"  {title}: {listing['count']:,}"]
+    return lines + [f"    {example}" for example in listing["examples"][:3]]
