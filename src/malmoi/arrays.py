@@ -5,8 +5,9 @@ header and fill it in at the end; nothing is held in memory but the current rows
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -19,7 +20,14 @@ from .files import writing
 Write = Callable[[list[str], NDArray[Any]], None]
 
 _HEADER = 128  # bytes kept for a header whose length is not known yet
-_DTYPES = {"F32": np.float32, "F16": np.float16, "I8": np.int8, "U8": np.uint8, "I64": np.int64}
+_DTYPES = {
+    "F32": np.float32,
+    "F16": np.float16,
+    "I8": np.int8,
+    "U8": np.uint8,
+    "I64": np.int64,
+    "U64": np.uint64,
+}
 _NAMES = {np.dtype(dtype): name for name, dtype in _DTYPES.items()}
 
 
@@ -42,14 +50,27 @@ def _view(data: NDArray[np.uint8], spec: dict[str, Any]) -> NDArray[Any]:
     return data[start:end].view(_DTYPES[spec["dtype"]]).reshape(spec["shape"])
 
 
-def write_safetensors(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
-    """Write arrays to a .safetensors file, those with the widest values first."""
+@dataclass(frozen=True)
+class Streamed:
+    """An array that is written block by block: its shape and kind, and the blocks in order."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    blocks: Iterable[NDArray[Any]]
+
+
+def write_safetensors(path: Path, arrays: Mapping[str, NDArray[Any] | Streamed]) -> None:
+    """Write arrays to a .safetensors file, those with the widest values first.
+
+    A `Streamed` array is never held whole.
+    """
+    streams = {name: _streamed(array) for name, array in arrays.items()}
     # The format wants every array to begin at a multiple of its values' width.
-    ordered = sorted(arrays.items(), key=lambda item: -item[1].dtype.itemsize)
+    ordered = sorted(streams.items(), key=lambda item: -item[1].dtype.itemsize)
     header: dict[str, Any] = {}
     end = 0
     for name, array in ordered:
-        start, end = end, end + array.nbytes
+        start, end = end, end + int(np.prod(array.shape)) * array.dtype.itemsize
         dtype = _NAMES[array.dtype]
         header[name] = {"dtype": dtype, "shape": array.shape, "data_offsets": [start, end]}
     text = json.dumps(header, separators=(",", ":")).encode()
@@ -57,7 +78,12 @@ def write_safetensors(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
     with writing(path) as file:
         file.write(len(text).to_bytes(8, "little") + text)
         for _, array in ordered:
-            file.write(np.ascontiguousarray(array).tobytes())
+            for block in array.blocks:
+                file.write(np.ascontiguousarray(block).reshape(-1).view(np.uint8).data)
+
+
+def _streamed(array: NDArray[Any] | Streamed) -> Streamed:
+    return array if isinstance(array, Streamed) else Streamed(array.shape, array.dtype, [array])
 
 
 @contextmanager

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from malmoi.errors import BundleError, DataError, OptionError
+from malmoi.index.nearest import Pairs, nearest
 from malmoi.mining import negatives
-from malmoi.mining.nearest import Pairs, nearest
 from malmoi.mining.negatives import Choice, Triplet, mine_negatives, write_triplets
 
 

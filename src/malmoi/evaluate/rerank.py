@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..errors import OptionError
-from ..mining.nearest import Pairs, nearest
+from ..index.nearest import Pairs, nearest
 from .models import scores_of
 from .report import Outcome
 from .retrieval import KS, Ranks, outcome_of, rank, unit_vectors, usable_ks

@@ -19,7 +19,7 @@ from ..files import Tell, writing
 from ..pooling import normalize
 from ..progress import progressing
 from ..text import compose, squeeze
-from .nearest import Floats, Nearest, Pairs, nearest
+from ..index.nearest import Floats, Nearest, Pairs, nearest
 
 Pick = Literal["nearest", "random"]
 

@@ -71,10 +71,48 @@ def nearest(
         yield Nearest(start, *_best(block, documents, k, barred, document_block))
 
 
+@dataclass(frozen=True)
+class Close:
+    """Pairs of rows that are close to each other, as three columns of equal length."""
+
+    left: Rows
+    right: Rows
+    scores: Floats
+
+
+def close_pairs(
+    vectors: Vectors,
+    others: Vectors | None = None,
+    *,
+    least: float,
+    query_block: int = QUERY_BLOCK,
+    document_block: int = DOCUMENT_BLOCK,
+) -> Iterator[Close]:
+    """Yield every pair whose dot product is `least` or more, a block of rows at a time.
+
+    Without `others` the rows are compared among themselves, each pair once and left < right.
+    Blocks without a pair are not given.
+    """
+    table = vectors if others is None else others
+    for start in range(0, len(vectors), query_block):
+        block = _as_floats(vectors[start : start + query_block])
+        first = start if others is None else 0  # what stands before was met from the other side
+        for at in range(first - first % document_block, len(table), document_block):
+            scores = block @ _as_floats(table[at : at + document_block]).T
+            left, right = np.nonzero(scores >= least)
+            found = scores[left, right]
+            left, right = left + start, right + at
+            if others is None:
+                kept = left < right
+                left, right, found = left[kept], right[kept], found[kept]
+            if len(left):
+                yield Close(left, right, found)
+
+
 def _best(
     block: Floats, documents: Vectors, k: int, barred: Pairs, document_block: int
 ) -> tuple[Floats, Rows]:
-    found = _Best(len(block), k)
+    found = Best(len(block), k)
     for start in range(0, len(documents), document_block):
         part = _as_floats(documents[start : start + document_block])
         scores = block @ part.T  # (queries, part)
@@ -84,7 +122,7 @@ def _best(
     return found.scores, found.rows
 
 
-class _Best:
+class Best:
     """The best k so far of every query, kept sorted."""
 
     def __init__(self, queries: int, k: int) -> None:

@@ -1,0 +1,43 @@
+"""Vectors → nearest rows: exact, flat (codes first, then exact scores) and hnsw, one contract."""
+
+from ..errors import OptionError
+from .base import ExactIndex, Found, Index
+from .disk import open_index, save_index
+from .flat import FlatIndex
+from .hnsw import HnswIndex
+from .nearest import Close, Nearest, Pairs, close_pairs, nearest
+from .table import Table
+
+__all__ = [
+    "Close",
+    "ExactIndex",
+    "FlatIndex",
+    "Found",
+    "HnswIndex",
+    "Index",
+    "Nearest",
+    "Pairs",
+    "close_pairs",
+    "make_index",
+    "nearest",
+    "open_index",
+    "save_index",
+]
+
+ENGINES: dict[str, type[Index]] = {kind.engine: kind for kind in (ExactIndex, FlatIndex, HnswIndex)}
+
+
+def make_index(dimension: int, *, engine: str = "flat", precision: str = "float32") -> Index:
+    """Make an empty index of one of the engines "exact", "flat" and "hnsw".
+
+    >>> import numpy as np
+    >>> index = make_index(2)
+    >>> _ = index.add(np.array([[1, 0], [0, 1], [0.6, 0.8]], dtype=np.float32))
+    >>> index.search(np.array([0, 1], dtype=np.float32), k=2).rows.tolist()
+    [[1, 2]]
+    """
+    if engine not in ENGINES:
+        raise OptionError(
+            f"engine is {engine!r}; known are {', '.join(ENGINES)}. Choose one of these."
+        )
+    return ENGINES[engine](Table(dimension, precision=precision))

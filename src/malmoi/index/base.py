@@ -1,0 +1,199 @@
+"""What every index offers: vectors under row numbers in, the nearest rows out."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import OptionError
+from .nearest import Best, Floats, Rows
+from .table import Mask, Positions, Table
+
+# From so many queries on, one matrix product over all rows is as fast as a first pass for each.
+MANY_QUERIES = 32
+# Up to so many rows, looking at all of them takes less than a millisecond.
+FEW_ROWS = 16_384
+_AT_ONCE = 512
+_ROW_BLOCK = 16_384
+
+
+@dataclass(frozen=True)
+class Found:
+    """The nearest rows of each query, best first, and their scores: both (queries, k).
+
+    Places that found nothing have row -1 and score -inf.
+    """
+
+    rows: Rows
+    scores: Floats
+
+
+class Index(ABC):
+    """Unit vectors under ever rising row numbers, searched by cosine.
+
+    Engines differ in which rows they propose; what is proposed is scored with the stored vectors,
+    so that a row's score is the same whichever engine found it.
+    """
+
+    engine: ClassVar[str]
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.dimension = table.dimension
+        self.precision = table.precision
+
+    @abstractmethod
+    def _propose(self, query: Floats, k: int, allowed: Mask | None) -> Positions:
+        """Positions worth a look for one query (dim,); gone or barred ones may be among them."""
+
+    def _added(self, vectors: Floats, rows: Rows) -> None:
+        """Hear of vectors that were just stored; not every engine cares."""
+        return
+
+    def __len__(self) -> int:
+        return self.table.alive
+
+    def __repr__(self) -> str:
+        return (
+            f"<{type(self).__name__} of {len(self):,} vectors, "
+            f"{self.dimension} dimensions, {self.precision}>"
+        )
+
+    def add(self, vectors: Floats, rows: Rows | None = None) -> Rows:
+        """Take in unit vectors (n, dim) and give back their row numbers (n,).
+
+        Row numbers only rise: those given must be greater than all before; left out, they go on
+        from the last.
+        """
+        checked = self._checked(vectors, "vectors")
+        numbers = self.table.numbers(len(checked), rows)
+        self.table.add(checked, numbers)
+        self._added(checked, numbers)
+        return numbers
+
+    def remove(self, rows: Rows) -> int:
+        """Forget rows; gives back how many of them were there."""
+        return len(self.table.remove(np.asarray(rows, dtype=np.int64)))
+
+    def search(
+        self, queries: Floats, k: int, *, exact: bool = False, only: Rows | None = None
+    ) -> Found:
+        """Find the `k` rows of highest cosine for each unit query, (m, dim) or (dim,).
+
+        `exact` looks at every row. `only` names the rows that may be found. Of equal scores the
+        earlier row wins; fewer than `k` rows leave the last places at -1.
+        """
+        if k < 1:
+            raise OptionError(f"k is {k}; expected 1 or more. Ask for at least one row.")
+        asked = self._checked(np.atleast_2d(queries), "queries")
+        allowed = None if only is None else self.table.positions(only)
+        count = len(self) if allowed is None else len(allowed)
+        width, k = k, min(k, max(count, 1))
+        if not count:
+            best = Best(len(asked), k)
+        elif allowed is not None and count <= max(FEW_ROWS, 4 * k):
+            best = self._among(asked, k, allowed)
+        elif exact or len(asked) >= MANY_QUERIES or count <= max(FEW_ROWS, 4 * k):
+            best = self._everywhere(asked, k, self._mask(allowed))
+        else:
+            best = self._proposed(asked, k, self._mask(allowed))
+        return _padded(self.table.rows_at(best.rows), best.scores, width)
+
+    def recall(self, queries: Floats, k: int = 10) -> float:
+        """The share of the true `k` nearest rows of each query that the engine finds.
+
+        Rows that tie with the last true one count as found.
+        """
+        asked = np.atleast_2d(queries)
+        true = self.search(asked, k, exact=True).scores[:, -1:]
+        found = np.concatenate([self.search(query, k).scores for query in asked])
+        return float((found >= true - 1e-6).mean())
+
+    def _among(self, asked: Floats, k: int, positions: Positions) -> Best:
+        """Score the named positions, all of them."""
+        best = Best(len(asked), k)
+        for start in range(0, len(positions), _ROW_BLOCK):
+            part = positions[start : start + _ROW_BLOCK]
+            scores = self._scaled(asked) @ self.table.take(part).T
+            best.add(scores, start)
+        best.rows = np.where(best.rows < 0, -1, positions[best.rows])
+        return best
+
+    def _everywhere(self, asked: Floats, k: int, allowed: Mask | None) -> Best:
+        """Score every position, a block of queries and a block of rows at a time."""
+        best = Best(len(asked), k)
+        for start in range(0, len(asked), _AT_ONCE):
+            block = self._scaled(asked[start : start + _AT_ONCE])
+            own = Best(len(block), k)
+            for at, vectors in self.table.blocks(_ROW_BLOCK):
+                scores = block @ vectors.T
+                self._bar(scores, at, allowed)
+                own.add(scores, at)
+            best.scores[start : start + len(block)] = own.scores
+            best.rows[start : start + len(block)] = own.rows
+        return best
+
+    def _bar(self, scores: Floats, at: int, allowed: Mask | None) -> None:
+        """Put what must not be found below everything else, in place."""
+        end = at + scores.shape[1]
+        if allowed is not None:
+            scores[:, ~allowed[at:end]] = -np.inf
+        elif len(self.table) > len(self):
+            scores[:, ~self.table.live[at:end]] = -np.inf
+
+    def _proposed(self, asked: Floats, k: int, allowed: Mask | None) -> Best:
+        """Score what the engine proposes, query by query."""
+        keep = self.table.live if allowed is None else allowed
+        best = Best(len(asked), k)
+        for i, query in enumerate(asked):
+            positions = self._propose(query, k, allowed)
+            positions = np.sort(positions[keep[positions]])
+            if len(positions) < k:  # an engine may come back with too little; all rows will do
+                own = self._everywhere(query[None], k, allowed)
+            else:
+                own = self._among(query[None], k, positions)
+            best.scores[i], best.rows[i] = own.scores[0], own.rows[0]
+        return best
+
+    def _mask(self, positions: Positions | None) -> Mask | None:
+        if positions is None:
+            return None
+        mask = np.zeros(len(self.table), dtype=np.bool_)
+        mask[positions] = True
+        return mask
+
+    def _scaled(self, queries: Floats) -> Floats:
+        return queries * np.float32(self.table.factor)
+
+    def _checked(self, vectors: NDArray[np.float32], name: str) -> Floats:
+        checked = np.asarray(vectors, dtype=np.float32)
+        if checked.ndim == 2 and checked.shape[1] == self.dimension and np.isfinite(checked).all():
+            return checked
+        raise OptionError(
+            f"{name} is an array of shape {checked.shape}; expected finite numbers in rows of "
+            f"{self.dimension}. Use vectors of the model that the index was made with."
+        )
+
+
+def _padded(rows: Rows, scores: Floats, width: int) -> Found:
+    """Give the places that nothing was found for."""
+    missing = width - rows.shape[1]
+    rows = np.where(np.isneginf(scores), -1, rows)
+    return Found(
+        np.pad(rows, ((0, 0), (0, missing)), constant_values=-1),
+        np.pad(scores, ((0, 0), (0, missing)), constant_values=-np.inf),
+    )
+
+
+class ExactIndex(Index):
+    """Every row is looked at, every time: the judge of the other engines."""
+
+    engine = "exact"
+
+    def _propose(self, query: Floats, k: int, allowed: Mask | None) -> Positions:
+        return np.arange(len(self.table), dtype=np.int64)
+
+    def _proposed(self, asked: Floats, k: int, allowed: Mask | None) -> Best:
+        return self._everywhere(asked, k, allowed)

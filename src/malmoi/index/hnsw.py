@@ -1,0 +1,91 @@
+"""A graph of neighbours (usearch's HNSW) for millions of rows: fewer looks, a little less recall.
+
+The graph keeps int8 codes of its own and only proposes; scores come from the table. Rows that
+were removed stay in the graph and are passed over, until it is built anew.
+"""
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import BundleCorrupt, require
+from ..precision import to_precision
+from .base import Index
+from .nearest import Floats, Rows
+from .table import Mask, Positions, Table
+
+# Measured in docs/search.md: more links or a wider search find a little more, and take longer.
+_LINKS = 24
+_WIDTH_ADD = 128
+_WIDTH_SEARCH = 128
+_BLOCK = 16_384
+
+
+class HnswIndex(Index):
+    """Walks from neighbour to neighbour instead of looking at every row."""
+
+    engine = "hnsw"
+
+    def __init__(self, table: Table, *, graph: Path | None = None) -> None:
+        super().__init__(table)
+        self._graph = _new_graph(table.dimension)
+        self._lock = threading.Lock()
+        if graph is not None:
+            self._open(graph)
+        self._catch_up()
+
+    def save_graph(self, path: Path) -> None:
+        """Write the links beside the table's file."""
+        self._graph.save(str(path))
+
+    def _open(self, path: Path) -> None:
+        try:
+            self._graph.load(str(path))
+        except Exception as error:  # the library raises what its C++ side threw
+            raise BundleCorrupt(
+                f"{path} cannot be read as a graph of neighbours; expected one that malmoi saved. "
+                "Delete it; it is made again from the vectors."
+            ) from error
+        if self._graph.ndim != self.dimension:
+            raise BundleCorrupt(
+                f"{path} has {self._graph.ndim} dimensions, and its table {self.dimension}; "
+                "expected the same. Delete it; it is made again from the vectors."
+            )
+
+    def _catch_up(self) -> None:
+        """Take in whatever the table has and the graph has not."""
+        for part in self.table.parts:
+            for start in range(0, len(part.rows), _BLOCK):
+                rows = part.rows[start : start + _BLOCK]
+                missing = ~self._graph.contains(rows.astype(np.uint64))
+                if missing.any():
+                    vectors = self.table.as_floats(part.vectors[start : start + _BLOCK][missing])
+                    self._added(vectors * np.float32(self.table.factor), rows[missing])
+
+    def _added(self, vectors: Floats, rows: Rows) -> None:
+        with self._lock:
+            self._graph.add(rows.astype(np.uint64), to_precision(vectors, "int8"))
+
+    def _propose(self, query: Floats, k: int, allowed: Mask | None) -> Positions:
+        keep = len(self) if allowed is None else int(allowed.sum())
+        # Of what comes back only the live and allowed rows count, so more is asked for.
+        wanted = int(2 * k * len(self._graph) / max(keep, 1))
+        if wanted > len(self._graph) // 10:  # then the walk would cost more than looking at all
+            return np.empty(0, dtype=np.int64)
+        self._graph.expansion_search = max(_WIDTH_SEARCH, wanted)
+        matches = self._graph.search(to_precision(query, "int8"), max(wanted, _WIDTH_SEARCH // 2))
+        return self.table.positions(matches.keys.astype(np.int64))
+
+
+def _new_graph(dimension: int) -> Any:
+    usearch = require("usearch.index", extra="search", purpose="the HNSW index")
+    return usearch.Index(
+        ndim=dimension,
+        metric="cos",
+        dtype="i8",
+        connectivity=_LINKS,
+        expansion_add=_WIDTH_ADD,
+        expansion_search=_WIDTH_SEARCH,
+    )

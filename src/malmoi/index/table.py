@@ -1,0 +1,181 @@
+"""The vectors of an index under their row numbers: a part on the disk, and what came since.
+
+What stands in a file is memory-mapped and never written to again; rows added later are kept in
+memory until the index is saved. A removed row stays where it is, marked as gone.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import OptionError
+from ..precision import check_precision, int8_scale, to_precision
+from .nearest import Floats, Rows
+
+Positions = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+_FIRST = 256  # rows that a growing part begins with
+
+
+@dataclass(frozen=True)
+class Part:
+    """Row numbers (n,), rising, and their stored vectors (n, width)."""
+
+    rows: Rows
+    vectors: NDArray[Any]
+
+
+class Growing:
+    """An array that grows along one axis by doubling, so that adding stays cheap."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any, *, axis: int = 0) -> None:
+        self._axis, self.count = axis, 0
+        self._room = np.empty(shape, dtype=dtype)
+
+    def append(self, block: NDArray[Any]) -> None:
+        """Put a block behind what is there."""
+        end = self.count + block.shape[self._axis]
+        if end > self._room.shape[self._axis]:
+            shape = list(self._room.shape)
+            shape[self._axis] = max(end, 2 * shape[self._axis], _FIRST)
+            room = np.empty(shape, dtype=self._room.dtype)
+            room[self._slice(0, self.count)] = self.filled
+            self._room = room
+        self._room[self._slice(self.count, end)] = block
+        self.count = end
+
+    @property
+    def filled(self) -> NDArray[Any]:
+        """What has been put in so far, as a view."""
+        return self._room[self._slice(0, self.count)]
+
+    def _slice(self, start: int, end: int) -> tuple[slice, ...]:
+        return (slice(None),) * self._axis + (slice(start, end),)
+
+
+class Table:
+    """Stored vectors by row number, in a precision of their own.
+
+    A *position* counts all rows that were ever put in, removed ones too; a *row* is the number
+    by which the outside knows a vector.
+    """
+
+    def __init__(
+        self, dimension: int, *, precision: str = "float32", base: Part | None = None
+    ) -> None:
+        check_precision(precision)
+        self.dimension, self.precision = dimension, precision
+        template = to_precision(np.zeros((0, dimension), dtype=np.float32), precision)
+        self.base = base or Part(np.empty(0, dtype=np.int64), template)
+        self._rows = Growing((0,), np.int64)
+        self._vectors = Growing(template.shape, template.dtype)
+        self._live = Growing((0,), np.bool_)
+        self._live.append(np.ones(len(self.base.rows), dtype=np.bool_))
+        self.alive = len(self.base.rows)
+
+    def __len__(self) -> int:
+        return self._live.count
+
+    @property
+    def parts(self) -> list[Part]:
+        """What is in the file and what came since, as views."""
+        return [self.base, Part(self._rows.filled, self._vectors.filled)]
+
+    @property
+    def live(self) -> Mask:
+        """Which positions have not been removed."""
+        return self._live.filled
+
+    @property
+    def fresh(self) -> int:
+        """How many rows came since the file was written."""
+        return self._rows.count
+
+    @property
+    def factor(self) -> float:
+        """What a product with a stored vector is multiplied by to be a cosine."""
+        if self.precision == "int8":
+            return 1 / int8_scale(self.dimension)
+        return 1 / float(np.sqrt(self.dimension)) if self.precision == "binary" else 1.0
+
+    def numbers(self, count: int, rows: Rows | None) -> Rows:
+        """Check the row numbers given, or make the next ones."""
+        last = max((int(part.rows[-1]) for part in self.parts if len(part.rows)), default=-1)
+        if rows is None:
+            return np.arange(last + 1, last + 1 + count, dtype=np.int64)
+        given: Rows = np.asarray(rows, dtype=np.int64)
+        if given.shape != (count,) or (np.diff(given, prepend=last) <= 0).any():
+            raise OptionError(
+                f"{given.size} row numbers were given for {count} vectors, after row {last}; "
+                "expected as many, each greater than the one before. Number them anew."
+            )
+        return given
+
+    def add(self, vectors: Floats, rows: Rows) -> int:
+        """Store vectors (n, dim) under rows (n,); gives the first one's position."""
+        start = len(self)
+        self._rows.append(rows)
+        self._vectors.append(to_precision(vectors, self.precision))
+        self._live.append(np.ones(len(rows), dtype=np.bool_))
+        self.alive += len(rows)
+        return start
+
+    def remove(self, rows: Rows) -> Positions:
+        """Mark rows as gone; gives the positions of those that were there."""
+        gone = self.positions(rows)
+        self.live[gone] = False
+        self.alive -= len(gone)
+        return gone
+
+    def positions(self, rows: Rows) -> Positions:
+        """Where rows stand, rising; those that are not there or were removed are left out."""
+        wanted = np.unique(np.asarray(rows, dtype=np.int64))
+        found, start = [np.empty(0, dtype=np.int64)], 0
+        for part in self.parts:
+            at = np.searchsorted(part.rows, wanted)
+            at = at[at < len(part.rows)] if len(part.rows) else at[:0]
+            there = at[np.isin(part.rows[at], wanted)]
+            found.append(np.unique(there) + start)
+            start += len(part.rows)
+        places = np.concatenate(found)
+        return places[self.live[places]]
+
+    def rows_at(self, positions: Positions) -> Rows:
+        """The row numbers at positions of any shape; -1 stays -1."""
+        split = len(self.base.rows)
+        rows = np.full(positions.shape, -1, dtype=np.int64)
+        old = (positions >= 0) & (positions < split)
+        rows[old] = self.base.rows[positions[old]]
+        new = positions >= split
+        rows[new] = self._rows.filled[positions[new] - split]
+        return rows
+
+    def take(self, positions: Positions) -> Floats:
+        """The vectors at positions (n,), as floats (n, dim) that still want the factor."""
+        split = len(self.base.rows)
+        if (positions < split).all():
+            return self.as_floats(self.base.vectors[positions])
+        old = positions < split
+        raw = np.empty((len(positions), self.base.vectors.shape[1]), self.base.vectors.dtype)
+        raw[old] = self.base.vectors[positions[old]]
+        raw[~old] = self._vectors.filled[positions[~old] - split]
+        return self.as_floats(raw)
+
+    def as_floats(self, raw: NDArray[Any]) -> Floats:
+        """Turn stored values into float32 (n, dim), without the factor."""
+        if self.precision == "binary":
+            bits = np.unpackbits(raw, axis=1, count=self.dimension)
+            return bits.astype(np.float32) * 2 - 1
+        return np.asarray(raw, dtype=np.float32)
+
+    def blocks(self, size: int) -> Iterator[tuple[int, Floats]]:
+        """Yield the vectors block by block, each with its first position; the factor is wanted."""
+        start = 0
+        for part in self.parts:
+            for at in range(0, len(part.rows), size):
+                yield start + at, self.as_floats(part.vectors[at : at + size])
+            start += len(part.rows)
