@@ -1,5 +1,6 @@
 """Code tables made into a lexicon: names, concepts, languages, opened in a moment."""
 
+from .abbreviations import Abbreviations, Expansion
 from .build import add_names, build_lexicon, memory_lexicon
 from .report import Report
 from .segment import Segment
@@ -9,8 +10,10 @@ from .terms import KINDS, LANGUAGES, Concept, Exclusion, Name, fold, language_of
 __all__ = [
     "KINDS",
     "LANGUAGES",
+    "Abbreviations",
     "Concept",
     "Exclusion",
+    "Expansion",
     "Lexicon",
     "Name",
     "Report",

@@ -15,6 +15,7 @@ _JOIN = r"(?:\s*(?:[,;~–-]|및|and|or|또는)\s*|\s+)"
 _CODES = re.compile(rf"\s*[(\[]\s*({_CODE}(?:{_JOIN}{_CODE})*)\s*[)\]]\s*[†‡*+]?")
 # "(4단위 및 5단위 숫자 .51에 해당되는 E10-E14†)": words around a marked code are an instruction.
 _MARKED = re.compile(r"\s*\([^()]*[A-Z]\d{2}[\d.-]*[†‡*][^()]*\)")
+_POINTS = re.compile(r"[†‡*+]|\.?-(?=[\s,;†‡*+]|$)")  # marks, and "A32.-" for all of A32
 _MARKS = re.compile(r"\s*[†‡]|(?<=[\w)\]])\s*\*+$")
 _CHAPTER = re.compile(r"^(?:[Ⅰ-Ⅻ]+|[IVX]+)\s*\.\s*")
 _NOS = re.compile(r"[\s,]*\b(?:NOS|NEC|N\.O\.S\.?|N\.E\.C\.?)$|\s*[(\[](?:NOS|NEC)[)\]]$")
@@ -23,6 +24,11 @@ _HANJA = re.compile(
 )
 _BRACKETS = re.compile(r"\s*\([^()]*\)|\s*\[[^\[\]]*\]")
 _LAST = re.compile(r"[(\[]([^()\[\]]+)[)\]]$")
+# What stands in the last brackets is another name of the thing when it ends like one.
+_DISEASE = re.compile(
+    r"(?:병|증|염|열|암|종|증후군|질환|disease|syndrome|fever|sickness|(?:it|os)is|oma)$",
+    re.IGNORECASE,
+)
 _SHORT = re.compile(r"[A-Za-z0-9][A-Za-z0-9/&+-]{1,9}")
 
 # The steps by name, as a report counts them, with what each one means.
@@ -63,6 +69,10 @@ def clean_name(text: str, *, code: str = "") -> Cleaned:
     (('본태성 고혈압', 'synonym'),)
     >>> clean_name("Severe acute respiratory syndrome [SARS]").extras[1]
     ('SARS', 'abbreviation')
+    >>> clean_name("Acute obstructive laryngitis [croup]").extras
+    (('Acute obstructive laryngitis', 'synonym'),)
+    >>> clean_name("홍반열[진드기매개 리케차병]").extras[1]
+    ('진드기매개 리케차병', 'synonym')
     """
     steps: list[str] = []
     codes = _CODES.search(text)
@@ -83,11 +93,11 @@ def clean_name(text: str, *, code: str = "") -> Cleaned:
     extras = _extras(text)
     if extras:
         steps.append("brackets")
-    return Cleaned(text, tuple(steps), extras, codes.group(1) if codes else "")
+    return Cleaned(text, tuple(steps), extras, _POINTS.sub("", codes.group(1)) if codes else "")
 
 
 def _extras(text: str) -> tuple[tuple[str, str], ...]:
-    """Give the form without brackets, and an abbreviation that stands in the last of them."""
+    """Give the form without brackets, and a name or abbreviation that stands in the last."""
     if "(" not in text and "[" not in text:
         return ()
     found: list[tuple[str, str]] = []
@@ -97,6 +107,8 @@ def _extras(text: str) -> tuple[tuple[str, str], ...]:
     last = _LAST.search(text)
     if last and _is_short(last.group(1)):
         found.append((last.group(1), "abbreviation"))
+    elif last and text[last.start()] == "[" and _DISEASE.search(last.group(1)):
+        found.append((clean(last.group(1)), "synonym"))
     return tuple(found)
 
 

@@ -1,0 +1,112 @@
+"""What short forms of clinical notes stand for, in both languages: a table that is yours to edit.
+
+The shipped table is `data/abbreviations.tsv`. A file of your own with the same columns
+(abbreviation, en, ko, kind) extends it: what it says of a short form replaces what the shipped
+table says of it, and a short form without an expansion is taken out.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import DataError
+from ..tables import read_numbered_rows
+from ..text import clean
+
+SHIPPED = Path(__file__).parents[1] / "data/abbreviations.tsv"
+KINDS = ("disease", "sign", "procedure", "other")
+_COLUMNS = ("abbreviation", "en", "ko", "kind")
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """One thing that a short form may stand for; `en` or `ko` is "" where the table has none."""
+
+    short: str
+    en: str
+    ko: str
+    kind: str
+
+
+class Abbreviations:
+    """Short forms and their expansions; a form may stand for several things (MS, AS, LC)."""
+
+    def __init__(self, expansions: Iterable[Expansion]) -> None:
+        """Take expansions; those of one form stay in their order."""
+        self._exact: dict[str, list[Expansion]] = {}
+        self._folded: dict[str, list[Expansion]] = {}
+        for expansion in expansions:
+            self._exact.setdefault(expansion.short, []).append(expansion)
+            self._folded.setdefault(_folded(expansion.short), []).append(expansion)
+
+    @classmethod
+    def open(cls, *paths: str | Path) -> "Abbreviations":
+        """Open the shipped table, extended by files of your own, later ones over earlier."""
+        table = _by_form(_read(SHIPPED))
+        for path in paths:
+            table |= _by_form(_read(Path(path)))
+        return cls(
+            expansion
+            for expansions in table.values()
+            for expansion in expansions
+            if expansion.en or expansion.ko
+        )
+
+    def __len__(self) -> int:
+        """Count the short forms."""
+        return len(self._exact)
+
+    def __iter__(self) -> Iterator[Expansion]:
+        """Give every expansion."""
+        for expansions in self._exact.values():
+            yield from expansions
+
+    def expand(self, short: str, *, kinds: Sequence[str] = KINDS) -> tuple[Expansion, ...]:
+        """Give what a short form stands for; written in the table's own case first, then in any.
+
+        >>> [expansion.en for expansion in Abbreviations.open().expand("LC")][:2]
+        ['liver cirrhosis', 'lung cancer']
+        >>> Abbreviations.open().expand("copd")[0].ko
+        '만성 폐쇄성 폐질환'
+        """
+        short = clean(short)
+        found = self._exact.get(short) or self._folded.get(_folded(short), [])
+        return tuple(expansion for expansion in found if expansion.kind in kinds)
+
+
+def _folded(short: str) -> str:
+    """Make forms equal that differ in case and in the point at their end."""
+    return short.casefold().rstrip(".")
+
+
+def _by_form(expansions: Iterable[Expansion]) -> dict[str, list[Expansion]]:
+    table: dict[str, list[Expansion]] = {}
+    for expansion in expansions:
+        table.setdefault(expansion.short, []).append(expansion)
+    return table
+
+
+def _read(path: Path) -> Iterator[Expansion]:
+    for line, row in read_numbered_rows(path, strict=True):
+        if line <= 2:
+            _check_columns(path, list(row))
+        short = clean(row["abbreviation"])
+        if not short:
+            raise DataError(
+                f"line {line} of {path} has no abbreviation; expected one. Mend or remove the line."
+            )
+        kind = clean(row.get("kind", "")) or "disease"
+        if kind not in KINDS:
+            raise DataError(
+                f"line {line} of {path} has a kind that is not known; expected one of "
+                f"{', '.join(KINDS)}. Correct the line."
+            )
+        yield Expansion(short, clean(row.get("en", "")), clean(row.get("ko", "")), kind)
+
+
+def _check_columns(path: Path, found: list[str]) -> None:
+    if "abbreviation" not in found or not {"en", "ko"} & set(found):
+        raise DataError(
+            f"{path} has the columns {', '.join(found)}; expected {', '.join(_COLUMNS)} (en or ko, "
+            "and kind, may be left out). Correct its first line."
+        )
