@@ -26,9 +26,9 @@ ORDER = [
     "pooling",
     "precision",
     "runner",
+    "words",
     "encoder",
     "reranker",
-    "words",
     "notes",
     "tagger",
     "lexicon",
@@ -40,6 +40,7 @@ ORDER = [
     "plots",
     "train",
     "scale",
+    "client",
     "serve",
     "cli",
 ]

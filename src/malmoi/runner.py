@@ -45,6 +45,11 @@ class Runner:
         futures = [(batch, self._pool.submit(compute, batch)) for batch in batches]
         return lambda: _collect(len(pieces), futures)
 
+    def each(self, pieces: Sequence[Piece], compute: Compute) -> Iterator[tuple[Batch, Floats]]:
+        """Run all batches and give each with what was computed of it, (n, …), as it is done."""
+        batches = list(self.tokens.batches(pieces))
+        yield from zip(batches, self._pool.map(compute, batches), strict=True)
+
 
 def choose_threads(threads: int | None) -> int:
     """Give the number of threads asked for, or as many as there are usable cores.

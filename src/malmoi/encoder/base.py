@@ -16,6 +16,7 @@ from ..precision import Precision, check_precision, to_precision
 from ..progress import progressing
 from ..runner import chunks, in_turn
 from ..text import SAFE, as_text, clean
+from ..words import WordEncoder
 
 Floats = NDArray[np.float32]
 OnLong = Literal["cut", "windows"]
@@ -29,7 +30,7 @@ class Encoded:
     cut: int
 
 
-class TextEncoder(ABC):
+class TextEncoder(WordEncoder, ABC):
     """Texts in, vectors out. Subclasses say how one chunk is encoded."""
 
     def __init__(self, manifest: Manifest, *, dimension: int) -> None:

@@ -11,6 +11,7 @@ from ..errors import BundleError
 from ..pooling import ACTIVATIONS, Floats, normalize, pool
 from ..runner import Runner
 from ..tokens import Batch, Piece
+from ..words import Reader
 from .base import Encoded, OnLong, TextEncoder
 
 _POOLED = "sentence_embedding"
@@ -46,6 +47,24 @@ class Encoder(TextEncoder):
         """Give the vectors of token ids as they are, special tokens included; (n, dim)."""
         pieces = [Piece(owner, list(one)) for owner, one in enumerate(ids)]
         return self._runner.start(pieces, self._vectors)()
+
+    @property
+    def vocabulary(self) -> int:
+        """How many ids the model's tokenizer knows."""
+        return self._tokens.vocabulary
+
+    def token_ids(self, texts: Sequence[str], *, prompt: str | None = None) -> list[list[int]]:
+        """Give the ids that `encode` reads of each text: cleaned, after its prompt, and cut."""
+        prefix = self._prefix(prompt)
+        pieces, _ = self._tokens.cut([prefix + self._clean(text) for text in texts])
+        return [piece.ids for piece in pieces]
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Count each text's tokens before anything is cut, special tokens left out."""
+        return [count for _, count in self._tokens.sides([self._clean(text) for text in texts])]
+
+    def _open_reader(self) -> Reader:
+        return Reader(self._runner, self.manifest)
 
     def _choose_output(self) -> str:
         """The graph's own vectors where it pools, else the token states."""
