@@ -90,6 +90,39 @@ def average_precision(scores: object, same: object) -> Measure:
     return measure
 
 
+def auroc(scores: object, same: object) -> Measure:
+    """The area under the ROC curve: how often one of the same outscores another, ties by half.
+
+    >>> value(auroc([0.9, 0.8, 0.7, 0.1], [1, 0, 1, 0]), 4)
+    0.75
+    """
+    steps = _Steps(scores, same)
+
+    def measure(weights: Floats) -> Floats:
+        found, hits = (np.pad(part, ((0, 0), (1, 0))) for part in steps.cumulate(weights))
+        misses = found - hits
+        area = (np.diff(misses, axis=1) * (hits[:, 1:] + hits[:, :-1]) / 2).sum(axis=1)
+        return _ratio(area, hits[:, -1] * misses[:, -1])
+
+    return measure
+
+
+def recall_at_precision(scores: object, same: object, precision: float) -> Measure:
+    """The largest share that is found while at least `precision` of what is found is right.
+
+    >>> value(recall_at_precision([0.9, 0.8, 0.7, 0.1], [1, 1, 0, 1], 0.8), 4) == 2 / 3
+    True
+    """
+    steps = _Steps(scores, same)
+
+    def measure(weights: Floats) -> Floats:
+        found, hits = steps.cumulate(weights)
+        good = (hits >= precision * found - 1e-9) & (found > 0)
+        return _ratio(np.where(good, hits, 0.0).max(axis=1), hits[:, -1])
+
+    return measure
+
+
 def best_accuracy(scores: object, same: object) -> Measure:
     """The share judged rightly by the best threshold on the scores.
 

@@ -31,12 +31,14 @@ def find_base(name: str) -> Path:
 def read_base(recipe: Recipe) -> Source:
     """Describe the model that a recipe starts from, or say why it cannot be trained."""
     folder = find_base(recipe.base)
-    if (folder / MANIFEST).is_file():
-        _check_bundle(folder)
+    check_trainable(folder)
     return read_source(folder, pooling=recipe.pooling, max_tokens=recipe.max_tokens)
 
 
-def _check_bundle(folder: Path) -> None:
+def check_trainable(folder: Path) -> None:
+    """Raise a BundleError for a bundle that is no encoder or has no weights to train."""
+    if not (folder / MANIFEST).is_file():
+        return
     manifest = Manifest.read(folder)
     if manifest.kind != "encoder":
         raise BundleError(

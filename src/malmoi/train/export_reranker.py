@@ -65,12 +65,14 @@ def export_reranker(
     clean: tuple[str, ...] | None = None,
     training: dict[str, Any] | None = None,
     scores: dict[str, Any] | None = None,
+    layers: bool = False,
     tell: Tell | None = None,
 ) -> Manifest:
     """Write a cross-encoder's folder as a bundle at `out`, and give its manifest.
 
     `malmoi.train.export.export` calls this for a folder that holds a cross-encoder; the options
     are those of it. `weights=False` leaves the torch weights out, and with them training on.
+    `layers` keeps every hidden state as an output, for a head with modules of its own.
     """
     tell = tell or (lambda message: None)
     with writing_folder(out) as half:
@@ -85,12 +87,14 @@ def export_reranker(
             precision=precision,
         )
         described = dataclasses.replace(read, manifest=manifest)
-        _build(described, half, weights=weights, tell=tell)
+        kept = _build(described, half, weights=weights, layers=layers, tell=tell)
+        manifest = dataclasses.replace(manifest, layers=kept)
         tell(f"writing {out}")
         return manifest.write(half)
 
 
-def _build(source: Source, folder: Path, *, weights: bool, tell: Tell) -> None:
+def _build(source: Source, folder: Path, *, weights: bool, layers: bool, tell: Tell) -> int:
+    """Write everything but the manifest; gives the number of hidden states in the graph."""
     tell(f"reading {source.manifest.architecture} from {source.root}")
     loader = AutoModel if source.steps else AutoModelForSequenceClassification
     transformer = load_transformer(source, loader)
@@ -101,10 +105,10 @@ def _build(source: Source, folder: Path, *, weights: bool, tell: Tell) -> None:
     types = reads_types(load_tokenizer(source.root), transformer.config)
     module: GraphModule
     if source.steps:
-        module = ScoreModule(source, transformer, layers=False, types=types).eval()
+        module = ScoreModule(source, transformer, layers=layers, types=types).eval()
     else:
         module = ClassifierModule(transformer, source.manifest.architecture, types=types).eval()
-    _write_graph(source, module, folder, tell)
+    return _write_graph(source, module, folder, tell)
 
 
 def _write_layout(source: Source, folder: Path) -> None:
@@ -133,7 +137,7 @@ def _write_weights(transformer: PreTrainedModel, folder: Path, *, weights: bool)
         file.chmod(0o644)  # safetensors writes 0600; a model folder is read by others too
 
 
-def _write_graph(source: Source, module: GraphModule, folder: Path, tell: Tell) -> None:
+def _write_graph(source: Source, module: GraphModule, folder: Path, tell: Tell) -> int:
     tokens = Tokens.from_file(folder / "tokenizer.json", max_tokens=source.manifest.max_tokens)
     batches = _probes(tokens, source.manifest.vocabulary)
     expected = probe.run_torch(module, batches)
@@ -147,6 +151,7 @@ def _write_graph(source: Source, module: GraphModule, folder: Path, tell: Tell) 
             tell("rounding weights to 8 bits")
             path = _small_graph(path, tokens, batches, expected, tell)
         shutil.copyfile(path, target)
+    return len(expected[0]) - 1
 
 
 def _neighbours(texts: Sequence[str]) -> list[tuple[str, str]]:
@@ -183,7 +188,7 @@ def _small_graph(
     small = path.with_name("int8.onnx")
     pieces, _ = PairTokens(tokens).cut(_neighbours(calibration_texts()))
     quantise(path, small, list(tokens.batches(pieces)))
-    [found] = probe.run_graph(small, batches)[0]
+    found = probe.run_graph(small, batches)[0][0]
     moved = float(np.abs(found - expected[0][0]).max())
     if not np.isfinite(moved):
         raise BundleError(

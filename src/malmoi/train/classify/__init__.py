@@ -1,0 +1,1 @@
+"""`objective = "classify"`: a classifier of long notes, from files of labelled notes."""

@@ -1,0 +1,117 @@
+"""The notes of a recipe → train, dev and test, patients whole, leakage told."""
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...bundle.manifest import sha256
+from ...errors import DataError
+from ...files import Tell
+from ...notes.documents import PARTS, Choice, Document, leakage, part_of, read_documents
+from .settings import Classification, NoteData
+
+SHARES = {"dev": 0.15, "test": 0.15}
+
+
+@dataclass(frozen=True)
+class Notes:
+    """Documents by part, the model's labels, and what was found on the way."""
+
+    parts: dict[str, list[Document]]
+    labels: tuple[str, ...]
+    hashes: dict[str, str]
+    leaked: dict[str, int]
+
+
+def read_notes(recipe: Classification, root: Path, *, tell: Tell, strict: bool) -> Notes:
+    """Read every note that a recipe names; bad data are told before torch is imported."""
+    data = recipe.data
+    hashes = {name: sha256(_find(root, name)) for name in _names(data)}
+    if data.files:
+        everything = _read(data, data.files, root, (), tell, strict)
+        labels = _labels(data, everything)
+        parts = _divide(everything, data, recipe.seed)
+    else:
+        train = _read(data, data.train, root, (), tell, strict)
+        labels = _labels(data, train)
+        parts = {"train": train, "dev": _read(data, data.dev, root, labels, tell, strict)}
+        parts["test"] = _read(data, data.test, root, labels, tell, strict) if data.test else []
+    _check(parts, labels, tell)
+    leaked = leakage(parts)
+    for what, count in leaked.items():
+        tell(f"leakage: {count:,} {what} are the same")
+    return Notes(parts, labels, hashes, leaked)
+
+
+def _names(data: NoteData) -> tuple[str, ...]:
+    return (*data.files, *data.train, *data.dev, *data.test)
+
+
+def _find(root: Path, name: str) -> Path:
+    path = root / name
+    if not path.is_file():
+        raise DataError(
+            f"there is no file {path}; the recipe names {name} under the data root {root}. "
+            "Name the root with --data, or correct the recipe."
+        )
+    return path
+
+
+def _read(
+    data: NoteData,
+    files: tuple[str, ...],
+    root: Path,
+    labels: tuple[str, ...],
+    tell: Tell,
+    strict: bool,
+) -> list[Document]:
+    # A model's labels are settled by its training notes; the others' rows are kept by them.
+    choice = Choice(data.positive, data.labels, data.largest)
+    if labels and data.largest:
+        choice = Choice(labels=labels)
+    found = read_documents(
+        [root / file for file in files],
+        data.columns,
+        choice=choice,
+        labels=labels,
+        decide=data.decide,
+        tell=tell,
+        strict=strict,
+    )
+    return found[: data.limit] if data.limit else found
+
+
+def _labels(data: NoteData, documents: list[Document]) -> tuple[str, ...]:
+    choice = Choice(data.positive, data.labels, data.largest)
+    labels = choice.names([one.label for one in documents])
+    found = {one.label for one in documents}
+    if len(found) < 2:
+        raise DataError(
+            "all notes have the same label; expected two labels or more, for there is nothing to "
+            "tell apart. Check the label column."
+        )
+    return labels
+
+
+def _divide(documents: list[Document], data: NoteData, seed: int) -> dict[str, list[Document]]:
+    shares = data.shares or SHARES
+    parts: dict[str, list[Document]] = {part: [] for part in PARTS}
+    for one in documents:
+        place = part_of(
+            one.patient, dev=shares.get("dev", 0.0), test=shares.get("test", 0.0), seed=seed
+        )
+        parts[place].append(one)
+    return parts
+
+
+def _check(parts: dict[str, list[Document]], labels: tuple[str, ...], tell: Tell) -> None:
+    for part in ("train", "dev"):
+        if len({one.label for one in parts[part]}) < 2:
+            raise DataError(
+                f"the {part} part has {len(parts[part])} documents of one label or none; expected "
+                "two labels at least. Add notes, or change data.shares or the seed."
+            )
+    for part, documents in parts.items():
+        counts = Counter(one.label for one in documents)
+        shown = ", ".join(f"{label} {counts[label]:,}" for label in labels)
+        tell(f"{part}: {len(documents):,} documents ({shown})")

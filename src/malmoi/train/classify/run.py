@@ -1,0 +1,244 @@
+"""A recipe of notes in, a classifier's bundle out: learn windows, then learn how they decide."""
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...bundle import Manifest, open_bundle
+from ...evaluate.examples import Source as DataSource
+from ...evaluate.notes import OTHERS, judge, probabilities
+from ...evaluate.report import Outcome, Report, make_report
+from ...files import Tell, writing, writing_folder
+from ...notes.calibration import fit_temperature
+from ...notes.classifier import DECISION, NoteClassifier, Pool, Scored
+from ...notes.decision import Rule, tune
+from ...notes.documents import Document
+from ..base import check_trainable, find_base
+from ..source import Source, read_source
+from .data import Notes, read_notes
+from .settings import Classification
+
+REPORT = "report.json"
+
+
+@dataclass(frozen=True)
+class Classified:
+    """What a run has made."""
+
+    folder: Path
+    bundles: tuple[Path, ...]
+    scores: dict[str, float]
+    steps: int
+
+
+def prepare(
+    recipe: Classification, root: Path, *, strict: bool, tell: Tell
+) -> tuple[Source, Notes]:
+    """Read and check everything but the weights."""
+    folder = find_base(recipe.base)
+    check_trainable(folder)
+    source = read_source(folder, max_tokens=recipe.max_tokens)
+    if recipe.clean is not None:
+        manifest = dataclasses.replace(source.manifest, clean=recipe.clean)
+        source = dataclasses.replace(source, manifest=manifest)
+    return source, read_notes(recipe, root, tell=tell, strict=strict)
+
+
+def run(
+    recipe: Classification,
+    source: Source,
+    notes: Notes,
+    *,
+    resume: bool,
+    threads: int | None,
+    tell: Tell,
+) -> Classified:
+    """Train, export, choose the rule's c and the temperature on dev, and judge test once."""
+    import torch  # here, because everything before is checked without it
+
+    from ..loop import train as loop
+    from ..processes import joining
+    from ..saver import Places
+    from .task import Noted
+
+    if threads:
+        torch.set_num_threads(threads)
+    with joining() as processes:
+        task = Noted(recipe, source, notes, processes=processes)
+        places = Places(Path(recipe.output.folder))
+        windows = len(task.train_windows.pieces)
+        tell(f"training on {windows:,} windows of {len(notes.parts['train']):,} documents")
+        state = loop(
+            task,
+            recipe.schedule,
+            recipe.output,
+            seed=recipe.seed,
+            processes=processes,
+            resume=resume,
+            tell=tell,
+        )
+        bundles: tuple[Path, ...] = ()
+        scores = dict(state.best_scores)
+        if processes.first:
+            bundles, scores = _finish(recipe, source, notes, places, state, tell)
+        processes.wait()
+    return Classified(places.folder, bundles, scores, state.step)
+
+
+def _finish(
+    recipe: Classification, source: Source, notes: Notes, places: Any, state: Any, tell: Tell
+) -> tuple[tuple[Path, ...], dict[str, float]]:
+    from ..log import draw_log
+
+    if not draw_log(places.log, places.folder / "training.png"):
+        tell("no plot was drawn: matplotlib is not installed (pip install 'malmoi[plots]')")
+    bundles, scores = [], dict(state.best_scores)
+    for i, precision in enumerate(recipe.output.precision):
+        out = places.folder / ("bundle" if i == 0 else f"bundle-{precision}")
+        with writing_folder(out, replace=True) as half:
+            report = _export(recipe, source, notes, places.best, half, precision, state)
+        if i == 0:
+            report.save(places.folder / REPORT)
+            scores |= {name: metric.value for name, metric in report.metrics.items()}
+            tell(str(report))
+        bundles.append(out)
+        tell(f"wrote {out}")
+    return tuple(bundles), scores
+
+
+def _export(
+    recipe: Classification,
+    source: Source,
+    notes: Notes,
+    best: Path,
+    half: Path,
+    precision: str,
+    state: Any,
+) -> Report:
+    """Write the bundle, let the finished model itself choose how windows decide, and judge it."""
+    from ..export_reranker import export_reranker
+
+    written = export_reranker(
+        best,
+        half,
+        precision=precision,
+        name=recipe.name,
+        licence=recipe.output.licence or source.manifest.licence,
+        weights=recipe.output.weights,
+        clean=source.manifest.clean,
+        training=_provenance(recipe, notes, state),
+        layers=True,
+    )
+    manifest = dataclasses.replace(written, kind="classifier", activation="softmax").write(half)
+    model = NoteClassifier(open_bundle(half, kinds=("classifier",)))
+    pool = choose_pool(model, notes.parts["dev"], rule=recipe.rule)
+    with writing(half / DECISION) as file:
+        file.write(json.dumps(pool.to_json(), indent=2).encode() + b"\n")
+    part = "test" if notes.parts["test"] else "dev"
+    report = report_rules(model, pool, notes.parts[part], part=part, name=recipe.name)
+    scores = {f"{part}:{name}": round(one.value, 4) for name, one in report.metrics.items()}
+    card = write_card(recipe, notes, pool, report)
+    (half / "README.md").write_text(card, "utf-8")
+    Manifest.write(dataclasses.replace(manifest, scores=scores), half)
+    return report
+
+
+def choose_pool(model: NoteClassifier, dev: list[Document], *, rule: str) -> Pool:
+    """Choose c, attention's direction and the temperature on development documents."""
+    from .attention import fit_attention
+
+    scored = model.score([one.notes for one in dev])
+    numbers = {label: i for i, label in enumerate(model.labels)}
+    gold = np.array([numbers[one.label] for one in dev])
+
+    def score(found: list[Any]) -> float:
+        outcome = judge(np.stack(found), dev, model.labels)
+        return outcome.values()[outcome.main]
+
+    c = tune([one.shares for one in scored], score)
+    direction = fit_attention(scored, gold)
+    pool = Pool(Rule(rule, c), 1.0, direction)
+    said = probabilities(scored, pool.rule, weights=_weights(pool, scored))
+    return dataclasses.replace(pool, temperature=fit_temperature(said, gold))
+
+
+def report_rules(
+    model: NoteClassifier, pool: Pool, documents: list[Document], *, part: str, name: str
+) -> Report:
+    """Judge the chosen rule, with intervals, and compare the others with it on the same notes."""
+    scored = model.score([one.notes for one in documents])
+
+    def outcome(rule: Rule) -> Outcome:
+        said = probabilities(
+            scored, rule, temperature=pool.temperature, weights=_weights(pool, scored)
+        )
+        return judge(said, documents, model.labels)
+
+    listed = ("joint", *OTHERS)
+    others = [
+        (
+            f"{rule} over windows" if rule != "first" else "first window only",
+            outcome(Rule(rule, pool.rule.c)),
+        )
+        for rule in listed
+        if rule != pool.rule.name
+    ]
+    source = DataSource(part, "", len(documents), {})
+    settings = {"rule": pool.rule.name, "c": pool.rule.c, "temperature": pool.temperature}
+    return make_report("notes", name, outcome(pool.rule), source, against=others, settings=settings)
+
+
+def _weights(pool: Pool, scored: list[Scored]) -> list[Any] | None:
+    if pool.direction is None or any(one.states is None for one in scored):
+        return None
+    return [pool.weights(one.states) for one in scored if one.states is not None]
+
+
+def _provenance(recipe: Classification, notes: Notes, state: Any) -> dict[str, Any]:
+    from ..card import versions
+
+    return {
+        "recipe": recipe.to_json(),
+        "seed": recipe.seed,
+        "versions": versions(),
+        "data": notes.hashes,
+        "documents": {part: len(found) for part, found in notes.parts.items()},
+        "leakage": notes.leaked,
+        "steps": state.step,
+        "best_step": state.best_step or state.step,
+        "seconds": round(state.seconds, 1),
+    }
+
+
+def write_card(recipe: Classification, notes: Notes, pool: Pool, report: Report) -> str:
+    """Say in Markdown what the classifier decides, from what, and how well."""
+    lines = [
+        f"# {recipe.name}",
+        "",
+        f"Decides among {', '.join(notes.labels)} over notes of any length, cut into windows at "
+        f"sentence borders; trained with malmoi from `{recipe.base}`.",
+        "",
+        f"Rule: {pool.rule.name}, c = {pool.rule.c:g}; temperature {pool.temperature:.3f}; all "
+        "chosen on the dev part.",
+        "",
+        f"## Scores ({report.data.file}, {report.data.rows:,} documents)",
+        "",
+        "| rule | metric | value | 95 % |",
+        "|---|---|---|---|",
+    ]
+    for row in report.rows():
+        lines.append(
+            f"| {row['model']} | {row['metric']} | {row['value']:.4f} | "
+            f"{row['low']:.4f} to {row['high']:.4f} |"
+        )
+    lines += ["", "## Data", "", "| file | sha256 |", "|---|---|"]
+    lines += [f"| {name} | {digest[:16]}… |" for name, digest in notes.hashes.items()]
+    for what, count in notes.leaked.items():
+        lines += ["", f"Leakage: {count:,} {what} are the same."]
+    if recipe.output.licence:
+        lines += ["", f"Licence: {recipe.output.licence}"]
+    return "\n".join(lines) + "\n"
