@@ -9,7 +9,9 @@ from typing import Any
 from ..bundle.manifest import sha256
 from ..errors import DataError, LexiconError
 from ..files import Tell, writing_folder
+from ..progress import Advance, progressing
 from .draft import Draft
+from .entries import Entry
 from .exclusions import write_exclusions
 from .manifest import LexiconManifest, SegmentEntry, hashes
 from .merges import read_merges
@@ -32,6 +34,7 @@ def build_lexicon(
     keep_uncoded: bool = False,
     cleaning: bool = True,
     replace: bool = False,
+    progress: bool = False,
     tell: Tell | None = None,
 ) -> Report:
     """Read tables, merge them by code and write a lexicon, whole or not at all.
@@ -41,7 +44,7 @@ def build_lexicon(
     """
     draft = Draft(merges=read_merges(Path(merges)) if merges else {}, cleaning=cleaning)
     sources = _sources(tables, form, columns, source, keep_uncoded, tell)
-    _read(draft, sources)
+    _read(draft, sources, progress=progress)
     segment = draft.segment()
     with writing_folder(out, replace=replace) as folder:
         entry = _write(segment, draft, folder)
@@ -60,6 +63,7 @@ def add_names(
     source: str = "",
     keep_uncoded: bool = False,
     cleaning: bool = True,
+    progress: bool = False,
     tell: Tell | None = None,
 ) -> Report:
     """Write more names into a lexicon as a segment of their own; nothing there is changed.
@@ -71,7 +75,7 @@ def add_names(
     with _alone(folder):
         base = Lexicon.open(folder)
         draft = Draft(base=base, cleaning=cleaning)
-        _read(draft, sources, empty_is_fine=True)
+        _read(draft, sources, empty_is_fine=True, progress=progress)
         if draft.has_names:
             segment = draft.segment()
             entry = _write(segment, draft, folder)
@@ -109,9 +113,16 @@ def _sources(
     ]
 
 
-def _read(draft: Draft, sources: Sequence[Source], *, empty_is_fine: bool = False) -> None:
+def _read(
+    draft: Draft,
+    sources: Sequence[Source],
+    *,
+    empty_is_fine: bool = False,
+    progress: bool = False,
+) -> None:
     for source in sources:
-        rows = draft.add(source.entries())
+        with progressing(source.path.name, total=None, shown=progress) as advance:
+            rows = draft.add(_counted(source.entries(), advance))
         draft.report.tables.append(_told(source, rows))
     if not draft.has_names and not empty_is_fine:
         listed = ", ".join(str(source.path) for source in sources)
@@ -119,6 +130,12 @@ def _read(draft: Draft, sources: Sequence[Source], *, empty_is_fine: bool = Fals
             f"no names were found in {listed}; expected rows with a code and a name. "
             "Check the columns, and name them with --columns."
         )
+
+
+def _counted(entries: Iterator[Entry], advance: Advance) -> Iterator[Entry]:
+    for entry in entries:
+        advance(1)
+        yield entry
 
 
 def _told(source: Source, rows: int) -> dict[str, Any]:

@@ -140,10 +140,13 @@ class Lexicon:
         ]
 
     def concept(self, code: str) -> Concept:
-        """Give a concept by its code; KeyError when the lexicon has no such code."""
+        """Give a concept by its code."""
         number = self.codes.number(code)
         if number is None:
-            raise KeyError(code)
+            raise LexiconError(
+                f"{self.label} has no code {code!r}; expected one of its {len(self.codes):,}. "
+                "Check the code: its point, its marks, its case."
+            )
         return self.concept_at(number)
 
     def concept_at(self, number: int) -> Concept:
@@ -181,6 +184,18 @@ class Lexicon:
         for segment in self.segments:
             if segment.folder is not None:
                 yield from read_exclusions(segment.folder)
+
+    def ambiguous(self) -> Iterator[tuple[str, list[str]]]:
+        """Give every name that stands for several concepts, with their codes."""
+        keys = np.concatenate([segment.keys for segment in self.segments])
+        starts = zip(self.segments, self._starts, strict=False)
+        rows = np.concatenate([segment.key_rows + start for segment, start in starts])
+        order = np.argsort(keys, kind="stable")
+        edges = np.flatnonzero(np.diff(keys[order])) + 1
+        for group in np.split(order, edges):
+            codes = {int(self.concepts[row]) for row in rows[group]}
+            if len(codes) > 1:
+                yield self.text(int(rows[group[0]])), [self.codes[code] for code in sorted(codes)]
 
     def verify(self) -> None:
         """Compare every file with the hash in the manifest."""
