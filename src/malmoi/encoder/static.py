@@ -1,6 +1,6 @@
 """StaticEncoder: a vector for each piece of the vocabulary, summed; no graph is run."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -43,6 +43,10 @@ class StaticEncoder(TextEncoder):
 
     def __repr__(self) -> str:
         return f"<StaticEncoder {self.name}: {self.dimension} dimensions, texts of any length>"
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Count each text's pieces."""
+        return [int(count) for count in self._words.bags(list(texts)).counts]
 
     def _clean(self, text: str) -> str:
         return text  # words are cleaned when they are tokenised, each distinct one once

@@ -1,0 +1,66 @@
+"""`malmoi serve`: an HTTP server and a page; `malmoi key`: a key for it."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..errors import require
+from .output import ModelOption, Threads, say
+
+
+def serve(
+    model: ModelOption = None,
+    reranker: Annotated[
+        str | None, typer.Option(help="A reranker; the shipped one by itself, none for none.")
+    ] = None,
+    api_keys: Annotated[
+        Path | None, typer.Option(help="A file of keys, made with: malmoi key")
+    ] = None,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8010,
+    host_name: Annotated[
+        list[str] | None, typer.Option(help="A name that browsers may use for this server.")
+    ] = None,
+    cors: Annotated[
+        list[str] | None, typer.Option(help="An origin whose pages may call: https://…")
+    ] = None,
+    batching: Annotated[
+        bool, typer.Option(help="Encode requests that arrive together in one batch.")
+    ] = True,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds a request may take.")] = 60.0,
+    access_log: Annotated[
+        bool, typer.Option("--access-log", help="A line for each request, without its text.")
+    ] = False,
+    threads: Threads = None,
+) -> None:
+    """Serve embeddings, search, reranking and linking over HTTP, with a page to look at."""
+    for module in ("fastapi", "uvicorn", "httptools", "prometheus_client"):
+        require(module, extra="serve", purpose="the server")
+    from ..serve.house import open_stock
+    from ..serve.run import serve as run
+    from ..serve.settings import Batching, Limits, Settings
+
+    settings = Settings(
+        host=host,
+        port=port,
+        keys=api_keys,
+        cors=tuple(cors or ()),
+        host_names=tuple(host_name or ()),
+        limits=Limits(seconds=timeout),
+        batching=Batching(together=batching),
+    )
+    stock = open_stock(model, reranker=reranker, threads=threads)
+    run(stock, settings, tell=say, access_log=access_log)
+
+
+def key(
+    name: Annotated[str, typer.Argument(help="Who the key is for: letters, digits, dot, dash.")],
+    file: Annotated[Path, typer.Option("--file", "-f", help="The file that keeps its hash.")],
+    rate: Annotated[int, typer.Option(min=1, help="Requests a minute.")] = 600,
+) -> None:
+    """Make an API key: it is printed once, and the file keeps its hash alone."""
+    from ..serve.keys import make_key
+
+    typer.echo(make_key(name, file, rate=rate))
+    say(f"{file} keeps the hash of the key for {name}; the key itself cannot be shown again")

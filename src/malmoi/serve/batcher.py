@@ -1,0 +1,314 @@
+"""Texts of many requests in one batch: a queue by tokens, emptied by threads of its own.
+
+The event loop puts work in and gets rows back; it never encodes. Requests share the workers
+fairly: a clock counts the tokens that each of them has been served by now, and a text is due when
+the clock has moved by the tokens before it in its own request. So a short question passes a
+request of a thousand paragraphs, and no request waits for ever.
+"""
+
+import asyncio
+import heapq
+import itertools
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from ..errors import MalmoiError
+from .settings import Batching
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+# A first guess at the time a token takes, until batches have been measured.
+_SECONDS_A_TOKEN = 1e-4
+
+
+class Busy(MalmoiError):
+    """More work is waiting than the server takes on; `seconds` says when to come again."""
+
+    def __init__(self, message: str, *, seconds: float) -> None:
+        super().__init__(message)
+        self.seconds = seconds
+
+
+class TooLate(Busy):
+    """The deadline passed before the work was done."""
+
+
+class Stopping(MalmoiError):
+    """The server is going down and takes no more work."""
+
+
+@dataclass(eq=False)
+class _Job(Generic[T, R]):
+    """One request's texts, and where its rows go."""
+
+    future: "asyncio.Future[list[R]]"
+    rows: list[Any]
+    left: int
+    came: float
+    waiting: int = 0  # parts in the queue
+
+
+@dataclass(order=True)
+class _Part(Generic[T, R]):
+    """A stretch of a request that fits into a batch."""
+
+    due: float
+    number: int  # breaks ties by order of arrival
+    job: _Job[T, R] = field(compare=False)
+    start: int = field(compare=False)
+    items: Sequence[T] = field(compare=False)
+    cost: int = field(compare=False)
+
+
+@dataclass(frozen=True)
+class Batch(Generic[T, R]):
+    """What a worker runs at once: parts that share their options."""
+
+    group: Hashable
+    parts: list[_Part[T, R]]
+
+    @property
+    def cost(self) -> int:
+        """The tokens in it, by estimate."""
+        return sum(part.cost for part in self.parts)
+
+    @property
+    def items(self) -> list[T]:
+        """All texts in it, one part after the other."""
+        return [item for part in self.parts for item in part.items]
+
+
+class Batcher(Generic[T, R]):
+    """Gathers work and runs it in threads; made and used inside one event loop.
+
+    `run(group, items)` gives a row an item and is called in a worker's thread. `company()` tells
+    how many requests are being answered: when all of them are waiting here already, a batch need
+    not wait for more. `seen(batch, seconds)` hears of each batch that was run.
+    """
+
+    def __init__(
+        self,
+        run: Callable[[Hashable, list[T]], Sequence[R]],
+        *,
+        settings: Batching,
+        workers: int = 1,
+        company: Callable[[], int] = lambda: 1,
+        seen: Callable[[Batch[T, R], float], None] | None = None,
+    ) -> None:
+        self._run, self._settings = run, settings
+        self._company, self._seen = company, seen
+        self._loop = asyncio.get_running_loop()
+        self._changed = threading.Condition()
+        self._queues: dict[Hashable, list[_Part[T, R]]] = {}
+        self._numbers = itertools.count()
+        self._stopping = False
+        self._pace = _SECONDS_A_TOKEN
+        self._clock = 0.0  # tokens that each waiting request has been served
+        self._active = 0  # requests with something in the queue
+        self.waiting_tokens = 0
+        self.waiting_parts = 0
+        self._threads = [
+            threading.Thread(target=self._work, name=f"malmoi-batch-{i}", daemon=True)
+            for i in range(workers)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    async def submit(
+        self, items: Sequence[T], costs: Sequence[int], *, group: Hashable = None, seconds: float
+    ) -> list[R]:
+        """Give one row an item, in order, within so many seconds.
+
+        Raises Busy when the queue is full, TooLate when the deadline passes, Stopping when the
+        server goes down. When the waiting task is cancelled, what is still queued is dropped.
+        """
+        if not items:
+            return []
+        future: asyncio.Future[list[R]] = self._loop.create_future()
+        job: _Job[T, R] = _Job(future, [None] * len(items), len(items), time.monotonic())
+        self._enqueue(job, items, costs, group, seconds)
+        timer = self._loop.call_later(seconds, self._expire, job, seconds)
+        try:
+            return await job.future
+        finally:
+            timer.cancel()
+
+    def backlog_seconds(self) -> float:
+        """Guess how long what is waiting will take."""
+        return self.waiting_tokens * self._pace / len(self._threads)
+
+    def close(self, *, seconds: float = 30.0) -> None:
+        """Finish what was accepted, then end the workers; blocks until they have."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+        deadline = time.monotonic() + seconds
+        for thread in self._threads:
+            thread.join(max(deadline - time.monotonic(), 0.0))
+
+    def _enqueue(
+        self,
+        job: _Job[T, R],
+        items: Sequence[T],
+        costs: Sequence[int],
+        group: Hashable,
+        seconds: float,
+    ) -> None:
+        total = sum(costs)
+        with self._changed:
+            self._check_room(total, seconds)
+            queue = self._queues.setdefault(group, [])
+            due = self._clock
+            self._active += 1
+            for start, end in _cuts(costs, self._settings.budget):
+                cost = sum(costs[start:end])
+                part = _Part(due, next(self._numbers), job, start, items[start:end], cost)
+                heapq.heappush(queue, part)
+                self.waiting_parts += 1
+                job.waiting += 1
+                due += cost
+            self.waiting_tokens += total
+            self._changed.notify()
+
+    def _check_room(self, total: int, seconds: float) -> None:
+        if self._stopping:
+            raise Stopping("the server is stopping; expected it running. Try another, or later.")
+        backlog = self.backlog_seconds()
+        full = self.waiting_tokens and self.waiting_tokens + total > self._settings.queue_tokens
+        if full or backlog > seconds:
+            raise Busy(
+                f"{self.waiting_tokens:,} tokens are waiting, which is all the server takes on; "
+                f"expected fewer. Try again in {max(round(backlog), 1)} s.",
+                seconds=backlog,
+            )
+
+    def _expire(self, job: _Job[T, R], seconds: float) -> None:
+        if not job.future.done():
+            job.future.set_exception(
+                TooLate(
+                    f"the answer was not ready within {seconds:g} s. "
+                    "Send fewer texts at once, or try again later.",
+                    seconds=self.backlog_seconds(),
+                )
+            )
+
+    # What follows runs in the workers' threads.
+
+    def _work(self) -> None:
+        while (batch := self._next_batch()) is not None:
+            began = time.monotonic()
+            found = self._rows(batch)
+            took = time.monotonic() - began
+            try:
+                self._loop.call_soon_threadsafe(self._deliver, batch, found, took)
+            except RuntimeError:  # the loop is closed; nobody is left to hear
+                return
+
+    def _rows(self, batch: Batch[T, R]) -> "list[Sequence[R] | Exception]":
+        """Run a batch and give each part its rows; after a failure each part runs alone.
+
+        So whatever is wrong with one request stays with that request.
+        """
+        try:
+            rows = self._run(batch.group, batch.items)
+        except Exception as error:
+            if len(batch.parts) == 1:
+                return [error]
+            return [row for part in batch.parts for row in self._rows(Batch(batch.group, [part]))]
+        ends = list(itertools.accumulate(len(part.items) for part in batch.parts))
+        return [
+            rows[end - len(part.items) : end] for end, part in zip(ends, batch.parts, strict=True)
+        ]
+
+    def _next_batch(self) -> Batch[T, R] | None:
+        """Wait for work, then a little for more of it; None when the server stops."""
+        with self._changed:
+            while True:
+                batch = self._take() if self._ready() else None
+                if batch is not None:
+                    return batch
+                if self._stopping and not self.waiting_parts:
+                    return None
+                self._changed.wait(self._patience())
+
+    def _ready(self) -> bool:
+        """Tell whether a batch should start now: it is full, waited long enough, or all came."""
+        if not self.waiting_parts:
+            return False
+        return (
+            self._stopping
+            or not self._settings.together
+            or self.waiting_tokens >= self._settings.budget
+            or self.waiting_parts >= self._company()
+            or self._patience() == 0
+        )
+
+    def _patience(self) -> float | None:
+        """The seconds until the text that is due first has waited long enough; None if none is."""
+        if not self.waiting_parts:
+            return None
+        first = min(queue[0].job.came for queue in self._queues.values())
+        return max(first + self._settings.wait_seconds - time.monotonic(), 0.0)
+
+    def _take(self) -> Batch[T, R] | None:
+        """Take the parts that are due first and share their options, up to the budget."""
+        group = min(self._queues, key=lambda key: self._queues[key][0])
+        queue, room = self._queues[group], self._settings.budget
+        parts: list[_Part[T, R]] = []
+        while queue and (not parts or (self._settings.together and queue[0].cost <= room)):
+            part = heapq.heappop(queue)
+            self._leave(part)
+            if not part.job.future.done():  # its client may have gone, or its time be over
+                parts.append(part)
+                room -= part.cost
+        if not queue:
+            del self._queues[group]
+        sharing = self._active + sum(not part.job.waiting for part in parts)
+        self._clock += sum(part.cost for part in parts) / max(sharing, 1)
+        return Batch(group, parts) if parts else None
+
+    def _leave(self, part: _Part[T, R]) -> None:
+        """Count a part out of the queue."""
+        self.waiting_parts -= 1
+        self.waiting_tokens -= part.cost
+        part.job.waiting -= 1
+        self._active -= not part.job.waiting
+
+    def _deliver(
+        self, batch: Batch[T, R], found: "list[Sequence[R] | Exception]", took: float
+    ) -> None:
+        """Hand rows to the requests they belong to; runs in the event loop."""
+        # The pace follows what is measured, a tenth of the way with each batch.
+        self._pace += 0.1 * (took / max(batch.cost, 1) - self._pace)
+        for part, rows in zip(batch.parts, found, strict=True):
+            job = part.job
+            if job.future.done():
+                continue
+            if isinstance(rows, Exception):
+                job.future.set_exception(rows)
+                continue
+            job.rows[part.start : part.start + len(part.items)] = rows
+            job.left -= len(part.items)
+            if not job.left:
+                job.future.set_result(job.rows)
+        if self._seen is not None:
+            self._seen(batch, took)
+
+
+def _cuts(costs: Sequence[int], budget: int) -> Iterator[tuple[int, int]]:
+    """Cut a request where its batches end.
+
+    >>> list(_cuts([3, 3, 9, 1], budget=6))
+    [(0, 2), (2, 3), (3, 4)]
+    """
+    start = total = 0
+    for i, cost in enumerate(costs):
+        if i > start and total + cost > budget:
+            yield start, i
+            start, total = i, 0
+        total += cost
+    yield start, len(costs)

@@ -1,0 +1,186 @@
+"""The desk between the event loop and the models: asks come in, work is done in threads."""
+
+import asyncio
+from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..encoder import Encoder, TextEncoder
+from ..pooling import Floats, normalize
+from ..reranker import Reranker
+from .batcher import Batch, Batcher, Busy, Stopping, TooLate
+from .metrics import Metrics
+from .settings import Settings
+
+T = TypeVar("T")
+_IDS: Hashable = "ids"
+# Requests of other kinds (search, linking) that may wait for a thread; more are told to come back.
+_WAITING = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One text's vector, how many tokens it had, and whether it was cut."""
+
+    vector: Floats
+    tokens: int
+    cut: bool
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """The vectors of a request, (n, dim), the tokens in it, and how many texts were cut."""
+
+    vectors: Floats
+    tokens: int
+    cut: int
+
+
+def estimate(text: str) -> int:
+    """Guess a text's tokens without a tokenizer: four bytes make one, in Korean and English alike.
+
+    >>> estimate("배가 아파요"), estimate("My stomach hurts")
+    (6, 6)
+    """
+    return len(text.encode("utf-8", "surrogatepass")) // 4 + 2
+
+
+class Desk:
+    """All models of a server behind one queue each; made and used inside the event loop."""
+
+    def __init__(
+        self,
+        encoder: TextEncoder,
+        reranker: Reranker | None,
+        settings: Settings,
+        metrics: Metrics,
+        *,
+        company: Callable[[], int] = lambda: 1,
+        workers: int = 1,
+    ) -> None:
+        self.encoder, self.reranker, self._seconds = encoder, reranker, settings.limits.seconds
+        make: Callable[..., Batcher[Any, Any]] = partial(
+            Batcher, settings=settings.batching, workers=workers, company=company
+        )
+        self._texts: Batcher[Any, Row] = make(self._encode, seen=_watch(metrics, "encode"))
+        self._pairs: Batcher[Any, float] | None = None
+        if reranker is not None:
+            self._pairs = make(self._score, seen=_watch(metrics, "rerank"))
+        # Searching and linking encode too, in these threads; two keep a slow one from the rest.
+        self._lane = ThreadPoolExecutor(max(workers, 2), thread_name_prefix="malmoi-lane")
+        self._in_lane = 0
+        self._open = True
+        metrics.watch_queue("encode", lambda: self._texts.waiting_tokens)
+
+    async def embed(
+        self, texts: Sequence[str], *, prompt: str | None = None, on_long: str = "cut"
+    ) -> Embedded:
+        """Turn texts into vectors, together with whatever else is being asked."""
+        longest = self.encoder.max_tokens if on_long == "cut" else 1 << 30
+        costs = [min(estimate(text), longest) for text in texts]
+        group = (prompt, on_long)
+        rows = await self._texts.submit(texts, costs, group=group, seconds=self._seconds)
+        return _joined(rows)
+
+    async def embed_ids(self, ids: Sequence[Sequence[int]]) -> Embedded:
+        """Turn token ids, special tokens among them, into vectors."""
+        costs = [len(one) for one in ids]
+        return _joined(await self._texts.submit(ids, costs, group=_IDS, seconds=self._seconds))
+
+    async def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        """Score texts beside a query."""
+        if self._pairs is None:
+            raise Stopping("no reranker is served")
+        own = estimate(query)
+        longest = self.reranker.max_tokens if self.reranker else 0
+        costs = [min(own + estimate(text), longest) for text in texts]
+        pairs = [(query, text) for text in texts]
+        return await self._pairs.submit(pairs, costs, seconds=self._seconds)
+
+    async def call(self, work: Callable[[], T]) -> T:
+        """Do other work in a thread, refused when too much of it waits already."""
+        if not self._open:
+            raise Stopping("the server is stopping; expected it running. Try another, or later.")
+        if self._in_lane >= _WAITING:
+            raise Busy(f"{self._in_lane} requests are waiting. Try again in a second.", seconds=1)
+        self._in_lane += 1
+        future = asyncio.get_running_loop().run_in_executor(self._lane, work)
+        # Counted until the thread is done, also when the one who asked has gone by then.
+        future.add_done_callback(self._left)
+        try:
+            return await asyncio.wait_for(future, self._seconds)
+        except TimeoutError:
+            raise TooLate(
+                f"the answer was not ready within {self._seconds:g} s. Ask for less.", seconds=1
+            ) from None
+
+    def close(self, *, seconds: float) -> None:
+        """Finish what was accepted; blocks until then."""
+        self._open = False
+        for batcher in (self._texts, self._pairs):
+            if batcher is not None:
+                batcher.close(seconds=seconds)
+        self._lane.shutdown(wait=True, cancel_futures=True)
+
+    def _left(self, future: "asyncio.Future[Any]") -> None:
+        self._in_lane -= 1
+        if not future.cancelled():
+            future.exception()  # asked for, so that asyncio does not complain that nobody did
+
+    # What follows runs in the batchers' threads.
+
+    def _encode(self, group: Hashable, items: list[Any]) -> list[Row]:
+        if group == _IDS:
+            assert isinstance(self.encoder, Encoder)  # the route has checked it
+            vectors = normalize(self.encoder.encode_ids(items))
+            return [
+                Row(vector, len(ids), False) for vector, ids in zip(vectors, items, strict=True)
+            ]
+        assert isinstance(group, tuple)
+        prompt, on_long = group
+        unique = list(dict.fromkeys(items))
+        rows = self._encode_texts(unique, prompt, on_long)
+        if len(unique) == len(items):
+            return rows
+        found = dict(zip(unique, rows, strict=True))
+        return [found[item] for item in items]
+
+    def _encode_texts(self, texts: list[str], prompt: str | None, on_long: str) -> list[Row]:
+        encoder = self.encoder
+        if not isinstance(encoder, Encoder) or on_long != "cut":
+            vectors = encoder.encode(texts, prompt=prompt, on_long="windows")
+            counts = encoder.count_tokens(texts) if hasattr(encoder, "count_tokens") else []
+            padded = [*counts, *[0] * (len(texts) - len(counts))]
+            return [Row(vector, n, False) for vector, n in zip(vectors, padded, strict=True)]
+        ids = encoder.token_ids(texts, prompt=prompt)
+        vectors = encoder.encode_ids(ids)
+        longest = encoder.max_tokens
+        return [
+            Row(vector, len(one), len(one) == longest and _was_cut(encoder, text))
+            for text, one, vector in zip(texts, ids, vectors, strict=True)
+        ]
+
+    def _score(self, group: Hashable, pairs: list[Any]) -> NDArray[np.float32]:
+        assert self.reranker is not None
+        return self.reranker.score(pairs)
+
+
+def _was_cut(encoder: Encoder, text: str) -> bool:
+    return encoder.count_tokens([text])[0] > encoder.max_tokens - 2
+
+
+def _joined(rows: list[Row]) -> Embedded:
+    vectors = np.stack([row.vector for row in rows])
+    return Embedded(vectors, sum(row.tokens for row in rows), sum(row.cut for row in rows))
+
+
+def _watch(metrics: Metrics, kind: str) -> Callable[[Batch[Any, Any], float], None]:
+    def seen(batch: Batch[Any, Any], seconds: float) -> None:
+        metrics.batch(kind, texts=sum(len(part.items) for part in batch.parts), seconds=seconds)
+
+    return seen

@@ -1,0 +1,121 @@
+"""API keys: made once and shown once, kept as hashes, checked in constant time."""
+
+import hashlib
+import hmac
+import re
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import DataError, OptionError
+from ..files import read_lines, writing
+
+RATE = 600  # requests a minute when a key's line says nothing else
+_PREFIX = "mm_"
+_NAME = re.compile(r"[\w.-]{1,64}", re.ASCII)
+_HEADER = (
+    "# malmoi's API keys: name, sha256 of the key, requests a minute. Delete a line to revoke.\n"
+)
+
+
+@dataclass(frozen=True)
+class Key:
+    """Who may call, by a hash of their key, and how often."""
+
+    name: str
+    digest: str  # sha256, in hex
+    rate: int = RATE  # requests a minute
+
+
+def make_key(name: str, file: Path, *, rate: int = RATE) -> str:
+    """Add a key to a file and give it; the file keeps its hash alone.
+
+    The key is 32 random bytes, so a fast hash without salt is enough: there is nothing to guess.
+    """
+    if not _NAME.fullmatch(name):
+        raise OptionError(
+            "the name of a key has other signs than letters, digits, dot, dash and underscore, or "
+            "more than 64 of them. Choose a plain name."
+        )
+    if not 1 <= rate <= 1_000_000:
+        raise OptionError(f"rate is {rate}; expected 1 to 1,000,000 requests a minute.")
+    known = read_keys(file) if file.exists() else []
+    if any(key.name == name for key in known):
+        raise OptionError(
+            f"{file} has a key named {name} already; expected a new name. "
+            "Choose another, or delete its line first."
+        )
+    key = _PREFIX + secrets.token_urlsafe(32)
+    before = file.read_bytes() if file.exists() else _HEADER.encode()
+    with writing(file) as out:
+        out.write(before if before.endswith(b"\n") else before + b"\n")
+        out.write(f"{name}\t{_digest(key)}\t{rate}\n".encode())
+    file.chmod(0o600)
+    return key
+
+
+def read_keys(file: Path) -> list[Key]:
+    """Read a file of keys; a bad line stops the server rather than opening it."""
+    keys = []
+    for number, line in enumerate(read_lines(file), start=1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        fields = line.rstrip().split("\t")
+        if not _is_key(fields):
+            raise DataError(
+                f"line {number} of {file} is no key; expected a name, a sha256 and requests a "
+                "minute between tabs. Make keys with: malmoi key"
+            )
+        keys.append(Key(fields[0], fields[1], int(fields[2])))
+    return keys
+
+
+def _is_key(fields: list[str]) -> bool:
+    return (
+        len(fields) == 3
+        and bool(_NAME.fullmatch(fields[0]))
+        and bool(re.fullmatch(r"[0-9a-f]{64}", fields[1]))
+        and bool(re.fullmatch(r"[1-9]\d{0,6}", fields[2], re.ASCII))
+    )
+
+
+def _digest(key: str) -> str:
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class KeyRing:
+    """All keys of a server, with what each one has left this minute."""
+
+    def __init__(self, keys: list[Key], *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._keys, self._clock = keys, clock
+        self._buckets = {key.name: _Bucket(key.rate, clock()) for key in keys}
+
+    def find(self, given: str) -> Key | None:
+        """Find whose key this is. Every key is compared whole, whichever fits."""
+        digest, found = _digest(given), None
+        for key in self._keys:
+            if hmac.compare_digest(digest, key.digest):
+                found = key
+        return found
+
+    def take(self, key: Key) -> float:
+        """Count one request; gives 0, or the seconds until the next one is allowed."""
+        return self._buckets[key.name].take(self._clock())
+
+
+class _Bucket:
+    """As many requests as the rate allows in a minute, refilled evenly."""
+
+    def __init__(self, rate: int, now: float) -> None:
+        self._size, self._left, self._filled = float(rate), float(rate), now
+
+    def take(self, now: float) -> float:
+        pace = self._size / 60.0
+        self._left = min(self._size, self._left + (now - self._filled) * pace)
+        self._filled = now
+        if self._left < 1:
+            return (1 - self._left) / pace
+        self._left -= 1
+        return 0.0

@@ -1,0 +1,76 @@
+"""What the server counts, in Prometheus' form. Labels are routes and numbers, never text."""
+
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+TYPE = CONTENT_TYPE_LATEST
+_SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60)
+_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+
+
+class Metrics:
+    """Counters of one server; two servers in a process do not meet."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "malmoi_requests",
+            "Requests answered.",
+            ["route", "status"],
+            registry=self._registry,
+        )
+        self._seconds = Histogram(
+            "malmoi_request_seconds",
+            "Time from the first byte to the last.",
+            ["route"],
+            buckets=_SECONDS,
+            registry=self._registry,
+        )
+        self._texts = Counter(
+            "malmoi_texts", "Texts and pairs run.", ["kind"], registry=self._registry
+        )
+        self._sizes = Histogram(
+            "malmoi_batch_texts",
+            "Texts in a batch.",
+            ["kind"],
+            buckets=_SIZES,
+            registry=self._registry,
+        )
+        self._runs = Histogram(
+            "malmoi_batch_seconds",
+            "Time of a batch.",
+            ["kind"],
+            buckets=_SECONDS,
+            registry=self._registry,
+        )
+        self._in_flight = Gauge(
+            "malmoi_requests_in_flight", "Requests being answered.", registry=self._registry
+        )
+        self._waiting = Gauge(
+            "malmoi_queue_tokens", "Tokens that wait.", ["kind"], registry=self._registry
+        )
+
+    def request(self, route: str, status: int, seconds: float) -> None:
+        """Count a request that was answered."""
+        self._requests.labels(route, str(status)).inc()
+        self._seconds.labels(route).observe(seconds)
+
+    def batch(self, kind: str, *, texts: int, seconds: float) -> None:
+        """Count a batch that was run."""
+        self._texts.labels(kind).inc(texts)
+        self._sizes.labels(kind).observe(texts)
+        self._runs.labels(kind).observe(seconds)
+
+    def watch_queue(self, kind: str, waiting: Callable[[], float]) -> None:
+        """Ask for a queue's length whenever the metrics are read."""
+        self._waiting.labels(kind).set_function(waiting)
+
+    def watch_requests(self, running: Callable[[], float]) -> None:
+        """Ask for the requests in flight whenever the metrics are read."""
+        self._in_flight.set_function(running)
+
+    def text(self) -> bytes:
+        """All of it, as Prometheus reads it."""
+        return generate_latest(self._registry)

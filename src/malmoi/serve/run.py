@@ -1,0 +1,79 @@
+"""A server started and stopped: uvicorn with malmoi's limits, and what is told on the way."""
+
+import contextlib
+import logging
+import socket
+import sys
+from collections.abc import Iterator, Sequence
+
+import uvicorn
+
+from ..errors import OutputError
+from ..files import Tell
+from .app import make_app
+from .guard import Guard
+from .house import Stock
+from .protocol import bounded
+from .settings import Settings
+
+# Threads that encode and the loop that answers share one lock; asking for it back often keeps
+# answers quick while batches are made ready.
+_SWITCH_SECONDS = 0.001
+_IDLE_SECONDS = 30
+
+
+def serve(stock: Stock, settings: Settings, *, tell: Tell, access_log: bool = False) -> None:
+    """Answer requests until SIGTERM or Ctrl-C, then finish what was accepted."""
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
+    logging.getLogger("malmoi.serve").setLevel(logging.INFO if access_log else logging.WARNING)
+    if settings.open_wide:
+        tell(
+            f"listening on {settings.host} without keys: anyone who reaches this machine may call. "
+            "Make a key with `malmoi key`, and name the file with --api-keys."
+        )
+    server = _Server(configure(make_app(stock, settings), settings), tell)
+    server.run()
+    if not server.started:
+        raise OutputError(
+            f"cannot listen on {settings.host} port {settings.port}: it is taken, or not allowed. "
+            "Choose another with --port."
+        )
+
+
+def configure(app: Guard, settings: Settings) -> uvicorn.Config:
+    """Set uvicorn: its fast reader within our limits, and silent."""
+    return uvicorn.Config(
+        app,
+        host=settings.host,
+        port=settings.port,
+        http=bounded(settings.limits),
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=_IDLE_SECONDS,
+        timeout_graceful_shutdown=int(settings.stop_seconds),
+    )
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server, which says where it listens in one line, and leaves with exit code 0."""
+
+    def __init__(self, config: uvicorn.Config, tell: Tell) -> None:
+        super().__init__(config)
+        self._tell = tell
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Take the signals, and do not send them to ourselves again after an orderly stop."""
+        with super().capture_signals():
+            yield
+            self._captured_signals.clear()
+
+    def _log_started_message(self, listeners: Sequence[socket.SocketType]) -> None:
+        host, port = listeners[0].getsockname()[:2]
+        shown = f"[{host}]" if ":" in host else host
+        self._tell(f"serving on http://{shown}:{port}/ (stop with Ctrl-C)")

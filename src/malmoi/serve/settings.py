@@ -1,0 +1,65 @@
+"""How a server is set: what it serves, where it listens, and the limits of a request."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..errors import OptionError
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What one request, and all of them together, may ask of the server."""
+
+    body_bytes: int = 4 * 1024 * 1024
+    # All bodies being held at once. Past it requests are refused before they are read.
+    held_bytes: int = 256 * 1024 * 1024
+    header_bytes: int = 32 * 1024
+    texts: int = 2048  # in one request, as OpenAI's own limit
+    characters: int = 200_000  # in one text
+    requests: int = 1024  # being answered at once
+    seconds: float = 60.0  # from the first byte to the answer
+    body_seconds: float = 15.0  # for the body to arrive
+    header_seconds: float = 10.0
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if value <= 0:
+                raise OptionError(f"the limit {name} is {value}; expected more than 0. Raise it.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batching:
+    """How requests are gathered. `together=False` encodes each one by itself."""
+
+    together: bool = True
+    budget: int = 512  # tokens in one batch
+    wait_seconds: float = 0.002  # the longest a text waits for company
+    queue_tokens: int = 200_000  # waiting at once; past it the answer is 429
+
+    def __post_init__(self) -> None:
+        if self.budget < 1 or self.queue_tokens < 1 or not 0 <= self.wait_seconds <= 1:
+            raise OptionError(
+                f"batches have {self.budget} tokens, the queue {self.queue_tokens} and the wait is "
+                f"{self.wait_seconds} s; expected at least 1 token, and 0 to 1 s. Correct these."
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Everything that `malmoi serve` can be told."""
+
+    host: str = "127.0.0.1"
+    port: int = 8010
+    keys: Path | None = None  # a file of API keys; anyone may call when there is none
+    cors: tuple[str, ...] = ()
+    host_names: tuple[str, ...] = ()  # names this server is known by, beside its address
+    limits: Limits = field(default_factory=Limits)
+    batching: Batching = field(default_factory=Batching)
+    stop_seconds: float = 30.0  # how long a stop waits for what was accepted
+
+    @property
+    def open_wide(self) -> bool:
+        """Tell whether anyone on the network may call."""
+        return self.host not in LOOPBACK and self.keys is None

@@ -1,0 +1,27 @@
+"""A tiny encoder and a tiny reranker behind a real socket, shared by the tests of a file."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from servers import Served, serving
+
+import graphs
+import malmoi
+from malmoi.serve.house import Stock
+
+
+@pytest.fixture(scope="module")
+def stock(tmp_path_factory: pytest.TempPathFactory) -> Stock:
+    """What the tiny server serves."""
+    folder: Path = tmp_path_factory.mktemp("models")
+    encoder = malmoi.load(graphs.write_bundle(folder / "tiny"))
+    reranker = malmoi.load_reranker(graphs.write_reranker(folder / "tiny-reranker"))
+    return Stock(encoder, reranker)
+
+
+@pytest.fixture(scope="module")
+def server(stock: Stock) -> Iterator[Served]:
+    """A server with the default settings."""
+    with serving(stock) as served:
+        yield served

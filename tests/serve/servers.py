@@ -1,0 +1,130 @@
+"""A real server over a real socket, in a thread of the test or in a process of its own."""
+
+import contextlib
+import dataclasses
+import http.client
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from malmoi.serve.app import make_app
+from malmoi.serve.guard import Guard
+from malmoi.serve.house import Stock
+from malmoi.serve.run import configure
+from malmoi.serve.settings import Settings
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        """The body, read as JSON."""
+        return json.loads(self.body)
+
+
+@dataclass(frozen=True)
+class Served:
+    """A running server's address."""
+
+    port: int
+    app: Guard | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it answers."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        raw: bytes | None = None,
+        **headers: str,
+    ) -> Answer:
+        """Send one request on a connection of its own."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        sent = {"content-type": "application/json"} if body is not None or raw is not None else {}
+        sent |= {name.replace("_", "-"): value for name, value in headers.items()}
+        data = raw if raw is not None else json.dumps(body).encode() if body is not None else None
+        try:
+            connection.request(method, path, data, sent)
+            response = connection.getresponse()
+            found = {name.lower(): value for name, value in response.getheaders()}
+            return Answer(response.status, found, response.read())
+        finally:
+            connection.close()
+
+    def post(self, path: str, body: object, **headers: str) -> Answer:
+        """Send JSON."""
+        return self.ask("POST", path, body, **headers)
+
+    def get(self, path: str, **headers: str) -> Answer:
+        """Ask for a page."""
+        return self.ask("GET", path, **headers)
+
+
+@contextlib.contextmanager
+def serving(stock: Stock, settings: Settings | None = None, **options: Any) -> Iterator[Served]:
+    """Serve a stock from a thread until the block ends."""
+    settings = dataclasses.replace(settings or Settings(), port=0, stop_seconds=10)
+    app = make_app(stock, settings, **options)
+    server = uvicorn.Server(configure(app, settings))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    wait_for(lambda: server.started)
+    try:
+        yield Served(server.servers[0].sockets[0].getsockname()[1], app)
+    finally:
+        server.should_exit = True
+        thread.join(timeout=20)
+        assert not thread.is_alive(), "the server did not stop"
+
+
+@contextlib.contextmanager
+def process(*args: object, cwd: Path) -> Iterator[tuple[Served, "subprocess.Popen[str]"]]:
+    """Run `malmoi serve …` in a process of its own, and end it with the block."""
+    log = cwd / "serve.log"
+    with log.open("w") as out:
+        running = subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-m", "malmoi", "serve", "--port", "0"]
+            + [str(arg) for arg in args],
+            stdout=out,
+            stderr=out,
+            cwd=cwd,
+            env=os.environ | {"NO_COLOR": "1"},
+            text=True,
+        )
+    try:
+        wait_for(lambda: "serving on" in log.read_text() or running.poll() is not None, 60)
+        found = re.search(r"serving on http://127\.0\.0\.1:(\d+)/", log.read_text())
+        assert found, log.read_text()
+        yield Served(int(found[1])), running
+    finally:
+        running.kill()
+        running.wait(timeout=20)
+
+
+def wait_for(happened: Any, seconds: float = 20.0) -> None:
+    """Wait until something is so, or fail."""
+    deadline = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.01)

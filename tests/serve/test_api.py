@@ -1,0 +1,144 @@
+"""The HTTP API over a real socket, with a tiny encoder and a tiny reranker."""
+
+import base64
+import threading
+
+import httpx
+import numpy as np
+import openai
+import pytest
+from servers import Served, serving
+
+import malmoi
+from malmoi.serve.house import Stock
+from malmoi.serve.settings import Batching, Settings
+
+TEXTS = ["배를 타고 바다", "the cat sleeps", "당뇨 신증 환자"]
+
+
+def test_embeddings_are_the_encoders_own(server: Served, stock: Stock) -> None:
+    expected = stock.encoder.encode(TEXTS)
+    found = server.post("/v1/embeddings", {"input": TEXTS, "model": "tiny"}).json
+    assert [row["index"] for row in found["data"]] == [0, 1, 2]
+    rows = np.array([row["embedding"] for row in found["data"]])
+    np.testing.assert_allclose(rows, expected, atol=1e-6)
+    assert found["model"] == "tiny" and found["object"] == "list"
+    assert found["usage"] == {"prompt_tokens": 15, "total_tokens": 15}
+    alone = server.post("/v1/embeddings", {"input": TEXTS[0]}).json["data"]
+    np.testing.assert_allclose(alone[0]["embedding"], expected[0], atol=1e-6)
+
+
+def test_dimensions_and_base64(server: Served, stock: Stock) -> None:
+    body = {"input": TEXTS, "dimensions": 4, "encoding_format": "base64"}
+    rows = [row["embedding"] for row in server.post("/v1/embeddings", body).json["data"]]
+    vectors = np.array([np.frombuffer(base64.b64decode(row), dtype="<f4") for row in rows])
+    np.testing.assert_allclose(vectors, stock.encoder.encode(TEXTS, dim=4), atol=1e-6)
+
+
+def test_token_lists(server: Served, stock: Stock) -> None:
+    assert isinstance(stock.encoder, malmoi.Encoder)
+    ids = stock.encoder.token_ids(TEXTS)
+    expected = stock.encoder.encode(TEXTS)
+    for given, rows in ((ids, expected), (ids[1], expected[1:2])):
+        found = server.post("/v1/embeddings", {"input": given}).json["data"]
+        np.testing.assert_allclose([row["embedding"] for row in found], rows, atol=1e-6)
+
+
+def test_long_texts_are_cut_and_told_or_read_in_windows(server: Served, stock: Stock) -> None:
+    long = "cat dog " * 20
+    answer = server.post("/v1/embeddings", {"input": [long, "cat"]})
+    assert answer.headers["x-malmoi-cut"] == "1"
+    answer = server.post("/v1/embeddings", {"input": long, "on_long": "windows"})
+    assert "x-malmoi-cut" not in answer.headers
+    expected = stock.encoder.encode(long, on_long="windows")
+    np.testing.assert_allclose(answer.json["data"][0]["embedding"], expected, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_the_openai_client_works(server: Served, stock: Stock) -> None:
+    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="unused", max_retries=0) as client:
+        found = client.embeddings.create(model="tiny", input=TEXTS)
+        rows = [row.embedding for row in found.data]
+        np.testing.assert_allclose(rows, stock.encoder.encode(TEXTS), atol=1e-6)
+        shorter = client.embeddings.create(
+            model="tiny", input="배", dimensions=4, encoding_format="float"
+        )
+        assert len(shorter.data[0].embedding) == 4
+        assert [model.id for model in client.models.list()] == ["tiny", "tiny-reranker"]
+        with pytest.raises(openai.NotFoundError, match="served is tiny"):
+            client.embeddings.create(model="text-embedding-3-small", input="배")
+
+
+def test_similarity(server: Served, stock: Stock) -> None:
+    found = server.post("/v1/similarity", {"a": TEXTS[0], "b": TEXTS}).json["scores"]
+    np.testing.assert_allclose(found, stock.encoder.similarity([TEXTS[0]], TEXTS), atol=1e-5)
+    square = np.array(server.post("/v1/similarity", {"a": TEXTS}).json["scores"])
+    assert square.shape == (3, 3)
+    np.testing.assert_allclose(np.diag(square), 1, atol=1e-5)
+
+
+def test_rerank_in_the_common_shape(server: Served, stock: Stock) -> None:
+    assert stock.reranker is not None
+    expected = stock.reranker.rank("배", TEXTS)
+    body = {"query": "배", "documents": [TEXTS[0], {"text": TEXTS[1]}, TEXTS[2]]}
+    found = server.post("/v1/rerank", body).json["results"]
+    assert [row["index"] for row in found] == [hit.index for hit in expected]
+    np.testing.assert_allclose(
+        [row["relevance_score"] for row in found], [hit.score for hit in expected], atol=1e-6
+    )
+    found = server.post("/v1/rerank", body | {"top_n": 1, "return_documents": True}).json
+    assert len(found["results"]) == 1
+    assert found["results"][0]["document"]["text"] == expected[0].text
+
+
+def test_without_a_reranker_it_says_so(stock: Stock) -> None:
+    with serving(Stock(stock.encoder)) as server:
+        answer = server.post("/v1/rerank", {"query": "배", "documents": ["cat"]})
+        assert answer.status == 404
+        assert "--reranker" in answer.json["error"]["message"]
+
+
+def test_it_says_what_it_is(server: Served) -> None:
+    assert server.get("/health").json == {"status": "ok"}
+    assert server.get("/ready").json == {"status": "ok"}
+    info = server.get("/v1/info").json
+    assert info["encoder"]["id"] == "tiny" and info["reranker"]["id"] == "tiny-reranker"
+    server.post("/v1/embeddings", {"input": "배"})
+    text = server.get("/metrics").body.decode()
+    assert 'malmoi_requests_total{route="/v1/embeddings",status="200"}' in text
+    assert "malmoi_batch_texts_bucket" in text and "malmoi_queue_tokens" in text
+
+
+def test_the_openapi_document_has_examples(server: Served) -> None:
+    document = server.get("/openapi.json").json
+    shapes = document["components"]["schemas"]
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            assert operation["description"], f"{method} {path}"
+            if method == "post":
+                content = operation["requestBody"]["content"]["application/json"]["schema"]
+                assert "example" in shapes[content["$ref"].split("/")[-1]], path
+
+
+def test_requests_that_arrive_together_share_batches(stock: Stock) -> None:
+    settings = Settings(batching=Batching(wait_seconds=0.2))
+    with serving(stock, settings, workers=1) as server:
+        with httpx.Client(base_url=server.url, limits=httpx.Limits(max_connections=32)) as client:
+
+            def ask(i: int) -> None:
+                answer = client.post("/v1/embeddings", json={"input": f"cat {i}"})
+                assert answer.status_code == 200
+
+            threads = [threading.Thread(target=ask, args=(i,)) for i in range(16)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            text = client.get("/metrics").text
+    counts = {
+        line.split()[0]: float(line.split()[1])
+        for line in text.splitlines()
+        if line.startswith("malmoi_batch_texts_")
+    }
+    assert counts['malmoi_batch_texts_sum{kind="encode"}'] == 16
+    assert counts['malmoi_batch_texts_count{kind="encode"}'] <= 8

@@ -1,0 +1,98 @@
+"""`malmoi serve` as a process: started, stopped under load, and killed."""
+
+import concurrent.futures
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from servers import Served, process, wait_for
+
+from graphs import Run
+
+
+def post(link: socket.socket, body: object) -> None:
+    data = json.dumps(body).encode()
+    link.sendall(
+        b"POST /v1/embeddings HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+        b"content-length: %d\r\n\r\n" % len(data) + data
+    )
+
+
+def accepted(server: Served) -> float:
+    """Requests for vectors that the server has begun or answered."""
+    text = server.get("/metrics").body.decode()
+    running = re.search(r"^malmoi_requests_in_flight (\S+)", text, re.MULTILINE)
+    done = re.findall(r'^malmoi_requests_total\{route="/v1/emb.*\} (\S+)', text, re.MULTILINE)
+    assert running is not None
+    return float(running[1]) - 1 + sum(map(float, done))  # one is the question itself
+
+
+def read(link: socket.socket) -> bytes:
+    found = b""
+    while part := link.recv(1 << 20):
+        found += part
+    return found
+
+
+def test_sigterm_answers_what_was_accepted(bundle: Path, tmp_path: Path) -> None:
+    with process("--model", bundle, "--reranker", "none", cwd=tmp_path) as (server, running):
+        links = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(24)]
+        texts = [f"cat {i} dog" for i in range(1000)]
+        for link in links:
+            post(link, {"input": texts, "encoding_format": "base64"})
+        wait_for(lambda: accepted(server) >= 24)
+        running.send_signal(signal.SIGTERM)
+        with concurrent.futures.ThreadPoolExecutor(24) as pool:
+            answers = list(pool.map(read, links))
+        assert running.wait(timeout=30) == 0
+        for link in links:
+            link.close()
+    assert [b"HTTP/1.1 200 OK" in answer for answer in answers] == [True] * 24
+    for answer in answers:
+        head, _, body = answer.partition(b"\r\n\r\n")
+        assert len(json.loads(body)["data"]) == 1000 and b"connection: close" in head
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", server.port))
+
+
+def test_ctrl_c_stops_in_order(bundle: Path, tmp_path: Path) -> None:
+    with process("--model", bundle, "--reranker", "none", cwd=tmp_path) as (server, running):
+        assert server.get("/ready").status == 200
+        running.send_signal(signal.SIGINT)
+        assert running.wait(timeout=20) == 0
+    assert "Traceback" not in (tmp_path / "serve.log").read_text()
+
+
+def test_a_taken_port_is_one_line(bundle: Path, tmp_path: Path, run: Run) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = run("serve", "--model", bundle, "--reranker", "none", "--port", port)
+    assert done.returncode == 1
+    assert f"cannot listen on 127.0.0.1 port {port}" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_bound_wide_without_keys_is_warned_of(bundle: Path, tmp_path: Path) -> None:
+    args = ("--model", bundle, "--reranker", "none", "--host", "0.0.0.0")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    command = [sys.executable, "-m", "malmoi", "serve", "--port", str(port), *map(str, args)]
+    running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert running.stderr is not None
+    lines = [running.stderr.readline()]
+    running.kill()
+    running.wait()
+    running.stderr.close()
+    assert "without keys: anyone who reaches this machine may call" in lines[0]
+
+
+def test_the_key_command(run: Run, tmp_path: Path) -> None:
+    done = run("key", "team", "--file", "keys.tsv")
+    assert done.returncode == 0 and done.stdout.startswith("mm_")
+    assert done.stdout.strip() not in (tmp_path / "keys.tsv").read_text()
+    assert run("key", "team", "--file", "keys.tsv").returncode == 1
