@@ -13,6 +13,10 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors  # noqa: E4
 from malmoi.errors import DataError, OptionError  # noqa: E402
 from malmoi.train import distil as d  # noqa: E402
 from malmoi.train import joint as j  # noqa: E402
+from malmoi.train import names as n  # noqa: E402
+from malmoi.train import neighbours as near  # noqa: E402
+from malmoi.train import words as w  # noqa: E402
+from malmoi.train.alignment import Lexical  # noqa: E402
 from malmoi.train.multilingual.saves import mix_weights  # noqa: E402
 from malmoi.train.padding import pad, token_batches  # noqa: E402
 from malmoi.train.student import Rates, Student  # noqa: E402
@@ -178,10 +182,7 @@ def test_losses_agree_with_sentence_transformers() -> None:
 def test_joint_tasks_all_go_down() -> None:
     english, korean = sentences()
     student = tiny_student(rates=Rates(dense=1e-3, old_rows=1e-3, new_rows=3e-3))
-    sense = [
-        j.Sense((korean[0], korean[2]), ((0, 2), (0, 2)), True),
-        j.Sense((korean[0], korean[4]), ((0, 2), (0, 2)), False),
-    ]
+    sense = [[w.Occurrence(korean[i], (0, 2), s) for i, s in ((0, "a"), (2, "a"), (4, "b"))]]
     shared = [len(set(english[0].split()) & set(e.split())) for e in english]
     tasks: list[j.Task] = [
         j.ScoredPairs(
@@ -194,14 +195,56 @@ def test_joint_tasks_all_go_down() -> None:
         j.PositivePairs(
             "pairs", list(zip(english, korean, strict=True)), hard=[["개 개"]] * 8, run=2, size=8
         ),
-        j.WordSenses("words", sense, layers=(1, 2)),
+        w.WordSenses("words", sense, layers=(1, 2)),
+        n.AlignedNames("names", list(zip(english, korean, strict=True)), run=2, size=8),
     ]
     told: list[dict[str, float]] = []
     config = j.JointConfig(steps=100, together=2, nested=j.Nested((32, 16), (1.0, 0.5)))
     j.tune(student, tasks, config, report=lambda step, share, losses: told.append(losses), every=20)
     assert len(told) == 5
-    for name in ("sts", "pairs", "words"):
+    for name in ("sts", "pairs", "words", "names"):
         assert told[-1][name] < told[0][name], name
+
+
+def test_tasks_take_turns_and_count_what_they_are_told_to() -> None:
+    tasks = [j.PositivePairs(name, [("a", "b")] * 2) for name in ("a", "b", "c", "d")]
+    config = j.JointConfig(together=1, turns=(("a", "b"), ("c", "", "")), factors={"a": 0.3},
+                           others=0.5)  # fmt: skip
+    drawn = [
+        {task.name: factor for task, factor in j.draw_tasks(tasks, config, rng, step)}
+        for step in range(1, 5)
+        if (rng := np.random.default_rng(step))
+    ]
+    assert drawn == [{"a": 0.3, "c": 1.0, "d": 0.5}, {"b": 1.0, "d": 0.5}, {"a": 0.3, "d": 0.5},
+                     {"b": 1.0, "c": 1.0, "d": 0.5}]  # fmt: skip
+
+
+def test_neighbours_are_the_nearest_others() -> None:
+    goals = np.array([[1, 0], [0.9, 0.1], [0, 1], [0.1, 0.9]], dtype=np.float32)
+    assert near.nearest_rows(goals, 1)[:, 0].tolist() == [1, 0, 3, 2]
+    with pytest.raises(DataError, match="too few"):
+        near.nearest_rows(goals, 4)
+
+
+def test_words_find_their_translation_in_its_sentence(tmp_path: Path) -> None:
+    english, korean = sentences()
+    student = tiny_student(rates=Rates(dense=1e-3, old_rows=1e-3, new_rows=3e-3))
+    texts = [d.ParallelText("all", english, korean)]
+    cache = d.TeacherCache(tmp_path, "k", 32)
+    data = d.prepare(texts, student, cache, teach, tmp_path / "ids")
+    size = len(WORDS)  # piece 4 + size + i is the translation of piece 4 + i
+    targets = np.arange(size, dtype=np.int64) + 4 + size
+    lexical = Lexical(targets, targets - size, np.full(size, 0.9, dtype=np.float32))
+    words = w.as_dictionary(lexical, targets.tolist())
+    assert w.link([2, targets[0], 3], [2, 4, 3], words) == [(1, 1)]
+    links = w.WordLinks("links", data, words, w.frozen_copy(student), layers=(1,), size=8)
+    rows = np.arange(len(english))
+    found = near.nearest_rows(cache.open()[data.goal].astype(np.float32), 3)
+    beside = near.Neighbours("near", data, cache.open(), rows, found, size=4)
+    told: list[dict[str, float]] = []
+    config = j.JointConfig(steps=80, together=2, nested=j.Nested((32, 16), (1.0, 0.5)))
+    j.tune(student, [links, beside], config, report=lambda *seen: told.append(seen[2]), every=20)
+    assert all(told[-1][name] < told[0][name] for name in ("links", "near"))
 
 
 def test_likeness_rows_carry_the_teachers_scores() -> None:

@@ -73,8 +73,9 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write(root / "nli.tsv", "premise hypothesis label", nli)
     sets = [(i // 3, korean(e)) for i, e in enumerate(ENGLISH)]
     write(root / "sets.tsv", "set sentence", sets)
-    senses = [(f"[배]가 {i}", f"큰 [배]를 {i}", "배", str(i % 2 == 0)) for i in range(12)]
-    write(root / "wic.tsv", "one two target same", senses)
+    senses = [(f"[{w}]이 {i}", f"큰 [{w}]을 {i}", w, str(i % 2 == 0), i % 3, i % 2)
+              for w in "배눈" for i in range(12)]  # fmt: skip
+    write(root / "wic.tsv", "one two target same first second", senses)
     write(
         root / "terms.tsv",
         "code en ko",
@@ -113,6 +114,13 @@ def whole(root: Path, folder: Path, **changes: Any) -> dict[str, Any]:
          "columns": {"group": "set", "text": "sentence"}},
         {"kind": "senses", "files": ["wic.tsv"], "layers": [1, 2], "size": 6,
          "columns": {"a": "one", "b": "two", "target": "target", "same": "same"}},
+        {"kind": "senses", "name": "all", "files": ["wic.tsv"], "layers": [2], "weight": 0,
+         "columns": {"a": "one", "b": "two", "target": "target", "sense_a": "first",
+                     "sense_b": "second"}},
+        {"kind": "names", "name": "names", "files": ["terms.tsv"], "run": 2, "size": 4,
+         "columns": {"name": "ko", "synonym": "en"}, "weight": 0},
+        {"kind": "neighbours", "draws": {"pairs": 20}, "near": 9, "size": 4, "weight": 0},
+        {"kind": "links", "layers": [1], "size": 8, "weight": 0},
         {"kind": "translations", "parallel": ["pairs"], "size": 8},
         {"kind": "likeness", "name": "alike", "draws": {"pairs": 20}, "size": 8, "weight": 0},
         {"kind": "teacher", "tokens": 64},
@@ -127,7 +135,10 @@ def whole(root: Path, folder: Path, **changes: Any) -> dict[str, Any]:
         task=tasks,
         tune=[stage, stage | {"together": 1, "lead": ["sts", "alike"], "others": 0.5,
                               "sizes": {"sts": 6}, "weights": {"nli": 2.0, "teacher": 0},
-                              "mix": {"distil": 0.3, "tune-1": 0.7}}],
+                              "mix": {"distil": 0.3, "tune-1": 0.7}},
+              stage | {"steps": 6, "own_goals": True, "together": 1,
+                       "turns": [["neighbours", "teacher"], ["all", "links", "names", ""]],
+                       "factors": {"links": 0.3}}],
         evaluation=[{"task": "sts", "file": "sts.tsv", "name": "ko",
                      "columns": {"a": "ko1", "b": "ko2", "score": "score"}}],
         matryoshka=[32, 16],
@@ -175,7 +186,7 @@ def test_a_finished_run_has_nothing_left_to_do(
     with pytest.raises(OutputError, match="holds a run already"):
         go(whole(root, folder), root)
     done, told = go(whole(root, folder), root, resume=True)
-    assert [line for line in told if "took" in line] == [] and done.steps == 44
+    assert [line for line in told if "took" in line] == [] and done.steps == 50
     assert done.bundles == (folder / "bundle",) and "ko" in done.scores
 
 

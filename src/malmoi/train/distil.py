@@ -264,7 +264,8 @@ def draw(
     data: Distillable, config: DistilConfig, rng: np.random.Generator, *, chunk: int = 100_000
 ) -> Iterator[tuple[Longs, bool]]:
     """Yield batches for ever: rows drawn by weight, and whether to read their source side."""
-    chance = data.weight.astype(np.float64) / data.weight.sum()
+    chance = data.weight.astype(np.float64)
+    chance /= chance.sum()  # summed in float32, a hundred thousand of them would not make 1
     for_source, for_target = data.source.sizes(), data.target.sizes()
     while True:
         drawn = rng.choice(len(chance), chunk, p=chance)

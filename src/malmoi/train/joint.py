@@ -7,8 +7,8 @@ vector is a good one too.
 
 import math
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -76,7 +76,11 @@ class Task(Protocol):
 
 def encode(student: Student, texts: Sequence[str], *, budget: int = 3072) -> Tensor:
     """Give unit vectors with gradients, like lengths computed together: (n, dim)."""
-    ids = student.ids(texts)
+    return encode_ids(student, student.ids(texts), budget=budget)
+
+
+def encode_ids(student: Student, ids: Sequence[Sequence[int]], *, budget: int = 3072) -> Tensor:
+    """The same for texts that are tokenized already: (n, dim)."""
     order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
     parts, begin = [], 0
     for end in range(1, len(order) + 1):
@@ -235,58 +239,12 @@ class Rehearsal:
 
 
 @dataclass(frozen=True)
-class Sense:
-    """A word in two sentences, by the characters it spans, and whether it means the same."""
-
-    texts: tuple[str, str]
-    spans: tuple[tuple[int, int], tuple[int, int]]
-    same: bool
-
-
-@dataclass
-class WordSenses:
-    """Words in context: the word's states in chosen hidden layers are alike when its sense is."""
-
-    name: str
-    rows: Sequence[Sense]
-    layers: tuple[int, ...] = (4,)
-    weight: float = 1.0
-    size: int = 48
-    middle: float = 0.6
-    scale: float = 8.0
-
-    def loss(self, student: Student, nested: Nested, rng: np.random.Generator) -> Tensor:
-        """Logistic loss on the cosine of the two occurrences around `middle`."""
-        chosen = [self.rows[i] for i in pick(len(self.rows), self.size, rng)]
-        texts = [t for row in chosen for t in row.texts]
-        spans = [s for row in chosen for s in row.spans]
-        encodings = student.tokenizer.encode_batch(texts)
-        ids = [e.ids[: student.longest] for e in encodings]
-        _, mask, layers = student.states(ids, layers=True)
-        share = torch.zeros(mask.shape)
-        for row, (encoding, (begin, end)) in enumerate(zip(encodings, spans, strict=True)):
-            inside = covered(encoding.offsets[: student.longest], begin, end) or [0]
-            share[row, inside] = 1 / len(inside)
-        labels = torch.tensor([float(row.same) for row in chosen])
-        total = torch.zeros(())
-        for layer in self.layers:
-            word = normalize(torch.einsum("nld,nl->nd", layers[layer].float(), share), dim=1)
-            logits = self.scale * ((word[::2] * word[1::2]).sum(1) - self.middle)
-            total = total + torch.nn.functional.binary_cross_entropy_with_logits(logits, labels)
-        return total / len(self.layers)
-
-
-def covered(offsets: Sequence[tuple[int, int]], begin: int, end: int) -> list[int]:
-    """Say which tokens overlap the characters from `begin` to `end`."""
-    return [i for i, (a, b) in enumerate(offsets) if b > a and a < end and b > begin]
-
-
-@dataclass(frozen=True)
 class JointConfig:
     """How long, and how many tasks add up to one step.
 
     The tasks named in `lead` take part in every step besides those; the losses of the others then
-    count `others` times.
+    count `others` times. Each of the `turns` adds one more task to a step, the next of its names
+    each time; an empty name is a step without. `factors` multiply the losses of these by name.
     """
 
     minutes: float = float("inf")
@@ -295,6 +253,8 @@ class JointConfig:
     nested: Nested = Nested()
     lead: tuple[str, ...] = ()
     others: float = 1.0
+    turns: tuple[tuple[str, ...], ...] = ()
+    factors: Mapping[str, float] = field(default_factory=dict)
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -332,7 +292,7 @@ def tune(
             break
         # A generator of its own for every step: a run that was cut off goes on the same.
         rng = np.random.default_rng((config.seed, step))
-        for task, factor in draw_tasks(tasks, config, rng):
+        for task, factor in draw_tasks(tasks, config, rng, step):
             loss = task.loss(student, config.nested, rng)
             (loss * factor).backward()  # type: ignore[no-untyped-call]
             losses.setdefault(task.name, []).append(float(loss.detach()))
@@ -345,11 +305,17 @@ def tune(
 
 
 def draw_tasks(
-    tasks: Sequence[Task], config: JointConfig, rng: np.random.Generator
+    tasks: Sequence[Task], config: JointConfig, rng: np.random.Generator, step: int = 1
 ) -> list[tuple[Task, float]]:
-    """Choose a step's tasks, each with the factor on its loss: the leading, and some by weight."""
-    chosen = [(task, 1.0) for task in tasks if task.name in config.lead]
-    others = [task for task in tasks if task.name not in config.lead]
+    """Choose a step's tasks, each with the factor on its loss: leading, in turn, by weight."""
+    turn = {names[(step - 1) % len(names)] for names in config.turns if names}
+    named = {*config.lead, *(name for names in config.turns for name in names)}
+    chosen = [
+        (task, config.factors.get(task.name, 1.0))
+        for task in tasks
+        if task.name in config.lead or task.name in turn
+    ]
+    others = [task for task in tasks if task.name not in named]
     size = min(config.together, len(others))
     if size:
         chance = np.array([task.weight for task in others]) / sum(task.weight for task in others)

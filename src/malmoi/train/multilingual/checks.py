@@ -38,9 +38,12 @@ KINDS = {
     "scores": Kind(("left", "right", "score"), size=40),
     "pairs": Kind(("a", "b"), ("label", "key")),
     "groups": Kind(("group", "text")),
-    "senses": Kind(("a", "b", "same"), ("target",), size=40),
+    "senses": Kind(("a", "b"), ("same", "target", "sense_a", "sense_b"), size=26),
+    "names": Kind(("name",), ("concept", "synonym"), size=64),
     "translations": Kind(size=96),
     "likeness": Kind(size=48),
+    "neighbours": Kind(size=36),
+    "links": Kind(size=80),
     "teacher": Kind(),
 }
 
@@ -152,16 +155,32 @@ def _check_task(recipe: Distillation, task: Task, key: str) -> None:
         _filled(task.files, f"{key}.files")
     if "label" in task.columns and not task.positive:
         raise OptionError(f"{key} has a label and no positive; expected its value. Add the key.")
+    _check_words(task, key)
     for name in (*task.parallel, *task.draws):
         if name not in (titles := [entry.title for entry in recipe.parallel]):
             raise unknown_key(name, titles, f"{key}.parallel")
     _check_held(task.held_out, key)
     for name in ("run", "tokens", "highest"):
         _above(f"{key}.{name}", getattr(task, name))
-    for name in ("source_share", "teacher_share"):
+    for name in ("source_share", "teacher_share", "drop"):
         _share(f"{key}.{name}", getattr(task, name))
     if task.weight < 0 or task.size < 0 or task.most < 0:
         raise OptionError(f"{key} has a weight, size or most below 0; expected 0 or more. Mend it.")
+
+
+def _check_words(task: Task, key: str) -> None:
+    """Check columns of which a task needs one or the other."""
+    senses = ("target" in task.columns, "sense_a" in task.columns, "sense_b" in task.columns)
+    if task.kind == "senses" and not ("same" in task.columns or all(senses)):
+        raise OptionError(
+            f"{key}.columns says nothing of the senses; expected same, or target, sense_a and "
+            "sense_b. Add them."
+        )
+    if task.kind == "names" and not {"concept", "synonym"} & set(task.columns):
+        raise OptionError(f"{key}.columns has no concept and no synonym; expected one. Add it.")
+    for name in ("each", "near"):
+        if getattr(task, name) < 2:
+            raise OptionError(f"{key}.{name} is {getattr(task, name)}; expected 2 or more.")
 
 
 def _check_column(task: Task, name: str, value: object, key: str) -> None:
@@ -196,11 +215,12 @@ def _check_tune(recipe: Distillation, stage: Tune, key: str) -> None:
     _choose(stage.start, STARTS, f"{key}.start")
     _above(f"{key}.together", stage.together)
     titles = [task.title for task in recipe.task]
-    for name in (*stage.weights, *stage.sizes, *stage.lead):
+    turns = [name for names in stage.turns for name in names if name]
+    for name in (*stage.weights, *stage.sizes, *stage.factors, *stage.lead, *turns):
         if name not in titles:
             raise unknown_key(name, titles, f"{key} names a task")
     weights = [stage.weights.get(task.title, task.weight) for task in recipe.task]
-    if min(weights) < 0 or not (any(weights) or stage.lead):
+    if min(weights) < 0 or not (any(weights) or stage.lead or turns):
         raise OptionError(f"{key}: no task has a weight above 0; expected one. Correct them.")
     for name, size in stage.sizes.items():
         _above(f"{key}.sizes.{name}", size)

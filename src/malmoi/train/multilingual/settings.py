@@ -168,7 +168,9 @@ class Task:
     labels of what belongs to a text and what does not. `run` draws stretches of so many
     neighbouring rows; `most` takes so many texts of a group, and so many of each parallel entry
     (`draws` says it by entry). A share of the scores, whose highest is `highest`, may be the
-    teacher's likeness (`teacher_share`).
+    teacher's likeness (`teacher_share`). Words are told apart in the hidden `layers`, `each` of a
+    word's sentences at a time, with a dropout of `drop`. A sentence has `near` neighbours, whose
+    order counts `relations`.
     """
 
     kind: str
@@ -188,6 +190,10 @@ class Task:
     teacher_share: float = 0.0
     highest: float = 1.0
     layers: tuple[int, ...] = (4,)
+    each: int = 5
+    drop: float = 0.1
+    near: int = 64
+    relations: float = 1.0
     tokens: int = 2048
     contrast: float = 0.15
     source_share: float = 0.2
@@ -205,7 +211,10 @@ class Tune(Learning):
     It starts from the averaged weights of the stage before, or from its last ones, or from a
     `mix` of stages by name (distil, tune-1, …), each with its share. `weights` replaces those of
     the tasks by name, 0 leaving one out, and `sizes` their batches. The tasks in `lead` take part
-    in every step besides, and the others then count `others` of their loss.
+    in every step besides, and the others then count `others` of their loss. Each list in `turns`
+    adds the next of its tasks to a step, "" for none; `factors` are those of a task's loss when it
+    leads or has its turn. With `own_goals` the teacher is the student itself, as it starts here:
+    the language it knows best teaches the other.
     """
 
     learning_rate: float = 1e-4
@@ -218,6 +227,9 @@ class Tune(Learning):
     sizes: dict[str, int] = field(default_factory=dict)
     lead: tuple[str, ...] = ()
     others: float = 1.0
+    turns: tuple[tuple[str, ...], ...] = ()
+    factors: dict[str, float] = field(default_factory=dict)
+    own_goals: bool = False
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,10 @@
 
 import dataclasses
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...errors import DataError
 from ..distil import Distillable
@@ -11,25 +13,37 @@ from ..joint import (
     PositivePairs,
     Rehearsal,
     ScoredPairs,
-    Sense,
-    WordSenses,
     blend_scores,
     likeness_rows,
 )
 from ..joint import Task as Lesson
+from ..names import AlignedNames
+from ..neighbours import Neighbours, nearest_rows
+from ..student import Student
 from .checks import KINDS
 from .material import Material
 from .settings import Distillation, Task, Tune
-from .teacher import Teacher
+from .teacher import Taught
 from .texts import Pair
+from .words import entry_rows, word_links, word_senses
 
 Rows = Sequence[tuple[str, ...]]
 
 
-def make_lessons(
-    recipe: Distillation, stage: Tune, material: Material, data: Distillable, teacher: Teacher
-) -> list[Lesson]:
-    """Make every task of a stage that leads it or has a weight in it."""
+@dataclass(frozen=True)
+class Making:
+    """What lessons are made of, besides their own rows."""
+
+    recipe: Distillation
+    material: Material
+    data: Distillable
+    teacher: Taught
+    student: Student
+
+
+def make_lessons(making: Making, stage: Tune) -> list[Lesson]:
+    """Make every task of a stage that leads it, has its turn in it or a weight."""
+    recipe, named = making.recipe, {*stage.lead, *(n for names in stage.turns for n in names)}
     lessons: list[Lesson] = []
     for task in recipe.task:
         task = dataclasses.replace(
@@ -37,15 +51,14 @@ def make_lessons(
             weight=stage.weights.get(task.title, task.weight),
             size=stage.sizes.get(task.title, task.size),
         )
-        if task.weight or task.title in stage.lead:
-            lessons.append(_lesson(task, material, data, teacher, seed=recipe.seed))
+        if task.weight or task.title in named:
+            lessons.append(_lesson(task, making))
     return lessons
 
 
-def _lesson(
-    task: Task, material: Material, data: Distillable, teacher: Teacher, *, seed: int
-) -> Lesson:
-    rows = material.rows.get(task.title, [])
+def _lesson(task: Task, making: Making) -> Lesson:
+    material, data, teacher = making.material, making.data, making.teacher
+    rows, seed = material.rows.get(task.title, []), making.recipe.seed
     if task.kind == "teacher":
         goals, title, weight = teacher.cache.open(), task.title, task.weight
         return Rehearsal(data, goals, title, weight, task.tokens, task.contrast, task.source_share)
@@ -56,8 +69,19 @@ def _lesson(
         vectors = teacher.vectors([source for source, _ in texts])
         alike = likeness_rows(texts, vectors, np.random.default_rng(seed))
         return ScoredPairs(task.title, alike, task.weight, _size(task))
+    if task.kind == "neighbours":
+        return _neighbours(task, material, data, teacher.cache.open(), seed=seed)
+    if task.kind == "links":
+        return word_links(task, making.recipe, material, data, making.student, _size(task))
     if task.kind == "senses":
-        return word_senses(task, rows)
+        place = {name: at[0] for name, at in _places(task).items()}
+        senses = word_senses(
+            task, [{name: row[at] for name, at in place.items()} for row in rows], _size(task)
+        )
+        _check_found(task, senses.words)
+        return senses
+    if task.kind == "names":
+        return names(task, rows)
     if task.kind == "groups":
         return groups(task, rows)
     if task.kind == "translations":
@@ -79,7 +103,7 @@ def scored_pairs(task: Task, rows: Rows) -> ScoredPairs:
     return ScoredPairs(task.title, found, task.weight, _size(task))
 
 
-def _blended(task: Task, made: ScoredPairs, teacher: Teacher) -> ScoredPairs:
+def _blended(task: Task, made: ScoredPairs, teacher: Taught) -> ScoredPairs:
     if not task.teacher_share:
         return made
     # The first column of a side is in the language that the teacher knows.
@@ -117,33 +141,37 @@ def groups(task: Task, rows: Rows) -> PositivePairs:
     return _positive(task, [tuple(texts) for texts in found if len(texts) > 1])
 
 
-def word_senses(task: Task, rows: Rows) -> WordSenses:
-    """Words in brackets, or the first that reads as the target; rows without one are left out."""
+def names(task: Task, rows: Rows) -> AlignedNames:
+    """Names by concept, or rows of two names that mean the same; in the order of the files."""
     place = {name: at[0] for name, at in _places(task).items()}
-    positive = (task.positive or "true").lower()
-    senses = []
-    for row in rows:
-        target = row[place["target"]] if "target" in place else ""
-        found = [find_word(row[place[side]], target) for side in ("a", "b")]
-        if found[0] and found[1]:
-            (one, begin), (two, end) = found[0], found[1]
-            same = row[place["same"]].lower() == positive
-            senses.append(Sense((one, two), (begin, end), same))
-    _check_found(task, senses)
-    return WordSenses(task.title, senses, task.layers, task.weight, _size(task))
+    if "synonym" in place:
+        found = [(row[place["name"]], row[place["synonym"]]) for row in rows]
+        concepts = [tuple(dict.fromkeys(pair)) for pair in dict.fromkeys(found)]
+    else:
+        by: dict[str, dict[str, None]] = {}
+        for row in rows:
+            by.setdefault(row[place["concept"]], {})[row[place["name"]]] = None
+        concepts = [tuple(texts)[: task.most or None] for texts in by.values()]
+    several = [texts for texts in concepts if len(texts) > 1]
+    _check_found(task, several)
+    return AlignedNames(task.title, several, task.weight, _size(task), task.run)
 
 
-def find_word(text: str, target: str) -> tuple[str, tuple[int, int]] | None:
-    """Give the text without brackets and the characters of the word in question.
-
-    >>> find_word("[배]를 타다", "배"), find_word("그 배는 크다", "배"), find_word("달다", "배")
-    (('배를 타다', (0, 1)), ('그 배는 크다', (2, 3)), None)
-    """
-    begin, end = text.find("["), text.find("]")
-    if 0 <= begin < end:
-        return text[:begin] + text[begin + 1 : end] + text[end + 1 :], (begin, end - 1)
-    begin = text.find(target) if target else -1
-    return (text, (begin, begin + len(target))) if begin >= 0 else None
+def _neighbours(
+    task: Task, material: Material, data: Distillable, goals: NDArray[np.float16], *, seed: int
+) -> Neighbours:
+    """Sentences of the entries with their nearest ones, `draws` of each entry."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for name in task.draws or task.parallel or material.chosen:
+        found, most = entry_rows((name,), material), task.draws.get(name, task.most)
+        rows.append(rng.choice(found, most, replace=False) if 0 < most < len(found) else found)
+    chosen = np.concatenate(rows)
+    near = nearest_rows(goals[data.goal[chosen]].astype(np.float32), task.near)
+    return Neighbours(
+        task.title, data, goals, chosen, near, task.weight, _size(task), task.source_share,
+        task.contrast, relations=task.relations,
+    )  # fmt: skip
 
 
 def _positive(

@@ -13,7 +13,7 @@ from ...encoder import load
 from ...errors import CutWarning
 from ...files import Tell, writing_folder
 from ..base import find_base
-from ..distil import TeacherCache, model_key
+from ..distil import Encode, TeacherCache, model_key
 from ..export import export
 
 
@@ -36,17 +36,11 @@ def find_teacher(name: str, run: Path, tell: Tell) -> tuple[Path, str]:
     return bundle, key
 
 
-class Teacher:
-    """Vectors of texts: read from the cache, or computed by malmoi's own runtime."""
+class Taught:
+    """Vectors of texts: read from the cache, or computed by whoever teaches."""
 
-    def __init__(self, bundle: Path, key: str, cache: Path, *, threads: int | None = None) -> None:
-        self.encoder: Any = load(bundle, threads=threads)
-        self.cache = TeacherCache(cache, key, self.dimension)
-
-    @property
-    def dimension(self) -> int:
-        """The length of its vectors."""
-        return int(self.encoder.dimension)
+    def __init__(self, cache: TeacherCache, encode: Encode) -> None:
+        self.cache, self.encode = cache, encode
 
     def vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Give unit vectors from the cache, those it lacks being computed: (n, dimension)."""
@@ -54,7 +48,20 @@ class Teacher:
         found = self.cache.open()[rows].astype(np.float32)
         return np.asarray(found / np.linalg.norm(found, axis=1, keepdims=True), dtype=np.float32)
 
-    def encode(self, texts: Sequence[str]) -> NDArray[np.floating]:
+
+class Teacher(Taught):
+    """The teacher that the recipe names, run by malmoi's own runtime."""
+
+    def __init__(self, bundle: Path, key: str, cache: Path, *, threads: int | None = None) -> None:
+        self.encoder: Any = load(bundle, threads=threads)
+        super().__init__(TeacherCache(cache, key, self.dimension), self._encode)
+
+    @property
+    def dimension(self) -> int:
+        """The length of its vectors."""
+        return int(self.encoder.dimension)
+
+    def _encode(self, texts: Sequence[str]) -> NDArray[np.floating]:
         """Compute vectors: (n, dimension)."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CutWarning)  # as long as it reads is as long as it may

@@ -12,7 +12,7 @@ from ..student import Student
 from .saves import Saves, has_average
 from .settings import Distil, Learning, Tune
 from .stages import spell
-from .tasks import make_lessons
+from .tasks import Making, make_lessons
 from .workshop import Workshop, nested_of
 
 _FOREVER = 1_000_000_000
@@ -50,11 +50,14 @@ def run_distil(shop: Workshop, stage: Distil, key: str) -> None:
 def run_tune(shop: Workshop, stage: Tune, title: str, key: str, start: Path) -> None:
     """Tune the student on the recipe's tasks; `start` holds the weights it begins with."""
     student = shop.student(stage)
-    data = shop.data(student)
+    student.load_checkpoint(start, optimizer=False)
+    # Everything that depends on the student as it starts is made before a checkpoint is read.
+    teacher = shop.itself(student, key) if stage.own_goals else shop.teacher
+    making = Making(shop.recipe, shop.material, shop.data(student, teacher), teacher, student)
+    lessons = make_lessons(making, stage)
     saves = _saves(shop, title, key)
     if not saves.load(student):
         student.load_checkpoint(start, optimizer=False)
-    lessons = make_lessons(shop.recipe, stage, shop.material, data, shop.teacher)
     config = JointConfig(
         minutes=stage.minutes or float("inf"),
         steps=stage.steps or _FOREVER,
@@ -62,6 +65,8 @@ def run_tune(shop: Workshop, stage: Tune, title: str, key: str, start: Path) -> 
         nested=nested_of(shop.recipe, shop.teacher.dimension),
         lead=stage.lead,
         others=stage.others,
+        turns=stage.turns,
+        factors=stage.factors,
         seed=shop.recipe.seed,
     )
     begin, first = time.monotonic(), student.steps

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from ...errors import OptionError
 from ...files import Tell
 from ..bfloat16 import best_precision, check_bfloat16
-from ..distil import Distillable, ParallelText, prepare
+from ..distil import Distillable, ParallelText, TeacherCache, prepare
 from ..joint import Nested, encode
 from ..quiet import quiet
 from ..student import Rates, Student, open_student
 from .material import Material
 from .pieces import Words
 from .settings import Distillation, Learning
-from .teacher import Teacher, find_teacher
+from .teacher import Taught, Teacher, find_teacher
 
 
 @dataclass(frozen=True)
@@ -55,18 +55,27 @@ class Workshop:
             average=stage.average,
         )
 
-    def data(self, student: Student) -> Distillable:
+    def itself(self, student: Student, key: str) -> Taught:
+        """Let the student, as it is now, be the teacher; its vectors are kept by the stage's key.
+
+        Only a stage that has not begun may be asked: later the student is another.
+        """
+        cache = TeacherCache(self.folder / "own-goals", key, self.teacher.dimension)
+        return Taught(cache, Measured(student).encode)
+
+    def data(self, student: Student, teacher: Taught | None = None) -> Distillable:
         """Tokenize what is distilled on, and have the teacher's vectors of it."""
+        teacher = teacher or self.teacher
         weights = {entry.title: entry.weight for entry in self.recipe.parallel}
         texts = [
             ParallelText(name, [s for s, _ in pairs], [t for _, t in pairs], weights[name])
             for name, pairs in self.material.chosen.items()
         ]
-        cache = self.teacher.cache
+        cache = teacher.cache
         missing = len({s for text in texts for s in text.source}) - len(cache)
         if missing > 0:
             self.tell(f"the teacher reads about {missing:,} sentences")
-        return prepare(texts, student, cache, self.teacher.encode, self.folder / "ids")
+        return prepare(texts, student, cache, teacher.encode, self.folder / "ids")
 
     def measure(self, student: Student, title: str) -> dict[str, float]:
         """Score the student on the recipe's evaluations, and tell it."""
