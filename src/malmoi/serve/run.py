@@ -4,7 +4,7 @@ import contextlib
 import logging
 import socket
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import uvicorn
 
@@ -32,13 +32,21 @@ def serve(stock: Stock, settings: Settings, *, tell: Tell, access_log: bool = Fa
             f"listening on {settings.host} without keys: anyone who reaches this machine may call. "
             "Make a key with `malmoi key`, and name the file with --api-keys."
         )
-    server = _Server(configure(make_app(stock, settings), settings), tell)
-    server.run()
-    if not server.started:
+    with _listening(settings) as listener:
+        config = configure(make_app(stock, settings), settings)
+        _Server(config, tell).run([listener])
+
+
+def _listening(settings: Settings) -> socket.socket:
+    """Open the port, or say that it cannot be had."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    try:
+        return socket.create_server((settings.host, settings.port), family=family, backlog=2048)
+    except OSError as error:
         raise OutputError(
             f"cannot listen on {settings.host} port {settings.port}: it is taken, or not allowed. "
             "Choose another with --port."
-        )
+        ) from error
 
 
 def configure(app: Guard, settings: Settings) -> uvicorn.Config:
@@ -73,7 +81,10 @@ class _Server(uvicorn.Server):
             yield
             self._captured_signals.clear()
 
-    def _log_started_message(self, listeners: Sequence[socket.SocketType]) -> None:
-        host, port = listeners[0].getsockname()[:2]
-        shown = f"[{host}]" if ":" in host else host
-        self._tell(f"serving on http://{shown}:{port}/ (stop with Ctrl-C)")
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, and say where."""
+        await super().startup(sockets)
+        if self.started and sockets:
+            host, port = sockets[0].getsockname()[:2]
+            shown = f"[{host}]" if ":" in host else host
+            self._tell(f"serving on http://{shown}:{port}/ (stop with Ctrl-C)")
