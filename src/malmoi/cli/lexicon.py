@@ -108,7 +108,7 @@ def info(lexicon: Place, as_json: Json = False) -> None:
     opened.verify()
     data = opened.manifest.report
     if as_json:
-        _print_json({"names": len(opened), "concepts": len(opened.codes), **_parts(opened), **data})
+        _print_json({**data, "names": len(opened), "concepts": len(opened.codes), **_parts(opened)})
         return
     files = find_lexicon(lexicon).rglob("*")
     size = sum(path.stat().st_size for path in files if path.is_file())

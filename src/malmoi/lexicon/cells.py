@@ -35,7 +35,9 @@ def _separated(path: Path, tell: Tell) -> Iterator[Cells]:
     quoting: Literal[0, 3] = csv.QUOTE_NONE if separator == "\t" else csv.QUOTE_MINIMAL
     csv.field_size_limit(2**31 - 1)
     text = (line + "\n" for line in _again(first, lines))
-    reader = csv.reader(text, delimiter=separator, quoting=quoting)
+    # Strict, for a quote that is never closed would swallow the rest of the file as one cell.
+    strict = separator != "\t"
+    reader = csv.reader(text, delimiter=separator, quoting=quoting, strict=strict)
     try:
         for cells in reader:
             if any(cells):

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 
 from ..text import clean
 from .encodings import repair
+from .terms import tidy
 
 _CODE = r"[A-Z]\d{2}(?:\.[\dXx]*)?-?[†‡*+]?(?:\.-)?"
 _JOIN = r"(?:\s*(?:[,;~–-]|및|and|or|또는)\s*|\s+)"
-_CODES = re.compile(rf"\s*[(\[]\s*({_CODE}(?:{_JOIN}{_CODE})*)\s*[)\]]\s*[†‡*+]?")
+_CODES = re.compile(rf"\s*[(\[]\s*({_CODE}(?:{_JOIN}{_CODE})*)\s*[)\]](?:\s*[†‡*+])?")
 # "(4단위 및 5단위 숫자 .51에 해당되는 E10-E14†)": words around a marked code are an instruction.
 _MARKED = re.compile(r"\s*\([^()]*[A-Z]\d{2}[\d.-]*[†‡*][^()]*\)")
 _POINTS = re.compile(r"[†‡*+]|\.?-(?=[\s,;†‡*+]|$)")  # marks, and "A32.-" for all of A32
@@ -79,7 +80,7 @@ def clean_name(text: str, *, code: str = "") -> Cleaned:
     chapter = "-" in code
     for step, changed in (
         ("encoding", lambda text: repair(text) or text),
-        ("white space", clean),
+        ("white space", tidy),
         ("chapter number", lambda text: _CHAPTER.sub("", text) if chapter else text),
         ("codes", lambda text: _MARKED.sub("", _CODES.sub("", text))),
         ("marks", lambda text: _MARKS.sub("", text)),

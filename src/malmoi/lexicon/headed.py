@@ -53,8 +53,8 @@ def _find_header(
     if not head:
         raise DataError(f"{where} is empty; expected a header and rows. Check the file.")
     if columns is not None:
-        wanted = set(columns.values())
-        fits = [i for i, (_, row) in enumerate(head) if wanted <= {cell.strip() for cell in row}]
+        code = columns.get("code", "")
+        fits = [i for i, (_, row) in enumerate(head) if code in [cell.strip() for cell in row]]
         at = fits[0] if fits else 0
         return at, layout_by_name(head[at][1], columns, where=where)
     for i, (_, row) in enumerate(head):

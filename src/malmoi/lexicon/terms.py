@@ -15,6 +15,8 @@ EXCLUDED = "excluded"
 _HANGUL = re.compile("[가-힣ㄱ-ㅎㅏ-ㅣ]")
 _LATIN = re.compile("[A-Za-zÀ-ÖØ-öø-ÿ]")
 _LATIN_WORD = re.compile("[A-Za-z]{2,}")
+# Printable ASCII and syllables with single spaces: nothing here that cleaning would change.
+_TIDY = re.compile("[!-~가-힣]+(?: [!-~가-힣]+)*")
 # Marks of classification, not English words.
 _NO_WORDS = re.compile(r"\b(?:NOS|NEC|II|III|IV|VI|VII|VIII|IX)\b")
 
@@ -63,13 +65,18 @@ class Exclusion:
     language: str
 
 
+def tidy(text: str) -> str:
+    """Bring width, white space and composition of a text in order; most texts are so already."""
+    return text if _TIDY.fullmatch(text) else clean(text)
+
+
 def fold(text: str) -> str:
     """Make names that differ only in case, width or white space equal.
 
     >>> fold("Ｔype 2  Diabetes")
     'type 2 diabetes'
     """
-    return clean(text).casefold()
+    return tidy(text).casefold()
 
 
 def language_of(text: str, declared: str | None = None) -> str:
