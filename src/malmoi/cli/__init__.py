@@ -16,6 +16,7 @@ from .encode import encode
 from .evaluate import evaluate
 from .export import export
 from .info import info
+from .lexicon import app as lexicon
 from .negatives import negatives
 from .output import say
 from .rerank import rerank
@@ -32,6 +33,7 @@ app = typer.Typer(
 )
 for command in (encode, similarity, rerank, train, evaluate, negatives, export, info):
     app.command()(command)
+app.add_typer(lexicon, name="lexicon")
 
 
 def _version(asked: bool) -> None:
