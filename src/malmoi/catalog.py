@@ -7,6 +7,7 @@ from .errors import BundleNotFound, OfflineError, require
 
 SHIPPED = Path(__file__).parent / "models"
 DEFAULT = "ko-en-small"
+RERANKER = "ko-en-reranker"
 
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 _HUB_FILES = ["*.json", "*.onnx", "*.txt", "*.model", "*_Dense/*", "onnx/model.onnx*"]

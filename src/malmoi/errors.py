@@ -5,6 +5,8 @@
     │   ├── BundleNotFound (FileNotFoundError)   nothing is there
     │   └── BundleCorrupt                   it is there, but not as it was written
     ├── LexiconError (ValueError)           a lexicon that cannot be used
+    ├── CorpusError (ValueError)            a corpus that cannot be used
+    │   └── CorpusBusy (TimeoutError)       another process is writing to it
     ├── TextError (ValueError, TypeError)   something that is not text
     ├── OptionError (ValueError)            an option outside its range
     ├── DataError (ValueError)              an input file that cannot be read as asked
@@ -40,6 +42,16 @@ class BundleCorrupt(BundleError):
 
 class LexiconError(MalmoiError, ValueError):
     """A lexicon that is not there, not whole, or made for something else."""
+
+
+class CorpusError(MalmoiError, ValueError):
+    """A corpus that is not there, not one, or made with another model."""
+
+
+class CorpusBusy(CorpusError, TimeoutError):
+    """Another process is writing to the corpus, and has not finished in time."""
+
+    __str__ = Exception.__str__
 
 
 class TextError(MalmoiError, ValueError, TypeError):

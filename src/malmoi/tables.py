@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from .errors import DataError
 from .files import Tell, read_lines
@@ -75,6 +75,19 @@ def read_numbered_rows(
     bad.report(tell)
 
 
+def read_typed_rows(
+    path: str | Path, *, tell: Tell | None = None, strict: bool = False
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield numbered rows, the values of a .jsonl file as they are and not as text."""
+    if Path(path).suffix.lower() != ".jsonl":
+        yield from read_numbered_rows(path, tell=tell, strict=strict)
+        return
+    tell = tell or (lambda message: None)
+    bad = BadRows(str(path), strict)
+    yield from _json_objects(read_lines(path, tell=tell), bad)
+    bad.report(tell)
+
+
 def read_texts(
     path: str | Path, *, column: str | None = None, tell: Tell | None = None
 ) -> Iterator[str]:
@@ -93,6 +106,11 @@ def read_texts(
 
 
 def _json_rows(lines: Iterator[str], bad: BadRows) -> Iterator[tuple[int, Row]]:
+    for number, row in _json_objects(lines, bad):
+        yield number, {key: _as_str(value) for key, value in row.items()}
+
+
+def _json_objects(lines: Iterator[str], bad: BadRows) -> Iterator[tuple[int, dict[str, Any]]]:
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -101,7 +119,7 @@ def _json_rows(lines: Iterator[str], bad: BadRows) -> Iterator[tuple[int, Row]]:
         except (ValueError, RecursionError):
             row = None
         if isinstance(row, dict):
-            yield number, {key: _as_str(value) for key, value in row.items()}
+            yield number, row
         else:
             bad.add(number, "no JSON object", "one object a line")
 

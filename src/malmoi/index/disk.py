@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..arrays import Streamed, read_safetensors, write_safetensors
 from ..errors import BundleCorrupt
 from .base import ExactIndex, Index
-from .codes import Codes, Planes
+from .codes import Codes
 from .flat import FlatIndex
 from .hnsw import HnswIndex
 from .table import Part, Table
@@ -84,15 +84,15 @@ def open_index(path: str | Path) -> Index:
     about = _about(arrays, path)
     part = Part(arrays["rows"], arrays["vectors"])
     table = Table(about.dimension, precision=about.precision, base=part)
-    if about.engine == "hnsw":
-        graph = graph_of(path)
-        return HnswIndex(table, graph=graph if graph.exists() else None)
     if about.engine == "exact":
         return ExactIndex(table)
-    if "planes" not in arrays:
-        return FlatIndex(table)
-    codes = Codes(np.array(arrays["mean"]), np.array(arrays["frame"]))
-    planes: Planes = arrays["planes"]
+    codes = planes = None
+    if "planes" in arrays:
+        codes = Codes(np.array(arrays["mean"]), np.array(arrays["frame"]))
+        planes = arrays["planes"]
+    if about.engine == "hnsw":
+        graph = graph_of(path) if graph_of(path).exists() else None
+        return HnswIndex(table, codes=codes, planes=planes, graph=graph)
     return FlatIndex(table, codes=codes, planes=planes)
 
 

@@ -4,6 +4,7 @@ The graph keeps int8 codes of its own and only proposes; scores come from the ta
 were removed stay in the graph and are passed over, until it is built anew.
 """
 
+import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ import numpy as np
 
 from ..errors import BundleCorrupt, require
 from ..precision import to_precision
-from .base import Index
+from .codes import Codes, Planes
+from .flat import FlatIndex
 from .nearest import Floats, Rows
 from .table import Mask, Positions, Table
 
@@ -23,22 +25,42 @@ _WIDTH_SEARCH = 128
 _BLOCK = 16_384
 
 
-class HnswIndex(Index):
-    """Walks from neighbour to neighbour instead of looking at every row."""
+class HnswIndex(FlatIndex):
+    """Walks from neighbour to neighbour; where that would be too far, the codes propose."""
 
     engine = "hnsw"
 
-    def __init__(self, table: Table, *, graph: Path | None = None) -> None:
-        super().__init__(table)
-        self._graph = _new_graph(table.dimension)
-        self._lock = threading.Lock()
+    def __init__(
+        self,
+        table: Table,
+        *,
+        codes: Codes | None = None,
+        planes: Planes | None = None,
+        graph: Path | None = None,
+        like: "HnswIndex | None" = None,
+    ) -> None:
+        super().__init__(table, codes=codes, planes=planes)
+        self._writing = threading.Lock()
+        self._graph: Any = _new_graph(table.dimension) if like is None else like._graph
         if graph is not None:
             self._open(graph)
         self._catch_up()
 
+    @classmethod
+    def over(cls, index: FlatIndex, *, like: "HnswIndex | None" = None) -> "HnswIndex":
+        """Make a graph for the rows of an index, or finish one that was begun for them."""
+        made = cls(index.table, like=like)
+        made.shared_with(index)
+        return made
+
     def save_graph(self, path: Path) -> None:
-        """Write the links beside the table's file."""
-        self._graph.save(str(path))
+        """Write the links beside the table's file; a half-written file never has the name."""
+        half = path.with_name(f".{path.name}.{os.getpid()}.part")
+        try:
+            self._graph.save(str(half))
+            half.replace(path)
+        finally:
+            half.unlink(missing_ok=True)
 
     def _open(self, path: Path) -> None:
         try:
@@ -65,7 +87,7 @@ class HnswIndex(Index):
                     self._added(vectors * np.float32(self.table.factor), rows[missing])
 
     def _added(self, vectors: Floats, rows: Rows) -> None:
-        with self._lock:
+        with self._writing:
             self._graph.add(rows.astype(np.uint64), to_precision(vectors, "int8"))
 
     def _propose(self, query: Floats, k: int, allowed: Mask | None) -> Positions:
@@ -73,7 +95,7 @@ class HnswIndex(Index):
         # Of what comes back only the live and allowed rows count, so more is asked for.
         wanted = int(2 * k * len(self._graph) / max(keep, 1))
         if wanted > len(self._graph) // 10:  # then the walk would cost more than looking at all
-            return np.empty(0, dtype=np.int64)
+            return super()._propose(query, k, allowed)
         self._graph.expansion_search = max(_WIDTH_SEARCH, wanted)
         matches = self._graph.search(to_precision(query, "int8"), max(wanted, _WIDTH_SEARCH // 2))
         return self.table.positions(matches.keys.astype(np.int64))

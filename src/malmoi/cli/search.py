@@ -1,0 +1,89 @@
+"""`malmoi search`: the documents of a corpus that fit a query."""
+
+import re
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from ..catalog import RERANKER
+from ..corpus import Corpus, Hit
+from ..corpus.corpus import RERANKED, WEIGHTS
+from ..encoder import load
+from ..reranker import load_reranker
+from .output import Csv, ModelOption, Table, Threads, choose, print_rows
+
+_UNITS = {"ms": 0.001, "s": 1.0, "": 1.0}
+
+
+def search(
+    corpus: Annotated[Path, typer.Argument(help="A corpus that malmoi index made.")],
+    query: Annotated[str, typer.Argument(help="What to look for.")],
+    k: Annotated[int, typer.Option("--k", "-k", help="How many documents to print.")] = 10,
+    mode: Annotated[
+        Literal["dense", "keyword", "hybrid"], typer.Option(help="By meaning, words, or both.")
+    ] = "hybrid",
+    filter: Annotated[
+        list[str] | None, typer.Option(help="A condition on a field, as year=2024 or year>=2020.")
+    ] = None,
+    weights: Annotated[
+        str | None, typer.Option(help="Of a hybrid search's sides, as dense=1,keyword=0.5.")
+    ] = None,
+    exact: Annotated[bool, typer.Option("--exact", help="Compare with every vector.")] = False,
+    rerank: Annotated[bool, typer.Option("--rerank", help="Let a reranker read the best.")] = False,
+    reranker: Annotated[
+        str, typer.Option(help="A reranker's bundle, shipped name or hub id.")
+    ] = RERANKER,
+    depth: Annotated[int, typer.Option(min=1, help="How many a reranker may read.")] = RERANKED,
+    within: Annotated[
+        str | None, typer.Option(help="Time for it all, as 200ms; reranks as many as fit.")
+    ] = None,
+    model: ModelOption = None,
+    threads: Threads = None,
+    table: Table = False,
+    as_csv: Csv = False,
+) -> None:
+    """Print the documents that fit the query best, the best first."""
+    form = choose(table=table, as_csv=as_csv)
+    seconds = None if within is None else _seconds(within)
+    encoder = load(model, threads=threads) if model is not None else None
+    with Corpus.open(corpus, encoder) as opened:
+        scorer = load_reranker(reranker, threads=threads) if rerank or within else None
+        if mode != "keyword" and len(opened):
+            opened.vectors_of([query])  # models are opened before the clock starts
+        hits = opened.search(
+            query,
+            k,
+            mode=mode,
+            filter=filter,
+            weights=WEIGHTS if weights is None else _weights(weights),
+            exact=exact,
+            reranker=scorer,
+            depth=depth,
+            within=seconds,
+        )
+    print_rows((_row(hit) for hit in hits), form)
+
+
+def _row(hit: Hit) -> dict[str, object]:
+    scores = {name: round(score, 6) for name, score in hit.scores.items()}
+    own = {"id": hit.id, "text": hit.text, "score": round(hit.score, 6)}
+    return own | {"metadata": dict(hit.metadata), "scores": scores}
+
+
+def _seconds(text: str) -> float:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|)", text.strip())
+    if not found:
+        raise typer.BadParameter(f"--within is {text!r}; expected a time such as 200ms or 1.5s")
+    return float(found[1]) * _UNITS[found[2]]
+
+
+def _weights(text: str) -> dict[str, float]:
+    try:
+        pairs = dict(pair.split("=", 1) for pair in text.split(","))
+        weights = {name.strip(): float(value) for name, value in pairs.items()}
+    except ValueError:
+        weights = {}
+    if not weights or not weights.keys() <= WEIGHTS.keys():
+        raise typer.BadParameter("--weights: expected numbers, as in dense=1,keyword=0.5")
+    return {**WEIGHTS, **weights}

@@ -1,0 +1,259 @@
+"""Documents that last and can be found: by meaning, by words, or by both, and reranked."""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from ..encoder import TextEncoder, load
+from ..errors import OptionError
+from ..pooling import Floats, normalize
+from ..precision import Precision, to_precision
+from ..text import as_text
+from .checks import checked_document, probe, same_model
+from .filters import Filter, as_filters, check_fields
+from .fusion import fuse
+from .ordering import Scorer, rerank_within
+from .sqlite import SqliteStore
+from .store import About, Document, Rule, Scored, Store, Stored, Value, Vector
+from .words import check_words, default_words, query_words
+
+Mode = Literal["dense", "keyword", "hybrid"]
+MODES = ("dense", "keyword", "hybrid")
+# Measured in docs/search.md: the meaning is worth more than the words.
+WEIGHTS: Mapping[str, float] = {"dense": 1.0, "keyword": 0.5}
+DEPTH = 100  # documents that each side of a hybrid search brings along
+RERANKED = 50  # documents that a reranker is shown
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A document that was found; the higher the score, the better it fits.
+
+    `score` is that of the last stage that looked at it; `scores` keeps those of all stages:
+    "dense" is a cosine, "keyword" BM25, "fused" what both together gave, "rerank" the reranker's.
+    """
+
+    id: str
+    text: str
+    score: float
+    metadata: Mapping[str, Value] = field(default_factory=dict)
+    scores: Mapping[str, float] = field(default_factory=dict)
+
+
+class Corpus:
+    """Documents with their vectors and words. Open one with `malmoi.Corpus.open`."""
+
+    def __init__(self, store: Store, encoder: TextEncoder | None = None) -> None:
+        self.store = store
+        self._encoder = encoder
+        if encoder is not None:
+            same_model(encoder, store.about)
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Path,
+        encoder: TextEncoder | None = None,
+        *,
+        precision: Precision = "float32",
+        dim: int | None = None,
+        words: str | None = None,
+        engine: str = "auto",
+    ) -> Self:
+        """Open a corpus file, or make it when it is not there and there is an encoder.
+
+        `precision` ("int8" is a quarter, "binary" a thirty-second of the size), `dim` (the first
+        dimensions only) and `words` ("morphemes" or "bigrams") are fixed when a corpus is made.
+        `engine` is "flat", "hnsw", or "auto", which takes the graph from two million documents
+        on. Without an encoder the one that made the corpus is opened when it is needed.
+        """
+        create = None
+        if encoder is not None:
+            create = partial(_about, encoder, precision, dim, words)
+        store = SqliteStore(path, create=create, engine=engine)
+        try:
+            return cls(store, encoder)
+        except BaseException:
+            store.close()
+            raise
+
+    @property
+    def encoder(self) -> TextEncoder:
+        """What makes vectors of texts; opened by the name in the corpus if none was given."""
+        if self._encoder is None:
+            encoder = load(self.store.about.model)
+            same_model(encoder, self.store.about)
+            self._encoder = encoder
+        return self._encoder
+
+    def __len__(self) -> int:
+        return len(self.store)
+
+    def __repr__(self) -> str:
+        about = self.store.about
+        return (
+            f"<Corpus of {len(self):,} documents: {about.model}, {about.dimension} dimensions, "
+            f"{about.precision}, {about.words}>"
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file; what was added is safe without this too."""
+        self.store.close()
+
+    def add(self, documents: Iterable[Document | Mapping[str, Any]]) -> int:
+        """Put in documents whose ids are new, all of them or none; gives how many.
+
+        A document is a `Document`, or a mapping with "id", "text" and any other fields.
+        """
+        return self._write(documents, "new")
+
+    def update(self, documents: Iterable[Document | Mapping[str, Any]]) -> int:
+        """Replace documents whose ids are known, all of them or none; gives how many."""
+        return self._write(documents, "known")
+
+    def put(self, documents: Iterable[Document | Mapping[str, Any]]) -> int:
+        """Put in documents, replacing those whose ids are known, all of them or none."""
+        return self._write(documents, "any")
+
+    def delete(self, ids: str | Iterable[str]) -> int:
+        """Take documents out; gives how many of the ids were there."""
+        listed = [ids] if isinstance(ids, str) else list(ids)
+        return self.store.delete([as_text(one, where="an id") for one in listed])
+
+    def get(self, id: str) -> Document | None:
+        """The document under an id, or None."""
+        return self.store.get([as_text(id, where="id")]).get(id)
+
+    def search(
+        self,
+        query: str,
+        k: int = 10,
+        *,
+        mode: Mode = "hybrid",
+        filter: Mapping[str, Any] | Iterable[str | Filter] | str | None = None,
+        weights: Mapping[str, float] = WEIGHTS,
+        exact: bool = False,
+        reranker: Scorer | None = None,
+        depth: int = RERANKED,
+        within: float | None = None,
+    ) -> list[Hit]:
+        """Find the `k` documents that fit a query best.
+
+        `filter` is a mapping of fields to values, or conditions as text ("year>=2020"). `weights`
+        are those of the two sides of a hybrid search. `exact` compares with every vector. With a
+        `reranker` the first `depth` documents are read again and put in its order; `within`
+        seconds from the call on, as many of them as there is time for.
+        """
+        started = time.perf_counter()
+        self._check(query, k, mode, depth, within)
+        filters = as_filters(filter)
+        check_fields(filters, self.store.fields() if filters else ())
+        wanted = max(k, depth) if reranker else k
+        rankings = self._rankings(query, wanted, mode, filters, exact)
+        order = fuse(rankings, weights) if mode == "hybrid" else rankings[mode]
+        if mode == "hybrid":
+            rankings["fused"] = order
+        hits = self._hits(order[:wanted], rankings)
+        if reranker is not None:
+            limit = None if within is None else started + within
+            hits = [
+                _reranked(hits[place], score)
+                for place, score in rerank_within(
+                    reranker, query, [hit.text for hit in hits], depth=depth, limit=limit
+                )
+            ]
+        return hits[:k]
+
+    def vectors_of(self, texts: Sequence[str]) -> Floats:
+        """Unit vectors (n, dim) for texts, as the corpus compares them."""
+        about = self.store.about
+        dim = about.dimension if about.dimension < self.encoder.dimension else None
+        vectors: Floats = normalize(self.encoder.encode(list(texts), dim=dim))
+        return vectors
+
+    def stored_vectors(self, texts: Sequence[str]) -> list[Vector]:
+        """Vectors as the store keeps them; a text that is in the corpus is not encoded again."""
+        known = self.store.vectors_for(texts)
+        new = [text for text in dict.fromkeys(texts) if text not in known]
+        if new:
+            made = to_precision(self.vectors_of(new), self.store.about.precision)
+            known |= dict(zip(new, made, strict=True))
+        return [known[text] for text in texts]
+
+    def _write(self, documents: Iterable[Document | Mapping[str, Any]], rule: Rule) -> int:
+        if isinstance(documents, str | bytes | Mapping | Document):
+            documents = [documents]
+        checked = [checked_document(one, i) for i, one in enumerate(documents)]
+        vectors = self.stored_vectors([document.text for document in checked])
+        batch = [Stored(*pair) for pair in zip(checked, vectors, strict=True)]
+        if batch:
+            self.store.write(batch, rule=rule)
+        return len(batch)
+
+    def _rankings(
+        self, query: str, k: int, mode: Mode, filters: list[Filter], exact: bool
+    ) -> dict[str, list[Scored]]:
+        wanted = max(k, DEPTH) if mode == "hybrid" else k
+        rankings = {}
+        if mode != "keyword":
+            [vector] = self.vectors_of([query])
+            rankings["dense"] = self.store.nearest(vector, wanted, filters=filters, exact=exact)
+        if mode != "dense":
+            words = query_words(query, self.store.about.words)
+            rankings["keyword"] = self.store.matching(words, wanted, filters=filters)
+        return rankings
+
+    def _hits(self, order: Sequence[Scored], rankings: Mapping[str, Sequence[Scored]]) -> list[Hit]:
+        documents = self.store.get([one.id for one in order])
+        scores: dict[str, dict[str, float]] = {}
+        for name, ranking in rankings.items():
+            for one in ranking:
+                scores.setdefault(one.id, {})[name] = one.score
+        found = [(documents[one.id], one) for one in order if one.id in documents]
+        return [Hit(d.id, d.text, one.score, d.metadata, scores[d.id]) for d, one in found]
+
+    def _check(self, query: str, k: int, mode: str, depth: int, within: float | None) -> None:
+        as_text(query, where="query")
+        for name, value in (("k", k), ("depth", depth)):
+            if value < 1:
+                raise OptionError(f"{name} is {value}; expected 1 or more. Ask for at least one.")
+        if mode not in MODES:
+            raise OptionError(f"mode is {mode!r}; known are {', '.join(MODES)}. Choose one.")
+        if within is not None and not 0 < within < np.inf:
+            raise OptionError(f"within is {within}; expected seconds above 0. Correct it.")
+
+
+def _about(encoder: TextEncoder, precision: str, dim: int | None, words: str | None) -> About:
+    """What a new corpus is made for."""
+    kind = words or default_words()
+    check_words(kind)
+    if dim is not None and not 1 <= dim <= encoder.dimension:
+        raise OptionError(
+            f"dim is {dim}; the model's vectors have {encoder.dimension} dimensions. "
+            f"Choose one from 1 to {encoder.dimension}."
+        )
+    size = dim or encoder.dimension
+    return About(encoder.name, size, precision, kind, probe(encoder, size))
+
+
+def _reranked(hit: Hit, score: float | None) -> Hit:
+    if score is None:
+        return hit
+    return Hit(hit.id, hit.text, score, hit.metadata, {**hit.scores, "rerank": score})

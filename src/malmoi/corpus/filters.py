@@ -1,0 +1,124 @@
+"""Conditions on metadata: `year=2024`, `year>=2020`, `kind!=draft`."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import OptionError
+
+Atom = str | float | int
+OPERATORS = ("<=", ">=", "!=", "=", "<", ">")
+_CONDITION = re.compile(r"\s*(.+?)\s*(<=|>=|!=|=|<|>)\s*(.*?)\s*", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Filter:
+    """One condition; all of several must hold.
+
+    Numbers compare as numbers, however they are written. A field that holds a list fits when one
+    of its values does; a document without the field fits no condition but "!=".
+    """
+
+    field: str
+    operator: str
+    value: Atom
+
+    @classmethod
+    def parse(cls, text: str) -> "Filter":
+        """Read a condition as it is written on the command line.
+
+        >>> Filter.parse("year>=2020")
+        Filter(field='year', operator='>=', value=2020)
+        """
+        found = _CONDITION.fullmatch(text)
+        if not found:
+            raise OptionError(
+                f"a filter has no sign in it; expected a field, one of {' '.join(OPERATORS)} and "
+                "a value, as in year=2024. Write it so."
+            )
+        field, operator, value = found.groups()
+        return cls(field, operator, atom(value))
+
+    def fits(self, metadata: Mapping[str, Any]) -> bool:
+        """Tell whether a document's metadata meet the condition."""
+        values = atoms(metadata.get(self.field))
+        if self.operator == "!=":
+            return self.value not in values
+        return any(_holds(value, self.operator, self.value) for value in values)
+
+
+def as_filters(given: Mapping[str, Any] | Iterable[str | Filter] | str | None) -> list[Filter]:
+    """Make filters of a mapping (all equal), of texts, or of filters.
+
+    >>> as_filters({"year": "2024"}) == as_filters("year=2024")
+    True
+    """
+    if given is None:
+        return []
+    if isinstance(given, str):
+        given = [given]
+    if isinstance(given, Mapping):
+        return [_equal(name, value) for name, value in given.items()]
+    return [one if isinstance(one, Filter) else Filter.parse(one) for one in given]
+
+
+def check_fields(filters: Sequence[Filter], known: Sequence[str]) -> None:
+    """Raise for a field that no document has ever had."""
+    for one in filters:
+        if one.field not in known:
+            raise OptionError(
+                f"a filter asks for the field {one.field!r}; the documents have "
+                f"{', '.join(known) or 'no fields'}. Name one of these."
+            )
+
+
+def atom(value: object) -> Atom:
+    """Bring a value into the form in which it is compared: a number where it reads as one.
+
+    >>> atom("2024"), atom(" 02"), atom(True), atom("서울")
+    (2024, ' 02', 'true', '서울')
+    """
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        # SQLite's integers end at 64 bits; beyond, a float is near enough to compare.
+        return value if isinstance(value, float) or abs(value) < 2**63 else float(value)
+    text = str(value)
+    if re.fullmatch(r"-?(0|[1-9]\d{0,17})", text):
+        return int(text)
+    if re.fullmatch(r"-?(0|[1-9]\d*)\.\d+", text):
+        return float(text)
+    return text
+
+
+def atoms(value: object) -> list[Atom]:
+    """The values of a field, one for each element of a list; none for nothing or an object."""
+    if value is None or isinstance(value, dict):
+        return []
+    if isinstance(value, list | tuple):
+        return [one for element in value for one in atoms(element)]
+    return [atom(value)]
+
+
+def _equal(name: str, value: object) -> Filter:
+    if isinstance(value, str | int | float):
+        return Filter(name, "=", atom(value))
+    raise OptionError(
+        f"the filter on {name!r} is {type(value).__name__}; expected text or a number. "
+        'Write other conditions as text, like "year>=2020".'
+    )
+
+
+def _holds(value: Any, operator: str, other: Any) -> bool:
+    if isinstance(value, str) != isinstance(other, str):
+        # As in SQLite: every number comes before every text.
+        value, other = int(isinstance(value, str)), int(isinstance(other, str))
+    comparisons = {
+        "=": value == other,
+        "<": value < other,
+        ">": value > other,
+        "<=": value <= other,
+        ">=": value >= other,
+    }
+    return bool(comparisons[operator])

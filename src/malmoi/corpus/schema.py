@@ -1,0 +1,156 @@
+"""The tables of a corpus file, and how one is opened, made, and refused."""
+
+import contextlib
+import errno
+import json
+import secrets
+import sqlite3
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+from ..errors import CorpusBusy, CorpusError, MalmoiError, OutputError
+from .store import About
+
+APPLICATION = 0x4D616C6D  # "Malm", where `file` and other readers look for a file's maker
+VERSION = 1
+_WAIT = 10.0  # seconds to wait for another writer's transaction, which lasts milliseconds
+
+Create = Callable[[], About]
+
+# A row number is never used twice, so that an index that was made earlier stays true of the rows
+# it knows: it only has to hear of greater rows and of those in `removed`.
+_TABLES = """
+CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE documents (
+    row INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    text TEXT NOT NULL,
+    digest BLOB NOT NULL,
+    metadata TEXT NOT NULL
+);
+CREATE INDEX texts ON documents (digest);
+CREATE TABLE vectors (row INTEGER PRIMARY KEY, vector BLOB NOT NULL);
+CREATE TABLE removed (number INTEGER PRIMARY KEY AUTOINCREMENT, row INTEGER NOT NULL);
+CREATE TABLE fields (field INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE facts (field INTEGER, value, row INTEGER, PRIMARY KEY (field, value, row))
+    WITHOUT ROWID;
+CREATE TABLE sources (
+    source TEXT PRIMARY KEY, fingerprint TEXT NOT NULL, lines INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE VIRTUAL TABLE words USING fts5 (cut, tokenize = 'porter unicode61 remove_diacritics 0');
+"""
+
+
+def connect(path: Path, *, create: Create | None) -> sqlite3.Connection:
+    """Open a corpus file; one that is not there, or blank, is made when `create` says what for."""
+    if path.is_dir():
+        raise CorpusError(f"{path} is a folder; expected a corpus file. Name a file in it.")
+    if not path.exists() and create is None:
+        raise CorpusError(f"there is no corpus {path}; expected one. Make it with: malmoi index")
+    if not path.parent.is_dir():
+        raise CorpusError(f"there is no folder {path.parent} for a corpus. Make it first.")
+    with renaming(path):
+        connection = sqlite3.connect(
+            path, timeout=_WAIT, isolation_level=None, check_same_thread=False
+        )
+        try:
+            _prepare(connection, path, create)
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def _prepare(connection: sqlite3.Connection, path: Path, create: Create | None) -> None:
+    # Another process may be making the file right now; its transaction is whole or not there.
+    if create is not None and not _table_count(connection):
+        _make(connection, create())
+    _check(connection, path)
+    connection.execute("PRAGMA synchronous = FULL")  # acknowledged means on the disk
+    connection.execute("PRAGMA cache_size = -16384")
+
+
+def _make(connection: sqlite3.Connection, about: About) -> None:
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        if not _table_count(connection):  # nobody was faster
+            for statement in _TABLES.split(";\n"):
+                connection.execute(statement)
+            values = {"about": json.dumps(asdict(about)), "mark": secrets.token_hex(8)}
+            connection.executemany("INSERT INTO about VALUES (?, ?)", values.items())
+            connection.execute(f"PRAGMA application_id = {APPLICATION}")
+            connection.execute(f"PRAGMA user_version = {VERSION}")
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+
+
+def _table_count(connection: sqlite3.Connection) -> int:
+    [[count]] = connection.execute("SELECT count(*) FROM sqlite_master")
+    return int(count)
+
+
+def _check(connection: sqlite3.Connection, path: Path) -> None:
+    [[application]] = connection.execute("PRAGMA application_id")
+    if application != APPLICATION:
+        raise CorpusError(
+            f"{path} is a database, but no corpus of malmoi's. Name another file, or make a new "
+            "corpus with: malmoi index"
+        )
+    [[version]] = connection.execute("PRAGMA user_version")
+    if version > VERSION:
+        raise CorpusError(
+            f"{path} is a corpus of version {version}; this malmoi reads up to {VERSION}. "
+            "Install a newer malmoi."
+        )
+
+
+def read_about(connection: sqlite3.Connection) -> tuple[About, str]:
+    """What the corpus was made for, and the mark by which its index file knows it."""
+    values = dict(connection.execute("SELECT key, value FROM about"))
+    about = json.loads(values["about"])
+    about["probes"] = tuple(tuple(probe) for probe in about["probes"])
+    return About(**about), values["mark"]
+
+
+@contextlib.contextmanager
+def renaming(path: Path) -> Iterator[None]:
+    """Turn SQLite's errors into malmoi's, with the cause kept."""
+    try:
+        yield
+    except MalmoiError:
+        raise
+    except sqlite3.DatabaseError as error:
+        raise _renamed(error, path) from error
+    except OSError as error:
+        reason = "the disk is full" if error.errno == errno.ENOSPC else error.strerror
+        raise OutputError(f"cannot write {path}: {reason}. Check disk and permissions.") from error
+
+
+def _renamed(error: sqlite3.DatabaseError, path: Path) -> MalmoiError:
+    kind = getattr(error, "sqlite_errorname", "").removeprefix("SQLITE_")
+    if kind.startswith("FULL") or kind in ("IOERR_WRITE", "IOERR_SHMSIZE"):
+        return OutputError(
+            f"cannot write {path}: the disk is full; the documents of this batch were rolled "
+            "back, those before it are safe. Free some space and go on."
+        )
+    if kind.startswith(("BUSY", "LOCKED")):
+        return CorpusBusy(
+            f"another process has been writing to {path} for {_WAIT:.0f} seconds; expected the "
+            "corpus to be free. Let it finish, and try again."
+        )
+    if kind.startswith(("READONLY", "CANTOPEN", "PERM", "AUTH")):
+        return OutputError(f"{path} may not be written or opened. Check its permissions.")
+    if kind.startswith("NOTADB"):
+        return CorpusError(
+            f"{path} is not a corpus; expected a file that malmoi index made. Name another file."
+        )
+    if kind.startswith("CORRUPT"):
+        return CorpusError(
+            f"{path} is damaged; expected a whole corpus file. Take it from a backup, or build it "
+            "again with: malmoi index"
+        )
+    return CorpusError(f"{path} cannot be used: {error}. Check the file and the disk.")

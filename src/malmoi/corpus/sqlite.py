@@ -1,0 +1,280 @@
+"""A corpus in one SQLite file: documents, fields, vectors and words, changed together or not."""
+
+import contextlib
+import hashlib
+import itertools
+import json
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import DataError
+from ..precision import to_precision
+from . import words as cutting
+from .filters import Filter, atoms, check_fields
+from .schema import Create, connect, read_about, renaming
+from .shelf import Shelf
+from .store import Document, Progress, Rule, Scored, Store, Stored, Vector
+
+_AT_ONCE = 500  # ids in one question to SQLite
+
+
+class SqliteStore(Store):
+    """The store that is one file. Threads take turns; processes see each other's commits."""
+
+    def __init__(self, path: str | Path, *, create: Create | None = None, engine: str = "auto"):
+        self.path = Path(path)
+        self._lock = threading.RLock()
+        self._connection = connect(self.path, create=create)
+        with renaming(self.path):
+            self.about, mark = read_about(self._connection)
+        self._shelf = Shelf(self.path, self.about, mark, engine=engine)
+        template = to_precision(np.zeros((1, self.about.dimension), np.float32), self.precision)
+        self._dtype = template.dtype
+
+    @property
+    def precision(self) -> str:
+        """What a vector's values are stored as."""
+        return self.about.precision
+
+    def __len__(self) -> int:
+        with self._using() as connection:
+            [[count]] = connection.execute("SELECT count(*) FROM vectors")
+            return int(count)
+
+    def write(
+        self, batch: Sequence[Stored], *, rule: Rule = "any", progress: Progress | None = None
+    ) -> None:
+        """Put documents in, in one transaction; when it returns they are on the disk."""
+        batch = _last_of_each(batch, rule)
+        texts = [stored.document.text for stored in batch]
+        # Cut before the transaction begins: others wait for it.
+        words = [" ".join(found) for found in cutting.cut(texts, self.about.words)]
+        with self._writing() as connection:
+            known = self._rows([stored.document.id for stored in batch])
+            _check_rule(batch, known, rule)
+            self._forget(list(known.values()))
+            for stored, found in zip(batch, words, strict=True):
+                self._insert(stored, found)
+            if progress is not None:
+                values = (progress.source, progress.fingerprint, progress.lines)
+                connection.execute("INSERT OR REPLACE INTO sources VALUES (?, ?, ?)", values)
+
+    def delete(self, ids: Sequence[str]) -> int:
+        """Take documents out, in one transaction; gives how many were there."""
+        with self._writing():
+            known = self._rows(ids)
+            self._forget(list(known.values()))
+            return len(known)
+
+    def get(self, ids: Sequence[str]) -> dict[str, Document]:
+        """The documents under these ids; those that are not there are left out."""
+        found = self._select("SELECT id, text, metadata FROM documents WHERE id IN", ids)
+        return {id: Document(id, text, json.loads(data)) for id, text, data in found}
+
+    def vectors_for(self, texts: Sequence[str]) -> dict[str, Vector]:
+        """The vectors of those texts that some document has already, by text."""
+        digests = {digest(text): text for text in texts}
+        found = self._select(
+            "SELECT digest, vector FROM documents JOIN vectors USING (row) WHERE digest IN",
+            list(digests),
+        )
+        return {digests[key]: self._vector(raw) for key, raw in found}
+
+    def nearest(
+        self, vector: Vector, k: int, *, filters: Sequence[Filter] = (), exact: bool = False
+    ) -> list[Scored]:
+        """The documents of highest cosine with a unit float32 vector (dim,), best first."""
+        with self._using() as connection:
+            index = self._shelf.follow(connection)
+            only = self._fitting(filters) if filters else None
+            found = index.search(vector, k, exact=exact, only=only)
+            scores = dict(zip(found.rows[0].tolist(), found.scores[0].tolist(), strict=True))
+            ids = dict(self._select("SELECT row, id FROM documents WHERE row IN", list(scores)))
+        return [Scored(ids[row], score) for row, score in scores.items() if row in ids]
+
+    def matching(
+        self, words: Sequence[str], k: int, *, filters: Sequence[Filter] = ()
+    ) -> list[Scored]:
+        """The documents that share words with the query, best first by BM25."""
+        if not words:
+            return []
+        query = " OR ".join('"' + word.replace('"', '""') + '"' for word in words)
+        with self._using() as connection:
+            condition, values = self._condition(filters)
+            found = connection.execute(
+                "SELECT id, score FROM (SELECT rowid AS row, rank AS score FROM words "
+                f"WHERE words MATCH ? {condition} ORDER BY rank LIMIT ?) JOIN documents "
+                "USING (row) ORDER BY score, row",
+                (query, *values, k),
+            ).fetchall()
+        return [Scored(id, -score) for id, score in found]  # SQLite's grows with unlikeness
+
+    def fields(self) -> list[str]:
+        """The names of all metadata fields that any document has had."""
+        with self._using() as connection:
+            return [name for (name,) in connection.execute("SELECT name FROM fields ORDER BY name")]
+
+    def everything(self) -> Iterator[Stored]:
+        """Every document with its vector, in the order of writing."""
+        last = 0
+        while True:
+            with self._using() as connection:
+                block = connection.execute(
+                    "SELECT row, id, text, metadata, vector FROM documents JOIN vectors "
+                    "USING (row) WHERE row > ? ORDER BY row LIMIT ?",
+                    (last, _AT_ONCE),
+                ).fetchall()
+            if not block:
+                return
+            for _, id, text, data, raw in block:
+                yield Stored(Document(id, text, json.loads(data)), self._vector(raw))
+            last = block[-1][0]
+
+    def sample(self, count: int) -> list[str]:
+        """The texts of some documents from all over the file, the same ones every time."""
+        with self._using() as connection:
+            [[last]] = connection.execute("SELECT coalesce(max(row), 0) FROM documents")
+            rows = {1 + last * i // count for i in range(count)}
+            query = "SELECT text FROM documents WHERE row >= ? ORDER BY row LIMIT 1"
+            found = [connection.execute(query, (row,)).fetchone() for row in sorted(rows)]
+        return list(dict.fromkeys(text for (text,) in filter(None, found)))
+
+    def progress(self, source: str) -> Progress | None:
+        """How far a file has been taken in."""
+        with self._using() as connection:
+            query = "SELECT source, fingerprint, lines FROM sources WHERE source = ?"
+            found = connection.execute(query, (source,)).fetchone()
+        return Progress(*found) if found else None
+
+    def settle(self) -> None:
+        """Write the index file, and the graph where one is due."""
+        with self._using() as connection:
+            self._shelf.settle(connection)
+
+    def close(self) -> None:
+        """Wait for what runs in the background and let go of the file."""
+        self._shelf.wait()
+        with self._lock:
+            self._connection.close()
+
+    def _insert(self, stored: Stored, words: str) -> None:
+        document, connection = stored.document, self._connection
+        data = json.dumps(dict(document.metadata), ensure_ascii=False)
+        row = connection.execute(
+            "INSERT INTO documents (id, text, digest, metadata) VALUES (?, ?, ?, ?)",
+            (document.id, document.text, digest(document.text), data),
+        ).lastrowid
+        raw = np.ascontiguousarray(stored.vector, dtype=self._dtype).tobytes()
+        connection.execute("INSERT INTO vectors VALUES (?, ?)", (row, raw))
+        connection.execute("INSERT INTO words (rowid, cut) VALUES (?, ?)", (row, words))
+        for name, value in document.metadata.items():
+            self._state(name, value, row)
+
+    def _state(self, name: str, value: object, row: int | None) -> None:
+        connection = self._connection
+        connection.execute("INSERT OR IGNORE INTO fields (name) VALUES (?)", (name,))
+        connection.executemany(
+            "INSERT OR IGNORE INTO facts VALUES ((SELECT field FROM fields WHERE name = ?), ?, ?)",
+            [(name, one, row) for one in atoms(value)],
+        )
+
+    def _forget(self, rows: list[int]) -> None:
+        connection = self._connection
+        for row in rows:
+            [[data]] = connection.execute("SELECT metadata FROM documents WHERE row = ?", (row,))
+            connection.executemany(
+                "DELETE FROM facts WHERE field = (SELECT field FROM fields WHERE name = ?) "
+                "AND value = ? AND row = ?",
+                [(name, one, row) for name, v in json.loads(data).items() for one in atoms(v)],
+            )
+            connection.execute("DELETE FROM documents WHERE row = ?", (row,))
+            connection.execute("DELETE FROM vectors WHERE row = ?", (row,))
+            connection.execute("DELETE FROM words WHERE rowid = ?", (row,))
+            connection.execute("INSERT INTO removed (row) VALUES (?)", (row,))
+
+    def _rows(self, ids: Sequence[str]) -> dict[str, int]:
+        return dict(self._select("SELECT id, row FROM documents WHERE id IN", ids))
+
+    def _fitting(self, filters: Sequence[Filter]) -> NDArray[np.int64]:
+        condition, values = self._condition(filters)
+        query = f"SELECT rowid FROM vectors WHERE true {condition}"
+        found = self._connection.execute(query, values)
+        return np.fromiter((row for (row,) in found), dtype=np.int64)
+
+    def _condition(self, filters: Sequence[Filter]) -> tuple[str, list[Any]]:
+        """The filters as SQL to stand behind a WHERE, and the values in it."""
+        check_fields(filters, self.fields() if filters else [])
+        parts, values = [""], list[Any]()
+        for one in filters:
+            negated = one.operator == "!="
+            sign = "=" if negated else one.operator  # one of six known signs, never the user's text
+            parts.append(
+                f"rowid {'NOT ' if negated else ''}IN (SELECT row FROM facts WHERE field = "
+                f"(SELECT field FROM fields WHERE name = ?) AND value {sign} ?)"
+            )
+            values += [one.field, one.value]
+        return " AND ".join(parts), values
+
+    def _select(self, query: str, keys: Iterable[Any]) -> list[tuple[Any, ...]]:
+        found: list[tuple[Any, ...]] = []
+        pending = iter(keys)
+        while block := list(itertools.islice(pending, _AT_ONCE)):
+            marks = ", ".join("?" * len(block))
+            with self._using() as connection:
+                found += connection.execute(f"{query} ({marks})", block).fetchall()
+        return found
+
+    def _vector(self, raw: bytes) -> Vector:
+        return np.frombuffer(raw, dtype=self._dtype)
+
+    @contextlib.contextmanager
+    def _using(self) -> Iterator[sqlite3.Connection]:
+        with self._lock, renaming(self.path):
+            yield self._connection
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """One transaction: all of it, or nothing."""
+        with self._using() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:  # a full disk may have ended it already
+                    connection.execute("ROLLBACK")
+                raise
+
+
+def digest(text: str) -> bytes:
+    """What two texts have in common only if they are the same."""
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def _last_of_each(batch: Sequence[Stored], rule: Rule) -> list[Stored]:
+    by_id = {stored.document.id: stored for stored in batch}
+    if rule == "new" and len(by_id) < len(batch):
+        raise DataError(
+            f"{len(batch)} documents have {len(by_id)} different ids; expected an id for each. "
+            "Give every document an id of its own."
+        )
+    return list(by_id.values())
+
+
+def _check_rule(batch: Sequence[Stored], known: dict[str, int], rule: Rule) -> None:
+    if rule == "new" and known:
+        raise DataError(
+            f"{len(known)} of {len(batch)} ids are in the corpus already; expected new ones. "
+            "Use update to replace documents, or other ids."
+        )
+    if rule == "known" and len(known) < len(batch):
+        raise DataError(
+            f"{len(batch) - len(known)} of {len(batch)} ids are not in the corpus; expected known "
+            "ones. Use add for new documents."
+        )

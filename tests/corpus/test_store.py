@@ -1,0 +1,203 @@
+"""One suite over every store of documents: what is written is there, whole, and can be found."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from malmoi.corpus import About, Document, Filter, Progress, Store, Stored
+from malmoi.corpus.sqlite import SqliteStore
+from malmoi.errors import DataError, OptionError
+
+DIM = 32
+# A store joins the suite by a line here: a function from a folder and its About to an open store.
+STORES: dict[str, Callable[[Path, About], Store]] = {
+    "sqlite": lambda folder, about: SqliteStore(folder / "x.malmoi", create=lambda: about),
+    "sqlite-hnsw": lambda folder, about: SqliteStore(
+        folder / "x.malmoi", create=lambda: about, engine="hnsw"
+    ),
+}
+Make = Callable[..., Store]
+
+
+@pytest.fixture(params=STORES)
+def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
+    """Open the store of this test's folder; again, if it has been opened before."""
+    opened: list[Store] = []
+
+    def call(**fields: object) -> Store:
+        about = About(**{"model": "none", "dimension": DIM, "words": "bigrams"} | fields)  # type: ignore[arg-type]
+        opened.append(STORES[request.param](tmp_path, about))
+        return opened[-1]
+
+    yield call
+    for store in opened:
+        store.close()
+
+
+def unit(seed: int) -> NDArray[np.float32]:
+    drawn = np.random.default_rng(seed).standard_normal(DIM)
+    made: NDArray[np.float32] = (drawn / np.linalg.norm(drawn)).astype(np.float32)
+    return made
+
+
+def stored(id: str, text: str, seed: int, **metadata: object) -> Stored:
+    return Stored(Document(id, text, metadata), unit(seed))  # type: ignore[arg-type]
+
+
+def some() -> list[Stored]:
+    return [
+        stored("a", "배송은 언제 되나요", 1, year=2023, tags=["배송", "시간"]),
+        stored("b", "비밀번호를 잊었어요", 2, year=2024, kind="account"),
+        stored("c", "When will the parcels arrive?", 3, year="2024"),
+        stored("d", "배송지를 바꾸고 싶어요", 4),
+    ]
+
+
+def ids(found: list[object]) -> list[str]:
+    return [one.id for one in found]  # type: ignore[attr-defined]
+
+
+def test_what_is_written_is_there(make: Make) -> None:
+    store = make()
+    store.write(some())
+    assert len(store) == 4
+    found = store.get(["b", "none", "a"])
+    assert found["a"] == some()[0].document
+    assert set(found) == {"a", "b"}
+    assert ids(store.nearest(unit(3), 2))[0] == "c"
+    assert store.nearest(unit(3), 1)[0].score == pytest.approx(1, abs=1e-5)
+    assert ids(store.matching(["배송"], 9)) in (["a", "d"], ["d", "a"])
+    assert [one.document.id for one in store.everything()] == ["a", "b", "c", "d"]
+    assert store.fields() == ["kind", "tags", "year"]
+    assert len(store.sample(3)) == 3
+
+
+def test_english_words_are_stemmed(make: Make) -> None:
+    store = make()
+    store.write(some())
+    assert ids(store.matching(["parcel"], 5)) == ["c"]
+    assert ids(store.matching(["arriving"], 5)) == ["c"]
+    assert store.matching([], 5) == []
+    assert store.matching(['"', "NEAR", "*"], 5) == []
+
+
+def test_replaced_and_deleted(make: Make) -> None:
+    store = make()
+    store.write(some())
+    store.write([stored("a", "환불 규정", 9, year=2030)])
+    assert len(store) == 4
+    assert ids(store.matching(["환불"], 5)) == ["a"]
+    assert ids(store.matching(["배송"], 5)) == ["d"]
+    assert "a" not in ids(store.nearest(unit(1), 1)) or store.nearest(unit(1), 1)[0].score < 0.9
+    assert ids(store.nearest(unit(9), 1)) == ["a"]
+    assert store.nearest(unit(9), 4, filters=[Filter("year", "=", 2023)]) == []
+    assert store.delete(["a", "none"]) == 1
+    assert len(store) == 3
+    assert store.matching(["환불"], 5) == []
+    assert "a" not in ids(store.nearest(unit(9), 4))
+
+
+def test_rules(make: Make) -> None:
+    store = make()
+    store.write(some()[:2], rule="new")
+    with pytest.raises(DataError, match="1 of 2 ids are in the corpus already"):
+        store.write([some()[1], some()[2]], rule="new")
+    with pytest.raises(DataError, match="1 of 2 ids are not in the corpus"):
+        store.write([some()[1], some()[2]], rule="known")
+    with pytest.raises(DataError, match="different ids"):
+        store.write([some()[2], some()[2]], rule="new")
+    assert len(store) == 2
+    store.write([some()[2], stored("c", "나중 것", 8)])
+    assert store.get(["c"])["c"].text == "나중 것"
+
+
+@pytest.mark.parametrize(
+    ("conditions", "expected"),
+    [
+        (["year=2024"], "bc"),
+        (["year>=2024"], "bc"),
+        (["year<2024"], "a"),
+        (["year!=2024"], "ad"),
+        (["tags=시간"], "a"),
+        (["year=2024", "kind=account"], "b"),
+        (["kind=nothing"], ""),
+        (["kind>a"], "b"),
+    ],
+)
+def test_filters(make: Make, conditions: list[str], expected: str) -> None:
+    store = make()
+    store.write(some())
+    filters = [Filter.parse(one) for one in conditions]
+    assert sorted(ids(store.nearest(unit(1), 9, filters=filters))) == list(expected)
+    assert sorted(ids(store.nearest(unit(1), 9, filters=filters, exact=True))) == list(expected)
+    fitting = {
+        one.document.id for one in some() if all(f.fits(one.document.metadata) for f in filters)
+    }
+    assert fitting == set(expected)
+    words = {"배송", "비밀", "parcel"} & {"배송", "비밀", "parcel"}
+    assert set(ids(store.matching(sorted(words), 9, filters=filters))) == set(expected)
+
+
+def test_unknown_fields_are_told(make: Make) -> None:
+    store = make()
+    store.write(some())
+    for search in (
+        lambda f: store.nearest(unit(1), 3, filters=f),
+        lambda f: store.matching(["배송"], 3, filters=f),
+    ):
+        with pytest.raises(OptionError, match="'jahr'; the documents have kind, tags, year"):
+            search([Filter("jahr", "=", 2024)])
+
+
+def test_vectors_of_known_texts(make: Make) -> None:
+    store = make()
+    store.write(some())
+    found = store.vectors_for(["배송은 언제 되나요", "nothing"])
+    assert list(found) == ["배송은 언제 되나요"]
+    assert np.allclose(found["배송은 언제 되나요"], unit(1))
+
+
+@pytest.mark.parametrize("precision", ["float32", "int8", "binary"])
+def test_it_lasts(make: Make, precision: str) -> None:
+    from malmoi.precision import to_precision
+
+    store = make(precision=precision)
+    batch = [
+        Stored(Document(str(i), f"문서 {i}"), to_precision(unit(i)[None], precision)[0])
+        for i in range(300)
+    ]
+    store.write(batch, progress=Progress("x.txt", "f", 300))
+    store.settle()
+    store.delete(["7"])
+    store.close()
+    again = make(precision=precision)
+    assert again.about.precision == precision
+    assert len(again) == 299
+    assert ids(again.nearest(unit(8), 1)) == ["8"]
+    assert "7" not in ids(again.nearest(unit(7), 20))
+    if again.progress("x.txt") is not None:
+        assert again.progress("x.txt") == Progress("x.txt", "f", 300)
+    assert again.progress("y.txt") is None
+
+
+def test_two_at_once_see_each_other(make: Make) -> None:
+    writer, reader = make(), make()
+    for i in range(30):
+        writer.write([stored(str(i), f"문서{i}", i)])
+        assert ids(reader.nearest(unit(i), 1)) == [str(i)]
+        assert len(reader) == i + 1
+    writer.delete(["3"])
+    assert "3" not in ids(reader.nearest(unit(3), 30))
+
+
+def test_an_empty_store_finds_nothing(make: Make) -> None:
+    store = make()
+    assert store.nearest(unit(1), 3) == []
+    assert store.matching(["배송"], 3) == []
+    assert list(store.everything()) == []
+    store.write([])
+    store.settle()
+    assert len(store) == 0
