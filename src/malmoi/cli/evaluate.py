@@ -13,14 +13,16 @@ from ..catalog import find_model
 from ..encoder import load
 from ..evaluate import Report, Settings, load_baselines
 from ..evaluate import evaluate as measure
+from ..notes import load_classifier
 from ..plots import check_figure, plot_report
 from ..reranker import load_reranker
+from ..tagger import load_tagger
 from .output import Csv, Format, Sides, Strict, Table, Threads, choose, print_rows, say
 
 
 def evaluate(
     task: Annotated[
-        Literal["sts", "pairs", "retrieval", "rerank", "nli", "transfer"],
+        Literal["sts", "pairs", "retrieval", "rerank", "nli", "transfer", "notes", "tagging"],
         typer.Option(help="What to measure."),
     ],
     data: Annotated[Path, typer.Option(help="A .tsv, .csv or .jsonl file of examples.")],
@@ -99,6 +101,10 @@ def _open(name: str | None, threads: int | None) -> object:
     kind = open_bundle(find_model(name), kinds=KINDS).manifest.kind
     if kind == "reranker" and name is not None:
         return load_reranker(name, threads=threads)
+    if kind == "tagger" and name is not None:
+        return load_tagger(name, threads=threads)
+    if kind == "classifier" and name is not None:
+        return load_classifier(name, threads=threads)
     return load(name, threads=threads)
 
 
@@ -131,5 +137,5 @@ def _show(report: Report, form: Format, plot: Path | None, out: Path | None) -> 
         report.save(out)
         say(f"wrote {out}")
     if plot is not None:
-        plot_report(report, plot, tell=say)
+        plot_report(report, plot)
         say(f"wrote {plot}")

@@ -7,7 +7,7 @@ from .cutting import By
 from .door import WordEncoder
 from .layers import Layers, layer_names, no_layers
 from .read import MERGES, Merge, Reader, Token, Word
-from .similar import Occurrence, find, likeness, occurrences
+from .similar import Occurrence, by_layer, find, likeness, occurrences
 
 __all__ = [
     "MERGES",
@@ -19,6 +19,7 @@ __all__ = [
     "Token",
     "Word",
     "WordEncoder",
+    "by_layer",
     "find",
     "layer_names",
     "likeness",

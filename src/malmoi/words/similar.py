@@ -53,6 +53,17 @@ def occurrences(
     return found
 
 
+def by_layer(words: Sequence[Word], layers: int) -> Floats:
+    """Cosines among words in every layer; (layers, n, n).
+
+    The words are to be read with all layers side by side: `layers="concat-all"`.
+    """
+    states = np.stack([word.vector for word in words]).reshape(len(words), layers, -1)
+    unit = normalize(states)
+    found: Floats = np.einsum("ald,bld->lab", unit, unit)
+    return found
+
+
 def _stack(words: Sequence[Word]) -> Floats:
     if not words:
         return np.zeros((0, 0), dtype=np.float32)

@@ -1,0 +1,169 @@
+"""`malmoi words`: what the layers make of a word in its sentence."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from .. import morphemes
+from ..encoder import TextEncoder, load
+from ..errors import DataError
+from ..files import read_lines
+from ..plots import check_figure, plot_layers, plot_occurrences, plot_tokens, plot_values
+from ..plots.figure import short
+from ..plots.words import MANY
+from ..words import By, Layers, Merge, Occurrence, Word, by_layer, likeness, occurrences
+from .output import Csv, Format, ModelOption, Table, Threads, choose, print_rows, say
+
+Rows = Iterator[dict[str, object]]
+
+
+def words(
+    texts: Annotated[list[str], typer.Argument(help="Sentences; - reads them from stdin.")],
+    word: Annotated[
+        str | None, typer.Option(help="Compare the occurrences of this word, 배 for example.")
+    ] = None,
+    layers: Annotated[
+        str,
+        typer.Option(help="last, second-to-last, sum-last-4, mean-all …, or numbers, as 1,2."),
+    ] = "last",
+    merge: Annotated[
+        Literal["mean", "first", "last", "max", "sum"],
+        typer.Option(help="How a word's pieces become one vector."),
+    ] = "mean",
+    by: Annotated[
+        Literal["spaces", "morphemes"] | None,
+        typer.Option(help="Where words end; morphemes when kiwipiepy is installed."),
+    ] = None,
+    special: Annotated[bool, typer.Option("--special", help="Show special tokens too.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Draw the occurrences as a map.")] = None,
+    project: Annotated[
+        Literal["pca", "umap"], typer.Option(help="How the map is made flat.")
+    ] = "pca",
+    layers_plot: Annotated[Path | None, typer.Option(help="Draw likeness by layer.")] = None,
+    hist: Annotated[Path | None, typer.Option(help="Draw the histogram of values.")] = None,
+    heat: Annotated[
+        Path | None, typer.Option(help="Draw two texts' words against each other.")
+    ] = None,
+    model: ModelOption = None,
+    threads: Threads = None,
+    table: Table = False,
+    as_csv: Csv = False,
+) -> None:
+    """Print words with their vectors, or how alike the occurrences of one word are."""
+    form = choose(table=table, as_csv=as_csv)
+    _check(word, [plot, layers_plot, hist], heat)
+    given = _texts(texts)
+    if heat is not None and len(given) != 2:
+        raise typer.BadParameter(f"--heat compares two texts; {len(given)} were given")
+    encoder = load(model, threads=threads)
+    cut: By = by or ("morphemes" if morphemes.available() else "spaces")
+    chosen = _parse_layers(layers)
+    found = list(
+        encoder.words_of(
+            given, layers=chosen, merge=merge, by=cut, special=special and word is None
+        )
+    )
+    if word is None:
+        print_rows(_listed(found, form), form)
+    else:
+        here = occurrences(given, found, word)
+        print_rows(_compared(here, form), form)
+        _draw(here, plot, project, hist)
+        if layers_plot is not None:
+            _draw_layers(encoder, given, word, merge, cut, layers_plot)
+    if heat is not None:
+        plot_tokens(found[0], found[1], heat)
+        say(f"wrote {heat}")
+
+
+def _check(word: str | None, plots: Sequence[Path | None], heat: Path | None) -> None:
+    """Find out now, not after the work, whether what is asked for can be drawn."""
+    wanted = [path for path in plots if path is not None]
+    if wanted and word is None:
+        raise typer.BadParameter("--plot, --layers-plot and --hist need --word")
+    for path in [*wanted, *([heat] if heat else [])]:
+        check_figure(path)
+
+
+def _texts(texts: list[str]) -> list[str]:
+    given = list(read_lines("-", tell=say)) if texts == ["-"] else texts
+    kept = [text for text in given if text.strip()]
+    if len(kept) < len(given):
+        say(f"{len(given) - len(kept)} empty texts were left out")
+    if not kept:
+        raise DataError("there is no text; expected a sentence or more. Give some.")
+    return kept
+
+
+def _parse_layers(layers: str) -> Layers:
+    try:
+        numbers = [int(part) for part in layers.split(",")]
+    except ValueError:
+        return layers
+    return numbers[0] if len(numbers) == 1 else numbers
+
+
+def _listed(found: Sequence[Sequence[Word]], form: Format) -> Rows:
+    for number, own in enumerate(found, start=1):
+        for word in own:
+            row: dict[str, object] = {
+                "text": number,
+                "word": word.text,
+                "start": word.start,
+                "end": word.end,
+                "pieces": list(word.pieces) if form is Format.JSON else " ".join(word.pieces),
+                "vector": [round(float(value), 6) for value in word.vector],
+            }
+            yield row
+
+
+def _compared(here: Sequence[Occurrence], form: Format) -> Rows:
+    """One row an occurrence, with its likeness to all of them."""
+    scores = likeness([one.word for one in here])
+    for number, (one, own) in enumerate(zip(here, scores, strict=True), start=1):
+        values = [round(float(score), 4) for score in own]
+        row: dict[str, object] = {"number": number, "text": one.text, "word": one.word.text}
+        if form is Format.JSON:
+            row |= {"start": one.word.start, "end": one.word.end}
+            yield row | {"pieces": list(one.word.pieces), "likeness": values}
+        else:
+            row["pieces"] = " ".join(one.word.pieces)
+            yield row | {str(i): value for i, value in enumerate(values, start=1)}
+
+
+def _draw(
+    here: Sequence[Occurrence],
+    plot: Path | None,
+    project: Literal["pca", "umap"],
+    hist: Path | None,
+) -> None:
+    if plot is not None:
+        plot_occurrences(here, plot, method=project)
+        say(f"wrote {plot}")
+    if hist is not None:
+        plot_values(here, hist)
+        say(f"wrote {hist}")
+
+
+def _draw_layers(
+    encoder: TextEncoder, texts: Sequence[str], word: str, merge: Merge, by: By, path: Path
+) -> None:
+    found = list(encoder.words_of(texts, layers="concat-all", merge=merge, by=by))
+    here = occurrences(texts, found, word)
+    if len(here) < 2:
+        raise DataError(
+            f"{word} occurs once; likeness by layer expects two or more. Give more texts."
+        )
+    scores = by_layer([one.word for one in here], encoder.reader.layers)
+    both = list(itertools.combinations(range(len(here)), 2))
+    if len(both) > MANY:  # so many lines tell nothing; those of the first occurrence do
+        both = [pair for pair in both if pair[0] == 0]
+    pairs = [
+        (f"{short(here[a].text, 24)} ↔ {short(here[b].text, 24)}", scores[:, a, b].tolist())
+        for a, b in both
+    ]
+    plot_layers(pairs, path, word=word)
+    say(f"wrote {path}")

@@ -1,0 +1,15 @@
+"""Figures: reports and vectors drawn, with Korean that can be read."""
+
+from .figure import check_figure, save_figure
+from .report import plot_report
+from .words import plot_layers, plot_occurrences, plot_tokens, plot_values
+
+__all__ = [
+    "check_figure",
+    "plot_layers",
+    "plot_occurrences",
+    "plot_report",
+    "plot_tokens",
+    "plot_values",
+    "save_figure",
+]

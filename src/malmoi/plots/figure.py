@@ -1,0 +1,97 @@
+"""One figure: drawn with matplotlib, without a screen, with Korean that can be read.
+
+A font with every Hangul syllable comes with malmoi, so that no figure is full of empty boxes
+wherever it is drawn; fonts of the system serve what it lacks, Chinese characters for example.
+"""
+
+import functools
+import io
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ..errors import OptionError, require
+from ..files import writing
+
+FONT = "Malmoi Gothic"
+# Fonts with Hanja that Linux, macOS and Windows come with, or that are free to install.
+SYSTEM_FONTS = (
+    "Pretendard",
+    "Noto Sans CJK KR",
+    "Noto Sans KR",
+    "NanumGothic",
+    "NanumBarunGothic",
+    "Nanum Gothic",
+    "Apple SD Gothic Neo",
+    "AppleGothic",
+    "Malgun Gothic",
+    "Source Han Sans KR",
+    "UnDotum",
+    "Baekmuk Dotum",
+    "Noto Serif CJK KR",
+    "Batang",
+)
+ENDINGS = (".png", ".svg", ".pdf")
+Label = Callable[[str], str]
+Draw = Callable[[Any, Label], None]
+
+
+@functools.cache
+def fonts() -> tuple[str, ...]:
+    """The families figures are drawn with: malmoi's own first, then what the system has."""
+    manager = require("matplotlib.font_manager", extra="plots", purpose="drawing a figure")
+    manager.fontManager.addfont(Path(__file__).parent / "font/MalmoiGothic.ttf")
+    installed = set(manager.get_font_names())
+    return (FONT, *(name for name in SYSTEM_FONTS if name in installed), "DejaVu Sans")
+
+
+def label(text: str) -> str:
+    """Make any text safe to draw: one line, and no mathematics.
+
+    >>> label("값 $1\\n")
+    '값 \\\\$1'
+    """
+    return " ".join(text.split()).replace("$", r"\$")
+
+
+def short(text: str, length: int = 40) -> str:
+    """Cut a text for a label.
+
+    >>> short("가나다라마", 3)
+    '가나…'
+    """
+    return text if len(text) <= length else text[: length - 1] + "…"
+
+
+def save_figure(path: str | Path, draw: Draw) -> None:
+    """Draw on a fresh figure and write it as .png, .svg or .pdf.
+
+    `draw` gets the figure, and a function that makes any label safe to draw.
+    """
+    path = Path(path)
+    check_figure(path)
+    # Figure and its canvas alone, without pyplot, need no screen and leave no state behind.
+    matplotlib = require("matplotlib", extra="plots", purpose="drawing a figure")
+    figures = require("matplotlib.figure", extra="plots", purpose="drawing a figure")
+    # The minus sign of Unicode is missing from many Korean fonts; the hyphen is in all.
+    look = {"font.family": list(fonts()), "svg.fonttype": "path", "axes.unicode_minus": False}
+    with matplotlib.rc_context(look):
+        figure = figures.Figure(layout="constrained")
+        draw(figure, label)
+        drawn = io.BytesIO()
+        with warnings.catch_warnings():  # letters beyond any font are boxes, not an error
+            warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+            figure.savefig(drawn, format=path.suffix.lower()[1:], dpi=150)
+    with writing(path) as file:
+        file.write(drawn.getvalue())
+
+
+def check_figure(path: Path) -> None:
+    """Raise if a figure could not be drawn there; for asking before a long run, not after it."""
+    if path.suffix.lower() not in ENDINGS:
+        raise OptionError(
+            f"{path.name} ends in {path.suffix or 'nothing'}; known are {', '.join(ENDINGS)}. "
+            "Choose one of these endings."
+        )
+    require("matplotlib", extra="plots", purpose="drawing a figure")

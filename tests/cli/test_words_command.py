@@ -1,0 +1,61 @@
+"""`malmoi words`: tables, figures and complaints."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from graphs import Run
+
+BOATS = ["배를 타고 바다에 나간다", "배가 항구에 들어왔다", "배가 달고 맛있다"]
+
+
+def test_a_word_is_compared_and_drawn(run: Run, tmp_path: Path) -> None:
+    plots = ["--plot", "a.png", "--layers-plot", "b.png", "--hist", "c.svg"]
+    done = run("words", *BOATS, "--word", "배", "--layers", "3", *plots)
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [row["word"] for row in rows] == ["배"] * 3
+    assert rows[0]["likeness"][0] == pytest.approx(1, abs=1e-3)
+    assert rows[0]["likeness"][1] > rows[0]["likeness"][2]
+    assert {path.name for path in tmp_path.iterdir()} == {"a.png", "b.png", "c.svg"}
+
+
+def test_words_are_listed_with_their_pieces(run: Run, tmp_path: Path) -> None:
+    done = run("words", "-", "--by", "spaces", "--special", "--table", stdin="배가 왔다\n\n")
+    assert done.returncode == 0, done.stderr
+    assert "1 empty texts were left out" in done.stderr
+    assert [line.split()[1] for line in done.stdout.splitlines()[1:]] == [
+        "[CLS]",
+        "배가",
+        "왔다",
+        "[SEP]",
+    ]
+
+
+def test_two_texts_make_a_heat_map(run: Run, tmp_path: Path) -> None:
+    done = run("words", "배가 왔다", "the boat came", "--heat", "heat.png", "--csv")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "heat.png").stat().st_size > 2000
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "message"),
+    [
+        (["고양이가 잔다", "--word", "배"], 1, "has no word '배'; it has 고양이"),
+        (["배가", "--word", "배", "-m", "ko-en-static"], 1, "--layers all"),
+        (["배가", "--word", "배", "--plot", "a.png"], 1, "two or more"),
+        (["배가", "--word", "배", "--layers-plot", "a.png"], 1, "two or more"),
+        (["배가", "--word", "배", "--plot", "a.gif"], 1, "ends in .gif"),
+        (["배가", "--plot", "a.png"], 2, "--word"),
+        (["배가", "--heat", "a.png"], 2, "two texts"),
+        (["", "--word", "배"], 1, "there is no text"),
+        (["배가", "--layers", "9"], 1, "layers 0 to 6"),
+    ],
+)
+def test_bad_input_is_told(
+    run: Run, tmp_path: Path, args: list[str], code: int, message: str
+) -> None:
+    done = run("words", *args)
+    assert (done.returncode, message in " ".join(done.stderr.split())) == (code, True), done.stderr
+    assert "Traceback" not in done.stderr and not list(tmp_path.iterdir())
