@@ -1,0 +1,124 @@
+"""A lexicon of 400,000 names: built once, opened in a moment, added to without building again.
+
+python bench/lexicon_size.py [--names 400000]
+
+The names are those of KCD-9, of the merged names and of MEDIC, and of drugs; what is missing to
+the number asked for are the same names with a side, a stage or an "unspecified" put to them.
+Opening is measured in a process of its own; its memory is what the process holds resident, the
+interpreter and numpy among it.
+"""
+
+import argparse
+import itertools
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from common import data_root
+
+from malmoi.lexicon import Lexicon, add_names, build_lexicon
+from malmoi.tables import read_rows
+
+_KOREAN = ("왼쪽", "오른쪽", "양쪽", "재발성", "만성", "급성", "초기", "말기")
+_ENGLISH = ("left", "right", "bilateral", "recurrent", "chronic", "acute", "early", "late")
+_OPENED = """
+import json, resource, sys, time
+from pathlib import Path
+
+def resident():
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 2**20
+
+import malmoi.lexicon
+before, cpu, start = resident(), time.process_time(), time.perf_counter()
+lexicon = malmoi.lexicon.Lexicon.open(sys.argv[1])
+opened, cpu = time.perf_counter() - start, time.process_time() - cpu
+first = [lexicon.name(row) for row in lexicon.find("당뇨병성 신장병증")]
+found = time.perf_counter() - start
+after = resident()
+count = sum(1 for _ in lexicon.texts())
+print(json.dumps({
+    "names": len(lexicon), "concepts": len(lexicon.codes), "open": opened, "cpu": cpu,
+    "found": found, "before": before, "after": after, "all": resident(),
+    "read": time.perf_counter() - start - found,
+}))
+"""
+
+
+def variations(paths: list[Path]) -> Iterator[tuple[str, str]]:
+    """Names of the tables with a word put to them, as (code, name), without end."""
+    rows = [(row["code"], row["name"]) for row in read_rows(paths[0])]
+    words = list(zip(_KOREAN, _ENGLISH, strict=True))
+    for i in itertools.count():
+        korean, english = words[i % len(words)]
+        for code, name in rows:
+            word = english if name.isascii() else korean
+            yield code, f"{word} {name}" + (f" {i}" if i >= len(words) else "")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--names", type=int, default=400_000)
+    wanted = parser.parse_args().names
+    terms = data_root() / "terms"
+    tables = [terms / f"{name}.tsv" for name in ("kcd9-rows", "kcd9-morphology", "names", "medic")]
+    tables.append(terms / "drugs.tsv")
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "large.lexicon"
+        start, cpu = time.perf_counter(), time.process_time()
+        real = build_lexicon(tables, folder, keep_uncoded=True)
+        print(
+            f"real tables: {real.names:,} names of {real.concepts:,} concepts, {took(start, cpu)}"
+        )
+        more = Path(scratch) / "more.tsv"
+        missing = itertools.islice(variations([terms / "names.tsv"]), max(wanted - real.names, 0))
+        lines = [f"{code}\t{name}" for code, name in missing]
+        more.write_text("\n".join(["code\tname", *lines]) + "\n", "utf-8")
+        start, cpu = time.perf_counter(), time.process_time()
+        build_lexicon([*tables, more], folder, keep_uncoded=True, replace=True)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        print(f"built with variations: {took(start, cpu)}, at most {peak:,.0f} MiB resident")
+        size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+        print(f"on disk: {size / 1e6:.1f} MB")
+        opening(folder)
+        adding(folder, Path(scratch) / "own.tsv")
+
+
+def took(start: float, cpu: float) -> str:
+    return f"{time.perf_counter() - start:.1f} s ({time.process_time() - cpu:.1f} s of a core)"
+
+
+def opening(folder: Path) -> None:
+    """Open it three times, each in a process of its own."""
+    for _ in range(3):
+        command = [sys.executable, "-c", _OPENED, str(folder)]
+        done = subprocess.run(command, capture_output=True, check=True, text=True)
+        seen = json.loads(done.stdout)
+        print(
+            f"opened {seen['names']:,} names of {seen['concepts']:,} concepts in "
+            f"{1000 * seen['open']:.1f} ms ({1000 * seen['cpu']:.1f} ms of a core); a name found "
+            f"{1000 * (seen['found'] - seen['open']):.1f} ms later; resident {seen['before']:.0f} "
+            f"MiB before, {seen['after']:.0f} after, {seen['all']:.0f} with every name read "
+            f"({seen['read']:.1f} s)"
+        )
+
+
+def adding(folder: Path, own: Path) -> None:
+    """Add a thousand names."""
+    own.write_text(
+        "code\tname\n" + "".join(f"OWN{i}\t우리 이름 {i}\n" for i in range(1000)), "utf-8"
+    )
+    start, cpu = time.perf_counter(), time.process_time()
+    report = add_names(folder, [own])
+    opened = Lexicon.open(folder)
+    parts = len(opened.segments)
+    print(f"added {report.names:,} names in {took(start, cpu)}: {len(opened):,} in {parts} parts")
+
+
+if __name__ == "__main__":
+    main()
