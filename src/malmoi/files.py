@@ -133,6 +133,29 @@ def read_lines(path: str | Path, *, tell: Tell | None = None) -> Iterator[str]:
         yield from _decoded(file, str(path) if str(path) != "-" else "stdin", tell or _silent)
 
 
+def read_text(path: str | Path, *, tell: Tell | None = None) -> str:
+    """Give a whole text file (or stdin for "-"), its line ends as they are.
+
+    Encodings are told apart as `read_lines` does, over the whole file. A file longer than
+    the longest line allowed is refused.
+    """
+    name, tell = (str(path) if str(path) != "-" else "stdin"), tell or _silent
+    with opening(path) as file:
+        data = file.read(LONGEST_LINE + 1)
+    if len(data) > LONGEST_LINE:
+        raise DataError(
+            f"{name} is longer than {LONGEST_LINE // 2**20} MiB; expected one document. "
+            "Is this a text file? Break it into several first."
+        )
+    encoding, mark = sniff(data)
+    if not data.isascii():
+        _tell_encoding(encoding, mark, name, tell)
+    text = data[mark:].decode(encoding, "replace")
+    if "\ufffd" in text and "\ufffd".encode(encoding, "replace") not in data:
+        tell(f"{name} has bytes that are not {encoding}; broken characters became U+FFFD")
+    return text
+
+
 @contextlib.contextmanager
 def opening(path: str | Path) -> Iterator[io.BufferedReader]:
     """Open a file for reading bytes; "-" is stdin."""

@@ -1,30 +1,95 @@
 """Decisions over long notes: are they right, and which rule over windows makes them so?"""
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import DataError
+from ..bundle.manifest import sha256
+from ..errors import DataError, OptionError
+from ..files import Tell
 from ..notes.calibration import expected_error, reliability, soften
-from ..notes.classifier import Scored
-from ..notes.decision import Rule, combine
-from ..notes.documents import Document
+from ..notes.classifier import NoteClassifier, Pool, Scored, attend
+from ..notes.decision import RULES, Rule, combine
+from ..notes.documents import Choice, Document, read_documents
+from .examples import Roles, Source
 from .measures import Measure, auroc, average_precision, macro_f1, mean, recall_at_precision
 from .report import Outcome
 
 PRECISION = 0.8
-# What the joint rule is compared with; "first" is truncation, which reads the first window alone.
-OTHERS = ("first", "max", "mean", "attention")
+_TITLES = {
+    "joint": "joint over windows",
+    "max": "max over windows",
+    "mean": "mean over windows",
+    "first": "first window only",  # truncation
+    "attention": "attention over windows",
+}
 
 
-class Classifier(Protocol):
-    """What is asked of a classifier of notes."""
+def describe(
+    path: str | Path, columns: Roles, *, tell: Tell | None = None, strict: bool = False
+) -> Source:
+    """Read a file of notes once without a model: what does not fit is told, the rest counted."""
+    documents = read_documents([path], columns, tell=tell, strict=strict)
+    return Source(Path(path).name, sha256(Path(path)), len(documents), columns)
 
-    labels: tuple[str, ...]
 
-    def score(self, documents: Sequence[Sequence[str]]) -> list[Scored]: ...
+def measure(
+    model: object, path: str | Path, columns: Roles
+) -> tuple[Outcome, list[tuple[str, Outcome]]]:
+    """Judge a classifier on a file by its own rule, and by every other one.
+
+    Labels are joined and notes gathered as they were when the model was trained; rows with a
+    label that it was not trained for are left out.
+    """
+    classifier = as_classifier(model)
+    data: Mapping[str, Any] = classifier.manifest.training.get("recipe", {}).get("data", {})
+    positive = tuple(data.get("positive", ()))
+    documents = read_documents(
+        [path],
+        columns,
+        choice=Choice(positive=positive) if positive else Choice(labels=classifier.labels),
+        decide=str(data.get("decide", "note")),
+    )
+    return by_rules(classifier, documents)
+
+
+def as_classifier(model: object) -> NoteClassifier:
+    """Give the model back if it is one that decides over notes."""
+    if isinstance(model, NoteClassifier):
+        return model
+    raise OptionError(
+        f"the model is a {type(model).__name__}; the task notes judges a classifier of notes. "
+        'Train one with objective = "classify".'
+    )
+
+
+def by_rules(
+    model: NoteClassifier, documents: Sequence[Document], *, pool: Pool | None = None
+) -> tuple[Outcome, list[tuple[str, Outcome]]]:
+    """Judge the model's own rule, and every other rule on the same windows, by name."""
+    scored = model.score([one.notes for one in documents])
+    chosen = pool or model.pool
+    weights = attention_weights(chosen, scored)
+
+    def outcome(rule: Rule) -> Outcome:
+        said = probabilities(scored, rule, temperature=chosen.temperature, weights=weights)
+        return judge(said, documents, model.labels)
+
+    names = [name for name in RULES if name != chosen.rule.name]
+    if weights is None:
+        names = [name for name in names if name != "attention"]
+    others = [(_TITLES[name], outcome(Rule(name, chosen.rule.c))) for name in names]
+    return outcome(chosen.rule), others
+
+
+def attention_weights(pool: Pool, scored: Sequence[Scored]) -> list[NDArray[np.float64]] | None:
+    """Each document's shares of attention; None where the model has none."""
+    if pool.direction is None or any(one.states is None for one in scored):
+        return None
+    return [attend(one.states, pool.direction) for one in scored]
 
 
 def probabilities(

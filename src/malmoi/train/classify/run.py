@@ -10,11 +10,11 @@ import numpy as np
 
 from ...bundle import Manifest, open_bundle
 from ...evaluate.examples import Source as DataSource
-from ...evaluate.notes import OTHERS, judge, probabilities
-from ...evaluate.report import Outcome, Report, make_report
+from ...evaluate.notes import attention_weights, by_rules, judge, probabilities
+from ...evaluate.report import Report, make_report
 from ...files import Tell, writing, writing_folder
 from ...notes.calibration import fit_temperature
-from ...notes.classifier import DECISION, NoteClassifier, Pool, Scored
+from ...notes.classifier import DECISION, NoteClassifier, Pool
 from ...notes.decision import Rule, tune
 from ...notes.documents import Document
 from ..base import check_trainable, find_base
@@ -162,7 +162,7 @@ def choose_pool(model: NoteClassifier, dev: list[Document], *, rule: str) -> Poo
     c = tune([one.shares for one in scored], score)
     direction = fit_attention(scored, gold)
     pool = Pool(Rule(rule, c), 1.0, direction)
-    said = probabilities(scored, pool.rule, weights=_weights(pool, scored))
+    said = probabilities(scored, pool.rule, weights=attention_weights(pool, scored))
     return dataclasses.replace(pool, temperature=fit_temperature(said, gold))
 
 
@@ -170,32 +170,10 @@ def report_rules(
     model: NoteClassifier, pool: Pool, documents: list[Document], *, part: str, name: str
 ) -> Report:
     """Judge the chosen rule, with intervals, and compare the others with it on the same notes."""
-    scored = model.score([one.notes for one in documents])
-
-    def outcome(rule: Rule) -> Outcome:
-        said = probabilities(
-            scored, rule, temperature=pool.temperature, weights=_weights(pool, scored)
-        )
-        return judge(said, documents, model.labels)
-
-    listed = ("joint", *OTHERS)
-    others = [
-        (
-            f"{rule} over windows" if rule != "first" else "first window only",
-            outcome(Rule(rule, pool.rule.c)),
-        )
-        for rule in listed
-        if rule != pool.rule.name
-    ]
+    own, others = by_rules(model, documents, pool=pool)
     source = DataSource(part, "", len(documents), {})
     settings = {"rule": pool.rule.name, "c": pool.rule.c, "temperature": pool.temperature}
-    return make_report("notes", name, outcome(pool.rule), source, against=others, settings=settings)
-
-
-def _weights(pool: Pool, scored: list[Scored]) -> list[Any] | None:
-    if pool.direction is None or any(one.states is None for one in scored):
-        return None
-    return [pool.weights(one.states) for one in scored if one.states is not None]
+    return make_report("notes", name, own, source, against=others, settings=settings)
 
 
 def _provenance(recipe: Classification, notes: Notes, state: Any) -> dict[str, Any]:

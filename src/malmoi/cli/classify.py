@@ -1,0 +1,113 @@
+"""`malmoi classify`: one decision over a long note, and the windows that made it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..errors import DataError, OptionError
+from ..files import read_text
+from ..notes import Decision, NoteClassifier, Rule, load_classifier
+from ..tables import is_table, read_rows
+from .output import Csv, Table, Threads, choose, print_rows, say
+
+
+def classify(
+    model: Annotated[str, typer.Argument(help="A classifier's bundle; see docs/notes.md.")],
+    files: Annotated[
+        list[str],
+        typer.Argument(help="A note a text file (- is stdin), or a .jsonl, .tsv or .csv of notes."),
+    ],
+    text: Annotated[str, typer.Option(help="The column of the note, in tables.")] = "text",
+    patient: Annotated[
+        str | None, typer.Option(help="Decide by this column: all notes of a patient together.")
+    ] = None,
+    together: Annotated[
+        bool, typer.Option("--together", help="All files are notes of one patient.")
+    ] = False,
+    rule: Annotated[
+        str | None, typer.Option(help="joint, max, mean, first or attention; else the model's.")
+    ] = None,
+    c: Annotated[float | None, typer.Option(help="The c of the rule joint.")] = None,
+    windows: Annotated[
+        int, typer.Option(min=0, help="How many deciding windows to show; 0 for none.")
+    ] = 3,
+    threads: Threads = None,
+    table: Table = False,
+    as_csv: Csv = False,
+) -> None:
+    """Decide what long notes are, and show which windows decided."""
+    form = choose(table=table, as_csv=as_csv)
+    opened = load_classifier(model, threads=threads)
+    chosen = _rule(opened, rule, c)
+
+    def rows() -> Iterator[dict[str, object]]:
+        for name, notes in _documents(files, text=text, patient=patient, together=together):
+            kept = [note for note in notes if note.strip()]
+            if not kept:
+                say(f"{name} has no text and is passed over")
+                continue
+            yield _row(name, kept, opened, opened.classify(kept, rule=chosen), windows)
+
+    print_rows(rows(), form)
+
+
+def _rule(model: NoteClassifier, name: str | None, c: float | None) -> Rule | None:
+    if name is None and c is None:
+        return None
+    return Rule(name or "joint", c if c is not None else model.pool.rule.c)
+
+
+def _documents(
+    files: list[str], *, text: str, patient: str | None, together: bool
+) -> Iterator[tuple[str, list[str]]]:
+    if together and patient is not None:
+        raise OptionError("--together and --patient exclude each other; choose one.")
+    gathered: dict[str, list[str]] = {}
+    for file in files:
+        for name, note in _notes(file, text, patient):
+            if together or patient is not None:
+                gathered.setdefault("all" if together else name, []).append(note)
+            else:
+                yield name, [note]
+    yield from gathered.items()
+
+
+def _notes(file: str, text: str, patient: str | None) -> Iterator[tuple[str, str]]:
+    if not is_table(file):
+        yield Path(file).name if file != "-" else "-", read_text(file, tell=say)
+        return
+    for i, row in enumerate(read_rows(file, tell=say), start=1):
+        for column in (text, *([patient] if patient else [])):
+            if column not in row:
+                raise DataError(
+                    f"{file} has no column {column}; it has {', '.join(row)}. "
+                    "Name it with --text or --patient."
+                )
+        yield row[patient] if patient else row.get("id", str(i)), row[text]
+
+
+def _row(
+    name: str, notes: list[str], model: NoteClassifier, decision: Decision, k: int
+) -> dict[str, object]:
+    column = model.labels.index(decision.label)
+    row: dict[str, object] = {
+        "note": name,
+        "label": decision.label,
+        "probability": round(decision.probability, 4),
+        "probabilities": {label: round(p, 4) for label, p in decision.probabilities.items()},
+        "windows": len(decision.windows),
+    }
+    if k:
+        row["deciding"] = [
+            {
+                "note": one.note,
+                "start": one.start,
+                "end": one.end,
+                "probability": round(one.probabilities[column], 4),
+                "text": notes[one.note][one.start : one.end],
+            }
+            for one in decision.telling(model.labels, k=k)
+        ]
+    return row

@@ -1,0 +1,210 @@
+"""A classifier of notes from recipe to decision: trained, exported, opened without torch."""
+
+import dataclasses
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import malmoi
+from graphs import Run
+from malmoi.errors import BundleError, DataError, OptionError, TextError
+from malmoi.evaluate import evaluate
+from malmoi.notes import Rule
+from malmoi.train.classify.settings import make_classification
+from malmoi.train.recipe import load_recipe
+from malmoi.train.run import train
+
+PLAIN = ["배", "at", "dawn", "the", "갔다"]
+COLUMNS = {"text": "text", "label": "kind", "patient": "patient"}
+
+
+def write_notes(path: Path, *, patients: int = 48, seed: int = 0) -> Path:
+    """Long notes of which the sick ones have one telling sentence somewhere."""
+    rng = random.Random(seed)
+    lines = []
+    for i in range(patients):
+        sick = i % 2 == 0
+        sentences = [" ".join(rng.choices(PLAIN, k=8)) + "." for _ in range(rng.randint(2, 5))]
+        if sick:
+            sentences.insert(rng.randrange(len(sentences)), "ship ship ship ship nephropathy.")
+        row = {"patient": f"p{i}", "kind": "sick" if sick else "well", "text": " ".join(sentences)}
+        lines.append(json.dumps(row, ensure_ascii=False))
+    path.write_text("\n".join(lines) + "\n", "utf-8")
+    return path
+
+
+def table(folder: Path, **changes: Any) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "objective": "classify",
+        "name": "sickness",
+        "base": str(folder / "base"),
+        "max_tokens": 32,
+        "data": {
+            "files": ["notes.jsonl"],
+            "columns": COLUMNS,
+            "positive": ["sick"],
+            "shares": {"dev": 0.25, "test": 0.25},
+        },
+        "schedule": {"epochs": 10, "batch_size": 16, "learning_rate": 2e-3},
+        "output": {"folder": str(folder / "run")},
+    }
+    return made | changes
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from tiny import tiny_transformer
+
+    root = tmp_path_factory.mktemp("notes")
+    tiny_transformer(root / "base", "bert")
+    write_notes(root / "notes.jsonl")
+    return root
+
+
+@pytest.fixture(scope="module")
+def trained(folder: Path) -> Path:
+    told: list[str] = []
+    done = train(make_classification(table(folder)), data=folder, tell=told.append)
+    assert any(line.startswith("test: ") for line in told)
+    assert done.scores["auroc"] > 0.9  # one telling sentence is easily learnt
+    return done.bundles[0]
+
+
+def test_a_decision_and_the_windows_that_made_it(trained: Path) -> None:
+    model = malmoi.load_classifier(trained)
+    note = " ".join(["at dawn the 배."] * 12 + ["ship ship ship ship nephropathy."])
+    decision = model.classify(note, rule=Rule("max"))
+    assert model.labels == ("no", "yes")
+    assert decision.label == "yes"
+    assert sum(decision.probabilities.values()) == pytest.approx(1.0)
+    assert len(decision.windows) > 2
+    [best] = decision.telling(model.labels, k=1)
+    assert "ship" in note[best.start : best.end]
+
+
+def test_the_decision_is_the_rule_over_its_windows(trained: Path) -> None:
+    model = malmoi.load_classifier(trained)
+    model.pool = dataclasses.replace(model.pool, temperature=1.0)
+    note = " ".join(["at dawn the 배."] * 20)
+    decision = model.classify(note, rule=Rule("joint", 2.0))
+    said = np.array([one.probabilities[1] for one in decision.windows])
+    n = len(said)
+    expected = (said.max() + said.mean() * n / 2) / (1 + n / 2)
+    assert decision.probabilities["yes"] == pytest.approx(expected, abs=1e-6)
+
+
+def test_several_notes_of_a_patient_decide_together(trained: Path) -> None:
+    model = malmoi.load_classifier(trained)
+    decision = model.classify(["at dawn.", " ", "ship ship ship ship nephropathy."])
+    assert {one.note for one in decision.windows} == {0, 2}
+
+
+def test_attention_gives_shares_that_add_up(trained: Path) -> None:
+    model = malmoi.load_classifier(trained)
+    decision = model.classify(" ".join(["at dawn the 배."] * 20), rule=Rule("attention"))
+    shares = [one.weight for one in decision.windows]
+    assert sum(share for share in shares if share is not None) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("note", ["", " \n "])
+def test_an_empty_note_is_one_clear_line(trained: Path, note: str) -> None:
+    with pytest.raises(TextError, match="no text"):
+        malmoi.load_classifier(trained).classify(note)
+
+
+def test_a_very_long_note(trained: Path) -> None:
+    model = malmoi.load_classifier(trained)
+    note = "at dawn the 배. " * 5000
+    assert len(model.classify(note).windows) > 500
+
+
+def test_report_compares_the_rules(trained: Path, folder: Path) -> None:
+    report = json.loads((trained.parent / "report.json").read_text("utf-8"))
+    compared = {one["model"] for one in report["comparisons"]}
+    assert compared == {
+        "first window only",
+        "max over windows",
+        "mean over windows",
+        "attention over windows",
+    }
+    assert set(report["metrics"]) == {"auroc", "auprc", "recall_at_0.8", "accuracy"}
+    assert report["settings"]["c"] > 0
+
+
+def test_evaluate_on_a_file(trained: Path, tmp_path: Path) -> None:
+    data = write_notes(tmp_path / "more.jsonl", seed=7)
+    from malmoi.evaluate import Settings
+
+    report = evaluate(
+        malmoi.load_classifier(trained), "notes", data, settings=Settings(columns=COLUMNS)
+    )
+    assert report.metrics["auroc"].value > 0.8
+    assert len(report.comparisons) == 4
+
+
+def test_the_command(trained: Path, tmp_path: Path, run: Run) -> None:
+    (tmp_path / "note.txt").write_bytes("배. ship ship ship ship nephropathy.".encode("cp949"))
+    done = run("classify", trained, "note.txt")
+    assert done.returncode == 0, done.stderr
+    assert "cp949" in done.stderr
+    found = json.loads(done.stdout)
+    assert found["label"] == "yes"
+    assert found["deciding"][0]["text"] == "배. ship ship ship ship nephropathy."
+
+
+def test_an_encoder_is_no_classifier(bundle: Path) -> None:
+    with pytest.raises(BundleError, match="expected classifier"):
+        malmoi.load_classifier(bundle)
+
+
+def test_one_class_only(folder: Path, tmp_path: Path) -> None:
+    write_notes(tmp_path / "notes.jsonl")
+    text = (tmp_path / "notes.jsonl").read_text("utf-8").replace('"well"', '"sick"')
+    (tmp_path / "notes.jsonl").write_text(text, "utf-8")
+    made = table(folder, output={"folder": str(tmp_path / "run")})
+    with pytest.raises(DataError, match="same label"):
+        train(make_classification(made), data=tmp_path)
+
+
+def test_leakage_between_files_is_told(folder: Path, tmp_path: Path) -> None:
+    from malmoi.train.classify.data import read_notes
+
+    for name in ("train", "dev"):
+        write_notes(tmp_path / f"{name}.jsonl")
+    data = {"train": ["train.jsonl"], "dev": ["dev.jsonl"], "columns": COLUMNS}
+    told: list[str] = []
+    notes = read_notes(
+        make_classification(table(folder, data=data)), tmp_path, tell=told.append, strict=False
+    )
+    assert notes.leaked["patients of train and dev"] == 48
+    assert any("leakage" in line for line in told)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"rule": "median"}, 'rule is "median"'),
+        ({"rulle": "max"}, "Did you mean rule"),
+        ({"dropout": 1.0}, "dropout"),
+        ({"data": {"columns": COLUMNS}}, "no files"),
+        ({"data": {"columns": {"text": "t"}, "files": ["a"]}}, "no label"),
+        ({"data": {"columns": COLUMNS, "train": ["a"]}}, "data.dev is missing"),
+        (
+            {"data": {"columns": COLUMNS, "files": ["a"], "shares": {"dev": 0.6, "test": 0.5}}},
+            "leave nothing",
+        ),
+    ],
+)
+def test_slips_in_a_recipe(folder: Path, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        make_classification(table(folder, **changes))
+
+
+def test_the_recipes_of_the_repository_are_sound() -> None:
+    recipes = Path(__file__).parents[2] / "recipes"
+    for name in ("mtsamples-surgery.toml", "mtsamples-specialties.toml"):
+        assert load_recipe(recipes / name).to_json()["objective"] == "classify"
