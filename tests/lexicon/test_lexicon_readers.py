@@ -179,6 +179,13 @@ def test_a_lexicon_is_a_table_too(tmp_path: Path) -> None:
     first, both = Lexicon.open(tmp_path / "x.lexicon"), Lexicon.open(tmp_path / "y.lexicon")
     assert len(both) == len(first) + 1
     assert both.concept("A18.3").ko == "장의 결핵"
+    assert list(both.exclusions()) == list(first.exclusions())
+
+
+def test_names_as_they_are(tmp_path: Path) -> None:
+    lexicon, report = build(tmp_path, "master.tsv", MASTER, cleaning=False)
+    assert "결핵(A15-A19)" in set(lexicon.texts()) and not report.cleaned
+    assert len(list(lexicon.exclusions())) == 2
 
 
 @pytest.mark.parametrize(
@@ -210,5 +217,7 @@ def test_bad_options(tmp_path: Path) -> None:
     ):
         with pytest.raises(OptionError, match=message):
             build(tmp_path, "t.tsv", "a\tb\tc\n1\t2\t3\n", **options)
+    with pytest.raises(DataError, match="cannot come from stdin"):
+        build_lexicon(["-"], tmp_path / "x.lexicon")
     with pytest.raises(DataError, match="there is no file"):
         build_lexicon([tmp_path / "none.tsv"], tmp_path / "x.lexicon")

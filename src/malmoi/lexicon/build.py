@@ -83,10 +83,12 @@ def add_names(
     return draft.report
 
 
-def with_additions(lexicon: Lexicon, tables: Sequence[str | Path]) -> Lexicon:
+def with_additions(
+    lexicon: Lexicon, tables: Sequence[str | Path], *, tell: Tell | None = None
+) -> Lexicon:
     """Give a lexicon with the names of a user's own tables after its own, in memory only."""
     draft = Draft(base=lexicon)
-    _read(draft, _sources(tables, "auto", None, "", False, None), empty_is_fine=True)
+    _read(draft, _sources(tables, "auto", None, "", False, tell), empty_is_fine=True)
     segment = draft.segment()
     return Lexicon((*lexicon.segments, segment), manifest=lexicon.manifest, folder=lexicon.folder)
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .cleaning import clean_name
+from ..text import mend_surrogates
+from .cleaning import Cleaned, clean_name
 from .encodings import BROKEN
 from .entries import Entry
 from .layouts import UNSAID
@@ -47,10 +48,7 @@ class Draft:
         if BROKEN in entry.text:
             self.report.broken.add(f"line {entry.line} of {entry.source} ({code})")
             return
-        if not self.cleaning:
-            self._keep(entry, code, " ".join(entry.text.split()), entry.kind, entry.text)
-            return
-        cleaned = clean_name(entry.text, code=code)
+        cleaned = clean_name(entry.text, code=code) if self.cleaning else _as_is(entry.text)
         if entry.kind == EXCLUDED:
             language = language_of(cleaned.text, entry.language)
             self.exclusions.append(Exclusion(cleaned.text, code, cleaned.codes, language))
@@ -124,10 +122,10 @@ class Draft:
     def _summarise(self, names: list[Name]) -> None:
         report = self.report
         per_concept = Counter(name.concept for name in names)
-        sides: dict[str, set[str]] = {"ko": set(), "en": set()}
+        sides: dict[str, Counter[str]] = {"ko": Counter(), "en": Counter()}
         concepts_of: dict[str, list[str]] = defaultdict(list)
         for name in names:
-            sides["en" if name.language == "en" else "ko"].add(name.concept)
+            sides["en" if name.language == "en" else "ko"][name.concept] += 1
             concepts_of[fold(name.text)].append(name.concept)
         for text, codes in concepts_of.items():
             if len(codes) > 1:
@@ -138,8 +136,15 @@ class Draft:
         report.kinds = dict(Counter(name.kind for name in names))
         report.sources = dict(Counter(name.source for name in names).most_common(50))
         report.names_per_concept = spread(per_concept.values())
+        for side in ("ko", "en"):
+            report.names_per_concept_in[side] = spread(sides[side].values())
         report.without_korean = len(per_concept) - len(sides["ko"])
         report.without_english = len(per_concept) - len(sides["en"])
+
+
+def _as_is(text: str) -> Cleaned:
+    """Leave a name alone but for line ends and tabs, which no column could hold."""
+    return Cleaned(" ".join(mend_surrogates(text).split()), ())
 
 
 def _as(name: Name, kind: str) -> Name:

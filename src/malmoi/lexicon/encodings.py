@@ -28,7 +28,7 @@ def table_lines(path: str | Path, *, tell: Tell) -> Iterator[str]:
     found if it is not UTF-8 throughout.
     """
     with opening(path) as file:
-        head = file.peek(_HEAD)[:_HEAD] if str(path) != "-" else b""
+        head = file.read(_HEAD)
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         yield from read_lines(path, tell=tell)
         return

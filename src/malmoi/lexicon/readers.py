@@ -21,6 +21,7 @@ from .entries import Entry, Passed
 from .headed import read_headed
 from .layouts import UNSAID, layout_of
 from .manifest import MANIFEST
+from .terms import EXCLUDED
 
 _CUI = re.compile(r"C\d{7}")
 _MRCONSO = (
@@ -45,6 +46,11 @@ class Source:
     def __post_init__(self) -> None:
         """Name the source after its file, and recognise its form."""
         self.name = self.name or self.path.name.split(".")[0]
+        if str(self.path) == "-":
+            raise DataError(
+                "a table cannot come from stdin, for it is read twice; expected a file. "
+                "Save it, and name the file."
+            )
         if self.form not in ("auto", *FORMS):
             raise OptionError(f"form {self.form!r} is not known; known are {', '.join(FORMS)}.")
         if self.form == "auto":
@@ -155,6 +161,9 @@ def _lexicon(source: Source) -> Iterator[Entry]:
     for i in range(len(lexicon)):
         name = lexicon.name(i)
         yield Entry(name.concept, name.original, name.language, name.kind, name.source, i + 1)
+    for row in lexicon.exclusions():
+        text = f"{row.text}({row.belongs_to})" if row.belongs_to else row.text
+        yield Entry(row.concept, text, row.language, EXCLUDED, source.name, 0)
 
 
 FORMS: dict[str, Callable[[Source], Iterator[Entry]]] = {

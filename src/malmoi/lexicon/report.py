@@ -33,6 +33,7 @@ class Report:
     kinds: dict[str, int] = field(default_factory=dict)
     sources: dict[str, int] = field(default_factory=dict)
     names_per_concept: dict[str, float] = field(default_factory=dict)
+    names_per_concept_in: dict[str, dict[str, float]] = field(default_factory=dict)
     without_korean: int = 0
     without_english: int = 0
     tables: list[dict[str, Any]] = field(default_factory=list)
@@ -70,7 +71,7 @@ def describe(report: dict[str, Any]) -> list[str]:
     per = report.get("names_per_concept", {})
     lines = [
         f"{report['names']:,} names of {report['concepts']:,} concepts; a concept has "
-        f"{per.get('mean', 0)} on average, {per.get('most', 0):,} at most",
+        f"{per.get('mean', 0)} on average, {per.get('most', 0):,} at most{_by_language(report)}",
         f"  languages   {_counts(report['languages'])}; {report['without_korean']:,} concepts have "
         f"no Korean name, {report['without_english']:,} no English one",
         f"  kinds       {_counts(report['kinds'])}; {report['exclusions']:,} exclusions kept apart",
@@ -97,8 +98,14 @@ def describe(report: dict[str, Any]) -> list[str]:
             f"  preferred names of later tables, now synonyms: {report['other_tables_preferred']:,}"
         )
     if report["merged_codes"]:
-        lines.append(f"  codes merged into others: {report['merged_codes']:,}")
+        lines.append(f"  names moved to the code that replaced theirs: {report['merged_codes']:,}")
     return lines
+
+
+def _by_language(report: dict[str, Any]) -> str:
+    means = {side: one.get("mean") for side, one in report["names_per_concept_in"].items() if one}
+    listed = ", ".join(f"{mean} where it has any in {side}" for side, mean in means.items())
+    return f" ({listed})" if listed else ""
 
 
 def _counts(counts: dict[str, int]) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import LexiconError
+from ..files import Tell
 from .manifest import MANIFEST, LexiconManifest
 from .segment import Rows, Segment, Small
 from .terms import KINDS, LANGUAGES, Concept, Exclusion, Name
@@ -41,7 +42,13 @@ class Lexicon:
         self._code_starts = [0, *np.cumsum(counts).tolist()] if counts else [0]
 
     @classmethod
-    def open(cls, path: str | Path, *, additions: Sequence[str | Path] = ()) -> "Lexicon":
+    def open(
+        cls,
+        path: str | Path,
+        *,
+        additions: Sequence[str | Path] = (),
+        tell: Tell | None = None,
+    ) -> "Lexicon":
         """Open a lexicon's folder, or the shipped "sample"; `additions` are files of your own.
 
         Additions (tables of any form that `malmoi lexicon build` reads) are held in memory and
@@ -63,7 +70,7 @@ class Lexicon:
         if additions:
             from .build import with_additions
 
-            return with_additions(lexicon, additions)
+            return with_additions(lexicon, additions, tell=tell)
         return lexicon
 
     def __len__(self) -> int:
@@ -157,13 +164,25 @@ class Lexicon:
 
     def shown(self, number: int) -> tuple[str | None, str | None]:
         """Give the Korean and the English name under which a concept is shown."""
-        rows = self.rows_of(number)
-        found = []
-        for wanted in (_KOREAN, _ENGLISH):
-            fitting = [row for row in rows if self.languages[row] in wanted]
-            best = min(fitting, key=lambda row: int(self.kinds[row]), default=None)
-            found.append(None if best is None else self.text(best))
-        return found[0], found[1]
+        korean = self._first(number, _KOREAN)
+        english = self._first(number, _ENGLISH)
+        return (
+            None if korean is None else self.text(korean),
+            None if english is None else self.text(english),
+        )
+
+    def _first(self, number: int, languages: Sequence[int]) -> int | None:
+        """Give the best name of a concept in a language; within a segment the best is first."""
+        best: tuple[int, int] | None = None
+        for segment, start in zip(self.segments, self._starts, strict=False):
+            rows = segment.rows_of(number)
+            found = segment.languages[rows.start : rows.stop].tolist()
+            at = next((i for i, language in enumerate(found) if language in languages), None)
+            if at is not None:
+                row = rows.start + at
+                one = (int(segment.kinds[row]), start + row)
+                best = one if best is None else min(best, one)
+        return None if best is None else best[1]
 
     def find(self, text: str) -> list[int]:
         """Give the names that equal a text but for case, width and white space."""
