@@ -2,6 +2,7 @@
 
 from .figure import check_figure, save_figure
 from .report import plot_report
+from .terms import plot_terms
 from .words import plot_layers, plot_occurrences, plot_tokens, plot_values
 
 __all__ = [
@@ -9,6 +10,7 @@ __all__ = [
     "plot_layers",
     "plot_occurrences",
     "plot_report",
+    "plot_terms",
     "plot_tokens",
     "plot_values",
     "save_figure",

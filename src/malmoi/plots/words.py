@@ -45,7 +45,7 @@ def plot_occurrences(
         figure.set_size_inches(8, 6)
         axes = figure.add_subplot()
         axes.scatter(points[:, 0], points[:, 1], s=30)
-        for one, point, place in zip(found, points, _places(points), strict=True):
+        for one, point, place in zip(found, points, label_places(points), strict=True):
             axes.annotate(
                 label(_marked(one)),
                 point,
@@ -124,7 +124,7 @@ def _extent(points: Floats) -> Floats:
     return found
 
 
-def _places(points: Floats) -> list[tuple[float, float]]:
+def label_places(points: Floats) -> list[tuple[float, float]]:
     """Where each point's label stands: beside it, and never over the label before."""
     width, height = _extent(points)
     places: list[tuple[float, float]] = [(0.0, 0.0)] * len(points)
