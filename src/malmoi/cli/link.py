@@ -1,0 +1,198 @@
+"""`malmoi link`: mentions, or the mentions of a note, to the codes of a lexicon."""
+
+import itertools
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..encoder import load
+from ..errors import DataError
+from ..files import opening, read_lines, sniff
+from ..lexicon import Lexicon
+from ..linking import Linked, Linker, NoteReader, calibrate, to_html
+from ..linking.nil import UNCALIBRATED, load_threshold, save_threshold
+from ..linking.vectors import identity
+from .output import Csv, Format, ModelOption, Table, Threads, choose, print_rows, say, watched
+
+_BLOCK = 512
+
+
+def link(
+    lexicon: Annotated[str, typer.Argument(help="A lexicon's folder, or sample.")],
+    mentions: Annotated[
+        list[str] | None, typer.Argument(help="Mentions; - reads one a line from stdin.")
+    ] = None,
+    note: Annotated[
+        str | None, typer.Option(help="Find and link the mentions of this text file (- is stdin).")
+    ] = None,
+    k: Annotated[int, typer.Option("--k", "-k", min=1, help="Candidates a mention.")] = 5,
+    nil: Annotated[
+        bool, typer.Option("--nil", help="Say which mentions have no concept in the lexicon.")
+    ] = False,
+    calibrate_on: Annotated[
+        Path | None,
+        typer.Option("--calibrate", help="Choose the score below which it is NIL on this file."),
+    ] = None,
+    spelling: Annotated[
+        bool, typer.Option("--spelling", help="Match by spelling alone, without a model.")
+    ] = False,
+    tagger: Annotated[
+        str | None, typer.Option(help="note: a tagger that finds mentions beside the lexicon.")
+    ] = None,
+    html: Annotated[
+        bool, typer.Option("--html", help="note: print a page, mentions marked.")
+    ] = False,
+    add: Annotated[
+        list[Path] | None, typer.Option(help="A table of names of your own; may be repeated.")
+    ] = None,
+    abbreviations: Annotated[
+        Path | None, typer.Option(help="A table of abbreviations instead of the shipped one.")
+    ] = None,
+    variants: Annotated[
+        Path | None, typer.Option(help="A table of wordings instead of the shipped one.")
+    ] = None,
+    synonyms: Annotated[
+        Path | None, typer.Option(help="A table of lay names instead of the shipped one.")
+    ] = None,
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Index the lexicon again, for another model.")
+    ] = False,
+    model: ModelOption = None,
+    threads: Threads = None,
+    table: Table = False,
+    as_csv: Csv = False,
+) -> None:
+    """Print the likeliest codes for each mention, with the names that speak for them and why."""
+    form = choose(table=table, as_csv=as_csv)
+    if mentions and note is not None:
+        raise typer.BadParameter("give mentions or --note FILE, not both")
+    if not mentions and note is None and calibrate_on is None and not rebuild:
+        raise typer.BadParameter("give mentions, - for stdin, or --note FILE")
+    linker = Linker(
+        Lexicon.open(lexicon, additions=add or ()),
+        None if spelling else load(model, threads=threads),
+        abbreviations=abbreviations,
+        variants=variants,
+        synonyms=synonyms,
+        rebuild=rebuild,
+        progress=watched(),
+        tell=say,
+    )
+    if calibrate_on is not None:
+        _calibrate(linker, calibrate_on)
+    if note is not None:
+        _note(linker, note, k, tagger, threads, html, form)
+    elif mentions:
+        border = _border(linker) if nil else None
+        print_rows(_rows(linker, _texts(mentions), k, border, form), form)
+
+
+def _texts(mentions: list[str]) -> Iterator[str]:
+    for mention in mentions:
+        if mention == "-":
+            yield from read_lines("-", tell=say)
+        else:
+            yield mention
+
+
+def _rows(
+    linker: Linker, texts: Iterator[str], k: int, border: float | None, form: Format
+) -> Iterator[dict[str, object]]:
+    # A person who types mentions one by one wants each answered at once; a pipe fills blocks.
+    size = 1 if sys.stdin.isatty() else _BLOCK
+    while block := list(itertools.islice(texts, size)):
+        for linked in linker.link(block, k=k):
+            yield from _shown(linked, border, form)
+
+
+def _shown(linked: Linked, border: float | None, form: Format) -> Iterator[dict[str, object]]:
+    nil = {} if border is None else {"nil": linked.is_nil(border)}
+    if form is Format.JSON:
+        yield linked.to_json() | nil
+        return
+    for place, candidate in enumerate(linked.candidates, start=1):
+        row: dict[str, Any] = {"mention": linked.mention, "rank": place, **candidate.to_json()}
+        yield row | {"names": " / ".join(candidate.names)} | nil
+
+
+def _border(linker: Linker) -> float:
+    found = load_threshold(linker.lexicon.folder, model=_model(linker))
+    if found is None:
+        say(
+            f"the lexicon is not calibrated for this model; NIL is a score below {UNCALIBRATED}. "
+            "Calibrate with: --calibrate DEV"
+        )
+        return UNCALIBRATED
+    return found.score
+
+
+def _model(linker: Linker) -> str:
+    return identity(linker.encoder) if linker.encoder is not None else "spelling"
+
+
+def _calibrate(linker: Linker, path: Path) -> None:
+    from ..evaluate.linking import judge
+    from ..evaluate.mentions import read
+
+    cases, _ = read(path, tell=say)
+    judged = judge(linker, cases)
+    found = calibrate(
+        [one.linked for one in judged], [one.rank == 1 for one in judged], model=_model(linker)
+    )
+    if linker.lexicon.folder is None:
+        raise DataError("this lexicon is in memory only; expected a folder. Build one first.")
+    save_threshold(found, linker.lexicon.folder)
+    say(
+        f"NIL is a score below {found.score}: it decides {found.accuracy:.1%} of "
+        f"{found.mentions:,} mentions rightly and answers {found.answered:.1%}"
+    )
+
+
+def _note(
+    linker: Linker,
+    path: str,
+    k: int,
+    tagger: str | None,
+    threads: int | None,
+    html: bool,
+    form: Format,
+) -> None:
+    text = _whole(path)
+    opened = None
+    if tagger is not None:
+        from ..tagger import load_tagger
+
+        opened = load_tagger(tagger, threads=threads)
+    found = NoteReader(linker, tagger=opened).read(text, k=k)
+    if html:
+        sys.stdout.write(to_html(text, found, title=Path(path).name))
+    elif form is Format.JSON:
+        print_rows((mention.to_json() for mention in found), form)
+    else:
+        print_rows((_flat(mention) for mention in found), form)
+
+
+def _flat(mention: Any) -> dict[str, object]:
+    best = mention.linked.best
+    return {
+        "start": mention.start,
+        "end": mention.end,
+        "mention": mention.text,
+        "said": " ".join(mention.attributes),
+        "code": best.code,
+        "score": best.score,
+        "ko": best.ko or "",
+        "en": best.en or "",
+        "why": best.why,
+    }
+
+
+def _whole(path: str) -> str:
+    """Read a note whole, line ends as they are, so that offsets are those of the file's text."""
+    with opening(path) as file:
+        raw = file.read()
+    encoding, mark = sniff(raw)
+    return raw[mark:].decode(encoding, "replace")

@@ -1,0 +1,173 @@
+"""Mentions in free text: the longest stretches that are names, abbreviations or lay words.
+
+Every stretch of a few words is brought to its key and looked up in the index that the linker
+has anyway, so there is no second dictionary to load. A Korean name may carry a particle.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..offsets import align
+from .normal import STOP, Form, Normal
+from .readings import Reader
+from .shelf import BAG, PLAIN, Shelf, Spelling, hashed
+
+_TOKEN = re.compile(r"[가-힣]+|[A-Za-zÀ-ÖØ-öø-ÿ]+(?:[-/'&+][A-Za-z0-9]+)*|\d+(?:\.\d+)?")
+
+
+def _words(text: str) -> list[str]:
+    return text.split()
+
+
+_LONGEST = 7  # words of a name looked up in text; longer titles are not written into notes
+# What may follow a noun without a space; the longest first.
+_PARTICLES = tuple(
+    sorted(
+        _words(
+            "은 는 이 가 을 를 의 에 에서 에는 으로 로 으로는 로는 와 과 도 만 이나 나 이며 며 "
+            "이고 고 인 이란 으로서 로서 에게 까지 부터 및 상 시 후 중 성 증 증상 소견 의심 진단 "
+            "환자 있음 없음"
+        ),
+        key=len,
+        reverse=True,
+    )
+)
+_GAP = re.compile(r"[ \-·/'’,()]{0,2}")
+# Names of a table that are ordinary words in a note.
+_WORDS = frozenset(
+    _words(
+        "other site pain left right normal history male female child alone up down home school "
+        "street 기타 부위 왼쪽 오른쪽 정상 환자 남자 여자 검사 진단 치료 수술 상태 병원 증상 사용 "
+        "학교 도로 통증 질환 주의 가정"
+    )
+)
+
+
+@dataclass(frozen=True)
+class Span:
+    """A stretch of a text that is a mention; `by` says what found it."""
+
+    start: int
+    end: int
+    text: str
+    by: str  # "dictionary", "abbreviation" or "tagger"
+
+
+@dataclass(frozen=True)
+class _Try:
+    start: int
+    end: int
+    text: str
+    by: str = "dictionary"
+
+
+class Finder:
+    """Finds mentions by a lexicon's keys and the reader's tables."""
+
+    def __init__(self, shelves: Sequence[Shelf], normal: Normal, reader: Reader) -> None:
+        """Take what a linker has opened."""
+        self._keys = [shelf.spelling for shelf in shelves]
+        self._normal, self._reader = normal, reader
+
+    def find(self, note: str, defined: Mapping[str, str] | None = None) -> list[Span]:
+        """Give the mentions of a note in order, none overlapping; offsets are the note's own."""
+        aligned = align(note)
+        tries = list(_stretches(aligned.text))
+        kept = self._known(tries, defined or {})
+        found = []
+        for one in _longest(kept):
+            start, end = aligned.span(one.start, one.end)
+            found.append(Span(start, end, note[start:end], one.by))
+        return found
+
+    def _known(self, tries: Sequence[_Try], defined: Mapping[str, str]) -> Iterator[_Try]:
+        forms = [self._normal.form(one.text) for one in tries]
+        plain = self._has([form.key for form in forms], PLAIN)
+        core = self._has([form.core_key for form in forms], BAG)
+        for i, (one, form) in enumerate(zip(tries, forms, strict=True)):
+            named = plain[i] or (core[i] and _whole(one.text))
+            if one.text in defined or self._abbreviates(one.text):
+                yield _Try(one.start, one.end, one.text, "abbreviation")
+            elif (named or form.key in self._reader.synonyms) and _worth(form):
+                yield one
+
+    def _abbreviates(self, text: str) -> bool:
+        if len(text) < 2 or (len(text) == 2 and not text.isupper()):
+            return False
+        return text.isascii() and bool(self._reader.abbreviations.meanings(text))
+
+    def _has(self, keys: Sequence[str], level: int) -> list[bool]:
+        """Tell which keys a name has, at this level of likeness or closer."""
+        wanted = np.array([hashed(key) for key in keys], np.uint64)
+        found = np.zeros(len(keys), bool)
+        for spelling in self._keys:
+            if len(spelling.keys):
+                at = np.searchsorted(spelling.keys, wanted)
+                at = np.minimum(at, len(spelling.keys) - 1)
+                # Keys of one hash stand by row; a plain one may follow a core one.
+                same = spelling.keys[at] == wanted
+                if level == PLAIN:
+                    same &= np.array([self._plain(spelling, int(i)) for i in at], bool)
+                found |= same
+        return [bool(one) for one in found]
+
+    @staticmethod
+    def _plain(spelling: Spelling, at: int) -> bool:
+        key = spelling.keys[at]
+        while at < len(spelling.keys) and spelling.keys[at] == key:
+            if spelling.key_levels[at] == PLAIN:
+                return True
+            at += 1
+        return False
+
+
+def _stretches(text: str) -> Iterator[_Try]:
+    """Give every stretch of up to seven words, and those that end before a particle."""
+    tokens = list(_TOKEN.finditer(text))
+    for i, first in enumerate(tokens):
+        last_end = first.start()
+        for token in tokens[i : i + _LONGEST]:
+            if token is not first and not _GAP.fullmatch(text, last_end, token.start()):
+                break
+            last_end = token.end()
+            yield _Try(first.start(), last_end, text[first.start() : last_end])
+            for end in _before_particle(token):
+                yield _Try(first.start(), end, text[first.start() : end])
+
+
+def _before_particle(token: "re.Match[str]") -> Iterator[int]:
+    word = token.group()
+    if "가" <= word[0] <= "힣":
+        for particle in _PARTICLES:
+            if word.endswith(particle) and len(word) - len(particle) >= 2:
+                yield token.end() - len(particle)
+
+
+def _whole(text: str) -> bool:
+    """Tell whether a stretch begins and ends with words of a name, not with what binds them."""
+    words = text.casefold().split()
+    return not (
+        words[0] in STOP
+        or words[-1] in STOP
+        or (len(words[-1]) > 2 and words[-1].endswith(("의", "을", "를", "에서", "으로")))
+    )
+
+
+def _worth(form: Form) -> bool:
+    """Tell a name from what is too short or too common to be one in running text."""
+    key = form.key
+    if form.plain in _WORDS or key.isdigit():
+        return False
+    return len(key) >= (4 if key.isascii() else 2)
+
+
+def _longest(found: Iterator[_Try]) -> list[_Try]:
+    """Keep the longest of overlapping stretches, the earlier of equals; in order."""
+    kept: list[_Try] = []
+    for one in sorted(found, key=lambda one: (one.start - one.end, one.start)):
+        if all(one.end <= other.start or other.end <= one.start for other in kept):
+            kept.append(one)
+    return sorted(kept, key=lambda one: one.start)

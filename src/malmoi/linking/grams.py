@@ -1,0 +1,147 @@
+"""Character n-grams: how much of a mention's spelling a name shares, TF-IDF over hashed grams.
+
+Hangul gives grams of two and three syllables across word borders, for spacing is free; Latin
+words give grams of three and four letters within the word, and the word itself. Grams are hashed
+into a fixed number of buckets, so that no vocabulary has to be kept or extended.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..lexicon.columns import open_array
+
+Floats = NDArray[np.float32]
+Rows = NDArray[np.int32]
+
+BUCKETS = 1 << 20
+_RUN = re.compile("[가-힣ㄱ-ㅎㅏ-ㅣ]+|[^ 가-힣ㄱ-ㅎㅏ-ㅣ]+")
+# A gram that a twelfth of all names have tells little and costs most; it is looked up only when
+# a mention has nothing rarer.
+_COMMON = 12
+
+
+def grams(text: str) -> list[int]:
+    """Give the bucket of every gram of a normalised text, repeated as often as it occurs.
+
+    >>> len(grams("폐렴")), len(grams("")), grams("폐렴") == grams("폐렴")
+    (5, 0, True)
+    """
+    found: list[int] = []
+    for run in _RUN.findall(text):
+        padded = f"^{run}$"
+        if run[0] >= "ㄱ":
+            sizes: tuple[int, ...] = (2, 3)
+        else:
+            sizes = (3, 4)
+            found.append(crc32(run.encode()) % BUCKETS)
+        for size in sizes:
+            for i in range(len(padded) - size + 1):
+                found.append(crc32(padded[i : i + size].encode()) % BUCKETS)
+    return found
+
+
+@dataclass(frozen=True)
+class Grams:
+    """An inverted index: for each bucket, the names that have it and its weight in them."""
+
+    count: int
+    starts: NDArray[np.int64]  # (BUCKETS + 1,)
+    rows: Rows  # (postings,)
+    weights: NDArray[np.float16]  # (postings,), of unit length a name
+    rarity: Floats  # (BUCKETS,)
+
+    @classmethod
+    def build(cls, texts: Iterable[str], *, rarity: Floats | None = None) -> "Grams":
+        """Index normalised names; `rarity` is that of another index, for names added to it."""
+        buckets: list[NDArray[np.int32]] = []
+        sizes: list[int] = []
+        for text in texts:
+            buckets.append(np.array(grams(text), np.int32))
+            sizes.append(len(buckets[-1]))
+        flat = np.concatenate(buckets) if buckets else np.empty(0, np.int32)
+        rows = np.repeat(np.arange(len(sizes), dtype=np.int64), sizes)
+        pairs, counts = np.unique(
+            flat.astype(np.int64) * max(len(sizes), 1) + rows, return_counts=True
+        )
+        bucket, row = np.divmod(pairs, max(len(sizes), 1))
+        if rarity is None:
+            rarity = _rarity(np.bincount(bucket, minlength=BUCKETS), len(sizes))
+        weights = (1 + np.log(counts)) * rarity[bucket]
+        lengths = np.sqrt(np.bincount(row, weights=weights**2, minlength=len(sizes)))
+        weights /= np.maximum(lengths[row], 1e-9)
+        starts = np.zeros(BUCKETS + 1, np.int64)
+        np.cumsum(np.bincount(bucket, minlength=BUCKETS), out=starts[1:])
+        return cls(len(sizes), starts, row.astype(np.int32), weights.astype(np.float16), rarity)
+
+    @classmethod
+    def open(cls, folder: Path, count: int) -> "Grams":
+        """Map what `save` has written."""
+        names = ("starts", "rows", "weights", "rarity")
+        return cls(count, *(open_array(folder / f"grams-{name}.npy") for name in names))
+
+    def save(self, folder: Path) -> None:
+        """Write the index as .npy files."""
+        for name in ("starts", "rows", "weights", "rarity"):
+            np.save(folder / f"grams-{name}.npy", getattr(self, name))
+
+    def scores(self, text: str) -> Floats:
+        """Give the cosine of a normalised text with every name. Shape (count,)."""
+        buckets, counts = np.unique(np.array(grams(text), np.int64), return_counts=True)
+        weights = (1 + np.log(counts)) * self.rarity[buckets]
+        length = float(np.sqrt((weights**2).sum()))
+        if length == 0:
+            return np.zeros(self.count, np.float32)
+        begins, ends = self.starts[buckets], self.starts[buckets + 1]
+        rare = ends - begins <= max(self.count // _COMMON, 64)
+        if rare.any():
+            begins, ends, weights = begins[rare], ends[rare], weights[rare]
+        return self._gather(begins, ends, weights / length)
+
+    def _gather(
+        self, begins: NDArray[np.int64], ends: NDArray[np.int64], weights: Floats
+    ) -> Floats:
+        spans = list(zip(begins.tolist(), ends.tolist(), strict=True))
+        rows = np.concatenate([self.rows[a:b] for a, b in spans])
+        values = np.concatenate([self.weights[a:b] for a, b in spans]).astype(np.float32)
+        values *= np.repeat(weights.astype(np.float32), ends - begins)
+        found: Floats = np.bincount(rows, weights=values, minlength=self.count).astype(np.float32)
+        return found
+
+
+def best(scores: Floats, count: int) -> NDArray[np.intp]:
+    """Give the rows of the highest scores above zero, highest first; of equals the earlier row.
+
+    >>> best(np.array([0.1, 0.0, 0.9, 0.5], np.float32), 2).tolist()
+    [2, 3]
+    """
+    if not len(scores):
+        return np.empty(0, np.intp)
+    # Few names share much with a mention, so a threshold leaves little to be sorted.
+    found = np.flatnonzero(scores > scores.max() * np.float32(0.3))
+    if len(found) < count:
+        found = np.flatnonzero(scores > 0)
+    if len(found) > count:
+        cut = np.partition(scores[found], len(found) - count)[len(found) - count]
+        found = found[scores[found] >= cut]
+    return found[np.argsort(-scores[found], kind="stable")][:count]
+
+
+def _rarity(occurrences: NDArray[np.intp], names: int) -> Floats:
+    rarity: Floats = (np.log((1 + names) / (1 + occurrences)) + 1).astype(np.float32)
+    return rarity
+
+
+def overlap(left: Sequence[int], right: Sequence[int]) -> float:
+    """Give the share of grams that two texts have in common, from 0 to 1.
+
+    >>> overlap(grams("폐렴"), grams("폐렴"))
+    1.0
+    """
+    a, b = set(left), set(right)
+    return 2 * len(a & b) / (len(a) + len(b)) if a or b else 0.0

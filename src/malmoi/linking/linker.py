@@ -1,0 +1,256 @@
+"""Linker: a mention → concepts, ranked, with the names that speak for each and why."""
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import OptionError
+from ..files import Tell
+from ..lexicon import Lexicon
+from ..pooling import normalize
+from ..text import as_text, mend_surrogates
+from .evidence import AT, SPELLING, VECTORS_FIRST, Asked, Evidence, Gatherer, Weights
+from .grams import Floats
+from .normal import LONGEST, Normal
+from .readings import Reader, Reading
+from .shelf import open_shelves
+from .variants import Variants
+from .vectors import NameEncoder
+
+_BATCH = 256
+_NAMES = 3  # how many matched names a candidate shows
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A concept that a mention may mean. `why` is exact, abbreviation, fuzzy or meaning."""
+
+    code: str
+    score: float
+    ko: str | None
+    en: str | None
+    names: tuple[str, ...]
+    why: str
+
+    def to_json(self) -> dict[str, object]:
+        """The candidate as the command line prints it."""
+        return {
+            "code": self.code,
+            "score": self.score,
+            "ko": self.ko,
+            "en": self.en,
+            "names": list(self.names),
+            "why": self.why,
+        }
+
+
+@dataclass(frozen=True)
+class Linked:
+    """A mention and its candidates, best first."""
+
+    mention: str
+    candidates: tuple[Candidate, ...]
+
+    @property
+    def best(self) -> Candidate | None:
+        """The first candidate, None where nothing was found."""
+        return self.candidates[0] if self.candidates else None
+
+    def is_nil(self, threshold: float) -> bool:
+        """Tell whether no candidate reaches a calibrated score."""
+        return self.best is None or self.best.score < threshold
+
+    def to_json(self) -> dict[str, object]:
+        """The result as the command line prints it."""
+        return {"mention": self.mention, "candidates": [c.to_json() for c in self.candidates]}
+
+
+class Linker:
+    """Links mentions to a lexicon by spelling and, with an encoder, by meaning.
+
+    The first time a lexicon is used its names are indexed and encoded, and both are kept beside
+    it. `abbreviations`, `variants` and `synonyms` name tables of the user's own; the shipped ones
+    serve where none is named. Post-coordination (several codes for one mention) is not attempted.
+    """
+
+    def __init__(
+        self,
+        lexicon: Lexicon | str | Path,
+        encoder: NameEncoder | None = None,
+        *,
+        weights: Weights | None = None,
+        abbreviations: str | Path | None = None,
+        variants: str | Path | None = None,
+        synonyms: str | Path | None = None,
+        rebuild: bool = False,
+        progress: bool = False,
+        tell: Tell | None = None,
+    ) -> None:
+        """Open the tables and the index, deriving what is missing."""
+        self.lexicon = lexicon if isinstance(lexicon, Lexicon) else Lexicon.open(lexicon)
+        self.encoder = encoder
+        self.weights = weights or (Weights() if encoder is not None else SPELLING)
+        self.normal = Normal(Variants.open(variants))
+        self.reader = Reader.open(abbreviations=abbreviations, synonyms=synonyms)
+        shelves = open_shelves(
+            self.lexicon, self.normal, encoder, rebuild=rebuild, progress=progress, tell=tell
+        )
+        self._gatherer = Gatherer(self.lexicon, shelves)
+        self.shelves = shelves
+        self._array = self.weights.array()
+
+    # A str is a Sequence[str] to the type checker, so the first overload must be told to win.
+    @overload
+    def link(  # type: ignore[overload-overlap]
+        self, mentions: str, *, k: int = ..., defined: Mapping[str, str] | None = ...
+    ) -> Linked: ...
+    @overload
+    def link(
+        self, mentions: Sequence[str], *, k: int = ..., defined: Mapping[str, str] | None = ...
+    ) -> list[Linked]: ...
+    def link(
+        self,
+        mentions: str | Sequence[str],
+        *,
+        k: int = 5,
+        defined: Mapping[str, str] | None = None,
+    ) -> Linked | list[Linked]:
+        """Rank concepts for a mention, or for each of a list.
+
+        `defined` holds abbreviations that the text around the mentions explains.
+        """
+        if isinstance(mentions, str):
+            return next(self.link_iter([mentions], k=k, defined=defined))
+        return list(self.link_iter(mentions, k=k, defined=defined))
+
+    def link_iter(
+        self, mentions: Iterable[str], *, k: int = 5, defined: Mapping[str, str] | None = None
+    ) -> Iterator[Linked]:
+        """Rank concepts for a stream of mentions, some hundreds at a time."""
+        if k < 1:
+            raise OptionError(f"k is {k}; expected 1 or more. Leave it out for 5.")
+        stream = iter(mentions)
+        while batch := list(itertools.islice(stream, _BATCH)):
+            texts = [as_text(text, where="mention") for text in batch]
+            for text, found in zip(texts, self._evidence(texts, defined or {}), strict=True):
+                yield Linked(text, self._candidates(found, k))
+
+    def evidence(self, mentions: Sequence[str]) -> list[list[Evidence]]:
+        """Give all that speaks for each name considered, for choosing weights."""
+        return self._evidence(list(mentions), {})
+
+    def _evidence(self, texts: list[str], defined: Mapping[str, str]) -> list[list[Evidence]]:
+        readings = [self._readings(text, defined) for text in texts]
+        flat = [reading for found in readings for reading in found]
+        vectors = self._vectors([reading.text for reading in flat])
+        near = self._near(vectors)
+        asked = [
+            Asked(reading, self.normal.form(reading.text), None if vectors is None else vectors[i])
+            for i, reading in enumerate(flat)
+        ]
+        gathered = iter(
+            self._gatherer.gather(one, near[i], self._array) for i, one in enumerate(asked)
+        )
+        return [[next(gathered) for _ in found] for found in readings]
+
+    def _readings(self, text: str, defined: Mapping[str, str]) -> list[Reading]:
+        shown = mend_surrogates(text[: 4 * LONGEST])
+        if not self.normal.form(shown).plain:
+            return []  # empty, or only signs: nothing to look for
+        return self.reader.readings(shown, defined)
+
+    def _vectors(self, texts: list[str]) -> Floats | None:
+        if self.encoder is None or not texts:
+            return None
+        found = self.encoder.encode([text[:LONGEST] for text in texts])
+        return normalize(np.asarray(found, dtype=np.float32))
+
+    def _near(self, vectors: Floats | None) -> Sequence[NDArray[np.int64]]:
+        if vectors is None:
+            return _Nothing()
+        parts = [
+            start + shelf.vectors.nearest(vectors, VECTORS_FIRST)
+            for start, shelf in zip(self._gatherer.starts, self._gatherer.shelves, strict=False)
+            if shelf.vectors is not None
+        ]
+        return list(np.concatenate(parts, axis=1))
+
+    def _candidates(self, found: list[Evidence], k: int) -> tuple[Candidate, ...]:
+        if not found:
+            return ()
+        ranked = rank(found, self.lexicon.concepts, self._array)[:k]
+        return tuple(self._candidate(found, one) for one in ranked)
+
+    def _candidate(self, found: list[Evidence], one: "Ranked") -> Candidate:
+        ko, en = self.lexicon.shown(one.concept)
+        names = list(dict.fromkeys(self.lexicon.text(row) for row in one.rows[: 2 * _NAMES]))
+        best = found[one.reading]
+        at = int(np.searchsorted(best.rows, one.rows[0]))
+        return Candidate(
+            self.lexicon.codes[one.concept],
+            round(self.weights.squash(one.score), 4),
+            ko,
+            en,
+            tuple(names[:_NAMES]),
+            "exact" if _says_so(found[0], one.rows) else why(best.reading, best.features[at]),
+        )
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A concept's place: its score, the reading that won, its names by score."""
+
+    concept: int
+    score: float
+    reading: int
+    rows: tuple[int, ...]
+
+
+def rank(found: Sequence[Evidence], concepts: NDArray[np.int32], weights: Floats) -> list[Ranked]:
+    """Rank concepts by their best name under the best reading; ties keep the lexicon's order."""
+    rows = np.concatenate([one.rows for one in found])
+    scores = np.concatenate([one.features @ weights for one in found])
+    owners = np.repeat(np.arange(len(found)), [len(one.rows) for one in found])
+    order = np.lexsort((rows, -scores))
+    placed: dict[int, tuple[float, int, list[int]]] = {}
+    for i in order.tolist():
+        number, row = int(concepts[rows[i]]), int(rows[i])
+        if number not in placed:
+            placed[number] = (float(scores[i]), int(owners[i]), [row])
+        elif row not in placed[number][2]:
+            placed[number][2].append(row)
+    return [Ranked(n, score, owner, tuple(names)) for n, (score, owner, names) in placed.items()]
+
+
+def _says_so(itself: Evidence, rows: Sequence[int]) -> bool:
+    """Tell whether the mention as it stands is one of the names."""
+    named = itself.features[:, AT["plain"]] > 0
+    return bool(np.isin(itself.rows[named], rows).any())
+
+
+def why(reading: Reading, features: Floats) -> str:
+    """Say what speaks for a name in one word."""
+    exact = features[[AT["plain"], AT["core"], AT["bag"]]].any()
+    if reading.why == "abbreviation":
+        return "abbreviation"
+    if reading.why == "synonym":
+        return "meaning"
+    if exact:
+        return "exact" if reading.why == "mention" else "fuzzy"
+    spelled = features[AT["edit"]] >= 0.7 or features[AT["gram"]] >= 0.5
+    return "fuzzy" if spelled or not features[AT["dense"]] else "meaning"
+
+
+class _Nothing(Sequence[NDArray[np.int64]]):
+    """No near names, for any mention."""
+
+    def __getitem__(self, i: object) -> NDArray[np.int64]:  # type: ignore[override]
+        return np.empty(0, np.int64)
+
+    def __len__(self) -> int:
+        return 0

@@ -1,0 +1,184 @@
+"""Names brought to a form in which wordings of one thing meet.
+
+Three forms of a text, each looser than the one before:
+
+    plain   lower case, one spelling, no signs
+    core    plain without what only says "unspecified" or binds words together
+    bag     core's words in alphabetical order, so that "of the liver, cirrhosis" finds its twin
+
+The same functions run over a lexicon's names once and over every mention.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ..text import clean
+from .variants import Variants
+
+# A mention is a name, not a document: what stands beyond this many characters is not looked at.
+LONGEST = 400
+
+_GREEK = {"α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "κ": "kappa", "ω": "omega"}
+_ROMAN = {"ⅰ": "i", "ⅱ": "ii", "ⅲ": "iii", "ⅳ": "iv", "ⅴ": "v", "ⅵ": "vi", "ⅶ": "vii", "ⅷ": "viii"}
+_LETTERS = str.maketrans(_GREEK | _ROMAN | {"–": "-", "—": "-", "’": "'", "‘": "'"})
+_POSSESSIVE = re.compile(r"(?<=[a-z])'s?(?![a-z])")
+_NO_WORD = re.compile(r"[^0-9a-z가-힣ㄱ-ㅎㅏ-ㅣà-öø-ÿ]+")
+_UNSPECIFIC = re.compile(
+    r"상세불명 ?부분의?|상세불명의?|달리 명시되지 않은|달리 분류되지 않은|달리 분류된"
+    r"|(?:\S+ (?:또는|및) )?\S+로 명시되(?:어 있)?지 않은|명시되지 않은"
+    r"|합병증을 동반하지 않은|(?:\S+ (?:또는|및) )?\S+에 대한 언급이 없는"
+    r"|\b(?:not specified as \w+(?: or \w+)*|without mention of \w+(?: or \w+)*"
+    r"|without complications?|unspecified|not otherwise specified"
+    r"|not elsewhere classified|nos|nec)\b"
+)
+# British spellings → American, by the letters that differ.
+_BRITISH = (
+    (re.compile(r"(?<=[a-z])ae(?=[a-z])|\bae(?=[a-z])"), "e"),
+    (re.compile(r"oe(?=[dsmtp])(?!s\b)"), "e"),
+    (re.compile(r"rrhoea\b"), "rrhea"),
+    (re.compile(r"(?<=[a-z]{2})our\b"), "or"),
+    (re.compile(r"is(?=ed\b|ation\b|ing\b)"), "iz"),
+)
+STOP = frozenset(
+    "of the and or with due to in by from a an on for as 및 또는 의".split()  # noqa: SIM905
+)
+# What a Korean word ends in without meaning more, and how many syllables must stay before it.
+_TAILS = (("의", 1), ("을", 2), ("를", 2), ("에서", 2), ("으로", 2), ("성", 2), ("증", 2))
+_HANGUL = re.compile("[가-힣]")
+_LATIN = re.compile("[a-z]")
+_CANCER = re.compile(r"(?<=[가-힣])암$")
+
+
+@dataclass(frozen=True)
+class Form:
+    """A text in its three forms; `unspecific` says whether core lost such a word."""
+
+    plain: str
+    core: str
+    bag: str
+    unspecific: bool
+
+    @property
+    def key(self) -> str:
+        """The plain form without spaces."""
+        return self.plain.replace(" ", "")
+
+    @property
+    def core_key(self) -> str:
+        """The core without spaces."""
+        return self.core.replace(" ", "")
+
+
+def plain(text: str) -> str:
+    """Give a text in small letters, American spelling and single spaces, without signs.
+
+    >>> plain("Oesophageal  Haemorrhage(急), Crohn's")
+    'esophageal hemorrhage crohn'
+    >>> plain("Ｂ형　간염 - 급성")
+    'b형 간염 급성'
+    """
+    text = clean(text[: 4 * LONGEST]).casefold().translate(_LETTERS)
+    text = _POSSESSIVE.sub("", text)
+    text = _NO_WORD.sub(" ", text).strip()[:LONGEST]
+    for pattern, american in _BRITISH:
+        text = pattern.sub(american, text)
+    return text
+
+
+class Normal:
+    """Forms of texts by a table of variants."""
+
+    def __init__(self, variants: Variants) -> None:
+        """Take the variants; `variants.identity` says which these were."""
+        self.variants = variants
+        self._cached = lru_cache(maxsize=20_000)(self._form)
+
+    def form(self, text: str) -> Form:
+        """Give the forms of a text.
+
+        >>> from .variants import Variants
+        >>> normal = Normal(Variants.of([("신장", "콩팥"), ("kidney", "renal")]))
+        >>> normal.form("콩팥의 상세불명 결석").core, normal.form("Renal calculi, unspecified").core
+        ('신장결석', 'kidney calculus')
+        >>> normal.form("위암").core == normal.form("위의 악성 신생물").core
+        True
+        """
+        return self._cached(text[: 4 * LONGEST])
+
+    def _form(self, text: str) -> Form:
+        straight = plain(text)
+        bare = _UNSPECIFIC.sub(" ", straight)
+        words = [word for word in map(_bare_word, bare.split()) if word not in STOP]
+        words = words or straight.split()
+        # Twice, for what the first pass has put together: 콩팥돌 → 신장돌 → 신장결석.
+        core = self.variants.apply(self.variants.apply(_joined(words)))
+        bag = " ".join(sorted(core.split()))
+        return Form(straight, core, bag, len(bare) != len(straight))
+
+
+def _bare_word(word: str) -> str:
+    """Take particles and endings off a Korean word, the plural off an English one."""
+    if _HANGUL.search(word):
+        word = _CANCER.sub("악성신생물", word)
+        for tail, stem in _TAILS:
+            if len(word) >= len(tail) + stem and word.endswith(tail):
+                return word[: -len(tail)]
+        return word
+    return singular(word) if _LATIN.search(word) else word
+
+
+def singular(word: str) -> str:
+    """Give an English noun's singular, by the endings medicine uses.
+
+    >>> [singular(word) for word in ("tumors", "biopsies", "metastases", "calculi", "diabetes")]
+    ['tumor', 'biopsy', 'metastasis', 'calculus', 'diabetes']
+    """
+    if len(word) < 4 or word in _SINGULAR:
+        return word
+    for ending, single in _PLURALS:
+        if word.endswith(ending):
+            return word[: -len(ending)] + single
+    return word
+
+
+_SINGULAR = frozenset(
+    "diabetes rabies scabies herpes caries series species lens aids".split()  # noqa: SIM905
+)
+_PLURALS = (
+    ("ses", "sis"),
+    ("ies", "y"),
+    ("omata", "oma"),
+    ("culi", "culus"),
+    ("xes", "x"),
+    ("ches", "ch"),
+    ("ss", "ss"),
+    ("us", "us"),
+    ("is", "is"),
+    ("s", ""),
+)
+
+
+def _joined(words: Iterable[str]) -> str:
+    """Join words with spaces, but Korean ones without, whose spacing is anyone's guess."""
+    out = ""
+    for word in words:
+        both = out and _HANGUL.match(out[-1]) and _HANGUL.match(word)
+        out += word if both or not out else f" {word}"
+    return out
+
+
+def read_pairs(lines: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
+    """Read a table of mention, tab, meanings with | between; lines with # are not read.
+
+    >>> read_pairs(["# lay names", "중풍\\t뇌졸중", "배탈\\t설사|위장염"])
+    {'중풍': ('뇌졸중',), '배탈': ('설사', '위장염')}
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for line in lines:
+        said, _, meant = line.partition("\t")
+        if meant and not line.startswith("#"):
+            key = plain(said).replace(" ", "")
+            found[key] = (*found.get(key, ()), *(part.strip() for part in meant.split("|")))
+    return found

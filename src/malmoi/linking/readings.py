@@ -1,0 +1,145 @@
+"""What a mention may stand for: itself, an abbreviation written out, another keyboard's word."""
+
+import csv
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from ..files import read_lines
+from .jamo import mistyped
+from .normal import plain, read_pairs
+from .variants import table_lines
+
+_DATA = resources.files("malmoi") / "data"
+_SHIPPED = _DATA / "abbreviations.tsv"
+_WORD = re.compile(r"[A-Za-z][A-Za-z0-9/&+.-]*")
+# A mention is read in at most this many ways; more cost time and bring nothing.
+_MOST = 6
+_DISEASES = ("disease", "sign", "")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A text to look for instead of the mention; `why` is how it came about."""
+
+    text: str
+    why: str  # "mention", "abbreviation", "keyboard", "synonym"
+
+
+@dataclass(frozen=True)
+class Abbreviations:
+    """Short forms and what they stand for; the commonest meaning first."""
+
+    table: Mapping[str, tuple[str, ...]]
+    others: frozenset[str] = frozenset()  # known, but no name of a condition: "f/u", "CXR"
+
+    @classmethod
+    def of(cls, rows: Iterable[Sequence[str]]) -> "Abbreviations":
+        """Make a table of rows: short, English, Korean and what kind of thing it is."""
+        table: dict[str, tuple[str, ...]] = {}
+        others: set[str] = set()
+        for row in rows:
+            short, meanings = row[0].strip(), [part.strip() for part in row[1:3] if part.strip()]
+            if len(row) > 3 and row[3].strip() not in _DISEASES:
+                others.add(_short(short))
+            elif short and meanings:
+                table[_short(short)] = (*table.get(_short(short), ()), *meanings)
+        return cls(table, frozenset(others - set(table)))
+
+    @classmethod
+    def open(cls, path: str | Path | None = None) -> "Abbreviations":
+        """Read a table (abbreviation, en, ko, kind; tabs between), the shipped one if none."""
+        lines = read_lines(path) if path is not None else _SHIPPED.read_text("utf-8").splitlines()
+        rows = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
+        listed = [row for row in rows if row and not row[0].startswith("#")]
+        header = [cell.strip().casefold() for cell in listed[0]] if listed else []
+        return cls.of(listed[1:] if "abbreviation" in header else listed)
+
+    def meanings(self, short: str) -> tuple[str, ...]:
+        """Give what a short form stands for; nothing for a word that only looks like one."""
+        return self.table.get(_short(short), ()) if _looks_short(short) else ()
+
+    def spelled_out(self, text: str) -> list[str]:
+        """Give the text with its abbreviations written out, in both languages where known."""
+        whole = self.meanings(text.strip())
+        if whole:
+            return list(dict.fromkeys(whole))
+        found = [word for word in _WORD.findall(text) if self.meanings(word)]
+        out: list[str] = []
+        for i in range(2):  # English first, then Korean
+            spelled = text
+            for word in found:
+                meanings = self.meanings(word)
+                spelled = spelled.replace(word, meanings[min(i, len(meanings) - 1)])
+            out.append(spelled)
+        return list(dict.fromkeys(out)) if found else []
+
+
+def _sample_synonyms() -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Give what the shipped sample calls a thing otherwise, and how it shows it."""
+    lines = (_DATA / "sample.tsv").read_text("utf-8").splitlines()
+    for row in csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE):
+        shown = tuple(row[side].strip() for side in ("ko", "en") if row.get(side))
+        for column in ("lay", "synonyms"):
+            for name in (row.get(column) or "").split(";"):
+                if name.strip():
+                    yield _short(name), shown
+
+
+def _short(text: str) -> str:
+    return plain(text).replace(" ", "")
+
+
+def _looks_short(text: str) -> bool:
+    """Tell "DM", "dm" and "f/u" from words that happen to be spelled like one ("as", "ms")."""
+    return len(text) <= 12 and (len(text) > 2 or not text.islower() or text not in _LITTLE_WORDS)
+
+
+_LITTLE_WORDS = frozenset(
+    "as am an at be by do go he if in is it me my no of on or so to up us we".split()  # noqa: SIM905
+)
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Makes readings of mentions from the tables."""
+
+    abbreviations: Abbreviations
+    synonyms: Mapping[str, tuple[str, ...]]
+
+    @classmethod
+    def open(
+        cls, *, abbreviations: str | Path | None = None, synonyms: str | Path | None = None
+    ) -> "Reader":
+        """Read both tables, the shipped ones where none is named."""
+        said = dict(read_pairs(table_lines("synonyms.tsv", synonyms)))
+        if synonyms is None:
+            for key, meant in _sample_synonyms():
+                said[key] = tuple(dict.fromkeys((*said.get(key, ()), *meant)))
+        return cls(Abbreviations.open(abbreviations), said)
+
+    def readings(self, mention: str, defined: Mapping[str, str] | None = None) -> list[Reading]:
+        """Give the ways to read a mention, the mention itself first.
+
+        `defined` are abbreviations that the note itself explains, which win over the table.
+        """
+        found = [Reading(mention, "mention")]
+        own = (defined or {}).get(mention.strip())
+        if own is not None:
+            return [*found, Reading(own, "abbreviation")]
+        other = mistyped(mention)
+        for text in (mention, other) if other else (mention,):
+            if text is not mention:
+                found.append(Reading(text, "keyboard"))
+            found += [Reading(meant, "synonym") for meant in self.synonyms.get(_short(text), ())]
+            found += [
+                Reading(spelled, "abbreviation") for spelled in self.abbreviations.spelled_out(text)
+            ]
+        meant = [
+            Reading(text, reading.why)
+            for reading in found[1:]
+            for text in self.synonyms.get(_short(reading.text), ())
+        ]
+        return list(dict.fromkeys([*found, *meant]))[:_MOST]

@@ -1,0 +1,225 @@
+"""Mentions → concepts: wordings, keyboards, abbreviations, bad input, another model."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import malmoi
+from graphs import Run
+from linking.shelves import WordEncoder, open_lexicon, write_lexicon
+from malmoi.errors import LexiconError, OptionError, TextError
+from malmoi.lexicon import add_names
+from malmoi.linking import Linked, Linker, calibrate
+from malmoi.linking.edits import distance, likeness
+from malmoi.linking.grams import Grams, best
+from malmoi.linking.jamo import letters, mistyped, to_hangul, to_latin
+from malmoi.linking.nil import load_threshold, save_threshold
+from malmoi.linking.vectors import Vectors
+
+
+@pytest.fixture(scope="module")
+def linker(tmp_path_factory: pytest.TempPathFactory) -> Linker:
+    return Linker(open_lexicon(tmp_path_factory.mktemp("lexicon")), WordEncoder())
+
+
+@pytest.mark.parametrize(
+    ("mention", "code"),
+    [
+        ("폐렴", "J18.9"),  # the unspecified code, for an unspecific mention
+        ("바이러스 폐렴", "J12.9"),
+        ("바이러스성폐렴", "J12.9"),
+        ("위암", "C16"),
+        ("간경화", "K74.6"),
+        ("간 경변증", "K74.6"),
+        ("liver cirrhosis", "K74.6"),  # word order
+        ("콩팥돌", "N20.0"),
+        ("renal calculi", "N20.0"),
+        ("울혈성심부젼", "I50.0"),  # a slip of a finger
+        ("congestive hart failure", "I50.0"),
+        ("CHF", "I50.0"),
+        ("HTN", "I10"),
+        ("맹장염", "K37"),
+        ("ekdsyqud", "E14"),  # 당뇨병 with the keyboard on English
+        ("ㅗ수", "I10"),  # HTN with the keyboard on Korean
+        ("ＨＴＮ", "I10"),
+        ("고혈압\u0000", "I10"),
+        ("\u1111\u1168\u1105\u1167\u11b7", "J18.9"),  # 폐렴 in conjoining jamo
+    ],
+)
+def test_the_right_concept_comes_first(linker: Linker, mention: str, code: str) -> None:
+    found = linker.link(mention)
+    assert found.best is not None
+    assert found.best.code == code, [c.code for c in found.candidates]
+
+
+def test_candidates_say_why(linker: Linker) -> None:
+    for mention, why in (("기침", "exact"), ("HTN", "abbreviation"), ("울혈성심부젼", "fuzzy")):
+        first = linker.link(mention).best
+        assert first is not None and first.why == why
+    first = linker.link("cough").candidates[0]
+    assert (first.code, first.ko, first.en, first.why) == ("R05", "기침", "Cough", "exact")
+    assert first.names[0] == "Cough" and first.score > 0.8
+
+
+def test_concepts_are_ranked_not_names(linker: Linker) -> None:
+    found = linker.link("간경변증", k=10)
+    codes = [candidate.code for candidate in found.candidates]
+    assert len(codes) == len(set(codes))
+    scores = [candidate.score for candidate in found.candidates]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_a_batch_gives_what_single_mentions_give(linker: Linker) -> None:
+    mentions = ["폐렴", "HTN", "", "fever", "폐렴"]
+    assert linker.link(mentions) == [linker.link(mention) for mention in mentions]
+
+
+@pytest.mark.parametrize(
+    "mention", ["", "  ", "\x00", "!!!", "\ud800", "😀", "가" * 10_000, "a b " * 2_500]
+)
+def test_odd_mentions_are_answered(linker: Linker, mention: str) -> None:
+    found = linker.link(mention)
+    assert found.mention == mention
+    assert all(math.isfinite(candidate.score) for candidate in found.candidates)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(max_size=60))
+def test_any_text_is_answered(mention: str) -> None:
+    if not hasattr(test_any_text_is_answered, "linker"):
+        from malmoi.lexicon import Lexicon
+
+        test_any_text_is_answered.linker = Linker(Lexicon.open("sample"))  # type: ignore[attr-defined]
+    found = test_any_text_is_answered.linker.link(mention, k=3)  # type: ignore[attr-defined]
+    assert len(found.candidates) <= 3
+    assert all(0 <= candidate.score <= 1 for candidate in found.candidates)
+
+
+def test_wrong_use_is_named(linker: Linker) -> None:
+    with pytest.raises(OptionError, match="k is 0"):
+        linker.link("폐렴", k=0)
+    with pytest.raises(TextError, match="mention is bytes"):
+        linker.link([b"x"])  # type: ignore[list-item]
+
+
+def test_spelling_alone_needs_no_model(tmp_path: Path) -> None:
+    first = Linker(open_lexicon(tmp_path)).link("위암").best
+    assert first is not None and first.code == "C16"
+
+
+def test_the_index_is_kept_and_another_model_refused(tmp_path: Path) -> None:
+    folder = write_lexicon(tmp_path)
+    Linker(folder, WordEncoder())
+    made = {p: p.stat().st_mtime_ns for p in (folder / "linking").rglob("*.npy")}
+    assert len(made) > 5
+    Linker(folder, WordEncoder())
+    assert made == {p: p.stat().st_mtime_ns for p in (folder / "linking").rglob("*.npy")}
+    with pytest.raises(LexiconError, match="with the model words; expected other.*--rebuild"):
+        Linker(folder, WordEncoder("other", 32))
+    assert Linker(folder, WordEncoder("other", 32), rebuild=True).link("폐렴").best
+
+
+def test_names_added_later_are_found(tmp_path: Path) -> None:
+    folder = write_lexicon(tmp_path)
+    Linker(folder, WordEncoder())
+    (tmp_path / "own.tsv").write_text("code\tko\nJ18.9\t허파불남\nX99\t우리병원병\n", "utf-8")
+    add_names(folder, [tmp_path / "own.tsv"])
+    linker = Linker(folder, WordEncoder())
+    for mention, code in (("허파불남", "J18.9"), ("우리병원병", "X99"), ("폐렴", "J18.9")):
+        first = linker.link(mention).best
+        assert first is not None and first.code == code
+
+
+def test_tables_of_the_user_serve_instead(tmp_path: Path) -> None:
+    (tmp_path / "abbreviations.tsv").write_text("abbreviation\ten\tko\nQQ\tcough\t기침\n", "utf-8")
+    linker = Linker(open_lexicon(tmp_path), abbreviations=tmp_path / "abbreviations.tsv")
+    first = linker.link("QQ").best
+    assert first is not None and (first.code, first.why) == ("R05", "abbreviation")
+
+
+def test_a_note_defines_its_own_abbreviations(linker: Linker) -> None:
+    first = linker.link("XYZ", defined={"XYZ": "congestive heart failure"}).best
+    assert first is not None and (first.code, first.why) == ("I50.0", "abbreviation")
+
+
+def test_the_border_of_nil_is_calibrated_and_kept(tmp_path: Path, linker: Linker) -> None:
+    mentions = ["폐렴", "위암", "기침", "고혈압", "qqqq zzzz", "전혀 다른 것", "스마트폰 충전기"]
+    found = linker.link(mentions)
+    border = calibrate(found, [True] * 4 + [False] * 3, model="m")
+    assert border.accuracy == 1
+    assert [one.is_nil(border.score) for one in found] == [False] * 4 + [True] * 3
+    save_threshold(border, tmp_path)
+    assert load_threshold(tmp_path, model="m") == border
+    assert load_threshold(tmp_path, model="other") is None
+
+
+@pytest.mark.parametrize("word", ["당뇨병", "왔", "없다", "괜찮은", "폐렴", "닭", "뭐", "읽기"])
+def test_keyboards_go_both_ways(word: str) -> None:
+    assert to_hangul(to_latin(word)) == word
+    assert mistyped(to_latin(word)) in (word, None)
+
+
+@given(st.text("abc가각나", max_size=8), st.text("abc가각나", max_size=8))
+def test_edit_distance_is_the_textbook_one(a: str, b: str) -> None:
+    row = list(range(len(b) + 1))
+    for i, x in enumerate(a, start=1):
+        last, row[0] = row[0], i
+        for j, y in enumerate(b, start=1):
+            last, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, last + (x != y))
+    assert distance(a, b) == row[-1] == distance(b, a)
+    assert 0 <= likeness(a, b) <= 1
+
+
+def test_letters_are_strokes() -> None:
+    assert letters("값 DM") == "ㄱㅏㅂㅅ DM"
+
+
+def test_grams_are_cosines() -> None:
+    index = Grams.build(["폐렴", "바이러스폐렴", "", "kidney calculus"])
+    scores = index.scores("폐렴")
+    assert scores.shape == (4,)
+    assert abs(scores[0] - 1) < 1e-2 and 0 < scores[1] < 1 and scores[2] == scores[3] == 0
+    assert best(scores, 5).tolist() == [0, 1]
+    assert index.scores("").tolist() == [0, 0, 0, 0]
+
+
+def test_the_nearest_vectors_are_those_of_the_full_product() -> None:
+    random = np.random.default_rng(3)
+    codes = random.integers(-127, 127, (1000, 16), dtype=np.int8)
+    queries = random.standard_normal((7, 16)).astype(np.float32)
+    found = Vectors(codes).nearest(queries, 20)
+    exact = np.argsort(-(queries @ codes.T.astype(np.float32)), axis=1)[:, :20]
+    assert [set(row) for row in found.tolist()] == [set(row) for row in exact.tolist()]
+
+
+def test_the_command_prints_the_promised_lines(run: Run, tmp_path: Path) -> None:
+    lexicon = write_lexicon(tmp_path)
+    done = run("link", lexicon, "-", "--spelling", stdin="폐렴\n\nHTN\n")
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [row["mention"] for row in rows] == ["폐렴", "", "HTN"]
+    assert list(rows[0]) == ["mention", "candidates"]
+    assert list(rows[0]["candidates"][0]) == ["code", "score", "ko", "en", "names", "why"]
+    assert [row["candidates"][0]["code"] for row in rows if row["candidates"]] == ["J18.9", "I10"]
+    (tmp_path / "dev.tsv").write_text("mention\tcode\n폐렴\tJ18.9\n충전기\t-\nHTN\tI10\n", "utf-8")
+    done = run("link", lexicon, "폐렴", "충전기", "--spelling", "--nil", "--calibrate", "dev.tsv")
+    assert [json.loads(line)["nil"] for line in done.stdout.splitlines()] == [False, True]
+    assert run("link", lexicon).returncode == 2
+
+
+def test_linker_is_a_public_name() -> None:
+    assert malmoi.Linker is Linker
+    assert Linked("x", ()).best is None
+
+
+def test_cirrhosis_is_not_cancer_to_the_shipped_model() -> None:
+    encoder = malmoi.load()
+    linker = Linker("sample", encoder)
+    codes = [candidate.code for candidate in linker.link("간경화", k=10).candidates]
+    assert codes[0] == "K74.6"
+    assert not codes[1].startswith(("C", "D"))

@@ -1,0 +1,152 @@
+"""Notes: mentions with their offsets, what is said of them, and the page."""
+
+import html
+import json
+import re
+import unicodedata
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphs import Run
+from linking.shelves import open_lexicon
+from malmoi.linking import Linker, NoteReader, to_html
+from malmoi.linking.defined import definitions
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> NoteReader:
+    return NoteReader(Linker(open_lexicon(tmp_path_factory.mktemp("notes"))))
+
+
+def found(reader: NoteReader, note: str) -> dict[str, tuple[str, tuple[str, ...]]]:
+    mentions = reader.read(note)
+    for mention in mentions:
+        assert note[mention.start : mention.end] == mention.text
+    return {
+        mention.text: (mention.linked.candidates[0].code, mention.attributes)
+        for mention in mentions
+    }
+
+
+def test_a_mixed_note_is_read(reader: NoteReader) -> None:
+    assert found(reader, "pt는 HTN, DM 있으며 CXR상 pneumonia 의심") == {
+        "HTN": ("I10", ()),
+        "DM": ("E14", ()),
+        "pneumonia": ("J18.9", ("uncertain",)),
+    }
+
+
+@pytest.mark.parametrize(
+    ("note", "mention", "attributes"),
+    [
+        ("no fever", "fever", ("negated",)),
+        ("no fever or cough", "cough", ("negated",)),
+        ("denies fever, cough", "cough", ("negated",)),
+        ("발열, 기침 없음", "기침", ("negated",)),
+        ("기침은 부인함", "기침", ("negated",)),
+        ("기침(-)", "기침", ("negated",)),
+        ("폐렴 의심", "폐렴", ("uncertain",)),
+        ("r/o pneumonia", "pneumonia", ("uncertain",)),
+        ("pneumonia?", "pneumonia", ("uncertain",)),
+        ("FHx: 위암(+)", "위암", ("family",)),
+        ("어머니 위암", "위암", ("family",)),
+        ("family history of cough", "cough", ("family",)),
+        ("h/o CHF", "CHF", ("history",)),
+        ("고혈압 과거력", "고혈압", ("history",)),
+        ("기침 있으며 열 없음", "기침", ()),
+        ("no fever but cough", "cough", ()),
+        ("no fever.\ncough for 3 days", "cough", ()),
+        ("not only fever, 기침 있음", "기침", ()),
+    ],
+)
+def test_cues_in_both_languages(
+    reader: NoteReader, note: str, mention: str, attributes: tuple[str, ...]
+) -> None:
+    assert found(reader, note)[mention][1] == attributes
+
+
+def test_the_longest_name_wins_and_particles_stay_outside(reader: NoteReader) -> None:
+    assert set(found(reader, "바이러스폐렴으로 입원, 위암의 전이")) == {"바이러스폐렴", "위암"}
+
+
+def test_a_note_explains_its_own_abbreviations(reader: NoteReader) -> None:
+    note = "congestive heart failure (CoHF) 있음. CoHF 악화"
+    assert definitions(note) == {"CoHF": "congestive heart failure"}
+    assert found(reader, note)["CoHF"][0] == "I50.0"
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_offsets_are_those_of_the_note_as_it_is(reader: NoteReader, form: str) -> None:
+    note = unicodedata.normalize(form, "😀 ＨＴＮ\r\n\r\n폐렴은  의심, 위암\u200b 없음")
+    mentions = reader.read(note)
+    assert [m.linked.candidates[0].code for m in mentions] == ["I10", "J18.9", "C16"]
+    for mention in mentions:
+        assert note[mention.start : mention.end] == mention.text
+
+
+PIECES = ["폐렴", "HTN", "no ", "의심", "\r\n", "😀", "Ｄ", "Ｍ", "은 ", "위암", " ", "\x00", "é"]
+PIECES += ["\u1100", "\u1161", "\ud800", "e\u0301"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=4)), max_size=20).map("".join))
+def test_any_note_gives_true_offsets(note: str) -> None:
+    if not hasattr(test_any_note_gives_true_offsets, "reader"):
+        test_any_note_gives_true_offsets.reader = NoteReader(Linker("sample"))  # type: ignore[attr-defined]
+    last = 0
+    for mention in test_any_note_gives_true_offsets.reader.read(note):  # type: ignore[attr-defined]
+        assert note[mention.start : mention.end] == mention.text
+        assert last <= mention.start < mention.end
+        last = mention.end
+
+
+@dataclass(frozen=True)
+class Entity:
+    text: str
+    start: int
+    end: int
+    type: str = "Disease"
+    score: float = 0.9
+
+
+class Tagger:
+    def tag(self, text: str) -> list[Entity]:
+        return [
+            Entity(m.group(), m.start(), m.end())
+            for m in re.finditer("severe viral pneumonia|coughing fits", text)
+        ]
+
+
+def test_a_tagger_adds_mentions_and_longer_ones_win(reader: NoteReader) -> None:
+    both = NoteReader(reader.linker, tagger=Tagger())
+    mentions = both.read("severe viral pneumonia with coughing fits, fever")
+    assert [(m.text, m.by) for m in mentions] == [
+        ("severe viral pneumonia", "tagger"),
+        ("coughing fits", "tagger"),
+        ("fever", "dictionary"),
+    ]
+
+
+def test_the_page_escapes_and_keeps_the_text(reader: NoteReader) -> None:
+    note = '<script>alert("폐렴")</script> & no fever'
+    page = to_html(note, reader.read(note), title="<b>")
+    assert "<script>" not in page and "<title>&lt;b&gt;" in page
+    body = re.sub(r"<sub>.*?</sub>|<[^>]+>", "", page.split("<body>")[1])
+    assert html.unescape(body) == note + "\n"
+    assert 'class="negated"' in page
+
+
+def test_the_command_reads_a_note(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "note.txt").write_bytes("폐렴 의심\r\nno fever".encode("cp949"))
+    done = run("link", "sample", "--note", "note.txt", "--spelling")
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(r["mention"], r["start"], r["end"], r["attributes"]) for r in rows] == [
+        ("폐렴", 0, 2, ["uncertain"]),
+        ("fever", 10, 15, ["negated"]),
+    ]
+    assert "<mark" in run("link", "sample", "--note", "note.txt", "--spelling", "--html").stdout
+    assert "J18.9" in run("link", "sample", "--note", "note.txt", "--spelling", "--table").stdout
