@@ -12,7 +12,7 @@ from .bundle import Bundle
 from .errors import BundleError, OptionError
 from .pooling import Floats
 from .session import Session, usable_cores
-from .tokens import Batch, Piece, Tokens
+from .tokens import EVEN, Batch, Piece, Tokens
 
 T = TypeVar("T")
 Compute = Callable[[Batch], Floats]
@@ -39,7 +39,7 @@ class Runner:
 
     def start(self, pieces: Sequence[Piece], compute: Compute) -> Callable[[], Floats]:
         """Begin all batches; the function given back collects their rows, (pieces, width)."""
-        batches = list(self.tokens.batches(pieces))
+        batches = list(self.tokens.batches(pieces, even=EVEN))
         if len(batches) == 1:  # a lone batch needs no thread
             return lambda: _collect(len(pieces), [(batches[0], compute(batches[0]))])
         futures = [(batch, self._pool.submit(compute, batch)) for batch in batches]
@@ -47,7 +47,7 @@ class Runner:
 
     def each(self, pieces: Sequence[Piece], compute: Compute) -> Iterator[tuple[Batch, Floats]]:
         """Run all batches and give each with what was computed of it, (n, …), as it is done."""
-        batches = list(self.tokens.batches(pieces))
+        batches = list(self.tokens.batches(pieces, even=EVEN))
         yield from zip(batches, self._pool.map(compute, batches), strict=True)
 
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 # Batches near this many tokens keep a core's cache warm; larger ones were slower on every
 # machine measured, much smaller ones pay the cost of a call too often (see bench/speed.py).
 BUDGET = 512
+# From so many tokens on, padding costs more than the call that a batch of its own needs.
+EVEN = 128
 # More characters than this for one token the tokenizer allows are only ever white space or one
 # unknown word, so text beyond `max_tokens` times it cannot matter to a cut text.
 _CHARACTERS_A_TOKEN = 64
@@ -103,10 +105,12 @@ class Tokens:
             pieces += [Piece(i, part.ids) for part in (encoding, *encoding.overflowing)]
         return pieces
 
-    def batches(self, pieces: Sequence[Piece], *, budget: int = BUDGET) -> Iterator[Batch]:
-        """Gather pieces into padded batches, the longest first."""
+    def batches(
+        self, pieces: Sequence[Piece], *, budget: int = BUDGET, even: int | None = None
+    ) -> Iterator[Batch]:
+        """Gather pieces into padded batches, the longest first; `even` is that of `plan`."""
         lengths = np.array([len(piece.ids) for piece in pieces], dtype=np.int64)
-        for rows in plan(lengths, budget):
+        for rows in plan(lengths, budget, even=even):
             yield self._pad(rows, [pieces[row] for row in rows])
 
     def _pad(self, rows: NDArray[np.int64], pieces: list[Piece]) -> Batch:
@@ -124,20 +128,36 @@ class Tokens:
         return Batch(rows, ids, mask, types)
 
 
-def plan(lengths: NDArray[np.int64], budget: int) -> list[NDArray[np.int64]]:
+def plan(
+    lengths: NDArray[np.int64], budget: int, *, even: int | None = None
+) -> list[NDArray[np.int64]]:
     """Split rows into batches of at most `budget` padded tokens, longest with longest.
+
+    A batch that holds `even` tokens ends where the next row is shorter, so that most batches
+    have rows of one length and no padding.
 
     >>> [rows.tolist() for rows in plan(np.array([3, 9, 4, 8]), budget=18)]
     [[1, 3], [2, 0]]
+    >>> [rows.tolist() for rows in plan(np.array([3, 9, 4, 8]), budget=18, even=5)]
+    [[1], [3], [2, 0]]
     """
     order = np.argsort(-lengths, kind="stable")
     batches, start = [], 0
     while start < len(order):
         longest = max(int(lengths[order[start]]), 1)
         end = start + max(budget // longest, 1)
+        if even is not None:
+            end = _even_end(lengths[order[start:end]], -(-even // longest)) + start
         batches.append(order[start:end])
         start = end
     return batches
+
+
+def _even_end(lengths: NDArray[np.int64], least: int) -> int:
+    """Where the falling lengths change for the first time after `least` of them, or their end."""
+    changes = np.flatnonzero(np.diff(lengths)) + 1
+    after = changes[changes >= least]
+    return int(after[0]) if len(after) else len(lengths)
 
 
 def read_tokenizer(path: Path) -> "Tokenizer":

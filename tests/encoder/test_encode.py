@@ -237,13 +237,22 @@ def test_any_unicode_gives_a_finite_unit_vector(encoder: malmoi.TextEncoder, tex
 
 
 @settings(max_examples=300)
-@given(lengths=st.lists(st.integers(0, 50), min_size=1, max_size=80), budget=st.integers(1, 400))
-def test_batches_hold_every_row_once_and_keep_the_budget(lengths: list[int], budget: int) -> None:
-    batches = plan(np.array(lengths), budget)
+@given(
+    lengths=st.lists(st.integers(0, 50), min_size=1, max_size=80),
+    budget=st.integers(1, 400),
+    even=st.none() | st.integers(0, 400),
+)
+def test_batches_hold_every_row_once_and_keep_the_budget(
+    lengths: list[int], budget: int, even: int | None
+) -> None:
+    batches = plan(np.array(lengths), budget, even=even)
     assert sorted(np.concatenate(batches)) == list(range(len(lengths)))
     for rows in batches:
         longest = max(lengths[row] for row in rows)
         assert len(rows) == 1 or len(rows) * longest <= budget
+        uneven = [row for row in rows if lengths[row] < longest]
+        full = (len(rows) - len(uneven)) * longest
+        assert even is None or not uneven or full < max(even, 1)
 
 
 def test_one_encoder_serves_many_threads(encoder: malmoi.TextEncoder) -> None:

@@ -106,10 +106,32 @@ def assert_hidden_states(source: Path, out: Path, found: dict[str, Vectors]) -> 
 def assert_fused(out: Path) -> None:
     """Both layers' attention, normalisation and activation are one kernel each."""
     found = operators(out)
-    assert found["Attention"] + found["MultiHeadAttention"] == 2
-    assert found["SkipLayerNormalization"] >= 4
+    assert found["If"] + found["MultiHeadAttention"] == 2  # with padding and without
+    assert found["LayerNormalization"] >= 5
+    assert found["Attention"] == found["SkipLayerNormalization"] == 0
     assert found["BiasGelu"] + found["FastGelu"] == 2
     assert found["Softmax"] == found["Erf"] == 0
+
+
+def test_rows_of_one_length_need_no_mask(tiny: Write, tmp_path: Path) -> None:
+    """Attention without a mask is another kernel: its vectors are those of the masked one."""
+    export(tiny("bert"), tmp_path / "out")
+    session = ort.InferenceSession(tmp_path / "out" / "onnx" / "model.onnx")
+    ids = np.random.default_rng(0).integers(5, 30, (3, 24))
+    feed = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": 0 * ids}
+    [full] = session.run(None, feed)
+    padded = {name: np.pad(array, [(0, 0), (0, 7)]) for name, array in feed.items()}
+    [masked] = session.run(None, padded)
+    assert_same(full, masked)
+
+
+def test_a_batch_without_padding_skips_the_mask(tiny: Write, tmp_path: Path) -> None:
+    export(tiny("bert"), tmp_path / "out")
+    graph = onnx.load(tmp_path / "out" / "onnx" / "model.onnx").graph
+    [first, _] = [node for node in graph.node if node.op_type == "If"]
+    kernels = {branch.name: branch.g.node[0] for branch in first.attribute}
+    assert len(kernels["then_branch"].input) == 4
+    assert len(kernels["else_branch"].input) == 5  # the mask comes last
 
 
 def test_fused_and_plain_graphs_agree(tiny: Write, tmp_path: Path) -> None:
@@ -121,7 +143,7 @@ def test_fused_and_plain_graphs_agree(tiny: Write, tmp_path: Path) -> None:
         patch.setattr(building, "fuse", lambda plain, fused, **_: spoil(plain, fused))
         export(tiny("bert"), tmp_path / "plain", tell=said.append)
     assert any("differs from torch" in line for line in said)
-    assert "Attention" not in operators(tmp_path / "plain")
+    assert "If" not in operators(tmp_path / "plain")
     assert_same(
         run(tmp_path / "plain")["sentence_embedding"], run(tmp_path / "fused")["sentence_embedding"]
     )

@@ -15,6 +15,7 @@ from ..tokens import Batch, Tokens
 from . import probe
 from .calibrate import calibration_batches
 from .graph import fuse, trace
+from .kernels import choose_kernels
 from .module import GraphModule, SentenceModule, load_transformer
 from .probe import Arrays
 from .quantise import quantise
@@ -103,6 +104,8 @@ def _write_graph(source: Source, module: SentenceModule, folder: Path, tell: Tel
         if source.manifest.precision == "int8":
             tell("rounding weights to 8 bits")
             path = _small_graph(path, tokens, batches, expected)
+        else:
+            path = quickest(path, batches, expected)
         shutil.copyfile(path, target)
     vectors = expected[0][0]  # (n, dim)
     return Built(dimension=vectors.shape[1], layers=len(expected[0]) - 1)
@@ -123,6 +126,13 @@ def float_graph(
         return fused
     tell("the fused graph differs from torch; keeping the plain one, which is slower")
     return plain
+
+
+def quickest(path: Path, batches: list[Batch], expected: list[Arrays]) -> Path:
+    """Give the float32 graph in faster kernels, or as it is where they do not compute the same."""
+    chosen = path.with_name("chosen.onnx")
+    choose_kernels(path, chosen)
+    return chosen if _computes(chosen, batches, expected) else path
 
 
 def _fused(module: GraphModule, plain: Path, fused: Path) -> bool:

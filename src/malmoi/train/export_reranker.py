@@ -24,7 +24,7 @@ from ..pairs import PairTokens
 from ..text import check_steps
 from ..tokens import Batch, Piece, Tokens
 from . import probe
-from .build import NOTICES, check_size, float_graph
+from .build import NOTICES, check_size, float_graph, quickest
 from .calibrate import calibration_texts
 from .module import GraphModule, SentenceModule, load_transformer
 from .probe import Arrays
@@ -150,6 +150,8 @@ def _write_graph(source: Source, module: GraphModule, folder: Path, tell: Tell) 
         if source.manifest.precision == "int8":
             tell("rounding weights to 8 bits")
             path = _small_graph(path, tokens, batches, expected, tell)
+        else:
+            path = quickest(path, batches, expected)
         shutil.copyfile(path, target)
     return len(expected[0]) - 1
 
