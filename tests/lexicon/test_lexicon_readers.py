@@ -182,6 +182,15 @@ def test_a_lexicon_is_a_table_too(tmp_path: Path) -> None:
     assert list(both.exclusions()) == list(first.exclusions())
 
 
+def test_the_sample_is_a_table_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("t.tsv").write_text("code\tko\nK74.6\t간의 경변증\nX\t" + "가" * 3000 + "\n", "utf-8")
+    report = build_lexicon(["t.tsv", "sample"], "x.lexicon")
+    concept = Lexicon.open("x.lexicon").concept("K74.6")
+    assert concept.ko == "간의 경변증" and "간경화" in {name.text for name in concept.names}
+    assert report.too_long.count == 1
+
+
 def test_names_as_they_are(tmp_path: Path) -> None:
     lexicon, report = build(tmp_path, "master.tsv", MASTER, cleaning=False)
     assert "결핵(A15-A19)" in set(lexicon.texts()) and not report.cleaned

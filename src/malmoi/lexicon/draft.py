@@ -16,6 +16,9 @@ from .segment import Rows, Segment
 from .store import Lexicon
 from .terms import EXCLUDED, KINDS, Exclusion, Name, fold, language_of
 
+# A text longer than this is no name: a definition, or a quote that swallowed its neighbours.
+LONGEST = 2000
+
 
 @dataclass
 class Draft:
@@ -45,6 +48,9 @@ class Draft:
     def _add(self, entry: Entry) -> None:
         code = self.merges.get(entry.code, entry.code)
         self.report.merged_codes += code != entry.code
+        if len(entry.text) > LONGEST:
+            self.report.too_long.add(f"line {entry.line} of {entry.source} ({code})")
+            return
         if BROKEN in entry.text:
             self.report.broken.add(f"line {entry.line} of {entry.source} ({code})")
             return

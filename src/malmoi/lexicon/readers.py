@@ -21,6 +21,7 @@ from .entries import Entry, Passed
 from .headed import read_headed
 from .layouts import UNSAID, layout_of
 from .manifest import MANIFEST
+from .store import Lexicon, find_lexicon
 from .terms import EXCLUDED
 
 _CUI = re.compile(r"C\d{7}")
@@ -45,6 +46,8 @@ class Source:
 
     def __post_init__(self) -> None:
         """Name the source after its file, and recognise its form."""
+        if str(self.path) == "sample" and not self.path.exists():
+            self.path = find_lexicon("sample")
         self.name = self.name or self.path.name.split(".")[0]
         if str(self.path) == "-":
             raise DataError(
@@ -155,8 +158,6 @@ def _biosyn(source: Source) -> Iterator[Entry]:
 
 
 def _lexicon(source: Source) -> Iterator[Entry]:
-    from .store import Lexicon
-
     lexicon = Lexicon.open(source.path)
     for i in range(len(lexicon)):
         name = lexicon.name(i)

@@ -43,6 +43,7 @@ class Report:
     two_preferred: Listing = field(default_factory=Listing)
     other_tables_preferred: int = 0
     broken: Listing = field(default_factory=Listing)
+    too_long: Listing = field(default_factory=Listing)
     merged_codes: int = 0
 
     def clean(self, step: str, before: str, after: str) -> None:
@@ -68,7 +69,8 @@ def spread(counts: Iterable[int]) -> dict[str, float]:
 
 def describe(report: dict[str, Any]) -> list[str]:
     """Say a report in lines for a person."""
-    per = report.get("names_per_concept", {})
+    report = Report().to_json() | report  # one written by an earlier version may lack a field
+    per = report["names_per_concept"]
     lines = [
         f"{report['names']:,} names of {report['concepts']:,} concepts; a concept has "
         f"{per.get('mean', 0)} on average, {per.get('most', 0):,} at most{_by_language(report)}",
@@ -88,6 +90,7 @@ def describe(report: dict[str, Any]) -> list[str]:
         lines.append(f"  cleaned     {step}: {listing['count']:,} ({listing['examples'][0]})")
     for key, title in (
         ("broken", "broken text, left out"),
+        ("too_long", "too long for a name, left out"),
         ("duplicates", "duplicates, kept once"),
         ("ambiguous", "one name, several concepts"),
         ("two_preferred", "codes with two preferred names, the first kept"),
