@@ -16,6 +16,7 @@ from .errors import (
 )
 from .precision import from_int8
 from .reranker import Reranker, load_reranker
+from .tagger import Entity, Tagger, load_tagger
 
 __version__ = "0.1.0"
 
@@ -26,6 +27,7 @@ __all__ = [
     "CutWarning",
     "DataError",
     "Encoder",
+    "Entity",
     "MalmoiError",
     "MissingExtra",
     "OfflineError",
@@ -33,9 +35,11 @@ __all__ = [
     "OutputError",
     "Reranker",
     "StaticEncoder",
+    "Tagger",
     "TextEncoder",
     "TextError",
     "from_int8",
     "load",
     "load_reranker",
+    "load_tagger",
 ]

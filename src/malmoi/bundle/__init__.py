@@ -118,5 +118,6 @@ def _opener(kind: str) -> str:
         "encoder": "Open it with malmoi.load.",
         "static": "Open it with malmoi.load.",
         "reranker": "Open it with malmoi.load_reranker.",
+        "tagger": "Open it with malmoi.load_tagger.",
     }
     return openers.get(kind, "Open it with the command made for that kind.")

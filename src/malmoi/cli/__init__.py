@@ -21,6 +21,7 @@ from .negatives import negatives
 from .output import say
 from .rerank import rerank
 from .similarity import similarity
+from .tag import tag
 from .train import train
 
 app = typer.Typer(
@@ -31,7 +32,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (encode, similarity, rerank, train, evaluate, negatives, export, info):
+for command in (encode, similarity, rerank, tag, train, evaluate, negatives, export, info):
     app.command()(command)
 app.add_typer(lexicon, name="lexicon")
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..bundle.manifest import sha256
 from ..errors import OptionError
 from ..files import Tell
-from . import bootstrap, nli, pairs, rerank, retrieval, searches, sts, transfer
+from . import bootstrap, nli, pairs, rerank, retrieval, searches, sts, tagging, transfer
 from .examples import Roles, Source
 from .models import name_of
 from .probes import FOLDS
@@ -186,6 +187,12 @@ def _probing(module: Any) -> Callable[[str | Path, Settings, Tell | None], _Read
     return ready
 
 
+def _tagging(data: str | Path, settings: Settings, tell: Tell | None) -> _Ready:
+    texts = tagging.read(data, tell=tell, strict=settings.strict)
+    source = Source(Path(data).name, sha256(Path(data)), len(texts), {})
+    return _Ready(source, lambda model: tagging.measure(model, texts), {})
+
+
 TASKS: dict[str, Callable[[str | Path, Settings, Tell | None], _Ready]] = {
     "sts": _sts,
     "pairs": _pairs,
@@ -193,4 +200,5 @@ TASKS: dict[str, Callable[[str | Path, Settings, Tell | None], _Ready]] = {
     "rerank": _rerank,
     "nli": _probing(nli),
     "transfer": _probing(transfer),
+    "tagging": _tagging,
 }

@@ -34,7 +34,7 @@ def trace(module: GraphModule, path: Path) -> int:
             path,
             input_names=list(module.inputs),
             output_names=[module.output, *names],
-            dynamic_axes=free | {module.output: {0: "batch"}},
+            dynamic_axes=free | {module.output: module.axes},
             opset_version=_OPSET,
             dynamo=False,
         )

@@ -15,7 +15,7 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,7 @@ def train(
     Raises KeyboardInterrupt after Ctrl-C or SIGTERM, when the state is saved.
     """
     places = Places(Path(output.folder))
-    optimizer = make_optimizer(task.module, schedule)
+    optimizer = make_optimizer(task.module, schedule, scales=getattr(task, "scales", None))
     parameters = [p for p in task.module.parameters() if p.requires_grad]
     total = count_steps(task, schedule)
     state = None
@@ -71,7 +71,7 @@ def train(
             seed_all(seed, state.step, processes.rank)
             rate = learning_rate(schedule, state.step, total)
             for group in optimizer.param_groups:
-                group["lr"] = rate
+                group["lr"] = rate * group["scale"]
             with torch.autocast(
                 processes.device.split(":")[0], torch.bfloat16, enabled=schedule.bf16
             ):
@@ -144,12 +144,25 @@ def evaluation_due(schedule: Schedule, state: State, *, last: bool) -> bool:
     return last or bool(every and state.step % every == 0)
 
 
-def make_optimizer(module: nn.Module, schedule: Schedule) -> torch.optim.Optimizer:
-    """AdamW, without decay on biases and normalisations (their parameters are vectors)."""
-    named = [p for p in module.parameters() if p.requires_grad]
+def make_optimizer(
+    module: nn.Module, schedule: Schedule, *, scales: Mapping[int, float] | None = None
+) -> torch.optim.Optimizer:
+    """AdamW, without decay on biases and normalisations (their parameters are vectors).
+
+    `scales` are factors of the learning rate, by the id of a parameter.
+    """
+    sorted_out: dict[tuple[bool, float], list[nn.Parameter]] = {}
+    for p in module.parameters():
+        if p.requires_grad:
+            key = (p.ndim <= 1, (scales or {}).get(id(p), 1.0))
+            sorted_out.setdefault(key, []).append(p)
     groups = [
-        {"params": [p for p in named if p.ndim > 1], "weight_decay": schedule.weight_decay},
-        {"params": [p for p in named if p.ndim <= 1], "weight_decay": 0.0},
+        {
+            "params": found,
+            "weight_decay": 0.0 if vector else schedule.weight_decay,
+            "scale": scale,
+        }
+        for (vector, scale), found in sorted_out.items()
     ]
     return torch.optim.AdamW(groups, lr=schedule.learning_rate, fused=True)
 

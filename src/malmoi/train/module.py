@@ -4,7 +4,7 @@ Shapes: ids and mask (n, length) int64, states (n, length, hidden) float32, vect
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from safetensors.torch import load_file
@@ -72,6 +72,7 @@ class GraphModule(nn.Module):
     """
 
     output: str
+    axes: ClassVar[dict[int, str]] = {0: "batch"}  # those of the output that are free
 
     def __init__(
         self, transformer: PreTrainedModel, architecture: str, *, types: bool | None = None

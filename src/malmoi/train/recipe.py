@@ -17,7 +17,9 @@ from .objectives import Objective, find_objective
 from .settings import read_table
 
 if TYPE_CHECKING:
+    from .classify.settings import Classification
     from .multilingual.settings import Distillation
+    from .stages import Stage
 
 KINDS = ("encoder", "reranker")
 TASKS = {
@@ -157,7 +159,9 @@ class Recipe:
         return dataclasses.asdict(self)
 
 
-def load_recipe(path: str | Path, *, sets: Sequence[str] = ()) -> "Recipe | Distillation":
+def load_recipe(
+    path: str | Path, *, sets: Sequence[str] = ()
+) -> "Recipe | Distillation | Classification | Stage":
     """Read and check a recipe; `sets` are changes such as "schedule.epochs=2".
 
     One with `objective = "distil"` has other tables and is a Distillation (docs/distillation.md).
@@ -175,6 +179,14 @@ def load_recipe(path: str | Path, *, sets: Sequence[str] = ()) -> "Recipe | Dist
         from .multilingual.checks import make_distillation  # here, because it imports this module
 
         return make_distillation(table, where=str(path))
+    if table.get("objective") == "classify":
+        from .classify.settings import make_classification
+
+        return make_classification(table, where=str(path))
+    from .stages import STAGES, make_stage
+
+    if table.get("objective") in STAGES:
+        return make_stage(table, where=str(path))
     return make_recipe(table, where=str(path))
 
 

@@ -14,12 +14,15 @@ from ..bundle import Manifest
 from ..errors import OptionError, OutputError, require
 from ..files import Tell, writing, writing_folder
 from .base import read_base
+from .classify import run as notes_run
+from .classify.settings import Classification
 from .data import Examples, count_repeated, find_files, hash_files, read_examples
 from .measuring import Measure, read_measure
 from .multilingual import run as multilingual
 from .multilingual.settings import Distillation
 from .recipe import Recipe, load_recipe
 from .source import Source
+from .stages import Stage, prepare_stage, run_stage
 
 _PACKAGES = ("torch", "transformers", "sentence_transformers", "safetensors", "onnx")
 # What may differ between the run that was stopped and the one that goes on.
@@ -49,7 +52,7 @@ class Trained:
 
 
 def train(
-    recipe: Recipe | Distillation | str | Path,
+    recipe: Recipe | Distillation | Classification | Stage | str | Path,
     *,
     data: str | Path | None = None,
     resume: bool = False,
@@ -68,6 +71,10 @@ def train(
         recipe = load_recipe(recipe)
     if isinstance(recipe, Distillation):
         return _distil(recipe, data_root(data), resume, strict, threads, tell)
+    if isinstance(recipe, Classification):
+        return _classify(recipe, data_root(data), resume, strict, threads, tell)
+    if isinstance(recipe, Stage):
+        return _stage(recipe, data_root(data), resume, strict, threads, tell)
     if int(os.environ.get("RANK", "0")):
         tell = _silent  # one process of several speaks for all
     prepared = prepare(recipe, data_root(data), strict=strict, tell=tell)
@@ -90,6 +97,40 @@ def _distil(
     for package in _PACKAGES:
         require(package, extra="train", purpose="malmoi train")
     done = multilingual.run(recipe, source, material, threads=threads, tell=tell)
+    return Trained(done.folder, done.bundles, done.scores, done.steps)
+
+
+def _classify(
+    recipe: Classification, root: Path, resume: bool, strict: bool, threads: int | None, tell: Tell
+) -> Trained:
+    if int(os.environ.get("RANK", "0")):
+        tell = _silent
+    source, notes = notes_run.prepare(recipe, root, strict=strict, tell=tell)
+    _check_folder(recipe, resume=resume)
+    for package in _PACKAGES:
+        require(package, extra="train", purpose="malmoi train")
+    if not int(os.environ.get("RANK", "0")):
+        from .saver import Places  # here, because it imports torch
+
+        _open_folder(recipe, Places(Path(recipe.output.folder)))
+    done = notes_run.run(recipe, source, notes, resume=resume, threads=threads, tell=tell)
+    return Trained(done.folder, done.bundles, done.scores, done.steps)
+
+
+def _stage(
+    recipe: Stage, root: Path, resume: bool, strict: bool, threads: int | None, tell: Tell
+) -> Trained:
+    first = not int(os.environ.get("RANK", "0"))
+    tell = tell if first else _silent
+    prepared = prepare_stage(recipe, root, strict=strict, tell=tell)
+    _check_folder(recipe, resume=resume)
+    for package in _PACKAGES:
+        require(package, extra="train", purpose="malmoi train")
+    if first:
+        from .saver import Places  # here, because it imports torch
+
+        _open_folder(recipe, Places(Path(recipe.output.folder)))
+    done = run_stage(recipe, prepared, resume=resume, threads=threads, tell=tell)
     return Trained(done.folder, done.bundles, done.scores, done.steps)
 
 
@@ -121,7 +162,7 @@ def prepare(recipe: Recipe, root: Path, *, strict: bool = False, tell: Tell) -> 
     return Prepared(recipe, source, examples, measures, hash_files(files), repeated)
 
 
-def _check_folder(recipe: Recipe, *, resume: bool) -> None:
+def _check_folder(recipe: Recipe | Classification | Stage, *, resume: bool) -> None:
     """Keep a run from writing over another, and from going on as something else."""
     folder = Path(recipe.output.folder)
     stored = folder / "recipe.json"
@@ -146,7 +187,7 @@ def _check_folder(recipe: Recipe, *, resume: bool) -> None:
             )
 
 
-def _as_json(recipe: Recipe) -> dict[str, Any]:
+def _as_json(recipe: Recipe | Classification | Stage) -> dict[str, Any]:
     back: dict[str, Any] = json.loads(json.dumps(recipe.to_json()))
     return back
 
@@ -196,7 +237,7 @@ def _run(prepared: Prepared, *, resume: bool, threads: int | None, tell: Tell) -
     return Trained(places.folder, bundles, state.best_scores, state.step)
 
 
-def _open_folder(recipe: Recipe, places: Any) -> None:
+def _open_folder(recipe: Recipe | Classification | Stage, places: Any) -> None:
     from .checkpoint import clear_halves
 
     places.checkpoints.mkdir(parents=True, exist_ok=True)

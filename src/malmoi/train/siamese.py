@@ -80,7 +80,7 @@ class Siamese:
         self.tokens = read_tokens(source)
         self.ids = [Ids.of(self.tokens, part.texts, source.manifest.clean) for part in examples]
         self.encoder = make_encoder(source, dropout=recipe.dropout)
-        freeze(self.encoder, recipe.schedule.freeze)
+        freeze(self.encoder.transformer, recipe.schedule.freeze)
         dimension = self._dimension()
         check_dimensions(recipe.matryoshka, dimension)
         torch.manual_seed(recipe.seed)  # the heads are drawn at random
@@ -221,12 +221,12 @@ def _use_fused_attention(transformer: PreTrainedModel) -> None:
         transformer.set_attn_implementation("sdpa")
 
 
-def freeze(encoder: SentenceModule, names: Sequence[str]) -> None:
+def freeze(transformer: nn.Module, names: Sequence[str]) -> None:
     """Keep the parameters under these names (e.g. "embeddings") as they are."""
     for name in names:
-        found = [p for key, p in encoder.transformer.named_parameters() if key.startswith(name)]
+        found = [p for key, p in transformer.named_parameters() if key.startswith(name)]
         if not found:
-            known = sorted({key.split(".")[0] for key, _ in encoder.transformer.named_parameters()})
+            known = sorted({key.split(".")[0] for key, _ in transformer.named_parameters()})
             raise OptionError(
                 f"schedule.freeze has {name}, and no parameter's name begins so; they begin with "
                 f"{', '.join(known)}. Correct it."

@@ -1,0 +1,87 @@
+"""Probabilities of labels → entities: the likeliest sequence that makes sense.
+
+Labels are "O", "B-X" and "I-X". An I-X may only follow a B-X or an I-X.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+Ints = NDArray[np.int64]
+
+OUTSIDE = "O"
+# Where all but this much says "no entity", none is looked for; the path is found around it.
+_SURE = 0.999
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Units first…last-1 are an entity of a type; `score` is the mean of its labels' shares."""
+
+    first: int
+    last: int
+    type: str
+    score: float
+
+
+def make_labels(types: Sequence[str]) -> tuple[str, ...]:
+    """Give the labels of entity types, "O" first.
+
+    >>> make_labels(["Disease"])
+    ('O', 'B-Disease', 'I-Disease')
+    """
+    return (OUTSIDE, *(f"{mark}-{name}" for name in types for mark in "BI"))
+
+
+def decode(shares: Floats, labels: Sequence[str]) -> list[Run]:
+    """Find entities in (n, labels) probabilities."""
+    path = np.zeros(len(shares), dtype=np.int64)
+    allowed = _allowed(labels)
+    for first, last in _islands(shares[:, 0] < _SURE):
+        path[first:last] = _likeliest(shares[first:last], allowed)
+    return list(_runs(path, shares, labels))
+
+
+def _allowed(labels: Sequence[str]) -> NDArray[np.bool_]:
+    """Which label may follow which: (labels, labels), from the row to the column."""
+    table = np.ones((len(labels), len(labels)), dtype=bool)
+    for column, name in enumerate(labels):
+        if name.startswith("I-"):
+            table[:, column] = [before[2:] == name[2:] for before in labels]
+    return table
+
+
+def _islands(found: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], found, [False]]).astype(np.int8)))
+    yield from ((int(first), int(last)) for first, last in edges.reshape(-1, 2))
+
+
+def _likeliest(shares: Floats, allowed: NDArray[np.bool_]) -> Ints:
+    """Viterbi's way: the best sum of logarithms among sequences whose steps are allowed."""
+    scores = np.log(np.maximum(shares, 1e-12).astype(np.float64))
+    steps = np.where(allowed, 0.0, -np.inf)
+    best = scores[0] + steps[0]  # what stands before an island is no entity
+    back = np.zeros(shares.shape, dtype=np.int64)
+    for i in range(1, len(scores)):
+        ways = best[:, None] + steps
+        back[i] = ways.argmax(axis=0)
+        best = ways.max(axis=0) + scores[i]
+    path = np.zeros(len(scores), dtype=np.int64)
+    path[-1] = best.argmax()
+    for i in range(len(scores) - 1, 0, -1):
+        path[i - 1] = back[i, path[i]]
+    return path
+
+
+def _runs(path: Ints, shares: Floats, labels: Sequence[str]) -> Iterator[Run]:
+    begins = [i for i in np.flatnonzero(path).tolist() if labels[path[i]].startswith("B-")]
+    for first in begins:
+        name = labels[path[first]][2:]
+        last = first + 1
+        while last < len(path) and labels[path[last]] == f"I-{name}":
+            last += 1
+        score = float(np.mean(shares[np.arange(first, last), path[first:last]]))
+        yield Run(first, last, name, score)

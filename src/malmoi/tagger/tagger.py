@@ -1,0 +1,194 @@
+"""Tagger: joins words, windows, a graph and the decoding of labels."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ..bundle import Bundle, open_bundle
+from ..catalog import find_model
+from ..errors import BundleError, TextError
+from ..pooling import Floats
+from ..runner import Runner, in_turn
+from ..text import SAFE, as_text
+from ..tokens import Batch, Piece, read_tokenizer
+from .decode import OUTSIDE, decode
+from .pieces import UNITS, Pieces, Window, cut_pieces, cut_windows
+
+SETTINGS = "tagger.json"
+_LOGITS = "logits"
+_WINDOWS_AT_ONCE = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """What a tagger has found: text[start:end] of the text it was given."""
+
+    text: str
+    type: str
+    start: int
+    end: int
+    score: float
+
+
+def load_tagger(name_or_path: str | Path, *, threads: int | None = None) -> "Tagger":
+    """Open a tagger: a folder, a shipped model's name, or a hub id.
+
+    `threads` is how many cores to use; all that this process may use when left out.
+    """
+    return Tagger(open_bundle(find_model(name_or_path), kinds=("tagger",)), threads=threads)
+
+
+class Tagger:
+    """A token classifier on onnxruntime. Make one with `malmoi.load_tagger`."""
+
+    def __init__(self, bundle: Bundle, *, threads: int | None = None) -> None:
+        self.bundle = bundle
+        self.manifest = bundle.manifest
+        self.name = bundle.manifest.name
+        self.labels = bundle.manifest.labels
+        self.max_tokens = bundle.manifest.max_tokens
+        self.unit = read_unit(bundle.folder)
+        self._runner = Runner(bundle, threads=threads)
+        # One that neither cuts nor pads: windows are cut here.
+        self._tokenizer = read_tokenizer(bundle.tokenizer)
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+        self.frame = Frame.of(self._tokenizer)
+        self._check()
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The types of entities that it knows."""
+        return tuple(dict.fromkeys(label[2:] for label in self.labels if label != OUTSIDE))
+
+    def __repr__(self) -> str:
+        return f"<Tagger {self.name}: {', '.join(self.types)}, {self.max_tokens} tokens>"
+
+    def tag(self, text: str) -> list[Entity]:
+        """Find the entities of a text of any length, in the order they stand in it."""
+        return self.tag_all([text])[0]
+
+    def tag_all(self, texts: Sequence[str]) -> list[list[Entity]]:
+        """Find the entities of many texts; windows of all of them run together."""
+        if isinstance(texts, str | bytes):
+            raise TextError(
+                f"texts is {type(texts).__name__}; expected a list of strings. Use tag for one."
+            )
+        checked = [as_text(text, where=f"texts[{i}]") for i, text in enumerate(texts)]
+        steps = self.manifest.clean or SAFE
+        cut = [cut_pieces(self._tokenizer, text, steps, unit=self.unit) for text in checked]
+        shares = self._shares(cut)
+        return [
+            list(find_entities(text, pieces, found, self.labels))
+            for text, pieces, found in zip(checked, cut, shares, strict=True)
+        ]
+
+    def _shares(self, cut: Sequence[Pieces]) -> list[Floats]:
+        """Give each text's probabilities, one row a piece: (pieces, labels)."""
+        shares = [np.zeros((len(p.ids), len(self.labels)), dtype=np.float32) for p in cut]
+        size = self.max_tokens - self.frame.count
+        jobs = [(i, window) for i, pieces in enumerate(cut) for window in cut_windows(pieces, size)]
+        blocks = [jobs[i : i + _WINDOWS_AT_ONCE] for i in range(0, len(jobs), _WINDOWS_AT_ONCE)]
+        started = (self._start(block, cut) for block in blocks)
+        for block, found in zip(blocks, in_turn(started), strict=True):
+            for (owner, window), logits in zip(block, found, strict=True):
+                skip = len(self.frame.before) - window.begin
+                kept = logits[window.first + skip : window.last + skip]
+                shares[owner][window.first : window.last] = softmax(kept)
+        return shares
+
+    def _start(
+        self, block: Sequence[tuple[int, Window]], cut: Sequence[Pieces]
+    ) -> Callable[[], Iterator[Floats]]:
+        pieces = [
+            Piece(i, self.frame.around(cut[owner].ids[window.begin : window.end].tolist()))
+            for i, (owner, window) in enumerate(block)
+        ]
+        longest = max(len(piece.ids) for piece in pieces)
+        width = len(self.labels)
+
+        def run(batch: Batch) -> Floats:
+            [logits] = self._runner.session.run(batch, [_LOGITS])  # (n, length, labels)
+            rows = np.zeros((len(logits), longest * width), dtype=np.float32)
+            rows[:, : logits.shape[1] * width] = logits.reshape(len(logits), -1)
+            return rows
+
+        wait = self._runner.start(pieces, run)
+        return lambda: iter(wait().reshape(len(pieces), longest, width))
+
+    def _check(self) -> None:
+        """Run one word, so that a graph which does not fit is found now."""
+        session, stated = self._runner.session, len(self.labels)
+        if _LOGITS not in session.outputs or self.labels[:1] != (OUTSIDE,):
+            raise BundleError(
+                f"{session.path} has the outputs {', '.join(session.outputs)}, and malmoi.json the "
+                f"labels {', '.join(self.labels) or 'none'}; expected {_LOGITS}, and labels that "
+                'begin with "O". Train the tagger again with: malmoi train'
+            )
+        ids = self.frame.around([self.frame.before[0] if self.frame.before else 0])
+        batch = next(self._runner.tokens.batches([Piece(0, ids)]))
+        [logits] = session.run(batch, [_LOGITS])
+        if logits.shape != (1, len(ids), stated):
+            raise BundleError(
+                f"{session.path} gives logits of the shape {logits.shape} for {len(ids)} tokens; "
+                f"expected one of {stated} labels a token. Train the tagger again."
+            )
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The special tokens that stand before and after a window's pieces."""
+
+    before: list[int]
+    after: list[int]
+
+    @classmethod
+    def of(cls, tokenizer: object) -> "Frame":
+        """Look what a tokenizer puts around a lone text."""
+        encoding = tokenizer.encode("a")  # type: ignore[attr-defined]
+        real = [i for i, special in enumerate(encoding.special_tokens_mask) if not special]
+        first, last = (real[0], real[-1] + 1) if real else (1, 1)
+        return cls(list(encoding.ids[:first]), list(encoding.ids[last:]))
+
+    @property
+    def count(self) -> int:
+        """How many special tokens there are."""
+        return len(self.before) + len(self.after)
+
+    def around(self, ids: list[int]) -> list[int]:
+        """Put the special tokens around a window's ids."""
+        return [*self.before, *ids, *self.after]
+
+
+def read_unit(folder: Path) -> str:
+    """Read what a tagger gives labels to: words, or pieces of them."""
+    try:
+        settings = json.loads((folder / SETTINGS).read_text("utf-8"))
+        unit = str(settings["unit"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BundleError(
+            f"{folder / SETTINGS} cannot be read ({type(error).__name__}); expected a tagger's "
+            "settings. Train the tagger again with: malmoi train"
+        ) from error
+    if unit not in UNITS:
+        raise BundleError(f'{folder / SETTINGS} says unit "{unit}"; known are {", ".join(UNITS)}.')
+    return unit
+
+
+def softmax(logits: Floats) -> Floats:
+    """Turn scores into shares that sum to 1, over the last axis."""
+    raised = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    shares: Floats = raised / raised.sum(axis=-1, keepdims=True)
+    return shares
+
+
+def find_entities(
+    text: str, pieces: Pieces, shares: Floats, labels: Sequence[str]
+) -> Iterator[Entity]:
+    """Decode a text's probabilities, (pieces, labels), into entities with their places."""
+    for run in decode(shares[pieces.heads], labels):
+        start, end = int(pieces.starts[run.first]), int(pieces.ends[run.last - 1])
+        yield Entity(text[start:end], run.type, start, end, run.score)

@@ -1,0 +1,62 @@
+"""Recipes with tables of their own, found by their objective: each a package with two modules.
+
+`settings.make(table, where=…)` gives the checked recipe without importing torch, `run.prepare`
+reads its data and `run.run` trains.
+"""
+
+import importlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..files import Tell
+from .recipe import Output
+
+STAGES = {"tag": "malmoi.train.tag", "pretrain": "malmoi.train.pretrain"}
+
+
+class Stage:
+    """What the recipes of all stages have in common; each is a frozen dataclass."""
+
+    name: str
+    objective: str
+    output: Output
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the recipe as JSON-ready data, defaults included."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a run has made: its bundles or folders, and the best model's scores."""
+
+    folder: Path
+    bundles: tuple[Path, ...]
+    scores: dict[str, float]
+    steps: int
+
+
+def make_stage(table: dict[str, Any], *, where: str) -> Stage:
+    """Make a recipe from parsed TOML, and check it."""
+    made: Stage = _module(str(table["objective"]), "settings").make(table, where=where)
+    return made
+
+
+def prepare_stage(recipe: Stage, root: Path, *, strict: bool, tell: Tell) -> Any:
+    """Read and check everything but the weights."""
+    return _module(recipe.objective, "run").prepare(recipe, root, strict=strict, tell=tell)
+
+
+def run_stage(
+    recipe: Stage, prepared: Any, *, resume: bool, threads: int | None, tell: Tell
+) -> Done:
+    """Train what was prepared."""
+    done: Done = _module(recipe.objective, "run").run(
+        recipe, prepared, resume=resume, threads=threads, tell=tell
+    )
+    return done
+
+
+def _module(objective: str, name: str) -> Any:
+    return importlib.import_module(f"{STAGES[objective]}.{name}")

@@ -1,0 +1,1 @@
+"""`objective = "tag"`: entities from marked files, a tagger's bundle out."""

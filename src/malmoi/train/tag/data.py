@@ -1,0 +1,100 @@
+"""The files of a recipe → sentences for training, choosing and judging, and what they hold."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ...bundle.manifest import sha256
+from ...errors import DataError
+from ...files import Tell
+from ...tagger.marked import Marked, read_marked
+from .settings import TagData, Tagging
+
+
+@dataclass(frozen=True)
+class Material:
+    """Sentences by part, the types to be learnt, and the hashes of the files."""
+
+    parts: dict[str, list[Marked]]
+    types: tuple[str, ...]
+    hashes: dict[str, str]
+    repeated: int  # sentences of dev and test that are trained on too
+
+
+def read_material(recipe: Tagging, root: Path, *, tell: Tell, strict: bool) -> Material:
+    """Read everything a recipe names; bad data are told before torch is imported."""
+    data = recipe.data
+    names = (*data.train, *data.dev, *data.test, *data.files)
+    hashes = {name: sha256(_find(root, name)) for name in names}
+    if data.files:
+        parts = _divide(_read(data, data.files, root, tell, strict), data, recipe.seed)
+    else:
+        parts = {
+            part: _read(data, getattr(data, part), root, tell, strict)
+            for part in ("train", "dev", "test")
+        }
+    counts = {part: _types(found) for part, found in parts.items()}
+    for part, found in parts.items():
+        shown = ", ".join(f"{name} {count:,}" for name, count in sorted(counts[part].items()))
+        tell(f"{part}: {len(found):,} texts ({shown or 'no entities'})")
+    if not counts["train"]:
+        raise DataError("the training files mark no entity; expected some. Check their columns.")
+    for part in ("dev", "test"):
+        for name in sorted(set(counts[part]) - set(counts["train"])):
+            tell(f"{part} has {counts[part][name]:,} of the type {name}, which train has not")
+    repeated = _repeated(parts, tell)
+    return Material(parts, tuple(sorted(counts["train"])), hashes, repeated)
+
+
+def _find(root: Path, name: str) -> Path:
+    path = root / name
+    if not path.is_file():
+        raise DataError(
+            f"there is no file {path}; the recipe names {name} under the data root {root}. "
+            "Name the root with --data, or correct the recipe."
+        )
+    return path
+
+
+def _read(
+    data: TagData, files: Sequence[str], root: Path, tell: Tell, strict: bool
+) -> list[Marked]:
+    found = [
+        marked
+        for file in files
+        for marked in read_marked(root / file, scheme=data.scheme, tell=tell, strict=strict)
+    ]
+    if data.types:
+        found = [
+            Marked(one.text, tuple(span for span in one.spans if span.type in data.types))
+            for one in found
+        ]
+    return found[: data.limit] if data.limit else found
+
+
+def _divide(found: list[Marked], data: TagData, seed: int) -> dict[str, list[Marked]]:
+    order = np.random.default_rng(seed).permutation(len(found))
+    parts, start = {}, 0
+    for part in ("dev", "test"):
+        count = round(data.shares.get(part, 0.0) * len(found))
+        parts[part] = [found[i] for i in sorted(order[start : start + count])]
+        start += count
+    return {"train": [found[i] for i in sorted(order[start:])], **parts}
+
+
+def _types(found: Sequence[Marked]) -> Counter[str]:
+    return Counter(span.type for marked in found for span in marked.spans)
+
+
+def _repeated(parts: dict[str, list[Marked]], tell: Tell) -> int:
+    known = {marked.text for marked in parts["train"]}
+    total = 0
+    for part in ("dev", "test"):
+        count = sum(marked.text in known for marked in parts[part])
+        total += count
+        if count:
+            tell(f"{count:,} of the {len(parts[part]):,} texts of {part} are trained on too")
+    return total

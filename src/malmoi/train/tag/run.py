@@ -1,0 +1,188 @@
+"""A recipe of marked texts in, a tagger's bundle out; the test part is judged once, at the end."""
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...bundle import Manifest
+from ...evaluate.examples import Source as DataSource
+from ...evaluate.report import Report, make_report
+from ...evaluate.tagging import measure
+from ...files import Tell, writing_folder
+from ...tagger import load_tagger
+from ...tagger.decode import make_labels
+from ..base import find_base
+from ..source import Source, read_source
+from ..stages import Done
+from .data import Material, read_material
+from .settings import Tagging
+
+REPORT = "report.json"
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Everything a run needs that can be checked without torch."""
+
+    source: Source
+    material: Material
+
+
+def prepare(recipe: Tagging, root: Path, *, strict: bool, tell: Tell) -> Prepared:
+    """Read and check everything but the weights."""
+    source = read_source(find_base(recipe.base), max_tokens=recipe.max_tokens)
+    if recipe.clean is not None:
+        manifest = dataclasses.replace(source.manifest, clean=recipe.clean)
+        source = dataclasses.replace(source, manifest=manifest)
+    return Prepared(source, read_material(recipe, root, tell=tell, strict=strict))
+
+
+def run(
+    recipe: Tagging, prepared: Prepared, *, resume: bool, threads: int | None, tell: Tell
+) -> Done:
+    """Train, export the best by dev F1, and judge the finished bundle on the test part."""
+    import torch  # here, because everything before is checked without it
+
+    from ..bfloat16 import check_bfloat16
+    from ..loop import train as loop
+    from ..processes import joining
+    from ..saver import Places
+    from .task import Tagged
+
+    source, material = prepared.source, prepared.material
+    if threads:
+        torch.set_num_threads(threads)
+    if recipe.schedule.bf16 and not torch.cuda.is_available():
+        check_bfloat16()
+    with joining() as processes:
+        task = Tagged(recipe, source, material, processes=processes, tell=tell)
+        places = Places(Path(recipe.output.folder))
+        tell(f"training on {len(task.windows.ids):,} windows, {len(task.labels)} labels")
+        state = loop(
+            task,
+            recipe.schedule,
+            recipe.output,
+            seed=recipe.seed,
+            processes=processes,
+            resume=resume,
+            tell=tell,
+        )
+        bundles: tuple[Path, ...] = ()
+        scores = dict(state.best_scores)
+        if processes.first:
+            bundles, judged = _finish(recipe, source, material, places, state, tell)
+            scores |= judged
+        processes.wait()
+    return Done(places.folder, bundles, scores, state.step)
+
+
+def _finish(
+    recipe: Tagging, source: Source, material: Material, places: Any, state: Any, tell: Tell
+) -> tuple[tuple[Path, ...], dict[str, float]]:
+    from ..log import draw_log
+
+    if not draw_log(places.log, places.folder / "training.png"):
+        tell("no plot was drawn: matplotlib is not installed (pip install 'malmoi[plots]')")
+    bundles, scores = [], {}
+    for i, precision in enumerate(recipe.output.precision):
+        out = places.folder / ("bundle" if i == 0 else f"bundle-{precision}")
+        report = _export(recipe, source, material, places.best, out, precision, state, tell)
+        if i == 0:
+            report.save(places.folder / REPORT)
+            part = report.data.file
+            scores = {f"{part}:{name}": metric.value for name, metric in report.metrics.items()}
+            tell(str(report))
+        bundles.append(out)
+        tell(f"wrote {out}")
+    return tuple(bundles), scores
+
+
+def _export(
+    recipe: Tagging,
+    source: Source,
+    material: Material,
+    best: Path,
+    out: Path,
+    precision: str,
+    state: Any,
+    tell: Tell,
+) -> Report:
+    from ..checkpoint import tensor_errors
+    from .model import export_tagger
+
+    labels = make_labels(material.types)
+    manifest = dataclasses.replace(
+        source.manifest,
+        kind="tagger",
+        name=recipe.name,
+        precision=precision,
+        graph="onnx/model.onnx",
+        dimension=len(labels),
+        labels=labels,
+        activation="softmax",
+        layers=0,
+        matryoshka=(),
+        prompts={},
+        default_prompt=None,
+        licence=recipe.output.licence or source.manifest.licence,
+        training=_provenance(recipe, material, state),
+        scores={},
+    )
+    part = "test" if material.parts["test"] else "dev"
+    with writing_folder(out, replace=True) as half, tensor_errors():
+        written = export_tagger(
+            best, half, manifest, weights=recipe.output.weights, tell=lambda message: None
+        )
+        outcome = measure(load_tagger(half), material.parts[part])
+        data = DataSource(part, "", len(material.parts[part]), {})
+        report = make_report("tagging", recipe.name, outcome, data)
+        scores = {f"{part}:{n}": round(one.value, 4) for n, one in report.metrics.items()}
+        (half / "README.md").write_text(write_card(recipe, material, written, report), "utf-8")
+        Manifest.write(dataclasses.replace(written, scores=scores | state.best_scores), half)
+    return report
+
+
+def _provenance(recipe: Tagging, material: Material, state: Any) -> dict[str, Any]:
+    from ..card import versions
+
+    return {
+        "recipe": recipe.to_json(),
+        "seed": recipe.seed,
+        "versions": versions(),
+        "data": material.hashes,
+        "texts": {part: len(found) for part, found in material.parts.items()},
+        "repeated": material.repeated,
+        "steps": state.step,
+        "best_step": state.best_step or state.step,
+        "seconds": round(state.seconds, 1),
+    }
+
+
+def write_card(recipe: Tagging, material: Material, manifest: Manifest, report: Report) -> str:
+    """Say in Markdown what the tagger finds, what it was made from and how well it does."""
+    lines = [
+        f"# {recipe.name}",
+        "",
+        f"Finds {', '.join(material.types)} in text of any length ({manifest.architecture}, "
+        f"{manifest.precision}), trained with malmoi from `{recipe.base}`.",
+        "",
+        "```python",
+        "import malmoi",
+        'tagger = malmoi.load_tagger("path/to/this/folder")',
+        'tagger.tag("…")',
+        "```",
+        "",
+        f"Exact entities of the {report.data.file} part, {report.data.rows:,} texts:",
+        "",
+        "| measure | value |",
+        "|---|---|",
+        *(f"| {name} | {metric} |" for name, metric in report.metrics.items()),
+        "",
+        "| file | sha256 |",
+        "|---|---|",
+        *(f"| {name} | {digest[:16]}… |" for name, digest in material.hashes.items()),
+    ]
+    if manifest.licence:
+        lines += ["", f"Licence: {manifest.licence}"]
+    return "\n".join(lines) + "\n"

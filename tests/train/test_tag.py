@@ -1,0 +1,291 @@
+"""`objective = "tag"`: marked files in, a tagger that runs without torch out."""
+
+import json
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import malmoi
+import tiny as tiny_models
+from malmoi import BundleError, DataError, OptionError, TextError
+from malmoi.evaluate import evaluate
+from malmoi.tagger.marked import Marked, Span, read_marked
+from malmoi.tagger.pieces import Pieces
+from malmoi.train import loop
+from malmoi.train.run import Trained, train
+from malmoi.train.stages import make_stage
+from malmoi.train.tag.task import mark_units
+
+SENTENCES = [
+    "the ship left/O 배가 아파서 병원에/P 갔다",
+    "DM/D nephropathy/D 로 f / u 중",
+    "The harbour/P was at dawn",
+    "병원에서/P DM/D 을 보았다",
+    "배/P the ship/P dawn",
+]
+
+
+def write_conll(path: Path, *, times: int = 6) -> Path:
+    """Write sentences whose words end in /TYPE; neighbours of one type are one entity."""
+    lines = []
+    for sentence in SENTENCES * times:
+        before = "O"
+        for cell in sentence.split():
+            word, _, name = cell.partition("/") if cell != "/" else ("/", "", "")
+            name = name or "O"
+            mark = "O" if name == "O" else f"{'I' if name == before else 'B'}-{name}"
+            lines.append(f"{word}\t{mark}")
+            before = name
+        lines.append("")
+    path.write_text("\n".join(lines) + "\n", "utf-8")
+    return path
+
+
+def table(folder: Path, **changes: Any) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "name": "tiny-tagger",
+        "objective": "tag",
+        "base": str(folder / "base"),
+        "max_tokens": 32,
+        "data": {"train": ["train.tsv"], "dev": ["train.tsv"], "test": ["train.tsv"]},
+        "schedule": {"epochs": 12, "batch_size": 6, "learning_rate": 3e-3},
+        "output": {"folder": str(folder / "run")},
+        "dropout": 0.0,
+    }
+    for key, value in changes.items():
+        made[key] = made[key] | value if isinstance(made.get(key), dict) else value
+    return made
+
+
+def run(folder: Path, **changes: Any) -> Trained:
+    recipe = make_stage(table(folder, **changes), where="the recipe")
+    return train(recipe, data=folder, threads=1)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("tag")
+    tiny_models.tiny_transformer(made / "base")
+    write_conll(made / "train.tsv")
+    return made
+
+
+@pytest.fixture(scope="module")
+def trained(folder: Path) -> Trained:
+    return run(folder, output={"precision": ["float32", "int8"], "licence": "MIT"})
+
+
+def test_it_learns_and_says_how_well(trained: Trained) -> None:
+    assert trained.scores["dev:f1"] > 0.9 and trained.scores["test:f1"] > 0.9
+    manifest = malmoi.load_tagger(trained.bundles[0]).manifest
+    assert manifest.kind == "tagger"
+    assert manifest.labels == ("O", "B-D", "I-D", "B-P", "I-P")
+    assert manifest.scores["test:f1"] == pytest.approx(trained.scores["test:f1"], abs=1e-4)
+    assert "train.tsv" in (trained.bundles[0] / "README.md").read_text("utf-8")
+    assert json.loads((trained.folder / "report.json").read_text("utf-8"))["task"] == "tagging"
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_entities_have_places_in_the_text_as_given(trained: Trained, number: int) -> None:
+    tagger = malmoi.load_tagger(trained.bundles[number])
+    text = "  병원에서   DM 을 보았다"
+    found = tagger.tag(text)
+    assert [(e.text, e.type) for e in found] == [("병원에서", "P"), ("DM", "D")]
+    for entity in found:
+        assert text[entity.start : entity.end] == entity.text and 0 < entity.score <= 1
+    assert tagger.types == ("D", "P")
+    assert tagger.tag("") == [] and tagger.tag(" \n") == []
+    assert tagger.tag_all([]) == []
+    with pytest.raises(TextError, match="texts is str"):
+        tagger.tag_all("배")
+    with pytest.raises(TextError):
+        tagger.tag(3)  # type: ignore[arg-type]
+
+
+def test_long_texts_are_tagged_by_windows_that_agree(trained: Trained) -> None:
+    tagger = malmoi.load_tagger(trained.bundles[0])
+    sentence = "병원에서 DM 을 보았다 . "
+    text = sentence * 400  # many windows of 32 tokens
+    found = tagger.tag(text)
+    assert all(text[e.start : e.end] == e.text for e in found)
+    starts = [e.start for e in found]
+    assert starts == sorted(set(starts))  # nothing twice, in order
+    assert all(one.end <= two.start for one, two in pairwise(found))
+    right = {(e.start, e.text) for e in found}
+    expected = {
+        (i * len(sentence) + sentence.index(word), word) for i in range(400) for word in ("DM",)
+    }
+    assert len(right & expected) >= 380
+    # The same text gives the same entities, alone and beside others.
+    assert tagger.tag_all(["배", text, "DM"])[1] == found
+
+
+def test_one_long_word_and_odd_letters_do_no_harm(trained: Trained) -> None:
+    tagger = malmoi.load_tagger(trained.bundles[0])
+    for text in ("배" * 5000, "a\x00b\ud800c", "\u200b", "DM" + "-" * 3000 + "DM"):
+        for entity in tagger.tag(text):
+            assert text[entity.start : entity.end] == entity.text
+
+
+def test_the_bundle_runs_without_torch(trained: Trained) -> None:
+    code = (
+        "import sys, malmoi; t = malmoi.load_tagger(sys.argv[1]); print(len(t.tag('DM')));"
+        "assert not {'torch', 'transformers'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(trained.bundles[0])], check=True)
+
+
+def test_the_command_prints_entities(trained: Trained, run: Any) -> None:
+    done = run("tag", trained.bundles[0], "병원에서 DM 을 보았다", "DM")
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert rows[0] | {"score": 0} == {
+        "index": 0, "text": "병원에서", "type": "P", "start": 0, "end": 4, "score": 0,
+    }  # fmt: skip
+    assert {row["index"] for row in rows} == {0, 1}
+    piped = run("tag", trained.bundles[0], "-", "--csv", stdin="DM\n\n병원에서 DM\n")
+    assert piped.stdout.splitlines()[0] == "index,text,type,start,end,score"
+    whole = run("tag", trained.bundles[0], "-", "--whole", stdin="병원에서\nDM 을 보았다")
+    assert [json.loads(line)["index"] for line in whole.stdout.splitlines()] == [0, 0]
+    bad = run("tag", trained.folder / "best", "DM")
+    assert bad.returncode == 1 and "malmoi:" in bad.stderr
+
+
+def test_the_task_measures_a_bundle(trained: Trained, folder: Path, run: Any) -> None:
+    tagger = malmoi.load_tagger(trained.bundles[0])
+    report = evaluate(tagger, "tagging", folder / "train.tsv", rounds=20)
+    assert report.metrics["f1"].value == pytest.approx(trained.scores["test:f1"])
+    done = run(
+        "evaluate", trained.bundles[0], "--task", "tagging", "--data", folder / "train.tsv",
+        "--rounds", "0",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["metrics"]["f1"]["value"] == pytest.approx(
+        report.metrics["f1"].value
+    )
+
+
+@pytest.mark.parametrize("architecture", ["roberta", "xlm-roberta", "distilbert"])
+def test_any_encoder_and_pieces_as_units(tmp_path: Path, architecture: str) -> None:
+    tiny_models.tiny_transformer(tmp_path / "base", architecture)
+    write_conll(tmp_path / "train.tsv", times=2)
+    done = run(tmp_path, unit="piece", schedule={"epochs": 2}, balance=0.5, weights={"O": 0.7})
+    tagger = malmoi.load_tagger(done.bundles[0])
+    assert tagger.unit == "piece"
+    text = "병원에서 DM"
+    assert all(text[e.start : e.end] == e.text for e in tagger.tag(text))
+
+
+def test_files_are_divided_by_the_seed(folder: Path) -> None:
+    from malmoi.train.tag.data import read_material
+
+    data = {"train": [], "dev": [], "test": [], "files": ["train.tsv"], "shares": {"dev": 0.2}}
+    recipes = [make_stage(table(folder, data=data, seed=seed), where="") for seed in (1, 1, 2)]
+    found = [read_material(r, folder, tell=lambda m: None, strict=False) for r in recipes]
+    assert [len(found[0].parts[part]) for part in ("train", "dev", "test")] == [24, 6, 0]
+    assert found[0].parts == found[1].parts != found[2].parts
+
+
+def test_a_stopped_run_goes_on_to_the_same_weights(folder: Path) -> None:
+    whole = run(folder, output={"folder": str(folder / "whole")}, schedule={"epochs": 3})
+    changes = {
+        "output": {"folder": str(folder / "half"), "checkpoint_steps": 2},
+        "schedule": {"epochs": 3},
+    }
+    real = loop.check_loss
+
+    def check(loss: float, number: int) -> float:
+        if number == 8:
+            raise KeyboardInterrupt
+        return real(loss, number)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "check_loss", check)
+        with pytest.raises(KeyboardInterrupt):
+            run(folder, **changes)
+    recipe = make_stage(table(folder, **changes), where="the recipe")
+    again = train(recipe, data=folder, threads=1, resume=True)
+    one, two = (load_file(done.folder / "best" / "model.safetensors") for done in (whole, again))
+    assert all(torch.equal(one[name], two[name]) for name in one)
+
+
+def test_a_faster_head_is_a_group_of_its_own() -> None:
+    from malmoi.train.recipe import Schedule
+
+    module = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
+    scales = {id(p): 5.0 for p in module[1].parameters()}
+    optimizer = loop.make_optimizer(module, Schedule(), scales=scales)
+    assert sorted(group["scale"] for group in optimizer.param_groups) == [1.0, 1.0, 5.0, 5.0]
+
+
+def units(*places: tuple[int, int]) -> Pieces:
+    starts, ends = (np.array(side) for side in zip(*places, strict=True))
+    number = np.arange(len(places))
+    return Pieces(number, number, number, starts, ends)
+
+
+def test_entities_that_end_inside_a_word() -> None:
+    labels = ("O", "B-X", "I-X")
+    words = units((0, 4), (5, 9), (10, 12))
+    assert mark_units(words, [Span(0, 9, "X")], labels)[0].tolist() == [1, 2, 0]
+    assert mark_units(words, [Span(0, 3, "X")], labels)[0].tolist() == [1, 0, 0]  # most of a word
+    targets, lost = mark_units(words, [Span(0, 1, "X"), Span(5, 9, "Y")], labels)
+    assert targets.tolist() == [0, 0, 0] and lost == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"unit": "letter"}, "unit"),
+        ({"data": {"scheme": "bio"}}, "scheme"),
+        ({"data": {"train": []}}, "no files"),
+        ({"data": {"dev": []}}, "data.dev is missing"),
+        ({"data": {"files": ["x"]}}, "both files and train"),
+        ({"balance": 2.0}, "balance"),
+        ({"head_rate": 0.0}, "head_rate"),
+        ({"pooling": "cls"}, "pooling"),
+    ],
+)
+def test_recipes_that_make_no_sense(folder: Path, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        make_stage(table(folder, **changes), where="the recipe")
+
+
+def test_files_without_entities_and_types_that_only_dev_has(folder: Path) -> None:
+    from malmoi.train.tag.data import read_material
+
+    (folder / "none.tsv").write_text("a\tO\nb\tO\n", "utf-8")
+    (folder / "other.tsv").write_text("a\tB-Z\n", "utf-8")
+    recipe = make_stage(table(folder, data={"train": ["none.tsv"]}), where="")
+    with pytest.raises(DataError, match="mark no entity"):
+        read_material(recipe, folder, tell=lambda m: None, strict=False)
+    told: list[str] = []
+    recipe = make_stage(table(folder, data={"test": ["other.tsv"]}), where="")
+    read_material(recipe, folder, tell=told.append, strict=False)
+    assert any("type Z, which train has not" in line for line in told)
+
+
+def test_a_tagger_without_its_settings(trained: Trained, tmp_path: Path) -> None:
+    import shutil
+
+    from malmoi.bundle import Manifest
+
+    copy = tmp_path / "copy"
+    shutil.copytree(trained.bundles[0], copy)
+    (copy / "tagger.json").unlink()
+    Manifest.read(copy).write(copy)
+    with pytest.raises(BundleError, match="tagger.json"):
+        malmoi.load_tagger(copy)
+    with pytest.raises(BundleError, match="load_tagger"):
+        malmoi.load(trained.bundles[0])
+
+
+def test_marked_files_round_trip(folder: Path) -> None:
+    found = read_marked(folder / "train.tsv")
+    assert found[1] == Marked("DM nephropathy 로 f / u 중", (Span(0, 14, "D"),))
