@@ -12,17 +12,26 @@ import typer
 
 from .. import __version__
 from ..errors import CutWarning, MalmoiError
+from .classify import classify
+from .corpus import app as corpus
 from .encode import encode
 from .evaluate import evaluate
 from .export import export
+from .index import index
 from .info import info
 from .lexicon import app as lexicon
+from .link import link
+from .mine import mine
 from .negatives import negatives
 from .output import say
 from .rerank import rerank
+from .search import search
+from .serve import key, serve
 from .similarity import similarity
 from .tag import tag
+from .terms import terms
 from .train import train
+from .words import words
 
 app = typer.Typer(
     name="malmoi",
@@ -32,9 +41,29 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (encode, similarity, rerank, tag, train, evaluate, negatives, export, info):
+for command in (
+    encode,
+    similarity,
+    words,
+    terms,
+    index,
+    search,
+    link,
+    rerank,
+    tag,
+    train,
+    evaluate,
+    classify,
+    mine,
+    negatives,
+    export,
+    info,
+    serve,
+    key,
+):
     app.command()(command)
 app.add_typer(lexicon, name="lexicon")
+app.add_typer(corpus, name="corpus")
 
 
 def _version(asked: bool) -> None:

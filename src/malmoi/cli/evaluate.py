@@ -22,7 +22,18 @@ from .output import Csv, Format, Sides, Strict, Table, Threads, choose, print_ro
 
 def evaluate(
     task: Annotated[
-        Literal["sts", "pairs", "retrieval", "rerank", "nli", "transfer", "notes", "tagging"],
+        Literal[
+            "sts",
+            "pairs",
+            "retrieval",
+            "rerank",
+            "nli",
+            "transfer",
+            "senses",
+            "notes",
+            "tagging",
+            "linking",
+        ],
         typer.Option(help="What to measure."),
     ],
     data: Annotated[Path, typer.Option(help="A .tsv, .csv or .jsonl file of examples.")],
@@ -54,7 +65,16 @@ def evaluate(
         str | None, typer.Option(help="retrieval, rerank: the encoder's prompt for documents.")
     ] = None,
     train: Annotated[
-        Path | None, typer.Option(help="nli, transfer: fit the probe on this file.")
+        Path | None, typer.Option(help="nli, transfer, senses: fit on this file.")
+    ] = None,
+    lexicon: Annotated[
+        str | None, typer.Option(help="linking: the lexicon to link mentions to.")
+    ] = None,
+    types: Annotated[
+        str | None, typer.Option(help="linking: types of mentions to keep, with commas.")
+    ] = None,
+    errors: Annotated[
+        Path | None, typer.Option(help="linking: write what went wrong to this .tsv.")
     ] = None,
     folds: Annotated[int, typer.Option(min=2, help="nli, transfer: cross-validation folds.")] = 10,
     rounds: Annotated[
@@ -86,6 +106,9 @@ def evaluate(
         top=top,
         train=train,
         folds=folds,
+        lexicon=lexicon,
+        types=tuple(part.strip() for part in types.split(",")) if types else (),
+        errors=errors,
         seed=seed,
     )
     judged = _open(model, threads)

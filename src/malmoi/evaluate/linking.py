@@ -9,18 +9,61 @@ mention ("breast and ovarian cancer") is right when each of its concepts is foun
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import DataError
+from ..errors import DataError, OptionError
+from ..files import Tell, writing
 from ..lexicon import Lexicon, language_of
 from ..linking import Linked, Linker
 from .measures import mean
 from .mentions import Case
+from .models import name_of
 from .report import Outcome
 
 KS = (1, 5, 10)
+
+
+class Task:
+    """Mentions to be linked to a lexicon by one model after another."""
+
+    def __init__(
+        self,
+        lexicon: str | Path,
+        cases: Sequence[Case],
+        ks: Sequence[int] = KS,
+        errors: str | Path | None = None,
+        tell: Tell | None = None,
+    ) -> None:
+        """Open the lexicon; `errors` is a file for what the first model got wrong."""
+        self.lexicon, self.cases, self.ks = Lexicon.open(lexicon), cases, tuple(sorted(set(ks)))
+        if not self.ks or self.ks[0] < 1:
+            raise OptionError(f"k is {list(ks)}; expected numbers from 1. Correct it.")
+        self._errors, self._tell = errors, tell
+
+    def measure(self, model: object) -> Outcome:
+        """Link all mentions by spelling and this model's vectors."""
+        if not hasattr(model, "encode"):
+            raise OptionError(
+                f"{name_of(model)} has no encode; expected a sentence encoder to link with. "
+                "Name an encoder."
+            )
+        encoder: Any = model
+        return self._judged(Linker(self.lexicon, encoder, keep=False, tell=self._tell))
+
+    def spelling(self) -> Outcome:
+        """Link all mentions by spelling alone."""
+        return self._judged(Linker(self.lexicon, keep=False))
+
+    def _judged(self, linker: Linker) -> Outcome:
+        judged = judge(linker, self.cases, k=max(self.ks))
+        if self._errors is not None and linker.encoder is not None:
+            write_errors(self._errors, judged, self.lexicon)
+            self._errors = None
+        return outcome_of(judged, self.lexicon, ks=self.ks)
 
 
 @dataclass(frozen=True)
@@ -87,12 +130,12 @@ def spelled_out(mention: str, defined: Mapping[str, str]) -> str:
 
 
 def split_composite(mention: str) -> list[str]:
-    """Give the parts of a composite mention, each with the head they share.
+    """Give the parts of a composite mention, with the head they may share and without.
 
     >>> split_composite("breast and ovarian cancer")
-    ['breast cancer', 'ovarian cancer']
-    >>> split_composite("colorectal, endometrial, and ovarian cancers")
-    ['colorectal cancers', 'endometrial cancers', 'ovarian cancers']
+    ['breast cancer', 'ovarian cancer', 'breast']
+    >>> split_composite("fever, cough and chest pain")[:3]
+    ['fever pain', 'cough pain', 'chest pain']
     """
     parts = [part.strip() for part in re.split(r",\s*(?:and|or)?|\band\b|\bor\b|/", mention)]
     parts = [part for part in parts if part]
@@ -100,7 +143,7 @@ def split_composite(mention: str) -> list[str]:
         return []
     head = parts[-1].split()[-1]
     whole = [part if part.split()[-1] == head else f"{part} {head}" for part in parts[:-1]]
-    return [*whole, parts[-1]]
+    return list(dict.fromkeys([*whole, parts[-1], *parts]))
 
 
 def _rank(code: str, linked: Linked) -> int:
@@ -182,3 +225,13 @@ def errors(judged: Sequence[Judged], lexicon: Lexicon) -> Iterator[dict[str, obj
                 "right_name": (names.ko or names.en) if names else None,
                 "rank": one.rank,
             }
+
+
+def write_errors(path: str | Path, judged: Sequence[Judged], lexicon: Lexicon) -> None:
+    """Write the list of errors as a table."""
+    with writing(path) as file:
+        for i, row in enumerate(errors(judged, lexicon)):
+            if not i:
+                file.write("\t".join(row).encode() + b"\n")
+            cells = (re.sub(r"\s+", " ", str(value)) for value in row.values())
+            file.write("\t".join(cells).encode("utf-8", "replace") + b"\n")

@@ -10,7 +10,21 @@ from typing import Any
 from ..bundle.manifest import sha256
 from ..errors import OptionError
 from ..files import Tell
-from . import bootstrap, nli, pairs, rerank, retrieval, searches, sts, tagging, transfer
+from . import (
+    bootstrap,
+    linking,
+    mentions,
+    nli,
+    notes,
+    pairs,
+    rerank,
+    retrieval,
+    searches,
+    senses,
+    sts,
+    tagging,
+    transfer,
+)
 from .examples import Roles, Source
 from .models import name_of
 from .probes import FOLDS
@@ -24,7 +38,9 @@ class Settings:
     All: `columns`, `sides` and `strict` (see `read_examples`). retrieval and rerank: `ks`,
     `documents` (a file of more texts to search among), and the prompts of an encoder that reads
     queries and documents differently. rerank: the `encoder` that proposes, and how many, `top`.
-    nli and transfer: `train`, a file for the probe, or the number of `folds`.
+    nli and transfer: `train`, a file for the probe, or the number of `folds`; senses: `train`, a
+    file to find thresholds on. linking: the `lexicon` to link to, the `types` of mentions to
+    keep, and a file for the `errors`.
     """
 
     columns: Roles | None = None
@@ -38,6 +54,9 @@ class Settings:
     top: int = rerank.TOP
     train: str | Path | None = None
     folds: int = FOLDS
+    lexicon: str | Path | None = None
+    types: tuple[str, ...] = ()
+    errors: str | Path | None = None
     seed: int = 0
 
 
@@ -187,10 +206,37 @@ def _probing(module: Any) -> Callable[[str | Path, Settings, Tell | None], _Read
     return ready
 
 
+def _linking(data: str | Path, settings: Settings, tell: Tell | None) -> _Ready:
+    if settings.lexicon is None:
+        raise OptionError(
+            "no lexicon was named; expected one to link to. Name it with --lexicon, or make one "
+            "with: malmoi lexicon build"
+        )
+    cases, source = mentions.read(
+        data, columns=settings.columns, types=settings.types, tell=tell, strict=settings.strict
+    )
+    task = linking.Task(settings.lexicon, cases, settings.ks, settings.errors, tell)
+    shown = {"ks": list(settings.ks), "lexicon": task.lexicon.identity}
+    return _Ready(source, task.measure, shown, lambda: [("spelling alone", task.spelling())])
+
+
 def _tagging(data: str | Path, settings: Settings, tell: Tell | None) -> _Ready:
     texts = tagging.read(data, tell=tell, strict=settings.strict)
     source = Source(Path(data).name, sha256(Path(data)), len(texts), {})
     return _Ready(source, lambda model: tagging.measure(model, texts), {})
+
+
+def _notes(data: str | Path, settings: Settings, tell: Tell | None) -> _Ready:
+    columns = dict(settings.columns or {"text": "text", "label": "label"})
+    source = notes.describe(data, columns, tell=tell, strict=settings.strict)
+    rules: list[tuple[str, Outcome]] = []
+
+    def measure(model: object) -> Outcome:
+        own, others = notes.measure(model, data, columns)
+        rules[:] = rules or others
+        return own
+
+    return _Ready(source, measure, {}, lambda: rules)
 
 
 TASKS: dict[str, Callable[[str | Path, Settings, Tell | None], _Ready]] = {
@@ -200,5 +246,8 @@ TASKS: dict[str, Callable[[str | Path, Settings, Tell | None], _Ready]] = {
     "rerank": _rerank,
     "nli": _probing(nli),
     "transfer": _probing(transfer),
+    "senses": _probing(senses),
     "tagging": _tagging,
+    "linking": _linking,
+    "notes": _notes,
 }

@@ -74,8 +74,9 @@ class Linker:
     """Links mentions to a lexicon by spelling and, with an encoder, by meaning.
 
     The first time a lexicon is used its names are indexed and encoded, and both are kept beside
-    it. `abbreviations`, `variants` and `synonyms` name tables of the user's own; the shipped ones
-    serve where none is named. Post-coordination (several codes for one mention) is not attempted.
+    it; `keep=False` writes nothing, and then any model will do. `abbreviations`, `variants` and
+    `synonyms` name tables of the user's own; the shipped ones serve where none is named.
+    Post-coordination (several codes for one mention) is not attempted.
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class Linker:
         variants: str | Path | None = None,
         synonyms: str | Path | None = None,
         rebuild: bool = False,
+        keep: bool = True,
         progress: bool = False,
         tell: Tell | None = None,
     ) -> None:
@@ -98,7 +100,13 @@ class Linker:
         self.normal = Normal(Variants.open(variants))
         self.reader = Reader.open(abbreviations=abbreviations, synonyms=synonyms)
         shelves = open_shelves(
-            self.lexicon, self.normal, encoder, rebuild=rebuild, progress=progress, tell=tell
+            self.lexicon,
+            self.normal,
+            encoder,
+            rebuild=rebuild,
+            keep=keep,
+            progress=progress,
+            tell=tell,
         )
         self._gatherer = Gatherer(self.lexicon, shelves)
         self.shelves = shelves

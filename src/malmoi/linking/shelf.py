@@ -105,17 +105,19 @@ def open_shelves(
     encoder: NameEncoder | None,
     *,
     rebuild: bool = False,
+    keep: bool = True,
     progress: bool = False,
     tell: Tell | None = None,
 ) -> list[Shelf]:
     """Open what was derived before, and derive what is missing.
 
-    Vectors of another model are refused unless `rebuild` is set.
+    Vectors of another model are refused unless `rebuild` is set; without `keep` they are passed
+    over, and nothing is written.
     """
     shelves: list[Shelf] = []
     rarity: Floats | None = None
     for segment in lexicon.segments:
-        maker = _Maker(lexicon, segment, normal, encoder, rebuild, progress, tell or _silent)
+        maker = _Maker(lexicon, segment, normal, encoder, rebuild, keep, progress, tell or _silent)
         spelling = maker.spelling(rarity)
         rarity = spelling.grams.rarity if rarity is None else rarity
         vectors = maker.vectors() if encoder is not None else None
@@ -130,6 +132,7 @@ class _Maker:
     normal: Normal
     encoder: NameEncoder | None
     rebuild: bool
+    keep: bool
     progress: bool
     tell: Tell
 
@@ -152,7 +155,7 @@ class _Maker:
         if folder is not None and not self.rebuild and _stamp(folder / "spelling") == stamp:
             return Spelling.open(folder / "spelling", len(self.segment))
         made = Spelling.build(self.segment, self.normal, rarity)
-        if folder is not None:
+        if folder is not None and self.keep:
             with _writing(folder / "spelling", stamp) as half:
                 made.save(half)
         return made
@@ -169,14 +172,14 @@ class _Maker:
         folder = self._folder
         found = {} if folder is None or self.rebuild else _stamp(folder / "vectors")
         if folder is not None and found.get("segment") == self.segment.identity:
-            if found.get("model") != stamp["model"]:
+            if found.get("model") != stamp["model"] and self.keep:
                 raise self._other_model(str(found.get("name")))
-            if found.get("format") == FORMAT:
+            if found == stamp:
                 return Vectors.open(folder / "vectors" / "codes.npy")
         if len(self.segment) > 2000:
             self.tell(f"encoding {len(self.segment):,} names once with {self.encoder.name}")
         codes = encode_names(self.encoder, self.segment.texts, progress=self.progress)
-        if folder is not None:
+        if folder is not None and self.keep:
             with _writing(folder / "vectors", stamp) as half:
                 np.save(half / "codes.npy", codes)
         return Vectors(codes)
