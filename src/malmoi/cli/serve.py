@@ -14,6 +14,15 @@ def serve(
     reranker: Annotated[
         str | None, typer.Option(help="A reranker; the shipped one by itself, none for none.")
     ] = None,
+    corpus: Annotated[
+        list[Path] | None, typer.Option(help="A corpus to search; may be repeated.")
+    ] = None,
+    lexicon: Annotated[
+        list[str] | None, typer.Option(help="A lexicon to link with; may be repeated.")
+    ] = None,
+    samples: Annotated[
+        bool, typer.Option(help="Serve the samples where no corpus or lexicon is named.")
+    ] = True,
     api_keys: Annotated[
         Path | None, typer.Option(help="A file of keys, made with: malmoi key")
     ] = None,
@@ -50,7 +59,15 @@ def serve(
         limits=Limits(seconds=timeout),
         batching=Batching(together=batching),
     )
-    stock = open_stock(model, reranker=reranker, threads=threads)
+    stock = open_stock(
+        model,
+        reranker=reranker,
+        corpora=corpus or (),
+        lexicons=lexicon or (),
+        samples=samples,
+        threads=threads,
+        tell=say,
+    )
     run(stock, settings, tell=say, access_log=access_log)
 
 

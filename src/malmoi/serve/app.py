@@ -13,7 +13,7 @@ from starlette.middleware.cors import CORSMiddleware
 from .. import __version__
 from ..errors import MalmoiError
 from ..session import usable_cores
-from . import assets, embedding, ranking, status
+from . import assets, atlas, embedding, finding, looking, ranking, status, terms
 from .guard import App, Guard
 from .house import House, Stock
 from .keys import KeyRing, read_keys
@@ -50,8 +50,8 @@ def make_app(stock: Stock, settings: Settings, *, workers: int | None = None) ->
         responses=_ERRORS,
         lifespan=_living(house, workers),
     )
-    for routes in (embedding.router, ranking.router, status.router):
-        app.include_router(routes(house))
+    for routes in (embedding, ranking, finding, terms, looking, atlas, status):
+        app.include_router(routes.router(house))
     app.include_router(assets.router(page))
     app.add_exception_handler(RequestValidationError, _answer_shape)
     app.add_exception_handler(HTTPException, _answer_http)

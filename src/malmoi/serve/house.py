@@ -1,17 +1,33 @@
 """What a running server has at hand, as every route sees it."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from ..catalog import shipped_models
-from ..encoder import TextEncoder, load
+from ..corpus import Corpus
+from ..encoder import Encoder, TextEncoder, load
+from ..errors import DataError
+from ..files import Tell
+from ..linking import Linker, NoteReader
 from ..reranker import Reranker, load_reranker
 from .desk import Desk
 from .metrics import Metrics
 from .refusals import Refusal
+from .samples import LEXICON, NAME, SampleCorpus
 from .settings import Settings
 
+T = TypeVar("T")
 RERANKER = "ko-en-reranker"
+
+
+@dataclass(frozen=True)
+class Terms:
+    """A lexicon, ready to link mentions and to read notes."""
+
+    linker: Linker
+    notes: NoteReader
 
 
 @dataclass(frozen=True)
@@ -20,16 +36,91 @@ class Stock:
 
     encoder: TextEncoder
     reranker: Reranker | None = None
+    corpora: Mapping[str, Corpus] = field(default_factory=dict)
+    lexicons: Mapping[str, Terms] = field(default_factory=dict)
+
+    @property
+    def layers(self) -> int:
+        """How many layers of the encoder can be looked at; 0 if none."""
+        encoder = self.encoder
+        return encoder.reader.layers if isinstance(encoder, Encoder) else 0
+
+    def corpus(self, name: str | None) -> tuple[str, Corpus]:
+        """Give a corpus by its name, the first one without."""
+        return _named(self.corpora, name, kind="corpus", option="--corpus FILE")
+
+    def lexicon(self, name: str | None) -> tuple[str, Terms]:
+        """Give a lexicon's linker and reader of notes by its name, the first one without."""
+        return _named(self.lexicons, name, kind="lexicon", option="--lexicon FOLDER")
+
+    def close(self) -> None:
+        """Let go of the files."""
+        for corpus in self.corpora.values():
+            corpus.close()
+
+
+def _named(served: Mapping[str, T], name: str | None, *, kind: str, option: str) -> tuple[str, T]:
+    if not served:
+        raise Refusal(
+            404, f"no_{kind}", f"no {kind} is served here. Start with: malmoi serve {option}"
+        )
+    if name is None:
+        return next(iter(served.items()))
+    if name not in served:
+        raise Refusal(
+            404,
+            f"{kind}_not_found",
+            f"that {kind} is not served here; served are: {', '.join(served)}.",
+            param=kind,
+        )
+    return name, served[name]
 
 
 def open_stock(
-    model: str | Path | None = None, *, reranker: str | None = None, threads: int | None = None
+    model: str | Path | None = None,
+    *,
+    reranker: str | None = None,
+    corpora: Sequence[Path] = (),
+    lexicons: Sequence[str] = (),
+    samples: bool = True,
+    threads: int | None = None,
+    tell: Tell | None = None,
 ) -> Stock:
-    """Open what a server is to serve; the shipped reranker goes with it unless told otherwise."""
+    """Open what a server is to serve.
+
+    The shipped reranker goes with it unless told otherwise ("none"), and the samples where no
+    corpus or no lexicon is named. A corpus must be there already, made with this encoder.
+    """
     if reranker is None:
         reranker = RERANKER if RERANKER in shipped_models() else "none"
-    opened = None if reranker == "none" else load_reranker(reranker, threads=threads)
-    return Stock(load(model, threads=threads), opened)
+    encoder = load(model, threads=threads)
+    opened = {_stem(path): _open_corpus(path, encoder) for path in corpora}
+    if samples and not opened:
+        opened[NAME] = SampleCorpus.make(encoder)
+    names = list(lexicons) or ([LEXICON] if samples else [])
+    return Stock(
+        encoder,
+        None if reranker == "none" else load_reranker(reranker, threads=threads),
+        opened,
+        {_stem(name): _open_terms(name, encoder, tell) for name in names},
+    )
+
+
+def _stem(path: str | Path) -> str:
+    return Path(path).name.removesuffix(".malmoi").removesuffix(".lexicon")
+
+
+def _open_corpus(path: Path, encoder: TextEncoder) -> Corpus:
+    if not path.exists():
+        raise DataError(
+            f"there is no corpus {path}; expected a file made before. Make it with: malmoi index"
+        )
+    return Corpus.open(path, encoder)
+
+
+def _open_terms(name: str, encoder: TextEncoder, tell: Tell | None) -> Terms:
+    linker = Linker(name, encoder, tell=tell)
+    return Terms(linker, NoteReader(linker))
 
 
 @dataclass
@@ -72,6 +163,7 @@ class House:
         desk, self._desk = self._desk, None
         if desk is not None:
             desk.close(seconds=self.settings.stop_seconds)
+            self.stock.close()
 
     def check_model(self, name: str | None, served: str) -> None:
         """Refuse a model that is not served, so that nobody takes one's vectors for another's."""

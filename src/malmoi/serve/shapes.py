@@ -169,6 +169,152 @@ class Health(Shape):
     status: Literal["ok", "stopping"]
 
 
+Name = Annotated[str | None, Field(max_length=200, description="As /v1/info has it.")]
+Count = Annotated[int, Field(ge=1, le=100)]
+Atom = str | int | float | bool
+
+
+class SearchAsked(Shape):
+    """A question to a corpus; the first one that is served when none is named."""
+
+    model_config = example(query="환불은 언제 되나요?", k=5, mode="hybrid", filter={"lang": "ko"})
+
+    query: str
+    corpus: Name = None
+    k: Count = 10
+    mode: Literal["hybrid", "dense", "keyword"] = "hybrid"
+    rerank: Annotated[bool, Field(description="Let the reranker order what was found.")] = False
+    depth: Annotated[int, Field(ge=1, le=200, description="How many a reranker reads.")] = 50
+    filter: Annotated[dict[str, Atom], Field(max_length=16)] = {}
+
+
+class Found(Shape):
+    """A document that was found; `rank_before` is its place before it was reranked."""
+
+    id: str
+    text: str
+    score: float
+    scores: dict[str, float]
+    metadata: dict[str, Any]
+    matches: list[tuple[int, int]]
+    rank_before: int | None
+
+
+class SearchGiven(Shape):
+    """The documents that fit best, the best first."""
+
+    corpus: str
+    mode: str
+    reranked: bool
+    documents: int
+    hits: list[Found]
+
+
+class LinkAsked(Shape):
+    """Mentions to link to the codes of a lexicon."""
+
+    model_config = example(mentions=["DM nephropathy", "간경화"], k=3)
+
+    mentions: Annotated[str | Texts, Field(union_mode="left_to_right")]
+    lexicon: Name = None
+    k: Count = 5
+
+
+class Candidate(Shape):
+    """A concept that a mention may mean, with the names that speak for it and why."""
+
+    code: str
+    score: float
+    ko: str | None
+    en: str | None
+    names: list[str]
+    why: str
+
+
+class LinkedMention(Shape):
+    """A mention and its candidates, the best first."""
+
+    mention: str
+    candidates: list[Candidate]
+
+
+class LinkGiven(Shape):
+    """The mentions, in the order in which they were sent."""
+
+    lexicon: str
+    results: list[LinkedMention]
+
+
+class NoteAsked(Shape):
+    """A note whose mentions are to be found and linked."""
+
+    model_config = example(text="pt는 HTN, DM 있으며 CXR상 pneumonia 의심", k=3)
+
+    text: str
+    lexicon: Name = None
+    k: Count = 5
+
+
+class FoundMention(LinkedMention):
+    """A mention of a note: where it stands, what is said of it, what found it."""
+
+    start: int
+    end: int
+    attributes: list[str]
+    by: str
+
+
+class NoteGiven(Shape):
+    """The mentions of a note, in order; offsets count code points."""
+
+    lexicon: str
+    mentions: list[FoundMention]
+
+
+class WordsAsked(Shape):
+    """Texts to cut into words, and a word whose occurrences are compared in one layer."""
+
+    model_config = example(
+        texts=["배를 타고 바다에 나간다", "배가 달고 맛있다"], word="배", layer=6
+    )
+
+    texts: Annotated[list[str], Field(min_length=1, max_length=64)]
+    word: Annotated[str | None, Field(max_length=100)] = None
+    layer: Annotated[
+        int | None, Field(ge=0, le=1000, description="0 is the embeddings; the last by default.")
+    ] = None
+    by: Annotated[
+        Literal["spaces", "morphemes"], Field(description="morphemes needs malmoi[korean].")
+    ] = "spaces"
+
+
+class WordShown(Shape):
+    """A word, where it stands in its text, and its pieces."""
+
+    word: str
+    start: int
+    end: int
+    pieces: list[str]
+
+
+class WordPlace(WordShown):
+    """A word, and which of the texts it stands in."""
+
+    text: int
+
+
+class WordsGiven(Shape):
+    """The words of each text; for the word asked about, cosines and a flat picture."""
+
+    model: str
+    layer: int
+    layers: int
+    texts: list[list[WordShown]]
+    occurrences: list[WordPlace]
+    scores: list[list[float]]
+    points: list[tuple[float, float]]
+
+
 class Limits(Shape):
     """What one request may bring."""
 
@@ -177,10 +323,64 @@ class Limits(Shape):
     body_bytes: int
 
 
+class CorpusCard(Shape):
+    """One corpus that is served."""
+
+    name: str
+    documents: int
+    fields: list[str]
+
+
+class LexiconCard(Shape):
+    """One lexicon that is served."""
+
+    name: str
+    names: int
+
+
 class Info(Shape):
     """What is served, and within which limits."""
 
     version: str
     encoder: ModelCard
     reranker: ModelCard | None
+    layers: int
+    corpora: list[CorpusCard]
+    lexicons: list[LexiconCard]
     limits: Limits
+
+
+class MapAsked(Shape):
+    """A corpus to lay out flat."""
+
+    model_config = example(corpus="faq", groups=6)
+
+    corpus: Name = None
+    groups: Annotated[int | None, Field(ge=2, le=24)] = None
+
+
+class MapGroup(Shape):
+    """Documents near each other, with the words that tell them from the others."""
+
+    size: int
+    words: list[str]
+
+
+class MapPoint(Shape):
+    """A document's place."""
+
+    id: str
+    text: str
+    x: float
+    y: float
+    group: int
+
+
+class MapGiven(Shape):
+    """A corpus laid out flat."""
+
+    corpus: str
+    documents: int
+    shown: int
+    groups: list[MapGroup]
+    points: list[MapPoint]

@@ -56,6 +56,15 @@ def describe(house: House) -> dict[str, object]:
         "version": __version__,
         "encoder": _card(stock.encoder.manifest),
         "reranker": _card(stock.reranker.manifest) if stock.reranker else None,
+        "layers": stock.layers,
+        "corpora": [
+            {"name": name, "documents": len(corpus), "fields": corpus.store.fields()}
+            for name, corpus in stock.corpora.items()
+        ],
+        "lexicons": [
+            {"name": name, "names": len(terms.linker.lexicon)}
+            for name, terms in stock.lexicons.items()
+        ],
         "limits": {
             "texts": limits.texts,
             "characters": limits.characters,

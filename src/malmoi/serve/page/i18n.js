@@ -1,0 +1,137 @@
+// Every word of the page, in Korean and English.
+
+const WORDS = {
+  skip: ["본문으로 건너뛰기", "Skip to content"],
+  tagline: ["한국어와 영어를 뜻으로 견주고 찾고 잇습니다", "Korean and English, compared, found and linked by meaning"],
+  language: ["언어", "Language"],
+  tabs: ["기능", "Tools"],
+  search: ["찾기", "Search"],
+  compare: ["비교", "Compare"],
+  terms: ["용어", "Terms"],
+  words: ["낱말", "Words"],
+  map: ["지도", "Map"],
+  private: ["적은 글은 이 서버를 벗어나지 않고, 기록에도 남지 않습니다", "What you type stays on this server and in no log"],
+  api: ["API 문서", "API document"],
+  key: ["API 키", "API key"],
+  keyTitle: ["API 키가 필요합니다", "An API key is needed"],
+  keyHelp: ["이 서버를 맡은 사람에게 키를 받아 넣으세요. 이 탭을 닫으면 지워집니다.", "Ask whoever runs this server for one. It is forgotten when this tab closes."],
+  keySave: ["쓰기", "Use it"],
+  dimensions: ["{0}차원", "{0} dimensions"],
+  working: ["계산하고 있습니다…", "Working…"],
+  sample: ["예문 넣기", "Try a sample"],
+  samples: ["이렇게 물어보세요", "Try one of these"],
+  unreachable: ["서버에 닿지 않습니다. 서버가 켜져 있는지 확인하고 다시 해 보세요.", "The server cannot be reached. Check that it is running, then try again."],
+  needKey: ["이 서버는 API 키를 요구합니다. 위의 'API 키'에서 넣어 주세요.", "This server asks for an API key. Enter it under “API key” above."],
+  tooMuch: ["한 번에 보내기에는 글이 너무 깁니다. 나누어 보내 주세요.", "That is too much text at once. Send it in parts."],
+  busy: ["서버가 바쁩니다. {0}초 뒤에 다시 해 보세요.", "The server is busy. Try again in {0} s."],
+  stopping: ["서버가 멈추는 중입니다. 잠시 뒤에 다시 해 보세요.", "The server is stopping. Try again in a moment."],
+  failed: ["요청을 처리하지 못했습니다.", "The request could not be done."],
+  unlike: ["다름", "unlike"],
+  alike: ["같음", "alike"],
+
+  compareTitle: ["문장 견주기", "Compare sentences"],
+  compareLead: ["한 줄에 한 문장씩 넣으면 서로 얼마나 비슷한 뜻인지 보여 줍니다. 한국어와 영어를 섞어도 됩니다.", "One sentence a line; see how alike each two are in meaning. Mix Korean and English freely."],
+  compareLabel: ["문장 (한 줄에 하나)", "Sentences (one a line)"],
+  comparePlaceholder: ["배가 아파요\nMy stomach hurts\n배를 탔어요", "배가 아파요\nMy stomach hurts\nWe took a boat"],
+  compareRun: ["견주기", "Compare"],
+  compareEmpty: ["문장을 둘 넘게 넣으면 여기에 유사도 표가 나타납니다.", "Enter two sentences or more, and their heat map appears here."],
+  compareMost: ["한 번에 {0}문장까지 견줄 수 있습니다.", "At most {0} sentences can be compared at once."],
+  heatTitle: ["유사도", "Similarity"],
+  pairsTitle: ["가장 비슷한 쌍", "Closest pairs"],
+
+  searchTitle: ["뜻으로 찾기", "Search by meaning"],
+  searchLead: ["낱말이 달라도, 언어가 달라도 뜻이 같은 글을 찾습니다. 뜻과 낱말이 각각 얼마나 맞는지 함께 보여 줍니다.", "Finds what means the same, in other words or in the other language, and shows how well meaning and words each fit."],
+  searchLabel: ["무엇을 찾으세요?", "What are you looking for?"],
+  searchPlaceholder: ["예: 제 상품 언제 도착해요?", "e.g. when does my order arrive?"],
+  searchRun: ["찾기", "Search"],
+  mode: ["찾는 방법", "Mode"],
+  hybrid: ["함께", "Both"],
+  dense: ["뜻", "Meaning"],
+  keyword: ["낱말", "Words"],
+  corpus: ["말뭉치", "Corpus"],
+  rerank: ["다시 매기기", "Rerank"],
+  noReranker: ["순위를 다시 매기는 모델은 켜져 있지 않습니다 (malmoi serve --reranker).", "No reranker is served (malmoi serve --reranker)."],
+  noCorpus: ["이 서버에는 말뭉치가 없습니다. 이렇게 켜면 찾을 수 있습니다:", "No corpus is served here. Start the server like this to search one:"],
+  nothingFound: ["맞는 글이 없습니다. 다른 말로 찾아 보거나 '뜻'으로 찾아 보세요.", "Nothing fits. Try other words, or search by meaning."],
+  foundIn: ["글 {0}건에서 찾음 · {1} ms", "from {0} documents · {1} ms"],
+  score_dense: ["뜻", "meaning"],
+  score_keyword: ["낱말", "words"],
+  score_rerank: ["다시", "rerank"],
+  scoreOf: ["점수 {0}", "score {0}"],
+  rose: ["▲ {0}계단 (전 {1}위)", "▲ {0} (was {1})"],
+  fell: ["▼ {0}계단 (전 {1}위)", "▼ {0} (was {1})"],
+  stayed: ["그대로", "unmoved"],
+
+  termsTitle: ["용어 잇기", "Link terms"],
+  termsLead: ["병명을 한글로, 영어로, 줄임말로 적으면 표준 코드와 까닭을 보여 줍니다. 기록을 통째로 붙여 넣어도 됩니다.", "Write a diagnosis in Korean, English or shorthand and see its code, and why. Or paste a whole note."],
+  kind: ["넣는 것", "Input"],
+  mention: ["용어 하나", "One term"],
+  note: ["기록", "A note"],
+  mentionLabel: ["용어", "Term"],
+  noteLabel: ["진료 기록", "Clinical note"],
+  mentionPlaceholder: ["예: DM nephropathy, 간경화", "e.g. DM nephropathy, 간경화"],
+  notePlaceholder: ["pt는 HTN, DM 있으며 CXR상 pneumonia 의심", "pt는 HTN, DM 있으며 CXR상 pneumonia 의심"],
+  termsRun: ["코드 찾기", "Find codes"],
+  lexicon: ["용어집", "Lexicon"],
+  lexiconOf: ["용어집: {0} (이름 {1}개)", "Lexicon: {0} ({1} names)"],
+  noLexicon: ["이 서버에는 용어집이 없습니다. 이렇게 켜면 쓸 수 있습니다:", "No lexicon is served here. Start the server like this:"],
+  noteEmpty: ["기록을 붙여 넣으면 용어를 찾아 표시합니다.", "Paste a note, and the terms in it are marked."],
+  noCandidate: ["용어집에서 맞는 것을 찾지 못했습니다.", "Nothing in the lexicon fits."],
+  noMention: ["기록에서 용어를 찾지 못했습니다.", "No term was found in the note."],
+  candidatesOf: ["‘{0}’의 코드", "Codes for “{0}”"],
+  mentionsFound: ["찾은 용어 {0}개", "{0} terms found"],
+  noteKey: ["밑줄이 점선이면 의심, 부정, 가족력처럼 환자에게 확정되지 않은 것입니다.", "A dashed line marks what is suspected, denied or of the family, not settled for the patient."],
+  why_exact: ["똑같은 이름", "same name"],
+  why_abbreviation: ["줄임말", "abbreviation"],
+  why_fuzzy: ["비슷한 철자", "similar spelling"],
+  why_meaning: ["비슷한 뜻", "similar meaning"],
+  is_uncertain: ["의심", "suspected"],
+  is_negated: ["부정", "denied"],
+  is_family: ["가족력", "family history"],
+  is_history: ["과거력", "past history"],
+  is_past: ["과거력", "past history"],
+
+  wordsTitle: ["문장 속 낱말", "Words in their sentence"],
+  wordsLead: ["같은 ‘배’라도 문장마다 뜻이 다릅니다. 층을 옮겨 가며 모델이 언제 뜻을 가려내는지 보세요.", "The same 배 may be a boat, a pear or a belly. Move through the layers and see where the model tells them apart."],
+  wordsPlaceholder: ["배를 타고 바다에 나간다\n배가 달고 맛있다\n배가 아파서 병원에 갔다", "배를 타고 바다에 나간다\n배가 달고 맛있다\n배가 아파서 병원에 갔다"],
+  wordLabel: ["살펴볼 낱말", "The word to look at"],
+  layer: ["층", "Layer"],
+  layerHelp: ["0층은 문맥을 보기 전입니다.", "Layer 0 is before any context."],
+  wordsRun: ["살펴보기", "Look"],
+  wordsEmpty: ["같은 낱말이 들어 있는 문장을 여럿 넣어 보세요.", "Enter a few sentences that share a word."],
+  wordOnce: ["그 낱말이 두 번 넘게 나와야 견줄 수 있습니다. 아래에서 낱말을 골라 보세요.", "The word must occur twice or more to be compared. Choose one below."],
+  wordsCut: ["낱말들", "The words"],
+  wordsCutHelp: ["낱말을 누르면 그것을 견줍니다.", "Choose a word to compare its occurrences."],
+  occurrences: ["{0}층에서 본 유사도", "Similarity in layer {0}"],
+  plotTitle: ["평면에 펼친 모습", "Laid out flat"],
+  plotHelp: ["가까울수록 모델이 비슷한 뜻으로 봅니다.", "The nearer two points are, the more alike the model takes them to be."],
+  noLayers: ["이 모델은 층을 보여 주지 않습니다. 이렇게 내보내면 볼 수 있습니다:", "This model shows none of its layers. Export it like this:"],
+
+  mapTitle: ["말뭉치 지도", "Map of a corpus"],
+  mapLead: ["뜻이 가까운 글끼리 모아 펼쳤습니다. 점이나 묶음을 골라 읽어 보세요.", "Texts near in meaning lie near each other. Choose a dot or a group to read."],
+  mapEmpty: ["지도를 그리기에는 글이 너무 적습니다.", "There are too few documents for a map."],
+  mapRead: ["읽기", "Reading"],
+  mapHelp: ["점에 손을 대거나 오른쪽 묶음을 누르면 글이 여기에 나옵니다.", "Point at a dot, or choose a group, and its texts appear here."],
+  mapNear: ["가까이 있는 글", "Near by"],
+  mapPart: ["{1}건 가운데 {0}건을 그렸습니다.", "{0} of {1} documents are drawn."],
+  groups: ["묶음", "Groups"],
+  group: ["묶음", "Group"],
+  documents: ["{0}건", "{0} texts"],
+};
+
+let current = ["ko", "en"].includes(localStorage.getItem("malmoi-lang"))
+  ? localStorage.getItem("malmoi-lang")
+  : navigator.language.startsWith("ko") ? "ko" : "en";
+
+export const language = () => current;
+
+export function setLanguage(name) {
+  if (name !== "ko" && name !== "en") return;
+  current = name;
+  localStorage.setItem("malmoi-lang", name);
+}
+
+export function t(name, ...values) {
+  const text = (WORDS[name] ?? [name, name])[current === "ko" ? 0 : 1];
+  return values.reduce((made, value, i) => made.replaceAll(`{${i}}`, String(value)), text);
+}

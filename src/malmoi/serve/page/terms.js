@@ -1,0 +1,97 @@
+// Terms: a mention or a note, the mentions in it, their codes, what else they may mean, and why.
+
+import { post } from "./api.js";
+import { fill, gap, h, marked, meter, segmented } from "./dom.js";
+import { t } from "./i18n.js";
+import { problem } from "./main.js";
+
+const MENTIONS = ["DM nephropathy", "간경화", "고혈압", "CHF", "심근경색"];
+const NOTE = "72세 남자. HTN, DM으로 f/u 중 3일 전부터 fever, 기침 있어 내원.\nCXR상 pneumonia 의심, 결핵은 배제됨. 아버지가 간암으로 사망.\nNo chest pain. congestive heart failure (CHF) 과거력 있음.";
+
+export function draw(panel, info, values, link) {
+  if (!info.lexicons.length) {
+    fill(panel, h("h1", {}, t("termsTitle")), h("div", { class: "notice" }, h("p", {}, t("noLexicon")), h("p", { class: "number" }, "malmoi serve --lexicon FOLDER")));
+    return;
+  }
+  let kind = values.kind === "note" ? "note" : "mention";
+  let lexicon = info.lexicons.some((one) => one.name === values.lexicon) ? values.lexicon : info.lexicons[0].name;
+  const out = h("div", { "aria-live": "polite" });
+  const place = h("div", { class: "stack" });
+  let field;
+  const run = async () => {
+    const text = field.value.trim();
+    link({ kind, q: text, lexicon: info.lexicons.length > 1 ? lexicon : "" });
+    if (!text) return fill(out, empty());
+    fill(out, h("p", { class: "status" }, t("working")));
+    try {
+      if (kind === "note") fill(out, note(field.value, (await post("/v1/link/note", { text: field.value, lexicon, k: 4 })).mentions));
+      else fill(out, mention((await post("/v1/link", { mentions: text, lexicon, k: 5 })).results[0]));
+    } catch (error) {
+      if (error.name !== "AbortError") fill(out, problem(error));
+    }
+  };
+  const ask = (text) => { field.value = text; run(); };
+  const empty = () => (kind === "note"
+    ? h("div", { class: "empty" }, h("p", {}, t("noteEmpty")), gap(), h("button", { class: "quiet", type: "button", onclick: () => ask(NOTE) }, t("sample")))
+    : h("div", { class: "empty" }, h("p", {}, t("samples")), gap(), h("div", { class: "row", role: "group", "aria-label": t("samples") }, MENTIONS.map((text) => h("button", { class: "chip", type: "button", onclick: () => ask(text) }, text)))));
+  const drawForm = (text) => {
+    field = kind === "note"
+      ? h("textarea", { id: "term", rows: "6", value: text, placeholder: t("notePlaceholder"), spellcheck: "false" })
+      : h("input", { id: "term", type: "text", value: text, placeholder: t("mentionPlaceholder"), autocomplete: "off", spellcheck: "false" });
+    const choice = segmented(t("kind"), [["mention", t("mention")], ["note", t("note")]], kind, (to) => {
+      kind = to;
+      drawForm("");
+      fill(out, empty());
+      link({ kind });
+      place.querySelector('[aria-pressed="true"]').focus();
+    });
+    const select = info.lexicons.length > 1
+      ? h("select", { "aria-label": t("lexicon"), onchange: (event) => { lexicon = event.target.value; run(); } }, info.lexicons.map((one) => h("option", { value: one.name, selected: one.name === lexicon }, one.name)))
+      : h("span", { class: "small soft" }, t("lexiconOf", lexicon, info.lexicons[0].names.toLocaleString()));
+    fill(place, h("div", { class: "row" }, choice, select), h("label", { for: "term" }, t(kind === "note" ? "noteLabel" : "mentionLabel")), field,
+      h("div", { class: "row" }, h("button", { class: "primary", type: "submit" }, t("termsRun"))));
+  };
+  drawForm(values.q ?? "");
+  fill(panel, h("h1", {}, t("termsTitle")), h("p", { class: "lead" }, t("termsLead")),
+    h("form", { class: "card", onsubmit: (event) => { event.preventDefault(); run(); } }, place), h("div", {}, gap(), out));
+  if (values.q) run();
+  else fill(out, empty());
+}
+
+function mention(found) {
+  if (!found.candidates.length) return h("p", { class: "empty" }, t("noCandidate"));
+  return h("section", { class: "card" }, h("h2", {}, t("candidatesOf", found.mention)), candidates(found.candidates));
+}
+
+function candidates(list) {
+  return h("div", {}, gap(), list.map((one) => h("div", { class: "candidate" },
+    h("span", { class: "code" }, one.code),
+    h("div", {}, h("p", { class: "text" }, one.ko ?? one.en), one.ko && one.en ? h("p", { class: "soft", lang: "en" }, one.en) : null,
+      h("p", {}, h("span", { class: one.why === "exact" ? "badge" : "badge plain" }, t(`why_${one.why}`))),
+      h("p", { class: "small soft" }, one.names.join(" · "))),
+    h("div", { class: "score" }, h("span", { class: "number" }, one.score.toFixed(3)), meter(one.score, t("scoreOf", one.score.toFixed(3)))))));
+}
+
+function note(text, mentions) {
+  if (!mentions.length) return h("p", { class: "empty" }, t("noMention"));
+  const side = h("section", { class: "card", "aria-live": "polite" });
+  const buttons = [];
+  const choose = (i) => {
+    const one = mentions[i];
+    buttons.forEach((button, j) => button.setAttribute("aria-pressed", String(i === j)));
+    fill(side, h("h2", {}, t("candidatesOf", one.mention)),
+      one.attributes.length ? h("p", {}, one.attributes.map((name) => [h("span", { class: "badge warm" }, t(`is_${name}`)), " "])) : null,
+      candidates(one.candidates));
+  };
+  const body = marked(text, mentions.map((one) => [one.start, one.end]), (piece, i) => {
+    const away = mentions[i].attributes.length > 0;
+    const button = h("button", { type: "button", class: away ? "mention away" : "mention", "aria-pressed": "false", title: mentions[i].candidates[0].code, onclick: () => choose(i) }, piece);
+    buttons[i] = button;
+    return button;
+  });
+  const view = h("div", { class: "columns even" },
+    h("section", { class: "card" }, h("h2", {}, t("mentionsFound", mentions.length)), gap(), h("div", { class: "note" }, body), h("p", { class: "small soft" }, t("noteKey"))),
+    side);
+  choose(0);
+  return view;
+}

@@ -1,0 +1,228 @@
+"""The page in a real browser: every tab, both languages, a phone, the keyboard alone."""
+
+import urllib.parse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from servers import Served, serving
+
+from malmoi.catalog import DEFAULT, shipped_models
+from malmoi.serve.house import Stock, open_stock
+from malmoi.serve.keys import make_key
+from malmoi.serve.settings import Settings
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+CHROMIUM = Path("/usr/bin/chromium")
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+pytestmark = [
+    pytest.mark.skipif(not CHROMIUM.exists(), reason=f"there is no browser at {CHROMIUM}"),
+    pytest.mark.skipif(
+        DEFAULT not in shipped_models(), reason=f"the model {DEFAULT} is not in this checkout"
+    ),
+]
+
+COMPARED = "배가 아파요\nMy stomach hurts\n배를 타고 섬에 갔다"
+NOTE = "pt는 HTN, DM 있으며 CXR상 pneumonia 의심. 아버지가 간암."
+WORDS = "배를 타고 바다에 나간다\n배가 달고 맛있다\n배가 아파서 병원에 갔다"
+# A tab's deep link, what must then be seen, and words of its heading in both languages.
+TABS = {
+    "search": ({"q": "제 상품 언제 도착해요?"}, ".hit mark", "뜻으로 찾기", "Search by meaning"),
+    "compare": ({"q": COMPARED}, ".heat td", "문장 견주기", "Compare sentences"),
+    "terms": ({"q": NOTE, "kind": "note"}, ".mention", "용어 잇기", "Link terms"),
+    "words": ({"q": WORDS, "word": "배"}, "svg.plot circle", "문장 속 낱말", "Words in their"),
+    "map": ({}, "svg.plot circle", "말뭉치 지도", "Map of a corpus"),
+}
+CONTRAST = """() => {
+  const parse = (text) => (text.match(/[\\d.]+/g) ?? []).map(Number);
+  const light = ([r, g, b]) => [r, g, b].map((v) => v / 255)
+    .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const ground = (element) => {
+    for (let at = element; at; at = at.parentElement) {
+      const found = parse(getComputedStyle(at).backgroundColor);
+      if (found.length === 3 || found[3] === 1) return found;
+    }
+    return [255, 255, 255];
+  };
+  const poor = [];
+  for (const element of document.querySelectorAll("body *")) {
+    const own = [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+    if (!own || !element.checkVisibility() || element.closest("svg")) continue;
+    const a = light(parse(getComputedStyle(element).color)) + 0.05;
+    const b = light(ground(element)) + 0.05;
+    const ratio = Math.max(a, b) / Math.min(a, b);
+    if (ratio < 4.5) poor.push(`${element.className || element.tagName} ${ratio.toFixed(2)}`);
+  }
+  return poor;
+}"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with sync_api.sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def whole() -> Iterator[Stock]:
+    """Everything that is served when nothing is named."""
+    yield open_stock(reranker="none")
+
+
+@pytest.fixture(scope="module")
+def site(whole: Stock) -> Iterator[Served]:
+    with serving(whole) as served:
+        yield served
+
+
+@pytest.fixture
+def page(browser: Any) -> Iterator[Any]:
+    """A page that lets no complaint of the browser pass."""
+    context = browser.new_context(viewport={"width": 1180, "height": 860})
+    opened, told = context.new_page(), []
+    opened.on("console", lambda message: told.append(message.text))
+    opened.on("pageerror", lambda error: told.append(str(error)))
+    opened.complaints = told
+    yield opened
+    context.close()
+
+
+def address(site: Served, tab: str, lang: str) -> str:
+    return f"{site.url}/#/{tab}?{urllib.parse.urlencode(TABS[tab][0] | {'lang': lang})}"
+
+
+@pytest.mark.parametrize("lang", ["ko", "en"])
+@pytest.mark.parametrize("tab", TABS)
+def test_every_tab_by_its_link(page: Any, site: Served, tab: str, lang: str) -> None:
+    page.goto(address(site, tab, lang))
+    page.wait_for_selector(TABS[tab][1])
+    assert TABS[tab][2 if lang == "ko" else 3] in page.inner_text("h1")
+    assert page.get_attribute("html", "lang") == lang
+    assert page.evaluate(CONTRAST) == []
+    assert page.complaints == []
+
+
+@pytest.mark.parametrize("tab", TABS)
+def test_a_phone_in_the_dark(browser: Any, site: Served, tab: str) -> None:
+    context = browser.new_context(
+        viewport={"width": 360, "height": 740}, color_scheme="dark", has_touch=True
+    )
+    page = context.new_page()
+    page.goto(address(site, tab, "ko"))
+    page.wait_for_selector(TABS[tab][1], state="attached")
+    wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert page.evaluate(wide) <= 0
+    small = """() => [...document.querySelectorAll("main button, main select, .tab")]
+      .filter((one) => one.checkVisibility() && one.getBoundingClientRect().height < 26).length"""
+    assert page.evaluate(small) == 0
+    assert page.evaluate(CONTRAST) == []
+    context.close()
+
+
+def test_the_keyboard_alone(page: Any, site: Served) -> None:
+    page.goto(f"{site.url}/#/search?lang=en")
+    page.wait_for_selector("#query")
+    press = page.keyboard.press
+    press("Tab")
+    assert focused(page) == "Skip to content"
+    for expected in ("한국어", "English", "Search"):
+        press("Tab")
+        assert focused(page) == expected
+    for expected in ("Compare", "Terms", "Words", "Map", "Search"):
+        press("ArrowRight")
+        page.wait_for_function("text => document.activeElement.textContent === text", arg=expected)
+    press("Tab")
+    assert page.evaluate("document.activeElement.id") == "query"
+    page.keyboard.type("I want my money back")
+    press("Enter")
+    page.wait_for_selector(".hit")
+    assert "q=I+want+my+money+back" in page.url
+    press("Tab")  # the button
+    press("Tab")  # the first of the modes
+    press("Tab")
+    press("Enter")
+    page.wait_for_function("location.hash.includes('mode=dense')")
+    page.wait_for_selector(".hit")
+    # The other tabs, from the tab row on.
+    page.focus("#tab-search")
+    press("ArrowRight")
+    page.wait_for_selector("#sentences")
+    press("Tab")
+    page.keyboard.type("배가 아파요\nMy stomach hurts")
+    press("Control+Enter")
+    page.wait_for_selector(".heat td")
+    page.focus("#tab-compare")
+    press("End")
+    page.wait_for_selector(".legend button")
+    press("Tab")
+    press("Enter")
+    page.wait_for_selector('.legend button[aria-pressed="true"]')
+    assert page.complaints == []
+
+
+def focused(page: Any) -> str:
+    return str(page.evaluate("document.activeElement.textContent"))
+
+
+def test_languages_change_in_place_and_are_kept(page: Any, site: Served) -> None:
+    page.goto(address(site, "terms", "ko"))
+    page.wait_for_selector(".mention")
+    page.click("[data-lang=en]")
+    page.wait_for_selector(".mention")
+    assert page.inner_text("h1") == "Link terms" and "lang=en" in page.url
+    page.goto(f"{site.url}/")
+    page.wait_for_selector("#query")
+    assert page.inner_text("h1") == "Search by meaning"
+
+
+def test_the_slider_moves_through_the_layers(page: Any, site: Served) -> None:
+    page.goto(address(site, "words", "en"))
+    page.wait_for_selector("svg.plot circle")
+    page.focus("#layer")
+    for _ in range(6):
+        page.keyboard.press("ArrowLeft")
+    page.wait_for_selector("h2:has-text('layer 0')")
+    assert "layer=0" in page.url
+
+
+def test_what_is_missing_is_explained(page: Any, whole: Stock) -> None:
+    with serving(Stock(whole.encoder)) as bare:
+        for tab, remedy in (("search", "--corpus"), ("terms", "--lexicon"), ("map", "--corpus")):
+            page.goto(f"{bare.url}/#/{tab}?lang=en")
+            page.wait_for_selector(".notice")
+            assert remedy in page.inner_text(".notice")
+    page.goto("about:blank")
+    assert page.complaints == []
+
+
+def test_a_stopped_server_is_explained(page: Any, whole: Stock) -> None:
+    with serving(Stock(whole.encoder)) as bare:
+        page.goto(f"{bare.url}/#/compare?lang=en")
+        page.wait_for_selector("#sentences")
+    page.fill("#sentences", COMPARED)
+    page.click(".primary")
+    page.wait_for_selector(".notice.bad")
+    assert "cannot be reached" in page.inner_text(".notice.bad")
+
+
+def test_a_key_is_asked_for(page: Any, whole: Stock, tmp_path: Path) -> None:
+    key = make_key("reader", tmp_path / "keys")
+    with serving(Stock(whole.encoder), Settings(keys=tmp_path / "keys")) as locked:
+        page.goto(f"{locked.url}/#/compare?lang=en")
+        page.wait_for_selector("#key-input")
+        page.fill("#key-input", key)
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#sentences")
+        page.goto("about:blank")

@@ -1,0 +1,91 @@
+"""Search, linking, words and the map over HTTP, with the samples that ship."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from servers import Served, serving
+
+from malmoi.catalog import DEFAULT, shipped_models
+from malmoi.corpus import Corpus
+from malmoi.errors import DataError
+from malmoi.serve.house import Stock, open_stock
+
+pytestmark = pytest.mark.skipif(
+    DEFAULT not in shipped_models(), reason=f"the model {DEFAULT} is not in this checkout"
+)
+
+
+@pytest.fixture(scope="module")
+def whole() -> Stock:
+    return open_stock(reranker="none")
+
+
+@pytest.fixture(scope="module")
+def site(whole: Stock) -> Iterator[Served]:
+    with serving(whole) as served:
+        yield served
+
+
+def test_search_finds_across_languages(site: Served) -> None:
+    for query in ("제 상품 언제 도착해요?", "When is my product getting delivered"):
+        hits = site.post("/v1/search", {"query": query, "k": 5, "mode": "dense"}).json["hits"]
+        assert len(hits) == 5 and {"1", "7"} & {hit["id"] for hit in hits[:2]}
+        assert [hit["score"] for hit in hits] == sorted((h["score"] for h in hits), reverse=True)
+    found = site.post("/v1/search", {"query": "환불 기간", "filter": {"lang": "ko"}}).json
+    assert found["documents"] == 75 and found["corpus"] == "faq"
+    assert {hit["metadata"]["lang"] for hit in found["hits"]} == {"ko"}
+    start, end = found["hits"][0]["matches"][0]
+    assert found["hits"][0]["text"][start:end] == "환불"
+
+
+def test_what_is_not_served_is_said_with_its_remedy(site: Served, whole: Stock) -> None:
+    answer = site.post("/v1/search", {"query": "배", "rerank": True})
+    assert answer.status == 404 and "--reranker" in answer.json["error"]["message"]
+    answer = site.post("/v1/search", {"query": "배", "corpus": "../../etc/passwd"})
+    assert answer.status == 404 and "served are: faq" in answer.json["error"]["message"]
+    answer = site.post("/v1/search", {"query": "배", "filter": {"year": 3}})
+    assert answer.status == 400 and "answer, lang, topic" in answer.json["error"]["message"]
+    answer = site.post("/v1/words", {"texts": ["배"], "layer": 99})
+    assert answer.status == 400 and "0 to 6" in answer.json["error"]["message"]
+    with serving(Stock(whole.encoder)) as bare:
+        for path, body in (("/v1/search", {"query": "배"}), ("/v1/link", {"mentions": "배"})):
+            answer = bare.post(path, body)
+            assert answer.status == 404 and "malmoi serve --" in answer.json["error"]["message"]
+
+
+def test_linking(site: Served) -> None:
+    found = site.post("/v1/link", {"mentions": ["간경화", "DM nephropathy"], "k": 2}).json
+    assert [one["mention"] for one in found["results"]] == ["간경화", "DM nephropathy"]
+    assert found["results"][0]["candidates"][0]["code"].startswith("K74")
+    note = "pt는 HTN, DM 있으며 CXR상 pneumonia 의심"
+    mentions = site.post("/v1/link/note", {"text": note}).json["mentions"]
+    assert [note[one["start"] : one["end"]] for one in mentions][:2] == ["HTN", "DM"]
+    assert mentions[-1]["attributes"] == ["uncertain"]
+
+
+def test_words(site: Served) -> None:
+    texts = ["배를 타고 바다에 나간다", "배가 항구에 들어왔다", "배가 달고 맛있다"]
+    found = site.post("/v1/words", {"texts": texts, "word": "배", "layer": 4}).json
+    assert [one["word"] for one in found["occurrences"]] == ["배를", "배가", "배가"]
+    scores = np.array(found["scores"])
+    assert scores.shape == (3, 3) and len(found["points"]) == 3 and found["layers"] == 7
+    assert [one["word"] for one in found["texts"][2]] == ["배가", "달고", "맛있다"]
+
+
+def test_the_map(site: Served) -> None:
+    found = site.post("/v1/map", {"groups": 6}).json
+    assert found["shown"] == 75 and sum(one["size"] for one in found["groups"]) == 75
+    assert {point["group"] for point in found["points"]} <= set(range(6))
+    assert all(abs(point["x"]) <= 1 and abs(point["y"]) <= 1 for point in found["points"])
+
+
+def test_a_corpus_must_be_there_already(tmp_path: Path, whole: Stock) -> None:
+    with pytest.raises(DataError, match="there is no corpus"):
+        open_stock(corpora=[tmp_path / "none.malmoi"], samples=False)
+    with Corpus.open(tmp_path / "notes.malmoi", whole.encoder) as corpus:
+        corpus.add([{"id": "a", "text": "배가 아파요"}])
+    stock = open_stock(corpora=[tmp_path / "notes.malmoi"], reranker="none", samples=False)
+    assert list(stock.corpora) == ["notes"] and not stock.lexicons
+    stock.close()
