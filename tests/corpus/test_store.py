@@ -1,5 +1,6 @@
 """One suite over every store of documents: what is written is there, whole, and can be found."""
 
+import importlib.util
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from malmoi.corpus import About, Document, Filter, Progress, Store, Stored
+from malmoi.corpus.milvus import MilvusStore
 from malmoi.corpus.sqlite import SqliteStore
 from malmoi.errors import DataError, OptionError
 
@@ -19,6 +21,10 @@ STORES: dict[str, Callable[[Path, About], Store]] = {
         folder / "x.malmoi", create=lambda: about, engine="hnsw"
     ),
 }
+if importlib.util.find_spec("pymilvus") and importlib.util.find_spec("milvus_lite"):
+    STORES["milvus-lite"] = lambda folder, about: MilvusStore(
+        f"milvus:{folder}/x.db", create=lambda: about
+    )
 Make = Callable[..., Store]
 
 

@@ -18,15 +18,15 @@ from ..text import as_text
 from .checks import checked_document, probe, same_model
 from .filters import Filter, as_filters, check_fields
 from .fusion import fuse
+from .opening import open_store
 from .ordering import Scorer, rerank_within
-from .sqlite import SqliteStore
 from .store import About, Document, Rule, Scored, Store, Stored, Value, Vector
 from .words import check_words, default_words, query_words
 
 Mode = Literal["dense", "keyword", "hybrid"]
 MODES = ("dense", "keyword", "hybrid")
 # Measured in docs/search.md: the meaning is worth more than the words.
-WEIGHTS: Mapping[str, float] = {"dense": 1.0, "keyword": 0.5}
+WEIGHTS: Mapping[str, float] = {"dense": 1.0, "keyword": 0.25}
 DEPTH = 100  # documents that each side of a hybrid search brings along
 RERANKED = 50  # documents that a reranker is shown
 
@@ -68,6 +68,9 @@ class Corpus:
     ) -> Self:
         """Open a corpus file, or make it when it is not there and there is an encoder.
 
+        An address in Milvus ("milvus://HOST:PORT/NAME", or "milvus:FILE.db" for Milvus Lite) is
+        opened in the same way.
+
         `precision` ("int8" is a quarter, "binary" a thirty-second of the size), `dim` (the first
         dimensions only) and `words` ("morphemes" or "bigrams") are fixed when a corpus is made.
         `engine` is "flat", "hnsw", or "auto", which takes the graph from two million documents
@@ -76,7 +79,7 @@ class Corpus:
         create = None
         if encoder is not None:
             create = partial(_about, encoder, precision, dim, words)
-        store = SqliteStore(path, create=create, engine=engine)
+        store = open_store(path, create=create, engine=engine)
         try:
             return cls(store, encoder)
         except BaseException:

@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from ..errors import CorpusBusy, CorpusError, MalmoiError, OutputError
 from .store import About
@@ -111,9 +112,12 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
 def read_about(connection: sqlite3.Connection) -> tuple[About, str]:
     """What the corpus was made for, and the mark by which its index file knows it."""
     values = dict(connection.execute("SELECT key, value FROM about"))
-    about = json.loads(values["about"])
-    about["probes"] = tuple(tuple(probe) for probe in about["probes"])
-    return About(**about), values["mark"]
+    return about_from(json.loads(values["about"])), values["mark"]
+
+
+def about_from(data: dict[str, Any]) -> About:
+    """Make an About of what `asdict` and JSON made of one."""
+    return About(**data | {"probes": tuple(tuple(probe) for probe in data["probes"])})
 
 
 @contextlib.contextmanager

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import DataError
 from ..precision import to_precision
 from . import words as cutting
 from .filters import Filter, atoms, check_fields
+from .rules import check_rule, last_of_each
 from .schema import Create, connect, read_about, renaming
 from .shelf import Shelf
 from .store import Document, Progress, Rule, Scored, Store, Stored, Vector
@@ -51,13 +51,13 @@ class SqliteStore(Store):
         self, batch: Sequence[Stored], *, rule: Rule = "any", progress: Progress | None = None
     ) -> None:
         """Put documents in, in one transaction; when it returns they are on the disk."""
-        batch = _last_of_each(batch, rule)
+        batch = last_of_each(batch, rule)
         texts = [stored.document.text for stored in batch]
         # Cut before the transaction begins: others wait for it.
         words = [" ".join(found) for found in cutting.cut(texts, self.about.words)]
         with self._writing() as connection:
             known = self._rows([stored.document.id for stored in batch])
-            _check_rule(batch, known, rule)
+            check_rule(len(batch), len(known), rule)
             self._forget(list(known.values()))
             for stored, found in zip(batch, words, strict=True):
                 self._insert(stored, found)
@@ -255,26 +255,3 @@ class SqliteStore(Store):
 def digest(text: str) -> bytes:
     """What two texts have in common only if they are the same."""
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-
-
-def _last_of_each(batch: Sequence[Stored], rule: Rule) -> list[Stored]:
-    by_id = {stored.document.id: stored for stored in batch}
-    if rule == "new" and len(by_id) < len(batch):
-        raise DataError(
-            f"{len(batch)} documents have {len(by_id)} different ids; expected an id for each. "
-            "Give every document an id of its own."
-        )
-    return list(by_id.values())
-
-
-def _check_rule(batch: Sequence[Stored], known: dict[str, int], rule: Rule) -> None:
-    if rule == "new" and known:
-        raise DataError(
-            f"{len(known)} of {len(batch)} ids are in the corpus already; expected new ones. "
-            "Use update to replace documents, or other ids."
-        )
-    if rule == "known" and len(known) < len(batch):
-        raise DataError(
-            f"{len(batch) - len(known)} of {len(batch)} ids are not in the corpus; expected known "
-            "ones. Use add for new documents."
-        )

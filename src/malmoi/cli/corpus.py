@@ -1,0 +1,27 @@
+"""`malmoi corpus`: what concerns a corpus as a whole."""
+
+from typing import Annotated
+
+import typer
+
+from ..corpus.copying import copy_corpus
+from .output import say, watched
+
+app = typer.Typer(help="Copy a corpus between a file and Milvus.", no_args_is_help=True)
+
+
+@app.callback()
+def corpus() -> None:
+    """Take what stands before the command."""
+
+
+@app.command()
+def copy(
+    source: Annotated[str, typer.Argument(help="A corpus file, or an address in Milvus.")],
+    target: Annotated[
+        str, typer.Argument(help="A new file, milvus://HOST:PORT/NAME, or milvus:FILE.db.")
+    ],
+) -> None:
+    """Copy every document with its vector into another store; nothing is encoded again."""
+    count = copy_corpus(source, target, progress=watched())
+    say(f"copied {count:,} documents to {target}")

@@ -1,0 +1,42 @@
+"""A corpus carried over into another store, vectors and all: nothing is encoded again."""
+
+import contextlib
+import itertools
+from pathlib import Path
+
+from ..errors import CorpusError
+from ..progress import progressing
+from .opening import open_store
+
+_AT_ONCE = 1000
+
+
+def copy_corpus(source: str | Path, target: str | Path, *, progress: bool = False) -> int:
+    """Copy every document of a corpus into a new one; gives how many.
+
+    Either may be a file or an address in Milvus. A target that has documents already is refused;
+    one that a copy was cut off from is gone on with, since ids that are there are written again.
+    """
+    with contextlib.closing(open_store(source)) as old:
+        about = old.about
+        with contextlib.closing(open_store(target, create=lambda: about)) as new:
+            if new.about != about:
+                raise CorpusError(
+                    f"{target} was made for {new.about.model}, {new.about.dimension} dimensions, "
+                    f"{new.about.precision}; the documents are of {about.model}, "
+                    f"{about.dimension}, {about.precision}. Name a new one."
+                )
+            if len(new) > len(old):
+                raise CorpusError(
+                    f"{target} has {len(new):,} documents, more than {source}; expected a new "
+                    "corpus or one that this copy began. Name another one."
+                )
+            count = 0
+            with progressing("copying", total=len(old), shown=progress) as advance:
+                documents = old.everything()
+                while batch := list(itertools.islice(documents, _AT_ONCE)):
+                    new.write(batch)
+                    count += len(batch)
+                    advance(len(batch))
+            new.settle()
+            return count

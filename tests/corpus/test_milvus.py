@@ -1,0 +1,123 @@
+"""What is Milvus's own: addresses, filters as its conditions, copies either way."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import malmoi
+from graphs import Run
+from malmoi.corpus.conditions import expression, facts, quoted
+from malmoi.corpus.copying import copy_corpus
+from malmoi.corpus.filters import Filter
+from malmoi.corpus.milvus import Address, MilvusStore
+from malmoi.corpus.stems import stem
+from malmoi.errors import CorpusError, DataError, OptionError
+
+lite = pytest.importorskip("milvus_lite", reason="milvus-lite is not installed")
+
+
+@pytest.fixture
+def faq(tmp_path: Path, encoder: malmoi.TextEncoder) -> Path:
+    with malmoi.Corpus.open(tmp_path / "faq.malmoi", encoder, words="bigrams") as corpus:
+        corpus.add(
+            [
+                {"id": "1", "text": "배를 타고 바다", "year": 2024},
+                {"id": "2", "text": "고양이 잔다", "tags": ["동물"]},
+            ]
+        )
+    return tmp_path / "faq.malmoi"
+
+
+@pytest.mark.parametrize(
+    "address", ["milvus:faq", "milvus://host", "milvus://host:1/a b", "milvus:///x", "milvus://h/1"]
+)
+def test_addresses_that_name_nothing(address: str) -> None:
+    with pytest.raises(OptionError, match="milvus://HOST:PORT/NAME"):
+        Address.parse(address)
+
+
+def test_https_is_kept() -> None:
+    assert Address.parse("milvus+https://db.example:443/faq").uri == "https://db.example:443"
+
+
+@given(st.text(max_size=30))
+def test_no_text_can_leave_its_quotes(text: str) -> None:
+    text = text.encode("utf-8", "ignore").decode()
+    assert json.loads(quoted(text)) == text
+    [condition] = [expression([Filter("field", "=", text)])]
+    assert condition.startswith("json_contains(") and condition.endswith('")')
+
+
+def test_facts_of_mixed_values() -> None:
+    found = facts({"size": [3, "large"], "draft": True, "none": None})
+    assert found["keys"] == ["size=3.0", "size=large", "draft=true"]
+    assert (found["least:size"], found["first:size"]) == (3.0, "large")
+
+
+def test_there_and_back(faq: Path, tmp_path: Path, encoder: malmoi.TextEncoder) -> None:
+    assert copy_corpus(faq, f"milvus:{tmp_path}/m.db") == 2
+    assert copy_corpus(f"milvus:{tmp_path}/m.db", tmp_path / "back.malmoi") == 2
+    with (
+        malmoi.Corpus.open(faq, encoder) as old,
+        malmoi.Corpus.open(tmp_path / "back.malmoi", encoder) as new,
+    ):
+        for mine, theirs in zip(old.store.everything(), new.store.everything(), strict=True):
+            assert mine.document == theirs.document
+            assert mine.vector.tolist() == theirs.vector.tolist()
+
+
+def test_a_corpus_in_milvus_is_searched_like_a_file(
+    faq: Path, tmp_path: Path, encoder: malmoi.TextEncoder
+) -> None:
+    copy_corpus(faq, f"milvus:{tmp_path}/m.db")
+    with malmoi.Corpus.open(f"milvus:{tmp_path}/m.db", encoder) as corpus:
+        for mode in ("dense", "keyword", "hybrid"):
+            assert corpus.search("고양이", k=1, mode=mode)[0].id == "2"
+        assert [hit.id for hit in corpus.search("고양이", filter="year=2024")] == ["1"]
+        corpus.put({"id": "3", "text": "강아지 잔다"})
+        assert corpus.get("3") is not None
+
+
+def test_another_corpus_is_not_written_over(
+    faq: Path, tmp_path: Path, encoder: malmoi.TextEncoder
+) -> None:
+    with malmoi.Corpus.open(tmp_path / "small.malmoi", encoder, dim=2, words="bigrams"):
+        pass
+    with pytest.raises(CorpusError, match="Name a new one"):
+        copy_corpus(faq, tmp_path / "small.malmoi")
+    with malmoi.Corpus.open(tmp_path / "full.malmoi", encoder, words="bigrams") as full:
+        full.add([{"id": str(i), "text": f"배 {i}"} for i in range(5)])
+    with pytest.raises(CorpusError, match="more than"):
+        copy_corpus(faq, tmp_path / "full.malmoi")
+
+
+@pytest.mark.filterwarnings("ignore::malmoi.CutWarning")
+def test_what_milvus_cannot_hold(tmp_path: Path, encoder: malmoi.TextEncoder) -> None:
+    with malmoi.Corpus.open(f"milvus:{tmp_path}/m.db", encoder, words="bigrams") as corpus:
+        with pytest.raises(DataError, match="bytes; Milvus takes up to"):
+            corpus.add({"id": "1", "text": "가" * 30_000})
+        assert len(corpus) == 0
+
+
+def test_a_server_that_is_not_there() -> None:
+    with pytest.raises(CorpusError, match="did not do what was asked"):
+        MilvusStore("milvus://127.0.0.1:1/faq")
+
+
+def test_no_corpus_there(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match="there is no corpus"):
+        MilvusStore(f"milvus:{tmp_path}/m.db")
+
+
+def test_the_command(faq: Path, tmp_path: Path, run: Run) -> None:
+    done = run("corpus", "copy", faq, f"milvus:{tmp_path}/m.db")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines() == [f"malmoi: copied 2 documents to milvus:{tmp_path}/m.db"]
+
+
+def test_stems() -> None:
+    assert stem("deliveries") == stem("delivery")
+    assert stem("당뇨") == "당뇨"
