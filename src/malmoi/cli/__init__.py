@@ -19,6 +19,7 @@ from .evaluate import evaluate
 from .export import export
 from .index import index
 from .info import info
+from .keywords import keywords
 from .lexicon import app as lexicon
 from .link import link
 from .mine import mine
@@ -54,6 +55,7 @@ for command in (
     train,
     evaluate,
     classify,
+    keywords,
     mine,
     negatives,
     export,
