@@ -67,7 +67,7 @@ def test_mistakes_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         ((*search, "--k", "0"), 1, "k is 0"),
         ((*search, "--filter", "jahr=1"), 1, "the documents have year"),
         ((*search, "--within", "soon"), 2, "200ms"),
-        ((*search, "--weights", "words=1"), 2, "dense=1,keyword=0.5"),
+        ((*search, "--weights", "words=1"), 2, "dense=1,keyword=0.25"),
         (("search", "faq.jsonl", "cat"), 1, "is not a corpus"),
         (("search", "none.malmoi", "cat"), 1, "there is no corpus"),
         (("index", "x.malmoi"), 2, "name files"),

@@ -37,6 +37,8 @@ def test_any_text_can_be_cut(text: str) -> None:
 def test_long_queries_end_somewhere() -> None:
     assert len(query_words(" ".join(f"w{i}" for i in range(10_000)), "bigrams")) == QUERY_WORDS
     assert query_words("", "bigrams") == []
+    assert query_words("To be or not to be", "bigrams") == ["not"]
+    assert query_words("to be", "bigrams") == ["to", "be"]
     with pytest.raises(OptionError, match="known are morphemes, bigrams"):
         query_words("x", "trigrams")
 

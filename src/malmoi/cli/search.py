@@ -27,7 +27,7 @@ def search(
         list[str] | None, typer.Option(help="A condition on a field, as year=2024 or year>=2020.")
     ] = None,
     weights: Annotated[
-        str | None, typer.Option(help="Of a hybrid search's sides, as dense=1,keyword=0.5.")
+        str | None, typer.Option(help="Of a hybrid search's sides, as dense=1,keyword=0.25.")
     ] = None,
     exact: Annotated[bool, typer.Option("--exact", help="Compare with every vector.")] = False,
     rerank: Annotated[bool, typer.Option("--rerank", help="Let a reranker read the best.")] = False,
@@ -85,5 +85,5 @@ def _weights(text: str) -> dict[str, float]:
     except ValueError:
         weights = {}
     if not weights or not weights.keys() <= WEIGHTS.keys():
-        raise typer.BadParameter("--weights: expected numbers, as in dense=1,keyword=0.5")
+        raise typer.BadParameter("--weights: expected numbers, as in dense=1,keyword=0.25")
     return {**WEIGHTS, **weights}

@@ -18,6 +18,18 @@ _STEMS = ("VV", "VA")
 _HANGUL = re.compile("[가-힣ㄱ-ㅎㅏ-ㅣ]+")
 _OTHER = re.compile(r"[^\W_가-힣ㄱ-ㅎㅏ-ㅣ]+")
 
+# English words that stand in every other sentence say nothing of what a question is about. They
+# are stored, since a phrase may be made of them alone, but not asked for beside better ones.
+_COMMON = frozenset(
+    re.findall(
+        r"\w+",
+        """a about an and any are as at be been but by can could did do does for from get gets
+        getting got had has have he her him his how i if in into is it its just me my of on or our
+        she should so some than that the their them then there these they this those to us was we
+        were what when where which who whom why will with would you your""",
+    )
+)
+
 # A query is a question, not a book: what comes after so many letters or words is not looked at.
 QUERY_LETTERS = 4096
 QUERY_WORDS = 64
@@ -49,9 +61,14 @@ def cut(texts: Iterable[str], kind: str) -> Iterator[list[str]]:
 
 
 def query_words(query: str, kind: str) -> list[str]:
-    """The distinct words of a query, the first ones of a long one."""
+    """The distinct words of a query, the first ones of a long one.
+
+    >>> query_words("When is my product getting delivered", "bigrams")
+    ['product', 'delivered']
+    """
     [words] = cut([query[:QUERY_LETTERS]], kind)
-    return list(dict.fromkeys(words))[:QUERY_WORDS]
+    telling = [word for word in words if word not in _COMMON]
+    return list(dict.fromkeys(telling or words))[:QUERY_WORDS]
 
 
 def _bigrams(texts: list[str]) -> Iterator[list[str]]:

@@ -16,6 +16,8 @@ MANY_QUERIES = 32
 # Up to so many rows, looking at all of them takes less than a millisecond.
 FEW_ROWS = 16_384
 _AT_ONCE = 512
+# Up to so many queries, each is a product of its own: the vectors are read anyway.
+_ALONE = 4
 _ROW_BLOCK = 16_384
 
 
@@ -123,6 +125,8 @@ class Index(ABC):
 
     def _everywhere(self, asked: Floats, k: int, allowed: Mask | None) -> Best:
         """Score every position, a block of queries and a block of rows at a time."""
+        if len(asked) <= _ALONE and self.precision == "float32":
+            return self._one_by_one(asked, k, allowed)
         best = Best(len(asked), k)
         for start in range(0, len(asked), _AT_ONCE):
             block = self._scaled(asked[start : start + _AT_ONCE])
@@ -133,6 +137,20 @@ class Index(ABC):
                 own.add(scores, at)
             best.scores[start : start + len(block)] = own.scores
             best.rows[start : start + len(block)] = own.rows
+        return best
+
+    def _one_by_one(self, asked: Floats, k: int, allowed: Mask | None) -> Best:
+        """Score every position for each query in one product, which memory alone slows down."""
+        best = Best(len(asked), k)
+        scores = np.empty((1, len(self.table)), dtype=np.float32)
+        for i, query in enumerate(asked):
+            at = 0
+            for part in self.table.parts:
+                end = at + len(part.rows)
+                np.dot(np.asarray(part.vectors), query, out=scores[0, at:end])
+                at = end
+            self._bar(scores, 0, allowed)
+            best.scores[i], best.rows[i] = _highest(scores[0], k)
         return best
 
     def _bar(self, scores: Floats, at: int, allowed: Mask | None) -> None:
@@ -175,6 +193,14 @@ class Index(ABC):
             f"{name} is an array of shape {checked.shape}; expected finite numbers in rows of "
             f"{self.dimension}. Use vectors of the model that the index was made with."
         )
+
+
+def _highest(scores: Floats, k: int) -> tuple[Floats, Positions]:
+    """The k highest of scores (n,), best first, of equal ones the earlier, and where they are."""
+    least = np.partition(scores, len(scores) - k)[len(scores) - k]
+    found = np.flatnonzero(scores >= least)
+    order = np.argsort(-scores[found], kind="stable")[:k]
+    return scores[found[order]], found[order]
 
 
 def _padded(rows: Rows, scores: Floats, width: int) -> Found:

@@ -1,0 +1,129 @@
+"""What a corpus finds on real data: by words, by meaning, by both, and reranked.
+
+    python bench/search_quality.py [--data parakqc|chatbot|chatbot-answers] [--queries 500] [--half test|dev]
+                                   [--reranker ko-en-reranker] [--weights 0.25,0.5,1]
+
+ParaKQC: a sentence looks for the nine others of its set among 10,000. Chatbot: a question looks
+for those that have the same answer among 11,823; "chatbot-answers": for its answer. Every second set (or question) is the dev half, on which weights are
+chosen with `--weights`; the other half is reported. Intervals and p values are by paired
+bootstrap over sets.
+"""
+
+import argparse
+import json
+import random
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from common import data_root
+
+import malmoi
+from malmoi.catalog import shipped_models
+from malmoi.corpus import Corpus
+from malmoi.evaluate.examples import Source
+from malmoi.evaluate.report import Outcome, make_report
+from malmoi.evaluate.retrieval import outcome_of
+from malmoi.evaluate.searches import Searches, read
+
+FILES = {
+    "parakqc": "paraphrase/parakqc.tsv",
+    "chatbot": "faq/chatbot.tsv",
+    "chatbot-answers": "faq/chatbot.tsv",
+}
+# Questions that are answered alike ask alike.
+COLUMNS = {"chatbot": {"set": "answer", "text": "question"}}
+NOT_FOUND = 10**6
+DEPTH = 50
+
+
+def half_of(searches: Searches, half: str, count: int) -> Searches:
+    """One query of every second set, as many as asked."""
+    of_set: dict[int, list[int]] = {}
+    for row, unit in enumerate(searches.units):
+        of_set.setdefault(int(unit), []).append(row)
+    chosen = [unit for unit in of_set if unit % 2 == (half == "test")]
+    random.Random(0).shuffle(chosen)
+    rows = [random.Random(unit).choice(of_set[unit]) for unit in chosen[:count]]
+    return Searches(
+        queries=[searches.queries[row] for row in rows],
+        documents=searches.documents,
+        relevant=[searches.relevant[row] for row in rows],
+        own=searches.own[rows],
+        units=np.arange(len(rows)),
+    )
+
+
+def outcome(search: Callable[[str], list[str]], searches: Searches) -> Outcome:
+    """Search for every query and measure where its documents stand."""
+    ranks = []
+    for query, relevant, own in zip(searches.queries, searches.relevant, searches.own, strict=True):
+        found = [int(id) for id in search(query) if int(id) != own]
+        places = {row: rank for rank, row in enumerate(found, start=1)}
+        ranks.append({row: places.get(row, NOT_FOUND) for row in relevant})
+    return outcome_of(ranks, searches, (1, 10))
+
+
+def ways(
+    corpus: Corpus, reranker: malmoi.Reranker | None, weights: list[float]
+) -> dict[str, Callable[[str], list[str]]]:
+    """The searches to compare, by name."""
+
+    def way(**options: object) -> Callable[[str], list[str]]:
+        return lambda query: [
+            hit.id
+            for hit in corpus.search(query, DEPTH + 1, **options)  # type: ignore[arg-type]
+        ]
+
+    found = {mode: way(mode=mode) for mode in ("keyword", "dense", "hybrid")}
+    for weight in weights:
+        found[f"hybrid keyword={weight}"] = way(weights={"dense": 1.0, "keyword": weight})
+    if reranker is not None:
+        found["dense, reranked"] = way(mode="dense", reranker=reranker)
+        found["hybrid, reranked"] = way(mode="hybrid", reranker=reranker)
+    return found
+
+
+def main() -> None:
+    """Measure, and print a line for each way."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", choices=FILES, default="parakqc")
+    parser.add_argument("--queries", type=int, default=500)
+    parser.add_argument("--half", choices=("dev", "test"), default="dev")
+    parser.add_argument("--model", default=None)
+    parser.add_argument("--words", default=None)
+    parser.add_argument("--reranker", default="ko-en-reranker")
+    parser.add_argument("--weights", default="")
+    options = parser.parse_args()
+    weights = [float(one) for one in options.weights.split(",") if one]
+    path = data_root() / FILES[options.data]
+    searches, source = read(path, columns=COLUMNS.get(options.data))
+    some = half_of(searches, options.half, options.queries)
+    there = options.reranker in shipped_models() or Path(options.reranker).is_dir()
+    reranker = malmoi.load_reranker(options.reranker) if there else None
+    with tempfile.TemporaryDirectory() as folder:
+        encoder = malmoi.load(options.model)
+        with Corpus.open(Path(folder) / "x.malmoi", encoder, words=options.words) as corpus:
+            corpus.add({"id": str(i), "text": text} for i, text in enumerate(searches.documents))
+            corpus.store.settle()
+            report(ways(corpus, reranker, weights), some, source)
+
+
+def report(
+    searches_by: dict[str, Callable[[str], list[str]]], some: Searches, source: Source
+) -> None:
+    """Print each way's figures, and how it stands against those before it."""
+    done: list[tuple[str, Outcome]] = []
+    for name, search in searches_by.items():
+        found = outcome(search, some)
+        made = make_report("retrieval", name, found, source, against=done)
+        figures = {key: str(made.metrics[key]) for key in ("hit@1", "hit@10", "ndcg@10", "mrr@10")}
+        print(json.dumps({"way": name, "queries": len(some.queries)} | figures), flush=True)
+        for line in made.verdicts():
+            print(f"    {line}", flush=True)
+        done.append((name, found))
+
+
+if __name__ == "__main__":
+    main()
