@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from .bundle import Bundle, open_bundle
-from .catalog import find_model
+from .catalog import RERANKER, find_model
 from .errors import BundleError, CutWarning, OptionError, TextError
 from .pairs import Pair, PairTokens
 from .pooling import Floats
@@ -31,12 +31,15 @@ class Hit:
     score: float
 
 
-def load_reranker(name_or_path: str | Path, *, threads: int | None = None) -> "Reranker":
-    """Open a reranker: a folder, a shipped model's name, or a hub id.
+def load_reranker(
+    name_or_path: str | Path | None = None, *, threads: int | None = None
+) -> "Reranker":
+    """Open a reranker: the shipped one, or a folder, a shipped model's name, or a hub id.
 
     `threads` is how many cores to use; all that this process may use when left out.
     """
-    return Reranker(open_bundle(find_model(name_or_path), kinds=("reranker",)), threads=threads)
+    folder = find_model(RERANKER if name_or_path is None else name_or_path)
+    return Reranker(open_bundle(folder, kinds=("reranker",)), threads=threads)
 
 
 class Reranker:

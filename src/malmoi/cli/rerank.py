@@ -14,8 +14,9 @@ def rerank(
     query: Annotated[str, typer.Argument(help="The text to compare the others with.")],
     file: Annotated[str, typer.Argument(help="A text file, one text a line; - is stdin.")],
     model: Annotated[
-        str, typer.Option("--model", "-m", help="A reranker's bundle, shipped name or hub id.")
-    ],
+        str | None,
+        typer.Option("--model", "-m", help="A reranker's bundle, name or hub id; the shipped one."),
+    ] = None,
     k: Annotated[int, typer.Option("--k", "-k", min=1, help="How many texts to print.")] = 10,
     column: Annotated[
         str | None, typer.Option(help="The column of .tsv and .csv, the field of .jsonl.")

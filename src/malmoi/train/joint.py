@@ -148,7 +148,7 @@ def likeness_rows(
     few = min(8, near)
     for begin in range(0, len(texts), 2000):
         scores = vectors[begin : begin + 2000] @ vectors.T
-        order = np.argsort(-scores, axis=1)[:, : near + 1]
+        order = _best(scores, near + 1)
         for i, found in enumerate(order):
             ranks = (1, int(rng.integers(2, few)), int(rng.integers(few - 1, near + 1)))
             others = [*(int(found[rank]) for rank in ranks), int(rng.integers(len(texts)))]
@@ -158,6 +158,13 @@ def likeness_rows(
                 if j != begin + i
             ]
     return rows
+
+
+def _best(scores: Floats, count: int) -> NDArray[np.int64]:
+    """Give the places of each row's `count` highest, the highest first: (n, count)."""
+    found = np.argpartition(-scores, count - 1, axis=1)[:, :count]  # far cheaper than sorting all
+    inner = np.argsort(-np.take_along_axis(scores, found, axis=1), axis=1, kind="stable")
+    return np.take_along_axis(found, inner, axis=1)
 
 
 def blend_scores(
