@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import astuple, dataclass, fields
 from functools import lru_cache
 
 import numpy as np
@@ -18,8 +18,9 @@ from .readings import Reading
 from .shelf import PLAIN, Shelf
 
 GRAMS_FIRST = 64  # names that spelling brings to the short list
-VECTORS_FIRST = 48  # names that meaning brings
-CLOSER = 28  # names whose letters are compared one by one
+VECTORS_FIRST = 40  # names that meaning brings
+CLOSER = 24  # names whose grams are compared
+CLOSEST = 8  # names whose letters are compared one by one
 
 _PREFERRED, _NARROWER = KINDS.index("preferred"), KINDS.index("narrower")
 
@@ -97,9 +98,10 @@ class Gatherer:
     def __init__(self, lexicon: Lexicon, shelves: Sequence[Shelf]) -> None:
         """Take a lexicon and what was derived from it."""
         self.lexicon, self.shelves = lexicon, shelves
+        self._concepts, self._kinds = np.asarray(lexicon.concepts), np.asarray(lexicon.kinds)
         self.starts = np.cumsum([0, *(len(shelf.segment) for shelf in shelves)])
         self._core = lru_cache(maxsize=50_000)(self._core_of)
-        self._shape = lru_cache(maxsize=50_000)(lambda n: shape_of(lexicon.codes[n]))
+        self._shape = lru_cache(maxsize=50_000)(lambda n: astuple(shape_of(lexicon.codes[n])))
 
     def gather(self, asked: Asked, near: NDArray[np.int64], weights: Floats) -> Evidence:
         """Give the evidence for a reading; `near` are the names whose meaning is nearest."""
@@ -134,7 +136,7 @@ class Gatherer:
         features[:, AT["gram"]] = scores[rows]
         if asked.vector is not None:
             features[:, AT["dense"]] = self._cosines(asked.vector, rows)
-        kinds = self.lexicon.kinds[rows]
+        kinds = self._kinds[rows]
         features[:, AT["preferred"]] = kinds == _PREFERRED
         features[:, AT["narrower"]] = kinds == _NARROWER
         unspecific = self._unspecific(rows)
@@ -144,9 +146,9 @@ class Gatherer:
         for i, row in enumerate(rows.tolist()):
             for level in exact.get(row, ()):
                 features[i, AT[("bag", "core", "plain")[level]]] = 1
-        shapes = [self._shape(number) for number in self.lexicon.concepts[rows].tolist()]
-        for name in ("category", "depth", "rest", "group"):
-            features[:, AT[name]] = [getattr(shape, name) for shape in shapes]
+        shapes = [self._shape(number) for number in self._concepts[rows].tolist()]
+        columns = [AT["category"], AT["depth"], AT["rest"], AT["group"]]
+        features[:, columns] = np.array(shapes, np.float32).reshape(-1, 4)
         features[:, AT["derived"]] = asked.reading.why != "mention"
         return features
 
@@ -156,13 +158,14 @@ class Gatherer:
         """Compare letters with the names that look best so far."""
         spelled = letters(asked.form.core_key)
         own = frozenset(grams(asked.form.core))
-        for i in np.argsort(-(features @ weights), kind="stable")[:CLOSER].tolist():
+        order = np.argsort(-(features @ weights), kind="stable")[:CLOSER]
+        for place, i in enumerate(order.tolist()):
             name_letters, name_grams = self._core(int(rows[i]))
             shared = len(own & name_grams)
             features[i, AT["covered"]] = shared / len(own) if own else 0
             features[i, AT["covers"]] = shared / len(name_grams) if name_grams else 0
             longest = max(len(spelled), len(name_letters))
-            if longest and min(len(spelled), len(name_letters)) > 0.5 * longest:
+            if place < CLOSEST and longest and min(len(spelled), len(name_letters)) > 0.5 * longest:
                 features[i, AT["edit"]] = likeness(spelled, name_letters)
 
     def _core_of(self, row: int) -> tuple[str, frozenset[int]]:

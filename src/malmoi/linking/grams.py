@@ -82,8 +82,9 @@ class Grams:
     @classmethod
     def open(cls, folder: Path, count: int) -> "Grams":
         """Map what `save` has written."""
+        # Plain views of the maps, whose own indexing is slow.
         names = ("starts", "rows", "weights", "rarity")
-        return cls(count, *(open_array(folder / f"grams-{name}.npy") for name in names))
+        return cls(count, *(np.asarray(open_array(folder / f"grams-{name}.npy")) for name in names))
 
     def save(self, folder: Path) -> None:
         """Write the index as .npy files."""

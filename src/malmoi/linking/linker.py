@@ -110,6 +110,7 @@ class Linker:
         )
         self._gatherer = Gatherer(self.lexicon, shelves)
         self.shelves = shelves
+        self._concepts = np.asarray(self.lexicon.concepts)
         self._array = self.weights.array()
 
     # A str is a Sequence[str] to the type checker, so the first overload must be told to win.
@@ -191,7 +192,7 @@ class Linker:
     def _candidates(self, found: list[Evidence], k: int) -> tuple[Candidate, ...]:
         if not found:
             return ()
-        ranked = rank(found, self.lexicon.concepts, self._array)[:k]
+        ranked = rank(found, self._concepts, self._array, most=k)[:k]
         return tuple(self._candidate(found, one) for one in ranked)
 
     def _candidate(self, found: list[Evidence], one: "Ranked") -> Candidate:
@@ -219,8 +220,13 @@ class Ranked:
     rows: tuple[int, ...]
 
 
-def rank(found: Sequence[Evidence], concepts: NDArray[np.int32], weights: Floats) -> list[Ranked]:
-    """Rank concepts by their best name under the best reading; ties keep the lexicon's order."""
+def rank(
+    found: Sequence[Evidence], concepts: NDArray[np.int32], weights: Floats, *, most: int
+) -> list[Ranked]:
+    """Rank up to `most` concepts by their best name under the best reading.
+
+    Of equal scores the earlier name of the lexicon wins.
+    """
     rows = np.concatenate([one.rows for one in found])
     scores = np.concatenate([one.features @ weights for one in found])
     owners = np.repeat(np.arange(len(found)), [len(one.rows) for one in found])
@@ -228,6 +234,10 @@ def rank(found: Sequence[Evidence], concepts: NDArray[np.int32], weights: Floats
     placed: dict[int, tuple[float, int, list[int]]] = {}
     for i in order.tolist():
         number, row = int(concepts[rows[i]]), int(rows[i])
+        if len(placed) == most and number not in placed:
+            if len(placed[next(iter(placed))][2]) >= _NAMES:
+                break  # the first has all the names it will show
+            continue
         if number not in placed:
             placed[number] = (float(scores[i]), int(owners[i]), [row])
         elif row not in placed[number][2]:

@@ -63,7 +63,9 @@ class Spelling:
     @classmethod
     def open(cls, folder: Path, names: int) -> "Spelling":
         """Map what `save` has written."""
-        flags, keys, rows, levels = (open_array(folder / f"{name}.npy") for name in _COLUMNS)
+        flags, keys, rows, levels = (
+            np.asarray(open_array(folder / f"{name}.npy")) for name in _COLUMNS
+        )
         cores = Strings.open(folder, "cores")
         return cls(cores, flags, keys, rows, levels, Grams.open(folder, names))
 

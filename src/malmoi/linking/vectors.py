@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 
 from ..lexicon.columns import open_array
 from ..pooling import normalize
-from ..precision import int8_scale
 
 Floats = NDArray[np.float32]
-_ROWS = 16_384  # names multiplied at once: 24 MB of float32 at 384 dimensions
-_GROUP = 32
+_ROWS = 8192  # names multiplied at once: 12 MB of float32 at 384 dimensions
+_GROUP = 16
 
 
 class NameEncoder(Protocol):
@@ -55,8 +54,7 @@ class Vectors:
 
     def __init__(self, codes: NDArray[np.int8]) -> None:
         """Take codes of shape (names, dim) as `to_precision` makes them."""
-        self.codes = codes
-        self._unit = np.float32(1 / int8_scale(codes.shape[1])) if len(codes) else np.float32(1)
+        self.codes = np.asarray(codes)  # a plain view: a map's own indexing is slow
 
     @classmethod
     def open(cls, path: Path) -> "Vectors":
@@ -70,29 +68,45 @@ class Vectors:
     def nearest(self, queries: Floats, count: int) -> NDArray[np.int64]:
         """Give the rows of the nearest names of unit vectors (n, dim). Shape (n, ≤ count).
 
-        The highest of every 32 scores are compared first: the best `count` names lie in the best
-        `count` groups, and a group's highest score is cheap to find.
+        Names are multiplied a block at a time, so that memory does not grow with them.
         """
-        count = min(count, len(self))
-        if not count:
+        if not len(self) or not count:
             return np.empty((len(queries), 0), np.int64)
-        groups = -(-len(self) // _GROUP)
-        scores = np.full((len(queries), groups * _GROUP), -np.inf, np.float32)
+        rows: list[NDArray[np.int64]] = []
+        scores: list[Floats] = []
         for start in range(0, len(self), _ROWS):
             block = self.codes[start : start + _ROWS].astype(np.float32)
-            np.matmul(queries, block.T, out=scores[:, start : start + len(block)])
-        shaped = scores.reshape(len(queries), groups, _GROUP)
-        highest = shaped.max(axis=2)
-        kept = min(count, groups)
-        chosen = np.argpartition(-highest, kept - 1, axis=1)[:, :kept]  # (n, kept)
-        within = np.take_along_axis(shaped, chosen[:, :, None], axis=1).reshape(len(queries), -1)
-        rows = (chosen[:, :, None] * _GROUP + np.arange(_GROUP)).reshape(len(queries), -1)
-        top = np.argpartition(-within, count - 1, axis=1)[:, :count]
-        found: NDArray[np.int64] = np.take_along_axis(rows, top, axis=1)
-        return found
+            found = queries @ block.T  # (n, block)
+            top = _top(found, count)
+            rows.append(top + start)
+            scores.append(np.take_along_axis(found, top, axis=1))
+        both, values = np.concatenate(rows, axis=1), np.concatenate(scores, axis=1)
+        chosen: NDArray[np.int64] = np.take_along_axis(both, _top(values, count), axis=1)
+        return chosen
 
     def cosines(self, query: Floats, rows: NDArray[Any]) -> Floats:
         """Give the cosine of a unit vector (dim,) with chosen names. Shape (rows,)."""
         chosen = normalize(self.codes[rows].astype(np.float32))
         found: Floats = chosen @ query
         return found
+
+
+def _top(scores: Floats, count: int) -> NDArray[np.int64]:
+    """Give the columns of the highest scores of each row, in any order. Shape (n, ≤ count).
+
+    The highest of every few scores are compared first: the best `count` names lie in the best
+    `count` groups, and a group's highest score is cheap to find.
+    """
+    count = min(count, scores.shape[1])
+    whole = scores.shape[1] // _GROUP
+    if whole <= 2 * count:
+        return np.argpartition(-scores, count - 1, axis=1)[:, :count].astype(np.int64)
+    # Group g holds the columns g, g + whole, g + 2·whole …: long rows are compared, not short ones.
+    shaped = scores[:, : whole * _GROUP].reshape(len(scores), _GROUP, whole)
+    groups = np.argpartition(-shaped.max(axis=1), count - 1, axis=1)[:, :count]
+    inside = (groups[:, :, None] + np.arange(_GROUP) * whole).reshape(len(scores), -1)
+    rest = np.arange(whole * _GROUP, scores.shape[1])
+    columns = np.concatenate([inside, np.tile(rest, (len(scores), 1))], axis=1)
+    values = np.take_along_axis(scores, columns, axis=1)
+    best = np.argpartition(-values, count - 1, axis=1)[:, :count]
+    return np.take_along_axis(columns, best, axis=1).astype(np.int64)

@@ -1,0 +1,47 @@
+"""What the linking benchmarks share: lexicons of the data sets, made once; shares in per cent."""
+
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from common import BUILD, data_root
+
+from malmoi.errors import LexiconError
+from malmoi.lexicon import build_lexicon
+from malmoi.linking import Linker
+
+
+def lexicon(name: str, rows: Iterable[Sequence[str]], columns: Sequence[str]) -> Path:
+    """A lexicon of rows, built anew when the rows are others than last time."""
+    BUILD.mkdir(parents=True, exist_ok=True)
+    table, out = BUILD / f"{name}.tsv", BUILD / f"{name}.lexicon"
+    text = "\n".join("\t".join(row) for row in [columns, *rows]) + "\n"
+    if not out.exists() or not table.exists() or table.read_text("utf-8") != text:
+        table.write_text(text, "utf-8")
+        build_lexicon([table], out, replace=True)
+    return out
+
+
+def open_linker(folder: Path, encoder: object) -> Linker:
+    """A linker on that lexicon, indexed again when the model is another one."""
+    try:
+        return Linker(folder, encoder, tell=note)  # type: ignore[arg-type]
+    except LexiconError:
+        return Linker(folder, encoder, rebuild=True, tell=note)  # type: ignore[arg-type]
+
+
+def note(message: str) -> None:
+    """Say something on stderr."""
+    print(message, file=sys.stderr)
+
+
+def terms(name: str) -> list[dict[str, str]]:
+    """The rows of a file of terms."""
+    from malmoi.tables import read_rows
+
+    return list(read_rows(data_root() / f"terms/{name}.tsv"))
+
+
+def shares(ranks: Sequence[int], ks: Sequence[int] = (1, 5, 10)) -> str:
+    """Accuracy at each k, in per cent."""
+    return " / ".join(f"{100 * sum(0 < r <= k for r in ranks) / len(ranks):5.1f}" for k in ks)

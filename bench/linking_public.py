@@ -1,0 +1,62 @@
+"""NCBI-disease and BC5CDR-disease: mentions of abstracts → MEDIC, at 1, 5 and 10.
+
+    python bench/linking_public.py [--part devel|test] [--model MODEL] [--sets ncbi-disease,bc5cdr]
+
+As BioSyn does it: the names of train (and, for test, of devel) mentions join the dictionary;
+abbreviations are written out by what the abstract defines; every concept of a composite mention
+must be found. Weights were chosen on devel; test is for reporting once.
+"""
+
+import argparse
+from collections.abc import Iterator
+
+from common import data_root
+from linking_common import lexicon, open_linker, shares, terms
+
+import malmoi
+from malmoi.evaluate.linking import judge, spelled_out
+from malmoi.evaluate.mentions import Case, read
+from malmoi.linking import Linker
+
+TYPES = {"ncbi-disease": (), "bc5cdr": ("Disease",)}
+
+
+def cases(name: str, part: str) -> list[Case]:
+    found, _ = read(data_root() / f"linking/{name}-{part}.jsonl", types=TYPES[name])
+    return found
+
+
+def dictionary(known: list[Case]) -> Iterator[list[str]]:
+    """MEDIC's rows, then the mentions of the training parts under MEDIC's own ids."""
+    concepts: dict[str, str] = {}
+    for row in terms("medic"):
+        for part in row["ids"].split("|"):
+            concepts.setdefault(part, row["ids"])
+        yield [row["ids"], row["name"]]
+    for case in known:
+        if len(case.codes) == 1 and case.codes[0] in concepts:
+            yield [concepts[case.codes[0]], spelled_out(case.mention, case.defined)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--part", default="devel", choices=["devel", "test"])
+    parser.add_argument("--model")
+    parser.add_argument("--sets", default="ncbi-disease,bc5cdr")
+    options = parser.parse_args()
+    encoder = malmoi.load(options.model)
+    for name in options.sets.split(","):
+        known = cases(name, "train") + (cases(name, "devel") if options.part == "test" else [])
+        folder = lexicon(f"medic-{name}-{options.part}", dictionary(known), ["code", "en"])
+        asked = cases(name, options.part)
+        print(f"{name} {options.part}: {len(asked):,} mentions (accuracy at 1/5/10)")
+        for label, linker in (
+            ("spelling alone", Linker(folder, keep=False)),
+            ("joined", open_linker(folder, encoder)),
+        ):
+            ranks = [one.rank for one in judge(linker, asked)]
+            print(f"  {label:<15} {shares(ranks)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
