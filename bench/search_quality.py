@@ -1,12 +1,12 @@
 """What a corpus finds on real data: by words, by meaning, by both, and reranked.
 
-    python bench/search_quality.py [--data parakqc|chatbot|chatbot-answers] [--queries 500] [--half test|dev]
-                                   [--reranker ko-en-reranker] [--weights 0.25,0.5,1]
+    python bench/search_quality.py [--data parakqc|chatbot|chatbot-answers] [--queries 500]
+                                   [--half test|dev] [--reranker NAME] [--weights 0.25,0.5,1]
 
 ParaKQC: a sentence looks for the nine others of its set among 10,000. Chatbot: a question looks
-for those that have the same answer among 11,823; "chatbot-answers": for its answer. Every second set (or question) is the dev half, on which weights are
-chosen with `--weights`; the other half is reported. Intervals and p values are by paired
-bootstrap over sets.
+for those that have the same answer; "chatbot-answers": for its answer. Every second set (or
+question) is the dev half, on which weights are chosen with `--weights`; the other half is
+reported. Intervals and p values are by paired bootstrap over sets.
 """
 
 import argparse

@@ -67,13 +67,15 @@ def by_index(index: Index, *, exact: bool = False) -> Way:
 def measure(ways: dict[str, Way], queries: NDArray[np.float32], judge: str) -> None:
     """Let the ways answer in turn, and print a row for each."""
     took: dict[str, list[float]] = {name: [] for name in ways}
+    worked: dict[str, list[float]] = {name: [] for name in ways}
     found: dict[str, list[Rows]] = {name: [] for name in ways}
     for turn, query in enumerate([*queries[:3], *queries]):
         for name, search in ways.items():
-            started = time.perf_counter()
+            started, busy = time.perf_counter(), time.process_time()
             rows = search(query)
             if turn >= 3:  # the first ones warm caches and pages
                 took[name].append(time.perf_counter() - started)
+                worked[name].append(time.process_time() - busy)
                 found[name].append(rows)
     for name in ways:
         shared = [len(set(a) & set(b)) / K for a, b in zip(found[name], found[judge], strict=True)]
@@ -81,6 +83,7 @@ def measure(ways: dict[str, Way], queries: NDArray[np.float32], judge: str) -> N
         row = {
             "way": name,
             "p50_ms": round_to(np.median(took[name]) * 1000),
+            "processor_p50_ms": round_to(np.median(worked[name]) * 1000),
             "p10_ms": round_to(np.quantile(took[name], 0.1) * 1000),
             "p90_ms": round_to(np.quantile(took[name], 0.9) * 1000),
             f"times_{judge}": round_to(np.median(ratios)),
