@@ -5,6 +5,7 @@ import contextlib
 import errno
 import io
 import os
+import secrets
 import shutil
 import sys
 import tempfile
@@ -34,7 +35,8 @@ def writing(path: str | Path) -> Iterator[BinaryIO]:
     file is removed and whatever stood at `path` before is untouched.
     """
     path = Path(path)
-    half = path.with_name(f".{path.name}.{os.getpid()}.part")
+    # The number alone would not do where several machines write into one folder.
+    half = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
     try:
         with half.open("wb") as file:
             yield file

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..arrays import writing_vectors
 from ..encoder import load
 from ..errors import DataError
-from ..scale import encode_in_processes
+from ..scale import EncodedDataset, encode_dataset, encode_in_processes
 from ..tables import read_texts
 from .output import Csv, ModelOption, Table, Threads, choose, print_rows, say, watched
 
@@ -22,7 +22,8 @@ _BLOCK = 1024
 
 def encode(
     files: Annotated[
-        list[str] | None, typer.Argument(help="Text files, one text a line; - is stdin.")
+        list[str] | None,
+        typer.Argument(help="Text files, one text a line; - is stdin. With --ray: .parquet."),
     ] = None,
     model: ModelOption = None,
     column: Annotated[
@@ -30,7 +31,9 @@ def encode(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="Write .npy, .safetensors or .parquet instead."),
+        typer.Option(
+            "--out", "-o", help="Write .npy, .safetensors, .parquet (a folder with --ray)."
+        ),
     ] = None,
     dim: Annotated[int | None, typer.Option(help="Keep the first dimensions only.")] = None,
     precision: Annotated[
@@ -46,11 +49,38 @@ def encode(
     processes: Annotated[
         int, typer.Option(min=1, help="Processes with a model each, for machines with many cores.")
     ] = 1,
+    ray: Annotated[
+        str | None,
+        typer.Option(help="Encode on a Ray cluster: its head's HOST:PORT, auto or local."),
+    ] = None,
+    part_rows: Annotated[
+        int, typer.Option(min=1, help="Rows in a part, which is lost or done whole (--ray).")
+    ] = 16384,
     table: Table = False,
     as_csv: Csv = False,
 ) -> None:
     """Turn each line of text into a vector; JSON lines come out unless --out names a file."""
     form = choose(table=table, as_csv=as_csv)
+    if ray is not None:
+        if not files or out is None:
+            raise typer.BadParameter("--ray wants .parquet files and --out FOLDER")
+        done = encode_dataset(
+            files,
+            out,
+            model=model,
+            address=ray,
+            column=column or "text",
+            dim=dim,
+            precision=precision,
+            prompt=prompt,
+            on_long=on_long,
+            part_rows=part_rows,
+            threads=threads or 1,
+            progress=watched(),
+            tell=say,
+        )
+        _tell(done)
+        return
     texts, kept = itertools.tee(_texts(files or ["-"], column))
     if processes > 1:
         vectors = encode_in_processes(
@@ -76,6 +106,14 @@ def encode(
         _write(rows, out)
     else:
         print_rows(({"text": text, "vector": _numbers(vector)} for text, vector in rows), form)
+
+
+def _tell(done: EncodedDataset) -> None:
+    if done.cut:
+        say(f"{done.cut:,} texts were too long and were cut; --on-long windows reads them whole")
+    if done.empty:
+        say(f"{done.empty:,} texts are empty; they were encoded too, so that rows match")
+    say(f"{done.folder} has {done.rows:,} vectors in {done.parts:,} parts")
 
 
 def _texts(files: list[str], column: str | None) -> Iterator[str]:

@@ -1,0 +1,215 @@
+"""The parts a data set is encoded in: planned from the files alone, so that a run can be resumed.
+
+A part is a stretch of rows of one .parquet file. It becomes one file of the output, which takes
+its name when it is whole: a name that is there is a part that is done.
+"""
+
+import hashlib
+import json
+import platform
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import DataError, OptionError, OutputError, require
+from ..files import writing
+
+VECTOR = "vector"
+_PLAN = "_malmoi.json"  # readers of .parquet folders pass over names with an underscore
+_AT_ONCE = 2048  # rows read at a time
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows `start` to `start + rows` of a file, and the name of what they become."""
+
+    name: str
+    file: str
+    start: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class Input:
+    """A file as it was when the plan was made."""
+
+    file: str
+    rows: int
+    size: int
+    footer: str  # a digest of what stands at a .parquet file's end: columns, places, statistics
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What decides the vectors; the model is known by a digest, whatever its name."""
+
+    model: str
+    digest: str
+    column: str
+    dim: int | None
+    precision: str
+    prompt: str | None
+    on_long: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a folder of vectors is made of, and how."""
+
+    inputs: tuple[Input, ...]
+    settings: Settings
+    part_rows: int
+
+    def parts(self) -> list[Part]:
+        """The parts in the order of the rows, which is also that of their names."""
+        found = []
+        for number, one in enumerate(self.inputs):
+            for start in range(0, one.rows, self.part_rows):
+                rows = min(self.part_rows, one.rows - start)
+                found.append(Part(f"part-{number:06}-{start:012}.parquet", one.file, start, rows))
+        return found
+
+    def settle(self, out: Path) -> None:
+        """Write the plan into the output's folder, or check that it is the one there."""
+        path = out / _PLAN
+        out.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            if any(out.glob("*.parquet")):
+                raise OutputError(
+                    f"{out} has .parquet files of another origin; expected an empty folder or one "
+                    "begun by the same command. Name another folder."
+                )
+            with writing(path) as file:
+                file.write(self._text().encode())
+        elif path.read_text("utf-8") != self._text():
+            raise OutputError(
+                f"{out} was begun with {self._difference(path)}; expected the same, to go on with "
+                "it. Name another folder, or remove this one."
+            )
+
+    def _text(self) -> str:
+        return json.dumps(asdict(self), indent=1, ensure_ascii=False)
+
+    def _difference(self, path: Path) -> str:
+        """Name what differs, from the most to the least telling."""
+        try:
+            old = json.loads(path.read_text("utf-8"))
+        except ValueError:
+            return "something that is no plan"
+        new = json.loads(self._text())
+        if old.get("inputs") != new["inputs"]:
+            return "other files"
+        names = [
+            name
+            for name, value in new["settings"].items()
+            if old.get("settings", {}).get(name) != value and name != "digest"
+        ]
+        return f"another {names[0]}" if names else "another model or another size of parts"
+
+
+def find_inputs(paths: Sequence[str | Path], column: str) -> tuple[Input, ...]:
+    """Look at .parquet files, and those in folders, and check that each has the column."""
+    found = []
+    for path in map(Path, paths):
+        files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+        if not files:
+            raise DataError(f"{path} has no .parquet files; expected some. Name another folder.")
+        found += [_look(file.resolve(), column) for file in files]
+    if not sum(one.rows for one in found):
+        raise DataError("the files have no rows; expected texts. Name other files.")
+    return tuple(found)
+
+
+def _look(file: Path, column: str) -> Input:
+    arrow = require("pyarrow", extra="scale", purpose="reading .parquet")
+    try:
+        with _open(file) as source:
+            names, rows = source.schema_arrow, source.metadata.num_rows
+        digest = _footer(file)
+    except FileNotFoundError as error:
+        raise DataError(f"there is no file {file}; expected .parquet. Check the name.") from error
+    except (OSError, arrow.ArrowException) as error:
+        raise DataError(f"{file} cannot be read as .parquet; expected one. Convert it.") from error
+    if column not in names.names:
+        raise DataError(
+            f"{file} has no column {column}; it has {', '.join(names.names)}. Name one of these."
+        )
+    if VECTOR in names.names:
+        raise DataError(
+            f"{file} has a column {VECTOR} already; expected none. Rename or drop it first."
+        )
+    types = arrow.types
+    kind = names.field(column).type
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    if not (types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)):
+        raise DataError(f"{column} of {file} is {kind}; expected text. Name another column.")
+    return Input(str(file), rows, file.stat().st_size, digest)
+
+
+def _footer(file: Path) -> str:
+    with file.open("rb") as raw:
+        raw.seek(-8, 2)
+        size = int.from_bytes(raw.read(4), "little")
+        raw.seek(-8 - size, 2)
+        return hashlib.sha256(raw.read(size)).hexdigest()[:16]
+
+
+class Unread(Exception):
+    """A file that is there and could not be read; later it may be."""
+
+
+def read_part(part: Part) -> Iterator[Any]:
+    """Yield a part's rows as record batches, in order, in memory that does not grow with it."""
+    try:
+        yield from _batches(part)
+    except FileNotFoundError as error:
+        raise DataError(
+            f"the node {platform.node()} does not see {part.file}; expected a folder that all "
+            "nodes share. Mount it there."
+        ) from error
+    except OSError as error:  # would be taken for one of writing where parts are written
+        raise Unread(f"{type(error).__name__} while reading {part.file}") from error
+
+
+def _batches(part: Part) -> Iterator[Any]:
+    with _open(part.file) as source:
+        groups, at = _groups(source.metadata, part)
+        for batch in source.iter_batches(batch_size=_AT_ONCE, row_groups=groups):
+            low = max(part.start - at, 0)
+            high = min(part.start + part.rows - at, len(batch))
+            if low < high:
+                yield batch.slice(low, high - low)
+            at += len(batch)
+            if at >= part.start + part.rows:
+                return
+
+
+def _groups(metadata: Any, part: Part) -> tuple[list[int], int]:
+    """The row groups that a part touches, and the row that the first of them begins with."""
+    groups: list[int] = []
+    first = at = 0
+    for group in range(metadata.num_row_groups):
+        rows = metadata.row_group(group).num_rows
+        if at < part.start + part.rows and at + rows > part.start:
+            first = first if groups else at
+            groups.append(group)
+        at += rows
+    return groups, first
+
+
+def count_rows(file: Path) -> int:
+    """How many rows a .parquet file has, by its footer."""
+    with _open(file) as source:
+        return int(source.metadata.num_rows)
+
+
+def check_part_rows(count: int) -> None:
+    """Refuse a size of parts that makes no sense."""
+    if count < 1:
+        raise OptionError(f"part_rows is {count}; expected 1 or more. 16384 is the default.")
+
+
+def _open(file: str | Path) -> Any:
+    parquet = require("pyarrow.parquet", extra="scale", purpose="reading .parquet")
+    return parquet.ParquetFile(file)

@@ -1,0 +1,190 @@
+"""Parts of a data set: planned, encoded by an actor, resumed; and a real Ray at work."""
+
+import json
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import malmoi
+from graphs import Run
+from malmoi.scale import dataset, encode_dataset
+from malmoi.scale.parts import Part, Plan, Settings, find_inputs, read_part
+from malmoi.scale.worker import PartEncoder, Report, model_digest
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """Ten thousand rows in two files, with row groups that parts do not keep to."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for name, first, rows in (("a", 0, 7000), ("b", 7000, 3000)):
+        numbers = range(first, first + rows)
+        texts = [None if i == 5 else f"cat {i} {'dog ' * (i % 3)}배" for i in numbers]
+        columns = {"id": list(numbers), "text": texts}
+        pq.write_table(pa.table(columns), folder / f"{name}.parquet", row_group_size=900)
+    return folder
+
+
+def settings(bundle: Path, **changes: object) -> Settings:
+    fixed = {"model": str(bundle), "digest": model_digest(str(bundle)), "column": "text"}
+    free = {"dim": None, "precision": "float32", "prompt": None, "on_long": "cut"}
+    return Settings(**(fixed | free | changes))  # type: ignore[arg-type]
+
+
+def encode_all(plan: Plan, out: Path) -> list[Report]:
+    plan.settle(out)
+    worker = PartEncoder(plan.settings, str(out), threads=1)
+    return [worker.encode(part) for part in plan.parts()]
+
+
+def test_parts_hold_every_row_once_in_order(bundle: Path, table: Path, tmp_path: Path) -> None:
+    plan = Plan(find_inputs([table], "text"), settings(bundle), 1024)
+    reports = encode_all(plan, tmp_path / "out")
+    assert [report.problem for report in reports if report.problem] == []
+    assert sum(report.empty for report in reports) == 1
+    found = pq.read_table(tmp_path / "out")
+    assert found["id"].to_pylist() == list(range(10_000))
+    texts = [text or "" for text in pq.read_table(table)["text"].to_pylist()]
+    vectors = np.stack(found["vector"].to_numpy())
+    np.testing.assert_allclose(vectors, malmoi.load(bundle).encode(texts), atol=1e-6)
+
+
+def test_a_part_is_read_across_row_groups(table: Path) -> None:
+    part = Part("x", str(table / "a.parquet"), 850, 2000)
+    ids = [id for batch in read_part(part) for id in batch.column("id").to_pylist()]
+    assert ids == list(range(850, 2850))
+
+
+@pytest.mark.parametrize(("precision", "kind"), [("int8", pa.int8()), ("binary", pa.uint8())])
+def test_small_vectors(
+    bundle: Path, table: Path, tmp_path: Path, precision: str, kind: object
+) -> None:
+    plan = Plan(
+        find_inputs([table / "b.parquet"], "text"), settings(bundle, precision=precision), 9999
+    )
+    encode_all(plan, tmp_path / "out")
+    assert pq.read_table(tmp_path / "out").schema.field("vector").type.value_type == kind
+
+
+def test_a_finished_part_is_not_done_again(bundle: Path, table: Path, tmp_path: Path) -> None:
+    plan = Plan(find_inputs([table], "text"), settings(bundle), 4096)
+    encode_all(plan, tmp_path / "out")
+    first, *others = sorted((tmp_path / "out").glob("part-*"))
+    times = [path.stat().st_mtime_ns for path in others]
+    first.unlink()
+    encode_all(plan, tmp_path / "out")
+    assert first.exists() and [path.stat().st_mtime_ns for path in others] == times
+
+
+def test_a_folder_begun_otherwise_is_refused(bundle: Path, table: Path, tmp_path: Path) -> None:
+    inputs = find_inputs([table], "text")
+    Plan(inputs, settings(bundle), 4096).settle(tmp_path / "out")
+    Plan(inputs, settings(bundle), 4096).settle(tmp_path / "out")
+    for other, what in (
+        (Plan(inputs[:1], settings(bundle), 4096), "other files"),
+        (Plan(inputs, settings(bundle, dim=8), 4096), "another dim"),
+        (Plan(inputs, settings(bundle, digest="0"), 4096), "another model or another size"),
+    ):
+        with pytest.raises(malmoi.OutputError, match=what):
+            other.settle(tmp_path / "out")
+    with pytest.raises(malmoi.OutputError, match="of another origin"):
+        Plan(inputs, settings(bundle), 4096).settle(table)
+
+
+def test_inputs_that_cannot_be_used_are_named(bundle: Path, table: Path, tmp_path: Path) -> None:
+    (tmp_path / "x.parquet").write_text("no parquet")
+    (tmp_path / "empty").mkdir()
+    pq.write_table(pa.table({"text": ["a"], "vector": [1]}), tmp_path / "v.parquet")
+    pq.write_table(pa.table({"text": pa.array([], pa.string())}), tmp_path / "no.parquet")
+    for path, column, what in (
+        (table, "note", "has no column note; it has id, text"),
+        (table, "id", "id of .* is int64; expected text"),
+        (tmp_path / "none.parquet", "text", "there is no file"),
+        (tmp_path / "x.parquet", "text", "cannot be read as .parquet"),
+        (tmp_path / "empty", "text", "has no .parquet files"),
+        (tmp_path / "v.parquet", "text", "has a column vector already"),
+        (tmp_path / "no.parquet", "text", "have no rows"),
+    ):
+        with pytest.raises(malmoi.DataError, match=what):
+            encode_dataset(path, tmp_path / "out", model=bundle, column=column)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_node_says_what_it_lacks(bundle: Path, table: Path, tmp_path: Path) -> None:
+    [part, *_] = Plan(find_inputs([table], "text"), settings(bundle), 4096).parts()
+    for chosen, what in (
+        (settings(bundle, digest="0"), "has another model"),
+        (settings(bundle, model="nowhere-at-all"), "cannot use the model nowhere-at-all"),
+    ):
+        report = PartEncoder(chosen, str(tmp_path), 1).encode(part)
+        assert what in report.problem and report.kind == "BundleError"
+    gone = Part("part", str(tmp_path / "gone.parquet"), 0, 10)
+    assert "does not see" in PartEncoder(settings(bundle), str(tmp_path), 1).encode(gone).problem
+
+
+def test_changed_input_and_full_disks_leave_no_file(
+    bundle: Path, table: Path, tmp_path: Path
+) -> None:
+    worker = PartEncoder(settings(bundle), str(tmp_path), 1)
+    report = worker.encode(Part("p.parquet", str(table / "b.parquet"), 2000, 5000))
+    assert report.kind == "DataError" and "has changed while it was read" in report.problem
+    report = PartEncoder(settings(bundle), str(tmp_path / "none"), 1).encode(
+        Part("p.parquet", str(table / "b.parquet"), 0, 10)
+    )
+    assert report.kind == "OutputError"
+    assert [path for path in tmp_path.glob("*") if "p.parquet" in path.name] == []
+
+
+def test_without_ray_one_line_names_the_extra(
+    bundle: Path, table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(malmoi.MissingExtra, match=r"malmoi\[scale\]"):
+        encode_dataset(table, tmp_path / "out", model=bundle)
+
+
+def test_rounds_without_fruit_end(
+    bundle: Path, table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Parts that no worker finishes are tried again, and then given up with the reason."""
+    tried: list[int] = []
+
+    def lost(work: object, parts: list[Part]) -> list[Report]:
+        tried.append(len(parts))
+        return [Report(part.name, problem="MemoryError on node-7") for part in parts]
+
+    monkeypatch.setattr(dataset, "_reports", lost)
+    monkeypatch.setattr(dataset, "_connected", lambda ray, address: nullcontext())
+    told: list[str] = []
+    with pytest.raises(malmoi.MalmoiError, match="MemoryError on node-7"):
+        encode_dataset(table, tmp_path / "out", model=bundle, part_rows=4096, tell=told.append)
+    assert tried == [3, 3, 3]
+    assert told == ["3 parts were lost with their workers; trying them again"] * 2
+
+
+def test_a_real_ray(run: Run, bundle: Path, table: Path, tmp_path: Path) -> None:
+    """One node; bench/ray_kill.py has two, and kills one of them."""
+    options = ("-m", bundle, "--ray", "local", "--part-rows", 2000, "--dim", 8)
+    done = run("encode", table, "--out", "out", *options)
+    assert done.returncode == 0, done.stderr
+    assert "has 10,000 vectors in 6 parts" in done.stderr
+    assert "cat" not in done.stderr and done.stdout == ""
+    found = pq.read_table(tmp_path / "out")
+    assert found["id"].to_pylist() == list(range(10_000))
+    assert found.schema.field("vector").type.list_size == 8
+    plan = json.loads((tmp_path / "out/_malmoi.json").read_text("utf-8"))
+    assert plan["settings"]["dim"] == 8
+    again = run("encode", table, "--out", "out", *options)
+    assert again.returncode == 0 and "6 of 6 parts were done already" in again.stderr
+    assert [path.name for path in (tmp_path / "out").glob(".*")] == []
+
+
+def test_wrong_usage(run: Run, bundle: Path, table: Path) -> None:
+    assert run("encode", table, "--ray", "local").returncode == 2
+    done = run("encode", table, "-m", bundle, "--out", "out", "--ray", "ray://head:10001")
+    assert done.returncode == 1 and "expected HOST:PORT" in done.stderr
