@@ -5,10 +5,14 @@ PYTHON ?= python3.11
 CORE   := .venv/bin
 TEST   := .venv-test/bin
 
-.PHONY: demo test check fix bench clean
+.PHONY: demo serve test check fix bench clean
 
 demo: .venv/done
 	$(CORE)/python examples/demo.py
+
+# The server and its page, with the samples that ship: http://127.0.0.1:8010/
+serve: .venv/serve
+	$(CORE)/malmoi serve
 
 # The suite runs in .venv-test; .venv is made too, because some tests prove that malmoi works
 # where torch is not installed.
@@ -28,6 +32,10 @@ bench: .venv-test/done
 	$(TEST)/python bench/speed.py
 	$(TEST)/python bench/start.py
 	$(TEST)/python bench/memory.py
+
+.venv/serve: .venv/done requirements/serve.txt
+	$(CORE)/pip install --quiet --disable-pip-version-check -r requirements/serve.txt
+	touch $@
 
 .venv/done: pyproject.toml requirements/core.txt
 	$(PYTHON) -m venv .venv

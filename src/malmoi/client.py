@@ -15,14 +15,16 @@ import threading
 import time
 import urllib.parse
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .corpus import Hit as Found
 from .errors import CutWarning, MalmoiError, OptionError, TextError
+from .linking import Candidate, Linked, NoteMention
 from .pooling import Floats, normalize
 from .precision import Precision, check_precision, to_precision
 from .reranker import Hit
@@ -164,6 +166,65 @@ class Client:
         found = self.post("/v1/rerank", body)["results"]
         return [Hit(one["index"], listed[one["index"]], one["relevance_score"]) for one in found]
 
+    def search(
+        self,
+        query: str,
+        k: int = 10,
+        *,
+        mode: str = "hybrid",
+        filter: Mapping[str, Any] | None = None,
+        rerank: bool = False,
+        depth: int = 50,
+        corpus: str | None = None,
+    ) -> list[Found]:
+        """Find documents, as `Corpus.search` does; the server's first corpus when none is named."""
+        body = {
+            "query": as_text(query, where="query"),
+            "k": k,
+            "mode": mode,
+            "filter": dict(filter or {}),
+            "rerank": rerank,
+            "depth": depth,
+            "corpus": corpus,
+        }
+        return [
+            Found(hit["id"], hit["text"], hit["score"], hit["metadata"], hit["scores"])
+            for hit in self.post("/v1/search", body)["hits"]
+        ]
+
+    @overload
+    def link(  # type: ignore[overload-overlap]
+        self, mentions: str, *, k: int = ..., lexicon: str | None = ...
+    ) -> Linked: ...
+    @overload
+    def link(
+        self, mentions: Sequence[str], *, k: int = ..., lexicon: str | None = ...
+    ) -> list[Linked]: ...
+    def link(
+        self, mentions: str | Sequence[str], *, k: int = 5, lexicon: str | None = None
+    ) -> Linked | list[Linked]:
+        """Rank concepts for a mention, or for each of a list, as `Linker.link` does."""
+        found: list[Linked] = []
+        for portion in _portions(_as_list(mentions)):
+            body = {"mentions": portion, "k": k, "lexicon": lexicon}
+            found += [_linked(one) for one in self.post("/v1/link", body)["results"]]
+        return found[0] if isinstance(mentions, str) else found
+
+    def read(self, note: str, *, k: int = 5, lexicon: str | None = None) -> list[NoteMention]:
+        """Give the linked mentions of a note in order, as `NoteReader.read` does."""
+        body = {"text": as_text(note, where="note"), "k": k, "lexicon": lexicon}
+        return [
+            NoteMention(
+                one["start"],
+                one["end"],
+                one["mention"],
+                tuple(one["attributes"]),
+                one["by"],
+                _linked(one),
+            )
+            for one in self.post("/v1/link/note", body)["mentions"]
+        ]
+
     def post(self, path: str, body: object) -> Any:
         """Send JSON to a path and give the JSON that comes back."""
         return json.loads(self._call("POST", path, _written(body)).body)
@@ -252,6 +313,14 @@ class Client:
         chance = random.uniform(longest / 2, longest)
         asked = float(told) if told and told.isdigit() else 0.0
         return min(max(chance, asked + chance / 4 if asked else 0.0), _LONGEST_WAIT)
+
+
+def _linked(one: Mapping[str, Any]) -> Linked:
+    candidates = (
+        Candidate(**(candidate | {"names": tuple(candidate["names"])}))
+        for candidate in one["candidates"]
+    )
+    return Linked(one["mention"], tuple(candidates))
 
 
 def _said_no(answer: _Answer) -> ServerError:

@@ -8,6 +8,7 @@ import pytest
 from servers import Served, serving
 
 from malmoi.catalog import DEFAULT, shipped_models
+from malmoi.client import Client
 from malmoi.corpus import Corpus
 from malmoi.errors import DataError
 from malmoi.serve.house import Stock, open_stock
@@ -89,3 +90,22 @@ def test_a_corpus_must_be_there_already(tmp_path: Path, whole: Stock) -> None:
     stock = open_stock(corpora=[tmp_path / "notes.malmoi"], reranker="none", samples=False)
     assert list(stock.corpora) == ["notes"] and not stock.lexicons
     stock.close()
+
+
+def test_the_client_gives_what_the_local_objects_give(site: Served, whole: Stock) -> None:
+    client = Client(site.url)
+    _, corpus = whole.corpus(None)
+    _, terms = whole.lexicon(None)
+    here, there = corpus.search("환불 기간", 3), client.search("환불 기간", 3)
+    assert [hit.id for hit in there] == [hit.id for hit in here]
+    assert there[0].text == here[0].text and there[0].metadata == here[0].metadata
+    assert there[0].scores == pytest.approx(here[0].scores, abs=1e-4)
+    mentions = ["간경화", "DM nephropathy"]
+    linked = zip(client.link(mentions, k=2), terms.linker.link(mentions, k=2), strict=True)
+    for far, near in linked:
+        assert far.mention == near.mention
+        assert [one.code for one in far.candidates] == [one.code for one in near.candidates]
+        assert far.best is not None and far.best.names == near.best.names  # type: ignore[union-attr]
+    note = "pt는 HTN, DM 있으며 CXR상 pneumonia 의심"
+    assert [one.text for one in client.read(note)] == [one.text for one in terms.notes.read(note)]
+    client.close()

@@ -13,7 +13,7 @@ from starlette.middleware.cors import CORSMiddleware
 from .. import __version__
 from ..errors import MalmoiError
 from ..session import usable_cores
-from . import assets, atlas, embedding, finding, looking, ranking, status, terms
+from . import assets, atlas, embedding, finding, keying, looking, ranking, status, terms
 from .guard import App, Guard
 from .house import House, Stock
 from .keys import KeyRing, read_keys
@@ -50,7 +50,7 @@ def make_app(stock: Stock, settings: Settings, *, workers: int | None = None) ->
         responses=_ERRORS,
         lifespan=_living(house, workers),
     )
-    for routes in (embedding, ranking, finding, terms, looking, atlas, status):
+    for routes in (embedding, ranking, finding, terms, looking, keying, atlas, status):
         app.include_router(routes.router(house))
     app.include_router(assets.router(page))
     app.add_exception_handler(RequestValidationError, _answer_shape)

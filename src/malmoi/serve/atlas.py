@@ -10,12 +10,12 @@ import numpy as np
 from fastapi import APIRouter, Response
 from numpy.typing import NDArray
 
-from ..corpus import Corpus
+from ..corpus import Corpus, Stored
 from ..pooling import Floats, normalize
 from .embedding import json_response
 from .house import House
 from .projection import flat
-from .shapes import MapAsked, MapGiven
+from .shapes_tools import MapAsked, MapGiven
 
 _MOST = 3000  # documents on a map; more cannot be told apart on a screen
 _ROUNDS = 25
@@ -38,7 +38,7 @@ def router(house: House) -> APIRouter:
 def _draw(name: str, corpus: Corpus, wanted: int | None) -> dict[str, Any]:
     stored = list(itertools.islice(corpus.store.everything(), _MOST))
     texts = [one.document.text for one in stored]
-    vectors = corpus.vectors_of(texts) if texts else np.zeros((0, 1), dtype=np.float32)
+    vectors = _vectors(corpus, stored)
     count = wanted or max(2, min(10, round((len(texts) / 8) ** 0.5 * 2)))
     groups = gather(vectors, count)
     points = flat(vectors)
@@ -57,6 +57,15 @@ def _draw(name: str, corpus: Corpus, wanted: int | None) -> dict[str, Any]:
             )
         ],
     }
+
+
+def _vectors(corpus: Corpus, stored: list[Stored]) -> Floats:
+    """The documents' unit vectors (n, dim), as they are kept where they are kept whole."""
+    if not stored:
+        return np.zeros((0, 1), dtype=np.float32)
+    if corpus.store.about.precision != "float32":
+        return corpus.vectors_of([one.document.text for one in stored])
+    return normalize(np.stack([one.vector for one in stored]).astype(np.float32))
 
 
 def gather(vectors: Floats, count: int) -> NDArray[np.int64]:

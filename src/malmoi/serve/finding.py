@@ -11,7 +11,7 @@ from .highlights import matches
 from .house import House
 from .ranking import served
 from .refusals import Refusal
-from .shapes import SearchAsked, SearchGiven
+from .shapes_tools import SearchAsked, SearchGiven
 
 _FIRST = ("fused", "dense", "keyword")  # the stages before a reranker, the last one first
 

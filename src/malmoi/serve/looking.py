@@ -13,7 +13,7 @@ from .embedding import json_response
 from .house import House
 from .projection import flat
 from .refusals import Refusal
-from .shapes import WordsAsked, WordsGiven
+from .shapes_tools import WordsAsked, WordsGiven
 
 
 def router(house: House) -> APIRouter:

@@ -4,7 +4,7 @@ from fastapi import APIRouter, Response
 
 from .embedding import json_response
 from .house import House
-from .shapes import LinkAsked, LinkGiven, NoteAsked, NoteGiven
+from .shapes_tools import LinkAsked, LinkGiven, NoteAsked, NoteGiven
 
 
 def router(house: House) -> APIRouter:

@@ -1,0 +1,54 @@
+"""docs/server.md: its snippet runs, its table and its figures are the server's own."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from servers import Served, serving
+
+from malmoi.catalog import DEFAULT, shipped_models
+from malmoi.serve.house import open_stock
+from malmoi.serve.settings import Batching, Limits
+
+ROOT = Path(__file__).parents[2]
+GUIDE = (ROOT / "docs/server.md").read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Served]:
+    if DEFAULT not in shipped_models():
+        pytest.skip(f"the model {DEFAULT} is not in this checkout")
+    with serving(open_stock(reranker="none")) as served:
+        yield served
+
+
+def test_the_snippet_runs(site: Served) -> None:
+    [block] = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
+    names: dict[str, object] = {"URL": site.url}
+    exec(compile(block, "docs/server.md", "exec"), names)
+    assert names["vectors"].shape == (2, 128)  # type: ignore[attr-defined]
+    names["encoder"].close()  # type: ignore[attr-defined]
+
+
+def test_every_path_is_in_the_table(site: Served) -> None:
+    for path in site.get("/openapi.json").json["paths"]:
+        assert f"{path}`" in GUIDE, path
+
+
+def test_the_figures_are_the_settings() -> None:
+    limits, batching = Limits(), Batching()
+    assert f"{limits.body_bytes >> 20} MiB, {limits.texts:,} texts" in GUIDE
+    assert f"{limits.characters:,} characters a text, {limits.body_seconds:g} s" in GUIDE
+    assert f"{limits.header_seconds:g} s and {limits.header_bytes >> 10} KiB" in GUIDE
+    assert f"{limits.requests:,} at once, {limits.held_bytes >> 20} MiB" in GUIDE
+    assert f"up to {batching.budget} tokens" in GUIDE
+    assert f"{batching.queue_tokens:,} tokens wait" in GUIDE
+    assert f"at most {batching.wait_seconds * 1e3:g} ms" in GUIDE
+
+
+def test_units_run_as_plain_users_and_read_only() -> None:
+    unit = (ROOT / "deploy/malmoi.service").read_text()
+    assert "DynamicUser=yes" in unit and "ProtectSystem=strict" in unit
+    image = (ROOT / "deploy/Containerfile").read_text()
+    assert "USER 10001" in image and "--read-only" in image
