@@ -9,6 +9,7 @@ and a run that was stopped goes on where it was.
 import contextlib
 import logging
 import os
+import time
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -134,6 +135,7 @@ def _until_done(
             tell(f"{len(missing):,} parts were lost with their workers; trying them again")
         rounds.append(_round(work, missing, advance))
         fruitless = 0 if len(_missing(parts, work.out)) < len(missing) else fruitless + 1
+        time.sleep(fruitless)  # what failed may be about to come back
         if fruitless == _FRUITLESS:
             problems = [report.problem for report in rounds[-1] if report.problem]
             raise MalmoiError(
@@ -183,6 +185,8 @@ def _import_ray() -> Any:
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     # Its own complaints go to stderr from C++, past every logger.
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+    # On a busy machine its helpers take longer to wake than the half minute it allows them.
+    os.environ.setdefault("RAY_agent_register_timeout_ms", "120000")
     require("pyarrow", extra="scale", purpose="encoding on a cluster")
     ray = require("ray", extra="scale", purpose="encoding on a cluster")
     data = require("ray.data", extra="scale", purpose="encoding on a cluster")
@@ -206,7 +210,7 @@ def _connected(ray: Any, address: str) -> Iterator[None]:
     local = {"num_cpus": usable_cores(), "include_dashboard": False} if address == "local" else {}
     try:
         ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **local)
-    except (OSError, ValueError, RuntimeError) as error:
+    except Exception as error:  # it raises that very class when a node does not start in time
         raise MalmoiError(
             f"no Ray cluster answers at {address} ({type(error).__name__}); expected its head's "
             "HOST:PORT. Start one with: ray start --head --disable-usage-stats"
