@@ -49,7 +49,7 @@ def link(
         list[Path] | None, typer.Option(help="A table of names of your own; may be repeated.")
     ] = None,
     abbreviations: Annotated[
-        Path | None, typer.Option(help="A table of abbreviations instead of the shipped one.")
+        Path | None, typer.Option(help="A table of abbreviations beside the shipped one.")
     ] = None,
     variants: Annotated[
         Path | None, typer.Option(help="A table of wordings instead of the shipped one.")

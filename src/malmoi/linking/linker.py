@@ -74,8 +74,8 @@ class Linker:
     """Links mentions to a lexicon by spelling and, with an encoder, by meaning.
 
     The first time a lexicon is used its names are indexed and encoded, and both are kept beside
-    it; `keep=False` writes nothing, and then any model will do. `abbreviations`, `variants` and
-    `synonyms` name tables of the user's own; the shipped ones serve where none is named.
+    it; `keep=False` writes nothing, and then any model will do. `abbreviations` names a
+    table that extends the shipped one, `variants` and `synonyms` tables that replace theirs.
     Post-coordination (several codes for one mention) is not attempted.
     """
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..errors import DataError, OutputError
 from ..files import writing
+from ..lexicon.store import SHIPPED
 from .linker import Linked
 from .shelf import FOLDER
 
@@ -60,6 +61,11 @@ def _between(scores: Any) -> Any:
 def save_threshold(threshold: Threshold, lexicon: Path) -> None:
     """Keep a border with its lexicon."""
     folder = lexicon / FOLDER
+    if lexicon.parent == SHIPPED:
+        raise OutputError(
+            f"{lexicon.name} is part of the installation; expected a lexicon of yours. Copy it with: "
+            "malmoi lexicon build sample --out NAME.lexicon"
+        )
     try:
         folder.mkdir(exist_ok=True)
     except OSError as error:

@@ -2,22 +2,21 @@
 
 import csv
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from ..files import read_lines
+from ..lexicon.abbreviations import Abbreviations
 from .jamo import mistyped
 from .normal import plain, read_pairs
 from .variants import table_lines
 
-_DATA = resources.files("malmoi") / "data"
-_SHIPPED = _DATA / "abbreviations.tsv"
+_SAMPLE = resources.files("malmoi") / "data" / "sample.tsv"
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9/&+.-]*")
 # A mention is read in at most this many ways; more cost time and bring nothing.
 _MOST = 6
-_DISEASES = ("disease", "sign", "")
+_CONDITIONS = ("disease", "sign")
 
 
 @dataclass(frozen=True)
@@ -28,38 +27,19 @@ class Reading:
     why: str  # "mention", "abbreviation", "keyboard", "synonym"
 
 
-@dataclass(frozen=True)
-class Abbreviations:
-    """Short forms and what they stand for; the commonest meaning first."""
+class ShortForms:
+    """The table of abbreviations as the linker asks it: conditions and signs, both languages."""
 
-    table: Mapping[str, tuple[str, ...]]
-    others: frozenset[str] = frozenset()  # known, but no name of a condition: "f/u", "CXR"
-
-    @classmethod
-    def of(cls, rows: Iterable[Sequence[str]]) -> "Abbreviations":
-        """Make a table of rows: short, English, Korean and what kind of thing it is."""
-        table: dict[str, tuple[str, ...]] = {}
-        others: set[str] = set()
-        for row in rows:
-            short, meanings = row[0].strip(), [part.strip() for part in row[1:3] if part.strip()]
-            if len(row) > 3 and row[3].strip() not in _DISEASES:
-                others.add(_short(short))
-            elif short and meanings:
-                table[_short(short)] = (*table.get(_short(short), ()), *meanings)
-        return cls(table, frozenset(others - set(table)))
-
-    @classmethod
-    def open(cls, path: str | Path | None = None) -> "Abbreviations":
-        """Read a table (abbreviation, en, ko, kind; tabs between), the shipped one if none."""
-        lines = read_lines(path) if path is not None else _SHIPPED.read_text("utf-8").splitlines()
-        rows = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
-        listed = [row for row in rows if row and not row[0].startswith("#")]
-        header = [cell.strip().casefold() for cell in listed[0]] if listed else []
-        return cls.of(listed[1:] if "abbreviation" in header else listed)
+    def __init__(self, table: Abbreviations) -> None:
+        """Take a table."""
+        self._table = table
 
     def meanings(self, short: str) -> tuple[str, ...]:
         """Give what a short form stands for; nothing for a word that only looks like one."""
-        return self.table.get(_short(short), ()) if _looks_short(short) else ()
+        if not _looks_short(short):
+            return ()
+        found = self._table.expand(short, kinds=_CONDITIONS)
+        return tuple(text for one in found for text in (one.en, one.ko) if text)
 
     def spelled_out(self, text: str) -> list[str]:
         """Give the text with its abbreviations written out, in both languages where known."""
@@ -79,7 +59,7 @@ class Abbreviations:
 
 def _sample_synonyms() -> Iterator[tuple[str, tuple[str, ...]]]:
     """Give what the shipped sample calls a thing otherwise, and how it shows it."""
-    lines = (_DATA / "sample.tsv").read_text("utf-8").splitlines()
+    lines = _SAMPLE.read_text("utf-8").splitlines()
     for row in csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE):
         shown = tuple(row[side].strip() for side in ("ko", "en") if row.get(side))
         for column in ("lay", "synonyms"):
@@ -106,19 +86,20 @@ _LITTLE_WORDS = frozenset(
 class Reader:
     """Makes readings of mentions from the tables."""
 
-    abbreviations: Abbreviations
+    abbreviations: ShortForms
     synonyms: Mapping[str, tuple[str, ...]]
 
     @classmethod
     def open(
         cls, *, abbreviations: str | Path | None = None, synonyms: str | Path | None = None
     ) -> "Reader":
-        """Read both tables, the shipped ones where none is named."""
+        """Read both tables; `abbreviations` extends the shipped one, `synonyms` replaces it."""
         said = dict(read_pairs(table_lines("synonyms.tsv", synonyms)))
         if synonyms is None:
             for key, meant in _sample_synonyms():
                 said[key] = tuple(dict.fromkeys((*said.get(key, ()), *meant)))
-        return cls(Abbreviations.open(abbreviations), said)
+        table = Abbreviations.open(*([] if abbreviations is None else [abbreviations]))
+        return cls(ShortForms(table), said)
 
     def readings(self, mention: str, defined: Mapping[str, str] | None = None) -> list[Reading]:
         """Give the ways to read a mention, the mention itself first.
