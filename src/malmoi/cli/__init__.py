@@ -13,6 +13,7 @@ import typer
 from .. import __version__
 from ..errors import CutWarning, MalmoiError
 from .classify import classify
+from .cluster import cluster
 from .corpus import app as corpus
 from .encode import encode
 from .evaluate import evaluate
@@ -56,6 +57,7 @@ for command in (
     evaluate,
     classify,
     keywords,
+    cluster,
     mine,
     negatives,
     export,

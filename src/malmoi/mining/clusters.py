@@ -1,0 +1,248 @@
+"""Groups of texts that are about the same, by their vectors.
+
+Up to some thousand texts are joined pair by pair (agglomerative, average linkage), more are
+gathered around dense spots (communities), and very many or a wished-for number of groups by
+k-means on the sphere. A label of -1 is a text that belongs to no group.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import OptionError, require
+from ..index import close_pairs
+from ..pooling import Floats, normalize
+
+Method = Literal["agglomerative", "community", "kmeans"]
+Labels = NDArray[np.int64]
+
+METHODS = ("agglomerative", "community", "kmeans")
+_AGGLOMERATIVE = 3_000  # its table of distances grows with the square
+_COMMUNITY = 30_000
+_ROUNDS = 25
+_TRIES = 4
+_BLOCK = 16_384
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """Which group each row is in, (n,), the groups' centres (k, dim), and how they were found."""
+
+    labels: Labels
+    centres: Floats
+    method: str
+
+
+def choose_method(rows: int, count: int | None) -> Method:
+    """The method that suits so many rows; a wished-for number of groups rules communities out.
+
+    >>> choose_method(500, None), choose_method(10_000, None), choose_method(10_000, 20)
+    ('agglomerative', 'community', 'kmeans')
+    """
+    if rows <= _AGGLOMERATIVE:
+        return "agglomerative"
+    return "community" if rows <= _COMMUNITY and count is None else "kmeans"
+
+
+def cluster(
+    vectors: Floats,
+    *,
+    method: Method | None = None,
+    count: int | None = None,
+    least: float = 0.5,
+    smallest: int = 2,
+    seed: int = 0,
+) -> Clusters:
+    """Group unit vectors (n, dim); the largest group comes first.
+
+    `count` is how many groups are wanted; without it `least` is the cosine that holds a group
+    together (k-means takes the root of half the rows). Groups of fewer than `smallest` rows are
+    dissolved into -1, unless nothing else is left.
+    """
+    _check(method, count, least)
+    chosen = method or choose_method(len(vectors), count)
+    if len(vectors) < 3 or np.ptp(vectors, axis=0).max() < 1e-6:  # too few, or all equal
+        labels = np.zeros(len(vectors), dtype=np.int64)
+        if len(vectors) == 2 and float(vectors[0] @ vectors[1]) < least:
+            labels = np.arange(2)
+        return Clusters(labels, centres_of(vectors, labels), chosen)
+    if chosen == "agglomerative":
+        labels = _agglomerative(vectors, count, least)
+    elif chosen == "community":
+        labels = _communities(vectors, least, smallest)
+    else:
+        labels = _kmeans(vectors, count or max(2, round((len(vectors) / 2) ** 0.5)), seed)
+    labels = number_by_size(labels, smallest=1 if count else smallest)
+    return Clusters(labels, centres_of(vectors, labels), chosen)
+
+
+def centres_of(vectors: Floats, labels: Labels) -> Floats:
+    """The mean direction of each group, (k, dim)."""
+    sums = np.zeros((int(labels.max(initial=-1)) + 1, vectors.shape[1]), dtype=np.float32)
+    np.add.at(sums, labels[labels >= 0], vectors[labels >= 0])
+    return normalize(sums)
+
+
+def assign(vectors: Floats, centres: Floats, *, least: float = -1.0) -> tuple[Labels, Floats]:
+    """Give each row its nearest centre and the cosine with it; -1 where that is below `least`."""
+    labels = np.empty(len(vectors), dtype=np.int64)
+    scores = np.empty(len(vectors), dtype=np.float32)
+    for at in range(0, len(vectors), _BLOCK):
+        found = vectors[at : at + _BLOCK] @ centres.T
+        labels[at : at + _BLOCK] = found.argmax(axis=1)
+        scores[at : at + _BLOCK] = found.max(axis=1)
+    labels[scores < least] = -1
+    return labels, scores
+
+
+@dataclass(frozen=True)
+class Merge:
+    """Two groups that became one, and how alike they were."""
+
+    kept: int
+    gone: int
+    score: float
+
+
+def merge_to(clusters: Clusters, count: int) -> tuple[Labels, list[Merge]]:
+    """Join the two most alike groups again and again until `count` are left.
+
+    Gives new labels (groups keep the number of their larger part) and the steps taken.
+    """
+    if count < 1:
+        raise OptionError(f"merge is {count}; expected 1 or more groups. Choose a greater number.")
+    labels = clusters.labels.copy()
+    sizes = np.bincount(labels[labels >= 0], minlength=len(clusters.centres)).astype(np.float32)
+    sums = clusters.centres * sizes[:, None]
+    alive = [group for group in range(len(sizes)) if sizes[group]]
+    steps: list[Merge] = []
+    while len(alive) > count:
+        unit = normalize(sums[alive])
+        scores = unit @ unit.T
+        np.fill_diagonal(scores, -np.inf)
+        a, b = divmod(int(scores.argmax()), len(alive))
+        kept, gone = sorted((alive[a], alive[b]), key=lambda group: (-sizes[group], group))
+        steps.append(Merge(kept, gone, float(scores[a, b])))
+        sums[kept] += sums[gone]
+        sizes[kept] += sizes[gone]
+        labels[labels == gone] = kept
+        alive.remove(gone)
+    return labels, steps
+
+
+def _agglomerative(vectors: Floats, count: int | None, least: float) -> Labels:
+    sklearn = require("sklearn.cluster", extra="clusters", purpose="agglomerative clustering")
+    model = sklearn.AgglomerativeClustering(
+        n_clusters=None if count is None else min(count, len(vectors)),
+        distance_threshold=1 - least if count is None else None,
+        metric="cosine",
+        linkage="average",
+    )
+    labels: Labels = model.fit_predict(vectors).astype(np.int64)
+    return labels
+
+
+def _communities(vectors: Floats, least: float, smallest: int) -> Labels:
+    """Take the row with most neighbours and all of them, then the next that is still free."""
+    neighbours: list[list[int]] = [[i] for i in range(len(vectors))]
+    for block in close_pairs(vectors, least=least):
+        for a, b in zip(block.left.tolist(), block.right.tolist(), strict=True):
+            neighbours[a].append(b)
+            neighbours[b].append(a)
+    labels = np.full(len(vectors), -1, dtype=np.int64)
+    group = 0
+    for row in sorted(range(len(vectors)), key=lambda i: (-len(neighbours[i]), i)):
+        free = [i for i in neighbours[row] if labels[i] < 0]
+        if labels[row] < 0 and len(free) >= smallest:
+            labels[free] = group
+            group += 1
+    return labels
+
+
+def _kmeans(vectors: Floats, count: int, seed: int) -> Labels:
+    """Spherical k-means, begun several times with rows that are far from each other."""
+    random = np.random.default_rng(seed)
+    tries = _TRIES if len(vectors) <= _COMMUNITY else 1
+    found = [_kmeans_once(vectors, min(count, len(vectors)), random) for _ in range(tries)]
+    return max(found, key=lambda one: one[1])[0]
+
+
+def _kmeans_once(vectors: Floats, count: int, random: np.random.Generator) -> tuple[Labels, float]:
+    """Labels, and the sum of the rows' cosines with their centres."""
+    centres = vectors[_far_apart(vectors, count, random)]
+    labels = np.full(len(vectors), -1, dtype=np.int64)
+    total = -np.inf
+    for _ in range(_ROUNDS):
+        found, scores = assign(vectors, centres)
+        total = float(scores.sum())
+        # An empty group takes the row that is farthest from its own centre.
+        for group in np.setdiff1d(np.arange(count), found):
+            worst = int(scores.argmin())
+            found[worst], scores[worst] = group, 1.0
+        if np.array_equal(found, labels):
+            break
+        labels, centres = found, centres_of(vectors, found)
+    return labels, total
+
+
+def _far_apart(vectors: Floats, count: int, random: np.random.Generator) -> list[int]:
+    """k-means++: each next centre is drawn by its distance from those before."""
+    chosen = [int(random.integers(len(vectors)))]
+    distance = np.maximum(1 - vectors @ vectors[chosen[0]], 0).astype(np.float64)
+    while len(chosen) < count:
+        total = distance.sum()
+        weights = distance / total if total > 0 else None
+        chosen.append(int(random.choice(len(vectors), p=weights)))
+        distance = np.minimum(distance, np.maximum(1 - vectors @ vectors[chosen[-1]], 0))
+    return chosen
+
+
+def number_by_size(labels: Labels, *, smallest: int = 1) -> Labels:
+    """Number groups by size, the largest 0, and dissolve those that are too small into -1.
+
+    >>> number_by_size(np.array([7, 3, 3, -1])).tolist()
+    [1, 0, 0, -1]
+    """
+    groups, sizes = np.unique(labels[labels >= 0], return_counts=True)
+    order = np.lexsort((groups, -sizes))
+    kept = [group for group in order if sizes[group] >= smallest] or order[:1].tolist()
+    found = np.full(len(labels), -1, dtype=np.int64)
+    for number, group in enumerate(kept):
+        found[labels == groups[group]] = number
+    return found
+
+
+def _check(method: str | None, count: int | None, least: float) -> None:
+    if method is not None and method not in METHODS:
+        raise OptionError(
+            f"method is {method!r}; known are {', '.join(METHODS)}. Choose one of these."
+        )
+    if method == "community" and count is not None:
+        raise OptionError(
+            "count was given, and communities find their own number; expected one of the two. "
+            'Leave count out, or choose "kmeans".'
+        )
+    if count is not None and count < 1:
+        raise OptionError(f"count is {count}; expected 1 or more. Choose a greater number.")
+    if not -1 <= least <= 1:
+        raise OptionError(f"least is {least}; a cosine is expected, from -1 to 1. Try 0.5.")
+
+
+def purity(labels: Sequence[int], gold: Sequence[object]) -> float:
+    """The share of rows that belong to the commonest kind of their group; -1 counts as alone.
+
+    >>> purity([0, 0, 1, 1], ["a", "a", "a", "b"])
+    0.75
+    """
+    kinds: dict[int, dict[object, int]] = {}
+    alone = 0
+    for label, kind in zip(labels, gold, strict=True):
+        if label < 0:
+            alone += 1
+        else:
+            own = kinds.setdefault(int(label), {})
+            own[kind] = own.get(kind, 0) + 1
+    return (alone + sum(max(own.values()) for own in kinds.values())) / max(len(labels), 1)

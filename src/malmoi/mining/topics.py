@@ -1,0 +1,158 @@
+"""Topics: groups with a name, kept so that new documents can be assigned later.
+
+A name is made of the terms that are common in a group and rare in the others (class-based
+TF-IDF), counted over morphemes, so that 환불이 and 환불을 are one term.
+"""
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from .. import morphemes
+from ..encoder import TextEncoder
+from ..errors import DataError
+from ..files import writing
+from ..pooling import Floats, normalize
+from .clusters import Labels, assign, centres_of, number_by_size
+from .stopwords import STOPWORDS
+
+_WORD = re.compile(r"[A-Za-z]{2,}|[가-힣]{2,}")
+_TERMS = 5
+_SENTENCES = 3
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A group of texts: its number, size, telling terms, and the texts nearest to its centre."""
+
+    number: int
+    size: int
+    terms: tuple[str, ...]
+    sentences: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The terms in one line."""
+        return " ".join(self.terms) or (self.sentences[0] if self.sentences else "")
+
+
+@dataclass(frozen=True)
+class Topics:
+    """Named groups with their centres (k, dim) and the model that made the vectors."""
+
+    model: str
+    topics: tuple[Topic, ...]
+    centres: Floats
+    least: float
+
+    def assign(self, encoder: TextEncoder, texts: Sequence[str]) -> tuple[Labels, Floats]:
+        """Give new texts the number of their topic, or -1 where none is near, and the cosine."""
+        if encoder.dimension != self.centres.shape[1]:
+            raise DataError(
+                f"the topics were made with {self.model} of {self.centres.shape[1]} dimensions, "
+                f"and {encoder.name} has {encoder.dimension}; expected the same. "
+                f"Name the model with --model {self.model}"
+            )
+        return assign(normalize(encoder.encode(list(texts))), self.centres, least=self.least)
+
+    def save(self, path: str | Path) -> None:
+        """Write the topics as JSON."""
+        data = {
+            "malmoi": "topics",
+            "model": self.model,
+            "least": self.least,
+            "topics": [asdict(topic) for topic in self.topics],
+            "centres": [[round(float(value), 6) for value in row] for row in self.centres],
+        }
+        with writing(path) as file:
+            file.write(json.dumps(data, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Topics":
+        """Read topics that `save` wrote."""
+        try:
+            data = json.loads(Path(path).read_text("utf-8"))
+            topics = tuple(
+                Topic(one["number"], one["size"], tuple(one["terms"]), tuple(one["sentences"]))
+                for one in data["topics"]
+            )
+            centres = np.array(data["centres"], dtype=np.float32).reshape(len(topics), -1)
+            return cls(str(data["model"]), topics, centres, float(data["least"]))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise DataError(
+                f"cannot read {path} as topics ({type(error).__name__}); expected JSON that "
+                "malmoi cluster --save wrote. Cluster again."
+            ) from error
+
+
+def name_topics(
+    texts: Sequence[str],
+    vectors: Floats,
+    labels: Labels,
+    *,
+    stopwords: frozenset[str] = STOPWORDS,
+) -> list[Topic]:
+    """Name every group by its terms and its nearest texts; groups come by their number."""
+    counts = _terms_by_group(texts, labels, stopwords)
+    centres = centres_of(vectors, labels)
+    topics = []
+    for group in sorted(counts):
+        rows = np.flatnonzero(labels == group)
+        near = rows[np.argsort(-(vectors[rows] @ centres[group]), kind="stable")[:_SENTENCES]]
+        terms = telling_terms(counts, group)
+        topics.append(Topic(group, len(rows), terms, tuple(texts[row] for row in near)))
+    return topics
+
+
+def make_topics(
+    model: str, texts: Sequence[str], vectors: Floats, labels: Labels, *, least: float
+) -> Topics:
+    """Name groups and keep their centres, numbered without gaps, the largest first."""
+    again = number_by_size(labels)
+    topics = name_topics(texts, vectors, again)
+    return Topics(model, tuple(topics), centres_of(vectors, again), least)
+
+
+def telling_terms(
+    counts: dict[int, Counter[str]], group: int, *, top: int = _TERMS
+) -> tuple[str, ...]:
+    """The terms of highest class-based TF-IDF in a group.
+
+    >>> counts = {0: Counter({"환불": 3, "주문": 1}), 1: Counter({"배송": 3, "주문": 2})}
+    >>> telling_terms(counts, 0, top=1)
+    ('환불',)
+    """
+    totals: Counter[str] = Counter()
+    for own in counts.values():
+        totals.update(own)
+    average = sum(totals.values()) / max(len(counts), 1)
+    size = max(sum(counts[group].values()), 1)
+    worth = {
+        term: count / size * math.log(1 + average / totals[term])
+        for term, count in counts[group].items()
+    }
+    return tuple(sorted(worth, key=lambda term: (-worth[term], term))[:top])
+
+
+def _terms_by_group(
+    texts: Sequence[str], labels: Labels, stopwords: frozenset[str]
+) -> dict[int, Counter[str]]:
+    groups = np.unique(labels[labels >= 0]).tolist()
+    counts: dict[int, Counter[str]] = {group: Counter() for group in groups}
+    for terms, label in zip(_terms(texts), labels.tolist(), strict=True):
+        if label >= 0:
+            counts[label].update(term for term in terms if term not in stopwords)
+    return counts
+
+
+def _terms(texts: Iterable[str]) -> Iterable[list[str]]:
+    """Terms by morphology, or plain words where kiwipiepy is not installed."""
+    if morphemes.available():
+        return (morphemes.terms(found) for found in morphemes.morphemes_of(texts))
+    return ([word.lower() for word in _WORD.findall(text)] for text in texts)

@@ -1,0 +1,161 @@
+"""Clusters and topics: every method, bad piles, merging, later texts, and a page of its own."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import malmoi
+from graphs import Run
+from malmoi import DataError, OptionError
+from malmoi.mining.clusters import Method, assign, cluster, merge_to, purity
+from malmoi.mining.topics import Topics, make_topics
+from malmoi.plots.map import flatten, save_map
+from malmoi.pooling import Floats, normalize
+
+pytest.importorskip("sklearn", reason="scikit-learn is not installed")
+
+REFUND = [
+    "환불은 어떻게 받나요?",
+    "환불이 아직 안 됐어요",
+    "환불을 신청하고 싶어요",
+    "환불 요청합니다",
+]
+WEATHER = ["오늘 날씨가 맑다", "비가 와서 날씨가 춥다", "내일 날씨는 어때요?", "날씨가 너무 덥네요"]
+CAT = ["고양이가 잔다", "고양이 사료를 샀다", "우리 고양이는 귀엽다", "고양이를 키우고 싶다"]
+TEXTS = [*REFUND, *WEATHER, *CAT]
+
+
+def blobs(groups: int = 4, each: int = 30) -> tuple[Floats, list[int]]:
+    random = np.random.default_rng(5)
+    centres = normalize(random.standard_normal((groups, 16)).astype(np.float32))
+    noise = 0.1 * random.standard_normal((groups * each, 16))
+    gold = np.repeat(np.arange(groups), each)
+    return normalize((centres[gold] + noise).astype(np.float32)), gold.tolist()
+
+
+@pytest.mark.parametrize(
+    ("method", "count"),
+    [("agglomerative", None), ("agglomerative", 4), ("community", None), ("kmeans", 4)],
+)
+def test_every_method_finds_what_is_there(method: Method, count: int | None) -> None:
+    vectors, gold = blobs()
+    found = cluster(vectors, method=method, count=count, least=0.75)
+    assert purity(found.labels.tolist(), gold) > 0.95
+    assert len(found.centres) == 4 and found.method == method
+    sizes = np.bincount(found.labels[found.labels >= 0])
+    assert sizes.tolist() == sorted(sizes.tolist(), reverse=True)
+
+
+@pytest.mark.parametrize("method", ["agglomerative", "community", "kmeans"])
+@pytest.mark.parametrize("rows", [1, 2, 3, 5])
+def test_few_and_equal_rows_are_one_group(method: Method, rows: int) -> None:
+    equal = normalize(np.ones((rows, 4), dtype=np.float32))
+    assert cluster(equal, method=method).labels.tolist() == [0] * rows
+
+
+def test_strangers_are_alone() -> None:
+    vectors, _ = blobs(groups=2, each=10)
+    odd = np.concatenate([vectors, -vectors[:1]])
+    assert cluster(odd, least=0.6).labels[-1] == -1
+
+
+def test_alike_groups_are_merged_first() -> None:
+    near = normalize(np.array([[1, 0, 0], [1, 0.1, 0], [0, 0, 1]], dtype=np.float32))
+    vectors = np.repeat(near, [5, 4, 3], axis=0)
+    found = cluster(vectors, count=3)
+    labels, steps = merge_to(found, 2)
+    assert len(set(labels.tolist())) == 2 and labels[0] == labels[5] != labels[-1]
+    assert len(steps) == 1 and steps[0].score > 0.9
+    assert set(merge_to(found, 1)[0].tolist()) == {0}
+
+
+def test_options_out_of_range_are_told() -> None:
+    vectors, _ = blobs()
+    with pytest.raises(OptionError, match="known are agglomerative"):
+        cluster(vectors, method="spectral")  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="find their own number"):
+        cluster(vectors, method="community", count=3)
+    with pytest.raises(OptionError, match="count is 0"):
+        cluster(vectors, count=0)
+    with pytest.raises(OptionError, match="cosine"):
+        cluster(vectors, least=3)
+    with pytest.raises(OptionError, match="merge is 0"):
+        merge_to(cluster(vectors), 0)
+
+
+def test_topics_are_named_kept_and_used_later(tmp_path: Path) -> None:
+    encoder = malmoi.load("ko-en-small")
+    vectors = normalize(encoder.encode(TEXTS))
+    found = cluster(vectors, count=3)
+    topics = make_topics(encoder.name, TEXTS, vectors, found.labels, least=0.2)
+    names = " / ".join(topic.name for topic in topics.topics)
+    assert all(term in names for term in ("환불", "날씨", "고양이"))
+    assert all(len(topic.sentences) == 3 for topic in topics.topics)
+    topics.save(tmp_path / "topics.json")
+    again = Topics.load(tmp_path / "topics.json")
+    labels, scores = again.assign(encoder, ["환불해 주세요", "고양이가 운다"])
+    assert "환불" in again.topics[labels[0]].name and "고양이" in again.topics[labels[1]].name
+    assert (scores > 0.2).all()
+    with pytest.raises(DataError, match="--model ko-en-small"):
+        again.assign(malmoi.load("ko-en-static"), ["배"])
+    (tmp_path / "bad.json").write_text("{}")
+    with pytest.raises(DataError, match="as topics"):
+        Topics.load(tmp_path / "bad.json")
+
+
+def test_rows_far_from_all_centres_are_unassigned() -> None:
+    labels, _ = assign(
+        np.array([[1, 0], [0, 1]], dtype=np.float32),
+        np.array([[1, 0]], dtype=np.float32),
+        least=0.5,
+    )
+    assert labels.tolist() == [0, -1]
+
+
+def test_the_page_needs_nothing_from_outside(tmp_path: Path) -> None:
+    vectors, gold = blobs()
+    texts = [f"글 {i} </script><b>" for i in range(len(vectors))]
+    topics = [{"number": 0, "name": "배", "size": 3, "sentences": ["<i>"]}]
+    path = tmp_path / "map.html"
+    assert save_map(path, texts, vectors, np.array(gold), topics, title="배") == len(texts)
+    page = path.read_text("utf-8")
+    assert not re.search(r"(?:src|href)\s*=|url\(|https?://", page)
+    assert page.count("</script>") == 2  # the data's end and the code's, none out of a text
+    data = json.loads(page.split('id="data">')[1].split("</script>")[0])
+    assert data["points"][7]["s"] == texts[7]
+    plane = flatten(vectors, np.array(gold))
+    assert plane.min() >= 0 and plane.max() <= 1
+    flatten(vectors[:1], np.array([0]))
+
+
+def test_the_command(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("\n".join([*TEXTS, "", TEXTS[0]]), "utf-8")
+    files = ["--save", "t.json", "--map", "m.html", "--labels", "l.tsv"]
+    done = run("cluster", "a.txt", "--count", "4", "--merge", "3", *files)
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [row["topic"] for row in rows] == [0, 1, 2] and sum(row["size"] for row in rows) == 12
+    assert "1 empty lines were left out" in done.stderr and "joined topic" in done.stderr
+    assert len((tmp_path / "l.tsv").read_text("utf-8").splitlines()) == 13
+    done = run("cluster", "-", "--assign", "t.json", "--table", stdin="환불해 주세요\n")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("text", ["하나뿐인 글\n", "같은 글\n같은 글\n\n"])
+def test_one_document_and_equal_documents(run: Run, tmp_path: Path, text: str) -> None:
+    done = run("cluster", "-", "--map", "m.html", stdin=text)
+    assert done.returncode == 0 and len(done.stdout.splitlines()) == 1, done.stderr
+
+
+def test_bad_input_is_told(run: Run, tmp_path: Path) -> None:
+    for args, stdin, code in (
+        (["-"], "\n\n", 1),
+        (["no.txt"], "", 1),
+        (["-", "--assign", "no.json"], "배\n", 1),
+        (["-", "--assign", "t.json", "--merge", "2"], "배\n", 2),
+    ):
+        done = run("cluster", *args, stdin=stdin)
+        assert done.returncode == code and "Traceback" not in done.stderr, done.stderr
