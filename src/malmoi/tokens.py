@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
 
 # Batches near this many tokens keep a core's cache warm; larger ones were slower on every
-# machine measured, much smaller ones pay the cost of a call too often (see bench/speed.py).
-BUDGET = 512
+# machine measured, much smaller ones pay the cost of a call too often (see docs/results.md).
+BUDGET = 384
 # From so many tokens on, padding costs more than the call that a batch of its own needs.
 EVEN = 128
 # More characters than this for one token the tokenizer allows are only ever white space or one
