@@ -33,23 +33,23 @@ class Weights:
     first candidate is right as often as wrong, `steep` how quickly that changes around it.
     """
 
-    gram: float = 0.9
-    dense: float = 1.15
-    edit: float = 0.15
+    gram: float = 1.0
+    dense: float = 1.17
+    edit: float = 0.1
     covered: float = 0.5
     covers: float = 0.4
-    plain: float = 0.42
-    core: float = 0.1
-    bag: float = 0.25
-    preferred: float = 0.12
-    narrower: float = -0.07
-    vaguer: float = -0.03
-    sharper: float = -0.15
-    category: float = 0.03
-    depth: float = -0.04
+    plain: float = 0.3
+    core: float = 0.17
+    bag: float = 0.1
+    preferred: float = 0.1
+    narrower: float = -0.06
+    vaguer: float = -0.02
+    sharper: float = -0.3
+    category: float = 0.02
+    depth: float = -0.03
     rest: float = 0.0
-    group: float = -1.0
-    derived: float = 0.35
+    group: float = -1.2
+    derived: float = 0.4
     centre: float = 2.35
     steep: float = 1.7
 

@@ -63,8 +63,8 @@ def save_threshold(threshold: Threshold, lexicon: Path) -> None:
     folder = lexicon / FOLDER
     if lexicon.parent == SHIPPED:
         raise OutputError(
-            f"{lexicon.name} is part of the installation; expected a lexicon of yours. Copy it with: "
-            "malmoi lexicon build sample --out NAME.lexicon"
+            f"{lexicon.name} is part of the installation; expected a lexicon of yours. "
+            "Copy it with: malmoi lexicon build sample --out NAME.lexicon"
         )
     try:
         folder.mkdir(exist_ok=True)
