@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -181,6 +182,24 @@ def encode_on_ray(*args: object, cwd: Path) -> "subprocess.CompletedProcess[str]
         env=os.environ | {"PYTHONPATH": source},
         timeout=300,
     )
+
+
+def test_what_ends_a_round_is_tried_again(
+    bundle: Path, table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rounds that break off after a part each still come to an end, and do nothing twice."""
+    done: list[str] = []
+
+    def one(work: dataset._Work, parts: list[Part]) -> Iterator[Report]:
+        done.append(parts[0].name)
+        yield PartEncoder(work.settings, str(work.out), 1).encode(parts[0])
+        raise RuntimeError("a node went away")
+
+    monkeypatch.setattr(dataset, "_reports", one)
+    monkeypatch.setattr(dataset, "_connected", lambda ray, address: nullcontext())
+    found = encode_dataset(table, tmp_path / "out", model=bundle, part_rows=3000)
+    assert (found.rows, found.parts, found.rounds, found.empty) == (10_000, 4, 4, 1)
+    assert len(done) == len(set(done)) == 4
 
 
 def test_a_real_ray(bundle: Path, table: Path, tmp_path: Path) -> None:

@@ -154,8 +154,10 @@ def _round(work: _Work, parts: list[Part], advance: Advance) -> list[Report]:
                 raise getattr(errors, report.kind, MalmoiError)(report.problem)
             advance(report.rows)
             reports.append(report)
-    except work.ray.exceptions.RayError:
-        pass  # the files tell what is done; the rest is the next round's
+    except MalmoiError:
+        raise
+    except Exception as error:  # the files tell what is done; the rest is the next round's
+        reports.append(Report("", problem=type(error).__name__))
     return reports
 
 
