@@ -105,7 +105,13 @@ def _load(place: Path, module: nn.Module, optimizer: torch.optim.Optimizer) -> S
 
 def write_tensors(tensors: dict[str, Tensor], path: Path) -> None:
     """Write tensors by name."""
-    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    plain: dict[str, Tensor] = {}
+    seen: set[int] = set()
+    for name, tensor in tensors.items():
+        flat = tensor.detach().cpu().contiguous()
+        # Tied weights are one tensor under two names, which safetensors will not write.
+        plain[name] = flat.clone() if flat.data_ptr() in seen else flat
+        seen.add(flat.data_ptr())
     with tensor_errors():
         save_file(plain, path)
     path.chmod(0o644)  # safetensors writes 0600

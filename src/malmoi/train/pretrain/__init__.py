@@ -1,0 +1,1 @@
+"""`objective = "pretrain"`: masked words and following sentences, from text alone."""

@@ -1,0 +1,242 @@
+"""Files of text → documents, one at a time; then ids on disk, larger than memory if need be.
+
+Everything is read once, tokenised and written as it comes. Training maps the ids into memory.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import DataError
+from ...files import Tell, read_lines
+from ...notes.windows import sentences
+from ...tables import is_table, read_numbered_rows
+from ...tagger.pieces import cut_pieces
+from ...text import compose, squeeze
+from .settings import LeaveOut, TextData
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+PARTS = ("train", "held-out")
+Ints = NDArray[np.int64]
+Starts = Callable[[str], set[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A text in sentences."""
+
+    id: str
+    sentences: list[str]
+
+
+def read_documents(data: TextData, root: Path, *, tell: Tell, strict: bool) -> Iterator[Document]:
+    """Yield documents, those left out that must not be learnt from."""
+    barred = Barred.read(data.leave_out, root, tell=tell, strict=strict)
+    left = kept = 0
+    for file in data.files:
+        for document in _of_file(root / file, data, tell, strict):
+            if barred.holds(document):
+                left += 1
+                continue
+            kept += 1
+            yield document
+            if data.limit and kept == data.limit:
+                return
+    if data.leave_out:
+        tell(f"{left:,} documents are left out, {kept:,} are learnt from")
+
+
+def _of_file(path: Path, data: TextData, tell: Tell, strict: bool) -> Iterator[Document]:
+    if not is_table(path):
+        yield from _of_lines(path, tell)
+        return
+    for _, row in read_numbered_rows(path, tell=tell, strict=strict):
+        missing = [
+            name for name in (*data.columns, *([data.id] if data.id else [])) if name not in row
+        ]
+        if missing:
+            raise DataError(
+                f"{path} has no column {missing[0]}; it has {', '.join(row)}. Correct data.columns."
+            )
+        text = "\n".join(row[name] for name in data.columns)
+        found = [text[span.start : span.end] for span in sentences(text)]
+        if found:
+            yield Document(row[data.id] if data.id else "", found)
+
+
+def _of_lines(path: Path, tell: Tell) -> Iterator[Document]:
+    lines: list[str] = []
+    for line in read_lines(path, tell=tell):
+        if line.strip():
+            lines.append(line.strip())
+        if lines and (not line.strip() or len(lines) >= 10_000):  # a file without a blank line
+            yield Document("", lines)
+            lines = []
+    if lines:
+        yield Document("", lines)
+
+
+@dataclass(frozen=True)
+class Barred:
+    """Documents that belong to a test set: their ids, and hashes of their texts."""
+
+    ids: frozenset[str]
+    texts: frozenset[bytes]
+
+    @classmethod
+    def read(cls, entries: Sequence[LeaveOut], root: Path, *, tell: Tell, strict: bool) -> "Barred":
+        """Read what the entries name."""
+        ids: set[str] = set()
+        texts: set[bytes] = set()
+        for entry in entries:
+            for file in entry.files:
+                for _, row in read_numbered_rows(root / file, tell=tell, strict=strict):
+                    if entry.id:
+                        ids.add(row[entry.id].strip())
+                    else:
+                        texts.add(_digest("\n".join(row[name] for name in entry.columns)))
+        return cls(frozenset(ids), frozenset(texts))
+
+    def holds(self, document: Document) -> bool:
+        """Tell whether a document must not be learnt from."""
+        if document.id and document.id.strip() in self.ids:
+            return True
+        return bool(self.texts) and _digest(" ".join(document.sentences)) in self.texts
+
+
+def _digest(text: str) -> bytes:
+    folded = squeeze(compose(text)).strip().casefold()
+    return hashlib.sha256(folded.encode("utf-8", "surrogatepass")).digest()[:16]
+
+
+def is_held_out(document: Document, share: float, seed: int) -> bool:
+    """Set a share of documents aside by what they say: the same ones whatever else is read."""
+    key = f"{seed}\0{document.sentences[0]}\0{document.sentences[-1]}".encode(
+        "utf-8", "surrogatepass"
+    )
+    number = int.from_bytes(hashlib.sha256(key).digest()[:8], "big")
+    return number < share * 2**64
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Ids on disk, mapped: a whole part of the corpus.
+
+    `ids` (tokens,) are pieces, `begins` (tokens,) whether each begins a word; sentence i is
+    ids[sentences[i] : sentences[i + 1]], document d the sentences documents[d] … documents[d + 1].
+    """
+
+    ids: NDArray[np.int32]
+    begins: NDArray[np.bool_]
+    sentences: Ints
+    documents: Ints
+
+    @classmethod
+    def open(cls, folder: Path) -> "Packed":
+        """Map what `pack` has written."""
+        return cls(
+            np.memmap(folder / "ids.bin", dtype=np.int32, mode="r"),
+            np.memmap(folder / "begins.bin", dtype=np.bool_, mode="r"),
+            np.memmap(folder / "sentences.bin", dtype=np.int64, mode="r"),
+            np.memmap(folder / "documents.bin", dtype=np.int64, mode="r"),
+        )
+
+
+class _Writer:
+    """Appends the documents of one part to its files."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True)
+        names = ("ids", "begins", "sentences", "documents")
+        self.files: dict[str, BinaryIO] = {n: (folder / f"{n}.bin").open("wb") for n in names}
+        self.tokens = self.sentences = 0
+        self._mark("sentences", 0)
+        self._mark("documents", 0)
+
+    def _mark(self, name: str, number: int) -> None:
+        self.files[name].write(np.int64(number).tobytes())
+
+    def add(self, found: Sequence[tuple[NDArray[Any], NDArray[Any]]]) -> None:
+        """Write one document, a pair of arrays a sentence."""
+        for ids, begins in found:
+            self.files["ids"].write(ids.astype(np.int32).tobytes())
+            self.files["begins"].write(begins.astype(np.bool_).tobytes())
+            self.tokens += len(ids)
+            self.sentences += 1
+            self._mark("sentences", self.tokens)
+        self._mark("documents", self.sentences)
+
+    def close(self) -> None:
+        for file in self.files.values():
+            file.close()
+
+
+def pack(
+    documents: Iterator[Document],
+    folder: Path,
+    tokenizer: "Tokenizer",
+    steps: Sequence[str],
+    *,
+    words: str,
+    held_out: float,
+    seed: int,
+) -> dict[str, int]:
+    """Tokenise documents and write both parts into `folder`; gives the tokens of each."""
+    writers = {part: _Writer(folder / part) for part in PARTS}
+    starts = _starts(words)
+    for document in documents:
+        found = [_tokenise(text, tokenizer, steps, starts) for text in document.sentences]
+        found = [pair for pair in found if len(pair[0])]
+        if found:
+            part = PARTS[is_held_out(document, held_out, seed)]
+            writers[part].add(found)
+    for writer in writers.values():
+        writer.close()
+    counts = {part: writer.tokens for part, writer in writers.items()}
+    for part, count in counts.items():
+        if not count:
+            raise DataError(
+                f"the {part} part has no text; expected some. Add files, or change data.held_out."
+            )
+    (folder / "counts.json").write_text(json.dumps(counts) + "\n", "utf-8")
+    return counts
+
+
+def _tokenise(
+    text: str, tokenizer: "Tokenizer", steps: Sequence[str], starts: Starts | None
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    pieces = cut_pieces(tokenizer, text, steps, unit="piece")
+    begins = np.ones(len(pieces.ids), dtype=bool)
+    if starts is not None and len(pieces.ids):
+        places = starts(text)
+        begins[pieces.heads] = [int(start) in places for start in pieces.starts]
+        begins[0] = True
+    return pieces.ids, begins
+
+
+def _starts(words: str) -> Starts | None:
+    """How to find where words begin in a text, in letters."""
+    if words == "pieces":
+        return None
+    if words == "whitespace":
+        return _after_spaces
+    from ...morphemes import morphemes
+
+    def found(text: str) -> set[int]:
+        return _after_spaces(text) | {one.start for one in morphemes(text)}
+
+    return found
+
+
+def _after_spaces(text: str) -> set[int]:
+    return {
+        i for i in range(len(text)) if not text[i].isspace() and (i == 0 or text[i - 1].isspace())
+    }

@@ -1,0 +1,167 @@
+"""Text in, an encoder's folder out: packed on disk, trained, measured on what was held out."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...bundle.manifest import sha256
+from ...errors import DataError
+from ...files import Tell, writing
+from ...text import SAFE
+from ...tokens import read_tokenizer
+from ..base import find_base
+from ..source import Source, read_transformer
+from ..stages import Done
+from .corpus import PARTS, Barred, Document, Packed, pack, read_documents
+from .settings import Pretraining
+
+REPORT = "report.json"
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What can be checked without torch: where to start, and the files' hashes."""
+
+    source: Source | None
+    root: Path
+    hashes: dict[str, str]
+    strict: bool
+
+
+def prepare(recipe: Pretraining, root: Path, *, strict: bool, tell: Tell) -> Prepared:
+    """Find the base and every file, and read the first document."""
+    source = None
+    if recipe.base:
+        source = read_transformer(find_base(recipe.base), max_tokens=recipe.max_tokens)
+    left = [file for entry in recipe.data.leave_out for file in entry.files]
+    hashes = {}
+    for name in (*recipe.data.files, *left):
+        if not (root / name).is_file():
+            raise DataError(
+                f"there is no file {root / name}; the recipe names {name} under the data root "
+                f"{root}. Name the root with --data, or correct the recipe."
+            )
+        hashes[name] = sha256(root / name)
+    Barred.read(recipe.data.leave_out, root, tell=tell, strict=strict)
+    prepared = Prepared(source, root, hashes, strict)
+    if next(_documents(recipe, prepared, lambda message: None), None) is None:
+        raise DataError("the files hold no text; expected some to learn from. Check data.columns.")
+    return prepared
+
+
+def _documents(recipe: Pretraining, prepared: Prepared, tell: Tell) -> Iterator[Document]:
+    return read_documents(recipe.data, prepared.root, tell=tell, strict=prepared.strict)
+
+
+def run(
+    recipe: Pretraining, prepared: Prepared, *, resume: bool, threads: int | None, tell: Tell
+) -> Done:
+    """Pack the text, train, and say what perplexity was before and is after."""
+    import torch  # here, because everything before is checked without it
+
+    from ..bfloat16 import check_bfloat16
+    from ..loop import train as loop
+    from ..processes import joining
+    from ..saver import Places
+    from .start import make_start
+    from .task import Pretrained
+
+    if threads:
+        torch.set_num_threads(threads)
+    if recipe.schedule.bf16 and not torch.cuda.is_available():
+        check_bfloat16()
+    with joining() as processes:
+        places = Places(Path(recipe.output.folder))
+        steps = _steps(recipe, prepared)
+        if processes.first:
+            documents = _documents(recipe, prepared, lambda message: None)
+            make_start(recipe, prepared.source, documents, steps, tell=tell)
+            _pack(recipe, prepared, places.folder, steps, tell)
+        processes.wait()
+        source = make_start(recipe, prepared.source, iter(()), steps, tell=tell)
+        packed = {part: Packed.open(places.folder / "packed" / part) for part in PARTS}
+        task = Pretrained(recipe, source, packed, processes=processes)
+        task.module.eval()
+        before = task.measure()
+        tell(f"held-out perplexity before: {before.perplexity:,.1f}")
+        state = loop(
+            task,
+            recipe.schedule,
+            recipe.output,
+            seed=recipe.seed,
+            processes=processes,
+            resume=resume,
+            tell=tell,
+        )
+        scores = dict(state.best_scores)
+        if processes.first:
+            scores |= _report(recipe, prepared, places, task, before, state, tell)
+        processes.wait()
+    return Done(places.folder, (places.best,), scores, state.step)
+
+
+def _steps(recipe: Pretraining, prepared: Prepared) -> tuple[str, ...]:
+    if recipe.clean is not None:
+        return recipe.clean
+    return prepared.source.manifest.clean if prepared.source else SAFE
+
+
+def _pack(
+    recipe: Pretraining, prepared: Prepared, folder: Path, steps: tuple[str, ...], tell: Tell
+) -> None:
+    """Write the ids once; a run that goes on finds them."""
+    place = folder / "packed"
+    if (place / "counts.json").is_file():
+        return
+    shutil.rmtree(place, ignore_errors=True)
+    start = folder / "start"
+    root = start if start.is_dir() else prepared.source.root if prepared.source else start
+    tokenizer = read_tokenizer(root / "tokenizer.json")
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    counts = pack(
+        _documents(recipe, prepared, tell),
+        place,
+        tokenizer,
+        steps,
+        words=recipe.masking.words,
+        held_out=recipe.data.held_out,
+        seed=recipe.seed,
+    )
+    tell(", ".join(f"{part}: {count:,} pieces" for part, count in counts.items()))
+
+
+def _report(
+    recipe: Pretraining,
+    prepared: Prepared,
+    places: Any,
+    task: Any,
+    before: Any,
+    state: Any,
+    tell: Tell,
+) -> dict[str, float]:
+    import math
+
+    from ..card import versions
+
+    after = math.exp(-state.best_scores["held-out:log-likelihood"])
+    scores = {"perplexity:before": before.perplexity, "perplexity:after": after}
+    if task.before_whole is not None:
+        scores["perplexity:head alone"] = task.before_whole.perplexity
+    report = {
+        "task": "pretrain",
+        "recipe": recipe.to_json(),
+        "scores": scores | state.best_scores,
+        "data": prepared.hashes,
+        "versions": versions(),
+        "steps": state.step,
+        "seconds": round(state.seconds, 1),
+    }
+    with writing(places.folder / REPORT) as file:
+        file.write(json.dumps(report, ensure_ascii=False, indent=2).encode() + b"\n")
+    tell(", ".join(f"{name} {value:,.1f}" for name, value in scores.items()))
+    tell(f"wrote {places.best}; name it as the base of another recipe")
+    return scores
