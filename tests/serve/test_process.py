@@ -1,18 +1,23 @@
 """`malmoi serve` as a process: started, stopped under load, and killed."""
 
 import concurrent.futures
+import contextlib
+import http.client
 import json
 import re
 import signal
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 from servers import Served, process, wait_for
 
+import malmoi
 from graphs import Run
+from malmoi.corpus import Corpus
 
 
 def post(link: socket.socket, body: object) -> None:
@@ -40,7 +45,10 @@ def read(link: socket.socket) -> bytes:
 
 
 def test_sigterm_answers_what_was_accepted(bundle: Path, tmp_path: Path) -> None:
-    with process("--model", bundle, "--reranker", "none", cwd=tmp_path) as (server, running):
+    with process("--model", bundle, "--reranker", "none", "--no-samples", cwd=tmp_path) as (
+        server,
+        running,
+    ):
         links = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(24)]
         texts = [f"cat {i} dog" for i in range(1000)]
         for link in links:
@@ -61,7 +69,10 @@ def test_sigterm_answers_what_was_accepted(bundle: Path, tmp_path: Path) -> None
 
 
 def test_ctrl_c_stops_in_order(bundle: Path, tmp_path: Path) -> None:
-    with process("--model", bundle, "--reranker", "none", cwd=tmp_path) as (server, running):
+    with process("--model", bundle, "--reranker", "none", "--no-samples", cwd=tmp_path) as (
+        server,
+        running,
+    ):
         assert server.get("/ready").status == 200
         running.send_signal(signal.SIGINT)
         assert running.wait(timeout=20) == 0
@@ -71,14 +82,14 @@ def test_ctrl_c_stops_in_order(bundle: Path, tmp_path: Path) -> None:
 def test_a_taken_port_is_one_line(bundle: Path, tmp_path: Path, run: Run) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        done = run("serve", "--model", bundle, "--reranker", "none", "--port", port)
+        done = run("serve", "--model", bundle, "--no-samples", "--port", port)
     assert done.returncode == 1
     assert f"cannot listen on 127.0.0.1 port {port}" in done.stderr
     assert "Traceback" not in done.stderr
 
 
 def test_bound_wide_without_keys_is_warned_of(bundle: Path, tmp_path: Path) -> None:
-    args = ("--model", bundle, "--reranker", "none", "--host", "0.0.0.0")
+    args = ("--model", bundle, "--no-samples", "--host", "0.0.0.0")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     command = [sys.executable, "-m", "malmoi", "serve", "--port", str(port), *map(str, args)]
@@ -96,3 +107,33 @@ def test_the_key_command(run: Run, tmp_path: Path) -> None:
     assert done.returncode == 0 and done.stdout.startswith("mm_")
     assert done.stdout.strip() not in (tmp_path / "keys.tsv").read_text()
     assert run("key", "team", "--file", "keys.tsv").returncode == 1
+
+
+def test_kill_9_and_restart_lose_no_document(bundle: Path, tmp_path: Path) -> None:
+    path = tmp_path / "notes.malmoi"
+    options = ("--model", bundle, "--reranker", "none", "--no-samples", "--corpus", path)
+    with Corpus.open(path, malmoi.load(bundle)) as corpus:
+        corpus.add([{"id": "0", "text": "the cat sleeps"}])
+        with process(*options, cwd=tmp_path) as (server, running):
+            assert server.get("/v1/info").json["corpora"][0]["documents"] == 1
+            stopped = threading.Event()
+            searching = threading.Thread(target=search_until, args=(server, stopped))
+            searching.start()
+            for i in range(1, 40):  # written beside the server, which is killed half-way
+                corpus.add([{"id": str(i), "text": f"dog {i} pear"}])
+                if i == 20:
+                    running.kill()
+            stopped.set()
+            searching.join()
+    with process(*options, cwd=tmp_path) as (server, _):
+        assert server.get("/v1/info").json["corpora"][0]["documents"] == 40
+        body = {"query": "dog 39 pear", "k": 40, "mode": "dense"}
+        hits = server.post("/v1/search", body).json["hits"]
+        assert {hit["id"] for hit in hits} == {str(i) for i in range(40)}
+
+
+def search_until(server: Served, stopped: threading.Event) -> None:
+    """Keep the server busy, whether it lives or not."""
+    while not stopped.is_set():
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            server.post("/v1/search", {"query": "pear", "k": 3})
