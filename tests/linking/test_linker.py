@@ -2,6 +2,8 @@
 
 import json
 import math
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -210,6 +212,18 @@ def test_the_command_prints_the_promised_lines(run: Run, tmp_path: Path) -> None
     done = run("link", lexicon, "폐렴", "충전기", "--spelling", "--nil", "--calibrate", "dev.tsv")
     assert [json.loads(line)["nil"] for line in done.stdout.splitlines()] == [False, True]
     assert run("link", lexicon).returncode == 2
+
+
+def test_a_line_is_answered_before_the_next_is_sent(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "malmoi", "link", str(write_lexicon(tmp_path)), "-"]
+    with subprocess.Popen(
+        [*command, "--spelling"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None and process.stdout is not None
+        for mention in ("폐렴", "HTN"):
+            process.stdin.write(f"{mention}\n".encode())
+            process.stdin.flush()
+            assert json.loads(process.stdout.readline())["mention"] == mention
 
 
 def test_linker_is_a_public_name() -> None:

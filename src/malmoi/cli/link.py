@@ -1,7 +1,9 @@
 """`malmoi link`: mentions, or the mentions of a note, to the codes of a lexicon."""
 
-import itertools
+import contextlib
+import queue
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -101,11 +103,39 @@ def _texts(mentions: list[str]) -> Iterator[str]:
 def _rows(
     linker: Linker, texts: Iterator[str], k: int, border: float | None, form: Format
 ) -> Iterator[dict[str, object]]:
-    # A person who types mentions one by one wants each answered at once; a pipe fills blocks.
-    size = 1 if sys.stdin.isatty() else _BLOCK
-    while block := list(itertools.islice(texts, size)):
+    for block in _blocks(texts):
         for linked in linker.link(block, k=k):
             yield from _shown(linked, border, form)
+        sys.stdout.flush()
+
+
+def _blocks(texts: Iterator[str]) -> Iterator[list[str]]:
+    """Give what has come so far, up to a block: who sends one line and waits gets its answer."""
+    waiting: queue.Queue[str | BaseException | None] = queue.Queue(4 * _BLOCK)
+    threading.Thread(target=_fill, args=(waiting, texts), daemon=True).start()
+    going = True
+    while going:
+        found = [waiting.get()]
+        with contextlib.suppress(queue.Empty):
+            while len(found) < _BLOCK and isinstance(found[-1], str):
+                found.append(waiting.get_nowait())
+        last = found[-1]
+        going = isinstance(last, str)
+        block = [text for text in found if isinstance(text, str)]
+        if block:
+            yield block
+        if isinstance(last, BaseException):
+            raise last
+
+
+def _fill(waiting: "queue.Queue[str | BaseException | None]", texts: Iterator[str]) -> None:
+    try:
+        for text in texts:
+            waiting.put(text)
+    except BaseException as error:  # to be raised where the command can tell of it
+        waiting.put(error)
+    else:
+        waiting.put(None)
 
 
 def _shown(linked: Linked, border: float | None, form: Format) -> Iterator[dict[str, object]]:
