@@ -1,8 +1,8 @@
 """Groups of texts that are about the same, by their vectors.
 
-Up to some thousand texts are joined pair by pair (agglomerative, average linkage), more are
-gathered around dense spots (communities), and very many or a wished-for number of groups by
-k-means on the sphere. A label of -1 is a text that belongs to no group.
+Up to some thousand texts are joined pair by pair (agglomerative: average linkage, or Ward's for a
+wished-for number of small groups), more are gathered around dense spots (communities), and very
+many, or a wished-for number of large groups, by k-means on the sphere. A label of -1 is a text that belongs to no group.
 """
 
 from collections.abc import Sequence
@@ -22,6 +22,7 @@ Labels = NDArray[np.int64]
 METHODS = ("agglomerative", "community", "kmeans")
 _AGGLOMERATIVE = 3_000  # its table of distances grows with the square
 _COMMUNITY = 30_000
+_GROUP = 50
 _ROUNDS = 25
 _TRIES = 4
 _BLOCK = 16_384
@@ -42,7 +43,8 @@ def choose_method(rows: int, count: int | None) -> Method:
     >>> choose_method(500, None), choose_method(10_000, None), choose_method(10_000, 20)
     ('agglomerative', 'community', 'kmeans')
     """
-    if rows <= _AGGLOMERATIVE:
+    few = count is None or rows <= _GROUP * count  # k-means does better with few large groups
+    if rows <= _AGGLOMERATIVE and few:
         return "agglomerative"
     return "community" if rows <= _COMMUNITY and count is None else "kmeans"
 
@@ -135,12 +137,12 @@ def merge_to(clusters: Clusters, count: int) -> tuple[Labels, list[Merge]]:
 
 def _agglomerative(vectors: Floats, count: int | None, least: float) -> Labels:
     sklearn = require("sklearn.cluster", extra="clusters", purpose="agglomerative clustering")
-    model = sklearn.AgglomerativeClustering(
-        n_clusters=None if count is None else min(count, len(vectors)),
-        distance_threshold=1 - least if count is None else None,
-        metric="cosine",
-        linkage="average",
-    )
+    if count is None:
+        model = sklearn.AgglomerativeClustering(
+            n_clusters=None, distance_threshold=1 - least, metric="cosine", linkage="average"
+        )
+    else:  # average linkage would give one huge group and many of a single row
+        model = sklearn.AgglomerativeClustering(min(count, len(vectors)), linkage="ward")
     labels: Labels = model.fit_predict(vectors).astype(np.int64)
     return labels
 
