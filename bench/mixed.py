@@ -49,7 +49,7 @@ def pairs() -> Iterator[tuple[set[str], set[str]]]:
             yield one, set(WORD.findall((row[english] or "").lower())) - COMMON
 
 
-def dictionary(*, least: float = 0.3, fewest: int = 5) -> dict[str, str]:
+def dictionary(*, least: float = 0.5, fewest: int = 5) -> dict[str, str]:
     """Learn which English word goes with a Korean noun."""
     korean: Counter[str] = Counter()
     english: Counter[str] = Counter()
@@ -65,7 +65,11 @@ def dictionary(*, least: float = 0.3, fewest: int = 5) -> dict[str, str]:
             if dice > max(least, best.get(a, (0.0, ""))[0]):
                 best[a] = (dice, b)
     # A verb's stem is no noun: 했다, 있다 and their kin end in 다 or carry an ending.
-    return {a: b for a, (_, b) in best.items() if not a.endswith(("다", "고", "는", "며"))}
+    return {
+        a: b
+        for a, (_, b) in best.items()
+        if len(a) > 1 and not a.endswith(("다", "고", "는", "며"))
+    }
 
 
 @dataclass(frozen=True)
