@@ -19,7 +19,7 @@ from ..linking.nil import UNCALIBRATED, load_threshold, save_threshold
 from ..linking.vectors import identity
 from .output import Csv, Format, ModelOption, Table, Threads, choose, print_rows, say, watched
 
-_BLOCK = 512
+_BLOCK = 1024
 
 
 def link(

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import overload
@@ -22,7 +23,7 @@ from .shelf import open_shelves
 from .variants import Variants
 from .vectors import NameEncoder
 
-_BATCH = 256
+_BATCH = 128  # few enough that work on one batch and encoding of the next take turns
 _NAMES = 3  # how many matched names a candidate shows
 
 
@@ -143,29 +144,48 @@ class Linker:
         """Rank concepts for a stream of mentions, some hundreds at a time."""
         if k < 1:
             raise OptionError(f"k is {k}; expected 1 or more. Leave it out for 5.")
-        stream = iter(mentions)
-        while batch := list(itertools.islice(stream, _BATCH)):
-            texts = [as_text(text, where="mention") for text in batch]
-            for text, found in zip(texts, self._evidence(texts, defined or {}), strict=True):
+        for batch in self._ahead(mentions, defined or {}):
+            for text, found in zip(batch.texts, self._evidence(batch), strict=True):
                 yield Linked(text, self._candidates(found, k))
 
     def evidence(self, mentions: Sequence[str]) -> list[list[Evidence]]:
         """Give all that speaks for each name considered, for choosing weights."""
-        return self._evidence(list(mentions), {})
+        return [found for batch in self._ahead(mentions, {}) for found in self._evidence(batch)]
 
-    def _evidence(self, texts: list[str], defined: Mapping[str, str]) -> list[list[Evidence]]:
+    def _ahead(self, mentions: Iterable[str], defined: Mapping[str, str]) -> Iterator["_Batch"]:
+        """Give batches with their vectors, the next being encoded while one is worked on."""
+        stream = iter(mentions)
+        batch = list(itertools.islice(stream, _BATCH))
+        following = list(itertools.islice(stream, _BATCH)) if len(batch) == _BATCH else []
+        if not following:  # a lone batch needs no thread
+            if batch:
+                yield self._prepare(batch, defined)
+            return
+        with ThreadPoolExecutor(1, thread_name_prefix="malmoi-link") as pool:
+            waiting = pool.submit(self._prepare, batch, defined)
+            while following:
+                ready = waiting.result()
+                waiting = pool.submit(self._prepare, following, defined)
+                yield ready
+                following = list(itertools.islice(stream, _BATCH))
+            yield waiting.result()
+
+    def _prepare(self, batch: list[str], defined: Mapping[str, str]) -> "_Batch":
+        texts = [as_text(text, where="mention") for text in batch]
         readings = [self._readings(text, defined) for text in texts]
-        flat = [reading for found in readings for reading in found]
-        vectors = self._vectors([reading.text for reading in flat])
-        near = self._near(vectors)
-        asked = [
-            Asked(reading, self.normal.form(reading.text), None if vectors is None else vectors[i])
-            for i, reading in enumerate(flat)
-        ]
-        gathered = iter(
-            self._gatherer.gather(one, near[i], self._array) for i, one in enumerate(asked)
-        )
-        return [[next(gathered) for _ in found] for found in readings]
+        vectors = self._vectors([reading.text for found in readings for reading in found])
+        return _Batch(texts, readings, vectors, self._near(vectors))
+
+    def _evidence(self, batch: "_Batch") -> Iterator[list[Evidence]]:
+        at = 0
+        for readings in batch.readings:
+            gathered = []
+            for reading in readings:
+                vector = None if batch.vectors is None else batch.vectors[at]
+                asked = Asked(reading, self.normal.form(reading.text), vector)
+                gathered.append(self._gatherer.gather(asked, batch.near[at], self._array))
+                at += 1
+            yield gathered
 
     def _readings(self, text: str, defined: Mapping[str, str]) -> list[Reading]:
         shown = mend_surrogates(text[: 4 * LONGEST])
@@ -208,6 +228,16 @@ class Linker:
             tuple(names[:_NAMES]),
             "exact" if _says_so(found[0], one.rows) else why(best.reading, best.features[at]),
         )
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """Mentions with their readings, and for every reading its vector and the names near it."""
+
+    texts: list[str]
+    readings: list[list[Reading]]
+    vectors: Floats | None
+    near: Sequence[NDArray[np.int64]]
 
 
 @dataclass(frozen=True)
