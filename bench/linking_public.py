@@ -42,20 +42,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--part", default="devel", choices=["devel", "test"])
     parser.add_argument("--model")
+    parser.add_argument("--spelling", action="store_true", help="leave the model out")
     parser.add_argument("--sets", default="ncbi-disease,bc5cdr")
     options = parser.parse_args()
-    encoder = malmoi.load(options.model)
+    encoder = None if options.spelling else malmoi.load(options.model)
     for name in options.sets.split(","):
         known = cases(name, "train") + (cases(name, "devel") if options.part == "test" else [])
         folder = lexicon(f"medic-{name}-{options.part}", dictionary(known), ["code", "en"])
         asked = cases(name, options.part)
         print(f"{name} {options.part}: {len(asked):,} mentions (accuracy at 1/5/10)")
-        for label, linker in (
-            ("spelling alone", Linker(folder, keep=False)),
-            ("joined", open_linker(folder, encoder)),
-        ):
-            ranks = [one.rank for one in judge(linker, asked)]
-            print(f"  {label:<15} {shares(ranks)}", flush=True)
+        alone = judge(Linker(folder), asked)
+        print(f"  spelling alone  {shares([one.rank for one in alone])}", flush=True)
+        if encoder is not None:
+            joined = judge(open_linker(folder, encoder), asked)
+            print(f"  joined          {shares([one.rank for one in joined])}", flush=True)
 
 
 if __name__ == "__main__":
