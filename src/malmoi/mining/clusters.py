@@ -2,7 +2,8 @@
 
 Up to some thousand texts are joined pair by pair (agglomerative: average linkage, or Ward's for a
 wished-for number of small groups), more are gathered around dense spots (communities), and very
-many, or a wished-for number of large groups, by k-means on the sphere. A label of -1 is a text that belongs to no group.
+many, or a wished-for number of large groups, by k-means on the sphere. A label of -1 is a
+text that belongs to no group.
 """
 
 from collections.abc import Sequence
