@@ -221,7 +221,14 @@ def test_a_real_ray(bundle: Path, table: Path, tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "out").glob(".*")] == []
 
 
-def test_wrong_usage(run: Run, bundle: Path, table: Path) -> None:
+def test_wrong_usage(run: Run, table: Path) -> None:
     assert run("encode", table, "--ray", "local").returncode == 2
-    done = run("encode", table, "-m", bundle, "--out", "out", "--ray", "ray://head:10001")
-    assert done.returncode == 1 and "expected HOST:PORT" in done.stderr
+
+
+def test_addresses_that_lead_nowhere(bundle: Path, table: Path, tmp_path: Path) -> None:
+    for address in ("ray://head:10001", "head", ":6379", "head:port"):
+        with pytest.raises(malmoi.OptionError, match="expected HOST:PORT"):
+            encode_dataset(table, tmp_path / "out", model=bundle, address=address)
+    for address in ("127.0.0.1:1", "127.0.0.1:99999"):
+        with pytest.raises(malmoi.MalmoiError, match="no Ray cluster answers at 127"):
+            encode_dataset(table, tmp_path / "out", model=bundle, address=address)

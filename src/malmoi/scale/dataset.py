@@ -9,6 +9,7 @@ and a run that was stopped goes on where it was.
 import contextlib
 import logging
 import os
+import socket
 import time
 import warnings
 from collections.abc import Iterator, Sequence
@@ -201,28 +202,44 @@ def _import_ray() -> Any:
 @contextlib.contextmanager
 def _connected(ray: Any, address: str) -> Iterator[None]:
     """Connect to a cluster for the time of the block; a connection that is there is used."""
-    if address.startswith("ray://"):
-        raise OptionError(
-            f"{address} is for Ray's remote client; expected HOST:PORT of the cluster's head, auto "
-            "or local. Run the command on a machine of the cluster."
-        )
     if ray.is_initialized():
         yield
         return
+    _check_address(address)
     local = {"num_cpus": usable_cores(), "include_dashboard": False} if address == "local" else {}
     try:
         ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **local)
     except Exception as error:  # it raises that very class when a node does not start in time
-        raise MalmoiError(
-            f"no Ray cluster answers at {address} ({type(error).__name__}); expected its head's "
-            "HOST:PORT. Start one with: ray start --head --disable-usage-stats"
-        ) from error
+        raise _no_cluster(address, error) from error
     # Ray Data's complaints about lost workers are dealt with here, in a line of our own.
     logging.getLogger("ray.data").setLevel(logging.CRITICAL)
     try:
         yield
     finally:
         ray.shutdown()
+
+
+def _check_address(address: str) -> None:
+    """Refuse an address that is none, or where nothing answers: Ray would wait for minutes."""
+    if address in ("local", "auto"):
+        return
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or "/" in host:
+        raise OptionError(
+            f"{address} is no address of a cluster; expected HOST:PORT of its head, auto or local. "
+            "Run the command on a machine of the cluster: Ray's remote client (ray://) is not used."
+        )
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+    except (OSError, OverflowError) as error:
+        raise _no_cluster(address, error) from error
+
+
+def _no_cluster(address: str, error: Exception) -> MalmoiError:
+    return MalmoiError(
+        f"no Ray cluster answers at {address} ({type(error).__name__}); expected its head's "
+        "HOST:PORT. Start one with: ray start --head --disable-usage-stats"
+    )
 
 
 def _missing(parts: list[Part], out: Path) -> list[Part]:
