@@ -47,6 +47,7 @@ def make_app(stock: Stock, settings: Settings, *, workers: int | None = None) ->
         summary="Korean, English and mixed text made comparable.",
         docs_url=None,  # FastAPI's pages load scripts from elsewhere
         redoc_url=None,
+        redirect_slashes=False,
         responses=_ERRORS,
         lifespan=_living(house, workers),
     )
