@@ -11,8 +11,8 @@ def definitions(text: str) -> dict[str, str]:
 
     >>> definitions("congestive heart failure (CHF)와 심방세동(AF)이 있다")
     {'CHF': 'congestive heart failure', 'AF': '심방세동'}
-    >>> definitions("ataxia telangiectasia (A-T) and AT")
-    {'A-T': 'ataxia telangiectasia'}
+    >>> definitions("ataxia telangiectasia (A-T), myotonic dystrophy (DM)")
+    {'A-T': 'ataxia telangiectasia', 'DM': 'myotonic dystrophy'}
     """
     found: dict[str, str] = {}
     for bracket in _BRACKETS.finditer(text):
@@ -35,9 +35,18 @@ def _long_form(short: str, before: str) -> str | None:
     joined = " ".join(longest)
     at = _matched(short, joined)
     if at is None:
-        return None
+        return _initials(short, words)
     meant = joined[at:].strip()
     return meant if len(meant) > len(short) and short not in meant.split() else None
+
+
+def _initials(short: str, words: list[str]) -> str | None:
+    """Match the first letters of the last words in any order: myotonic dystrophy (DM)."""
+    letters = sorted(letter for letter in short.lower() if letter.isalnum())
+    last = words[-len(letters) :]
+    if len(letters) > 1 and sorted(word[0].lower() for word in last) == letters:
+        return " ".join(last)
+    return None
 
 
 def _matched(short: str, text: str) -> int | None:

@@ -91,7 +91,9 @@ class Finder:
             named = plain[i] or (core[i] and _whole(one.text))
             if one.text in defined or self._abbreviates(one.text):
                 yield _Try(one.start, one.end, one.text, "abbreviation")
-            elif (named or form.key in self._reader.synonyms) and _worth(form):
+            elif (
+                named or form.key in self._reader.synonyms or form.key in self._reader.sample
+            ) and _worth(form):
                 yield one
 
     def _abbreviates(self, text: str) -> bool:

@@ -185,6 +185,7 @@ class Linker:
                 asked = Asked(reading, self.normal.form(reading.text), vector)
                 gathered.append(self._gatherer.gather(asked, batch.near[at], self._array))
                 at += 1
+            _trust_exact(gathered)
             yield gathered
 
     def _readings(self, text: str, defined: Mapping[str, str]) -> list[Reading]:
@@ -275,6 +276,17 @@ def rank(
     return [Ranked(n, score, owner, tuple(names)) for n, (score, owner, names) in placed.items()]
 
 
+def _trust_exact(gathered: Sequence[Evidence]) -> None:
+    """Where a mention is itself a name, take back what other readings of it are given ahead.
+
+    "DM" in a lexicon that has that very name is not diabetes. The table of lay names keeps a
+    little, for it is there to say what people mean: 당뇨 is diabetes, whatever R81 is called.
+    """
+    if len(gathered) > 1 and (gathered[0].features[:, AT["plain"]] > 0).any():
+        for one in gathered[1:]:
+            one.features[:, AT["derived"]] = 0.2 if one.reading.why == "synonym" else -0.5
+
+
 def _says_so(itself: Evidence, rows: Sequence[int]) -> bool:
     """Tell whether the mention as it stands is one of the names."""
     named = itself.features[:, AT["plain"]] > 0
@@ -286,7 +298,7 @@ def why(reading: Reading, features: Floats) -> str:
     exact = features[[AT["plain"], AT["core"], AT["bag"]]].any()
     if reading.why == "abbreviation":
         return "abbreviation"
-    if reading.why == "synonym":
+    if reading.why in ("synonym", "sample"):
         return "meaning"
     if exact:
         return "exact" if reading.why == "mention" else "fuzzy"

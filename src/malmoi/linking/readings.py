@@ -3,7 +3,7 @@
 import csv
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 
@@ -24,7 +24,7 @@ class Reading:
     """A text to look for instead of the mention; `why` is how it came about."""
 
     text: str
-    why: str  # "mention", "abbreviation", "keyboard", "synonym"
+    why: str  # "mention", "abbreviation", "keyboard", "synonym", "sample"
 
 
 class ShortForms:
@@ -88,6 +88,7 @@ class Reader:
 
     abbreviations: ShortForms
     synonyms: Mapping[str, tuple[str, ...]]
+    sample: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
     def open(
@@ -95,11 +96,15 @@ class Reader:
     ) -> "Reader":
         """Read both tables; `abbreviations` extends the shipped one, `synonyms` replaces it."""
         said = dict(read_pairs(table_lines("synonyms.tsv", synonyms)))
-        if synonyms is None:
-            for key, meant in _sample_synonyms():
-                said[key] = tuple(dict.fromkeys((*said.get(key, ()), *meant)))
+        sample: dict[str, tuple[str, ...]] = {}
+        for key, meant in _sample_synonyms() if synonyms is None else ():
+            sample[key] = tuple(dict.fromkeys((*sample.get(key, ()), *meant)))
         table = Abbreviations.open(*([] if abbreviations is None else [abbreviations]))
-        return cls(ShortForms(table), said)
+        return cls(ShortForms(table), said, sample)
+
+    def knows(self, key: str) -> bool:
+        """Tell whether a plain form without spaces is a lay name of the tables."""
+        return key in self.synonyms or key in self.sample
 
     def readings(self, mention: str, defined: Mapping[str, str] | None = None) -> list[Reading]:
         """Give the ways to read a mention, the mention itself first.
@@ -115,6 +120,7 @@ class Reader:
             if text is not mention:
                 found.append(Reading(text, "keyboard"))
             found += [Reading(meant, "synonym") for meant in self.synonyms.get(_short(text), ())]
+            found += [Reading(meant, "sample") for meant in self.sample.get(_short(text), ())]
             found += [
                 Reading(spelled, "abbreviation") for spelled in self.abbreviations.spelled_out(text)
             ]
