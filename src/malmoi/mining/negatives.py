@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from ..errors import BundleError, DataError, OptionError
 from ..files import Tell, writing
+from ..index.nearest import Floats, Nearest, Pairs, nearest
 from ..pooling import normalize
 from ..progress import progressing
 from ..text import compose, squeeze
-from ..index.nearest import Floats, Nearest, Pairs, nearest
 
 Pick = Literal["nearest", "random"]
 
