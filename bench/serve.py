@@ -107,14 +107,14 @@ def start(name: str, port: int) -> "subprocess.Popen[bytes]":
         command.append(str(port))
     else:
         command = [sys.executable, "-m", "malmoi", "serve", "--model", str(exported("int8"))]
-        command += ["--reranker", "none", "--port", str(port)]
+        command += ["--reranker", "none", "--no-samples", "--port", str(port)]
         command += ["--no-batching"] if name == "batching off" else []
     path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
     return subprocess.Popen(command, env=os.environ | {"PYTHONPATH": path}, stderr=sys.stderr)
 
 
 def wait_until_up(port: int, texts: list[str], process: "subprocess.Popen[bytes]") -> None:
-    deadline = time.monotonic() + 180
+    deadline = time.monotonic() + 600
     while True:
         try:
             socket.create_connection(("127.0.0.1", port)).close()

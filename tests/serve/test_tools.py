@@ -109,3 +109,10 @@ def test_the_client_gives_what_the_local_objects_give(site: Served, whole: Stock
     note = "pt는 HTN, DM 있으며 CXR상 pneumonia 의심"
     assert [one.text for one in client.read(note)] == [one.text for one in terms.notes.read(note)]
     client.close()
+
+
+def test_keywords(site: Served) -> None:
+    body = {"text": "Diabetic nephropathy was found. Nephropathy needs dialysis.", "top": 2}
+    found = site.post("/v1/keywords", body).json["keywords"]
+    assert len(found) == 2 and "nephropathy" in found[0]["text"].lower()
+    assert site.post("/v1/keywords", {"text": " "}).json == {"keywords": []}

@@ -2,11 +2,9 @@
 
 from fastapi import APIRouter, Response
 
-from ..errors import MissingExtra
 from ..mining.keywords import keywords
 from .embedding import json_response
 from .house import House
-from .refusals import Refusal
 from .shapes_tools import KeywordsAsked, KeywordsGiven
 
 
@@ -21,17 +19,9 @@ def router(house: House) -> APIRouter:
         encoder = house.stock.encoder
         if not asked.text.strip():
             return json_response({"keywords": []})
-        try:
-            found = await house.desk.call(
-                lambda: keywords(encoder, asked.text, top=asked.top, diversity=asked.diversity)
-            )
-        except MissingExtra as error:
-            raise Refusal(
-                404,
-                "not_installed",
-                "Korean phrases need a part that is not installed on the server. "
-                "Install it with: pip install 'malmoi[korean]'",
-            ) from error
+        found = await house.desk.call(
+            lambda: keywords(encoder, asked.text, top=asked.top, diversity=asked.diversity)
+        )
         return json_response(
             {
                 "keywords": [

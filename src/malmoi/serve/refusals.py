@@ -9,7 +9,7 @@ from typing import Any
 
 import pydantic_core
 
-from ..errors import MalmoiError
+from ..errors import MalmoiError, MissingExtra
 from .batcher import Busy, Stopping, TooLate
 
 _FIELD = re.compile(r"[a-z_]{1,32}")
@@ -52,6 +52,8 @@ def refusal_of(error: Exception) -> Refusal:
         return Refusal(429, "busy", str(error), wait=error.seconds)
     if isinstance(error, Stopping):
         return Refusal(503, "stopping", str(error), wait=1)
+    if isinstance(error, MissingExtra):  # its message names packages, and nothing that was asked
+        return Refusal(404, "not_installed", str(error))
     if isinstance(error, MalmoiError):
         # The library's messages may quote what they were given, so its name alone is told.
         return Refusal(
