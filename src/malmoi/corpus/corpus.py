@@ -25,7 +25,7 @@ from .words import check_words, default_words, query_words
 
 Mode = Literal["dense", "keyword", "hybrid"]
 MODES = ("dense", "keyword", "hybrid")
-# Measured in docs/search.md: the meaning is worth more than the words.
+# Measured in docs/results.md: the meaning is worth more than the words.
 WEIGHTS: Mapping[str, float] = {"dense": 1.0, "keyword": 0.25}
 DEPTH = 100  # documents that each side of a hybrid search brings along
 RERANKED = 50  # documents that a reranker is shown

@@ -10,7 +10,7 @@ from .nearest import Floats
 from .table import Growing, Mask, Positions, Table
 
 # How many rows the first pass proposes: a hundred for each that is wanted, and a share of all,
-# since the larger the crowd, the more rows come between. Measured in docs/search.md.
+# since the larger the crowd, the more rows come between. Recall is in docs/results.md.
 _FOR_EACH = 100
 _SHARE = 250
 _SAMPLE = 16_384

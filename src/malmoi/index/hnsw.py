@@ -18,7 +18,7 @@ from .flat import FlatIndex
 from .nearest import Floats, Rows
 from .table import Mask, Positions, Table
 
-# Measured in docs/search.md: more links or a wider search find a little more, and take longer.
+# More links or a wider search find a little more and take longer; recall is in docs/results.md.
 _LINKS = 24
 _WIDTH_ADD = 128
 _WIDTH_SEARCH = 128
