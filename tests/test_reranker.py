@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 import graphs
 import malmoi
 from malmoi.bundle import Manifest
-from malmoi.errors import BundleError, CutWarning, OptionError, TextError
+from malmoi.errors import BundleError, BundleNotFound, CutWarning, OptionError, TextError
 from malmoi.reranker import Hit, Reranker
 
 NLI = ("contradiction", "Entailment", "neutral")
@@ -275,5 +275,16 @@ def test_the_command_tells_what_is_wrong_in_a_line(run: Callable[..., Any], fold
     assert empty.returncode == 1 and "is empty" in empty.stderr
     missing = run("rerank", "배", "none.txt", "--model", folder)
     assert missing.returncode == 1 and missing.stderr.count("\n") == 1
-    assert run("rerank", "배", "-").returncode == 2
+    assert run("rerank", "배", "-").returncode == 1  # none is shipped, or the input is empty
     assert run("rerank", "배", "-", "--model", folder, "--k", 0, stdin="a").returncode == 2
+
+
+def test_without_a_name_the_shipped_one_is_opened_or_missed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("malmoi.reranker.shipped_models", list)
+    with pytest.raises(BundleNotFound, match="no reranker came with this installation"):
+        malmoi.load_reranker()
+    monkeypatch.setattr("malmoi.reranker.shipped_models", lambda: ["ko-en-reranker"])
+    monkeypatch.setattr("malmoi.reranker.find_model", lambda name: folder)
+    assert malmoi.load_reranker().score(PAIRS).shape == (len(PAIRS),)

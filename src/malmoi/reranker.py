@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from .bundle import Bundle, open_bundle
-from .catalog import RERANKER, find_model
-from .errors import BundleError, CutWarning, OptionError, TextError
+from .catalog import RERANKER, find_model, shipped_models
+from .errors import BundleError, BundleNotFound, CutWarning, OptionError, TextError
 from .pairs import Pair, PairTokens
 from .pooling import Floats
 from .progress import progressing
@@ -34,10 +34,15 @@ class Hit:
 def load_reranker(
     name_or_path: str | Path | None = None, *, threads: int | None = None
 ) -> "Reranker":
-    """Open a reranker: the shipped one, or a folder, a shipped model's name, or a hub id.
+    """Open a reranker: a folder, a shipped model's name, or a hub id; the shipped one without.
 
     `threads` is how many cores to use; all that this process may use when left out.
     """
+    if name_or_path is None and RERANKER not in shipped_models():
+        raise BundleNotFound(
+            f"no reranker came with this installation; expected {RERANKER}. Name a reranker's "
+            "folder; one is made with: malmoi train recipes/ko-en-reranker.toml"
+        )
     folder = find_model(RERANKER if name_or_path is None else name_or_path)
     return Reranker(open_bundle(folder, kinds=("reranker",)), threads=threads)
 
