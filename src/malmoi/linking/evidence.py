@@ -27,7 +27,11 @@ _PREFERRED, _NARROWER = KINDS.index("preferred"), KINDS.index("narrower")
 
 @dataclass(frozen=True)
 class Weights:
-    """How much each reason counts. Chosen on dev data by bench/linking_weights.py.
+    """How much each reason counts; `bench/linking_weights.py` looks for better ones.
+
+    These were found by a random walk of that kind on dev data of KCD-9 and a list of lay names,
+    then rounded by hand; `vaguer` and `category`, which put a category before its "unspecified"
+    code, are a judgement that no dev data decided.
 
     The names are those of the columns of `Evidence.features`; `centre` is the sum at which a
     first candidate is right as often as wrong, `steep` how quickly that changes around it.
