@@ -30,6 +30,10 @@ def test_the_weights_in_a_graph_are_the_model_s(
     if architecture != "bert":  # a table of zeros' row alone is folded into the graph
         kept = {name for name in kept if "token_type" not in name}
     assert kept <= set(found)
+    if precision == "float32":  # its graph has no bias of keys, which a softmax takes out
+        zeros = {name for name in kept if name.endswith("key.bias")}
+        assert zeros and not any(found[name].any() for name in zeros)
+        kept -= zeros
     for name in kept:
         scale = np.abs(expected[name]).max()
         bound = 1e-6 if precision == "float32" else scale / 60

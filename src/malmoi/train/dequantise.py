@@ -101,14 +101,18 @@ def _dense(node: Any, held: Arrays) -> Arrays:
 
 
 def _side(node: Any, held: Arrays) -> Arrays:
-    """Queries, keys or values by a product of their own; their biases stand in one vector."""
+    """Queries, keys or values by a product of their own, each with its bias.
+
+    Keys have none in such a graph: it would add the same to all scores of a token, which their
+    softmax takes out. Zeros make the same model.
+    """
     place, matrix = _ATTENTION.match(node.output[0]), _matrix(node.input[1], held)
-    both = held.get(f"{node.input[1][:-2].removesuffix('_weight')}_bias")
-    if place is None or matrix is None or both is None:
+    if place is None or matrix is None:
         return {}
-    number = "qkv".index(node.input[1][-1])
-    name = f"{place[1].replace('/', '.')}.{_PARTS[number]}"
-    return {f"{name}.weight": matrix.T, f"{name}.bias": np.split(both, 3)[number]}
+    stem, side = node.input[1][:-2].removesuffix("_weight"), node.input[1][-1]
+    name = f"{place[1].replace('/', '.')}.{_PARTS['qkv'.index(side)]}"
+    bias = held.get(f"{stem}_bias_{side}", np.zeros(matrix.shape[1], np.float32))
+    return {f"{name}.weight": matrix.T, f"{name}.bias": bias}
 
 
 def _attention(node: Any, held: Arrays) -> Arrays:
