@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from sentence_transformers import CrossEncoder
 from sentence_transformers.base.modules import Dense, Transformer
@@ -20,6 +21,7 @@ from torch.nn import functional
 from ..bundle.foreign import read_json
 from ..errors import BundleError, OptionError
 from ..files import writing_folder
+from ..tokens import Batch, Piece, Tokens
 from .module import WITH_TYPES
 from .quiet import quiet
 from .source import Source, read_source
@@ -143,6 +145,30 @@ def collate(
     features: dict[str, Any] = model.preprocess(list(pairs))
     kind = torch.float32 if model.num_labels == 1 else torch.int64
     return features, torch.tensor(targets, dtype=kind)
+
+
+def score_pieces(
+    model: CrossEncoder, tokens: Tokens, pieces: Sequence[Piece], *, budget: int, device: str
+) -> Tensor:
+    """Give raw scores (n, outputs) of tokenised inputs, those of like length computed together."""
+    batches = list(tokens.batches(pieces, budget=budget))
+    found = torch.cat([_batch_scores(model, batch, device) for batch in batches])
+    order = np.empty(len(pieces), dtype=np.int64)
+    order[np.concatenate([batch.rows for batch in batches])] = np.arange(len(pieces))
+    return found.float()[torch.from_numpy(order).to(found.device)]
+
+
+def _batch_scores(model: CrossEncoder, batch: Batch, device: str) -> Tensor:
+    transformer: Any = model[0]
+    arrays = {
+        "input_ids": batch.ids,
+        "attention_mask": batch.mask,
+        "token_type_ids": batch.types,
+    }
+    names = transformer.tokenizer.model_input_names
+    features = {name: torch.from_numpy(arrays[name]).to(device) for name in names}
+    scores: Tensor = model(features)["scores"]
+    return scores
 
 
 def _transformer(source: Source, layers: int | None) -> Transformer:

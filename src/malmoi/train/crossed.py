@@ -4,7 +4,6 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -15,9 +14,9 @@ from ..errors import OptionError
 from ..pairs import Pair, PairTokens
 from ..reranker import likeness
 from ..text import clean
-from ..tokens import Batch, Piece, Tokens
+from ..tokens import Piece, Tokens
 from .batching import Ints, Sizes, Step, plan_epoch
-from .cross import build_cross_encoder, check_objective, cross_loss
+from .cross import build_cross_encoder, check_objective, cross_loss, score_pieces
 from .data import Examples
 from .measuring import Measure
 from .processes import Processes
@@ -108,23 +107,13 @@ class Crossed:
 
     def run(self, pieces: Sequence[Piece]) -> Tensor:
         """Give raw scores (n, outputs), pairs of like length computed together."""
-        batches = list(self.tokens.batches(pieces, budget=self.recipe.schedule.piece_tokens))
-        found = torch.cat([self._scores(batch) for batch in batches])
-        order = np.empty(len(pieces), dtype=np.int64)
-        order[np.concatenate([batch.rows for batch in batches])] = np.arange(len(pieces))
-        return found.float()[torch.from_numpy(order).to(found.device)]
-
-    def _scores(self, batch: Batch) -> Tensor:
-        transformer: Any = self.model[0]
-        arrays = {
-            "input_ids": batch.ids,
-            "attention_mask": batch.mask,
-            "token_type_ids": batch.types,
-        }
-        names = transformer.tokenizer.model_input_names
-        features = {n: torch.from_numpy(arrays[n]).to(self.processes.device) for n in names}
-        scores: Tensor = self.model(features)["scores"]
-        return scores
+        return score_pieces(
+            self.model,
+            self.tokens,
+            pieces,
+            budget=self.recipe.schedule.piece_tokens,
+            device=self.processes.device,
+        )
 
     def outputs(self, pairs: Sequence[Pair]) -> NDArray[np.float32]:
         """Give the probability of each label, or the one score from 0 to 1; (n, outputs)."""

@@ -16,9 +16,9 @@ from ...notes.classifier import Scored, note_windows
 from ...notes.decision import Rule
 from ...notes.documents import Document
 from ...text import clean
-from ...tokens import Batch, Piece
+from ...tokens import Piece
 from ..batching import Sizes, Step, plan_epoch
-from ..cross import build_cross_encoder
+from ..cross import build_cross_encoder, score_pieces
 from ..processes import Processes
 from ..quiet import quiet
 from ..siamese import read_tokens
@@ -139,23 +139,13 @@ class Noted:
 
     def run(self, pieces: Sequence[Piece]) -> Tensor:
         """Give raw scores (n, labels), windows of like length computed together."""
-        batches = list(self.tokens.batches(pieces, budget=self.recipe.schedule.piece_tokens))
-        found = torch.cat([self._scores(batch) for batch in batches])
-        order = np.empty(len(pieces), dtype=np.int64)
-        order[np.concatenate([batch.rows for batch in batches])] = np.arange(len(pieces))
-        return found.float()[torch.from_numpy(order).to(found.device)]
-
-    def _scores(self, batch: Batch) -> Tensor:
-        transformer: Any = self.model[0]
-        arrays = {
-            "input_ids": batch.ids,
-            "attention_mask": batch.mask,
-            "token_type_ids": batch.types,
-        }
-        names = transformer.tokenizer.model_input_names
-        features = {n: torch.from_numpy(arrays[n]).to(self.processes.device) for n in names}
-        scores: Tensor = self.model(features)["scores"]
-        return scores
+        return score_pieces(
+            self.model,
+            self.tokens,
+            pieces,
+            budget=self.recipe.schedule.piece_tokens,
+            device=self.processes.device,
+        )
 
     def evaluate(self) -> dict[str, float]:
         """Judge the dev documents by the recipe's rule; the first score is the main one."""
