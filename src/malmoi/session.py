@@ -14,6 +14,9 @@ from .tokens import Batch
 
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 _SILENT = 4  # onnxruntime's severity "fatal": what goes wrong is raised, not printed
+# Fusions that cost more than they save: the fused kernels take two to four times as long as the
+# plain ones, which onnxruntime would put back into a graph that was written without the former.
+_SLOWER = ["SkipLayerNormFusion", "BiasGeluFusion"]
 
 
 class Session:
@@ -30,7 +33,10 @@ class Session:
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         try:
             self._session: Any = ort.InferenceSession(
-                str(path), options, providers=["CPUExecutionProvider"]
+                str(path),
+                options,
+                providers=["CPUExecutionProvider"],
+                disabled_optimizers=_SLOWER,
             )
         except Exception as error:  # onnxruntime's own exceptions share no base class
             raise BundleCorrupt(

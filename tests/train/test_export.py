@@ -225,6 +225,22 @@ def test_int8_is_small_and_near(
     assert not (tmp_path / "out" / "model.safetensors").exists()
 
 
+def test_int8_graphs_run_whole_products(
+    tiny: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They add their own biases, and a text has one vector, alone, in a batch and padded."""
+    monkeypatch.setattr(quantise, "_SMALLEST_TABLE", 512)
+    export(tiny("bert"), tmp_path / "out", precision="int8")
+    graph = onnx.load(tmp_path / "out" / "onnx" / "model.onnx").graph
+    kinds = Counter(node.op_type for node in graph.node)
+    assert kinds["MatMulIntegerToFloat"] == 12 and kinds["If"] == 2  # of two layers
+    assert not kinds.keys() & {"MatMulInteger", "QAttention", "SkipLayerNormalization", "BiasGelu"}
+    assert all(len(n.input) == 7 for n in graph.node if n.op_type == "MatMulIntegerToFloat")
+    together = run(tmp_path / "out")["sentence_embedding"]
+    for text, vector in zip(TEXTS, together, strict=True):
+        assert_same(run(tmp_path / "out", [text])["sentence_embedding"], vector[None])
+
+
 def test_int8_that_loses_too_much_is_refused(
     tiny: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,7 +23,7 @@ Arrays = dict[str, NDArray[Any]]
 _PREFIX = "transformer."
 _DENSE = re.compile(r"^/transformer/(.+)/MatMul_output_0")
 _ATTENTION = re.compile(r"^/transformer/(.+/attention/self)/")
-_SIDE = re.compile(r"_qkv_weight_[qkv]$")
+_SIDE = re.compile(r"(.+_qkv)_weight_([qkv])(_quantized)?$")
 _PARTS = ("query", "key", "value")
 
 
@@ -59,7 +59,7 @@ def read_weights(graph: Path) -> Arrays:
     held: Arrays = {one.name: numpy_helper.to_array(one) for one in model.graph.initializer}
     weights = _plain(held) | _tables(held)
     for node in model.graph.node:
-        if node.op_type in ("MatMul", "MatMulInteger"):
+        if node.op_type in ("MatMul", "MatMulInteger", "MatMulIntegerToFloat"):
             weights |= _dense(node, held)
         elif node.op_type in ("Attention", "QAttention"):
             weights |= _attention(node, held)
@@ -91,7 +91,7 @@ def _tables(held: Arrays) -> Arrays:
 
 
 def _dense(node: Any, held: Arrays) -> Arrays:
-    if _SIDE.search(node.input[1]):
+    if _SIDE.match(node.input[1]):
         return _side(node, held)
     place = _DENSE.match(node.output[0])
     matrix = _matrix(node.input[1], held) if place else None
@@ -103,13 +103,14 @@ def _dense(node: Any, held: Arrays) -> Arrays:
 def _side(node: Any, held: Arrays) -> Arrays:
     """Queries, keys or values by a product of their own, each with its bias.
 
-    Keys have none in such a graph: it would add the same to all scores of a token, which their
+    Keys may have none in such a graph: it would add the same to all scores of a token, which their
     softmax takes out. Zeros make the same model.
     """
     place, matrix = _ATTENTION.match(node.output[0]), _matrix(node.input[1], held)
-    if place is None or matrix is None:
+    named = _SIDE.match(node.input[1])
+    if place is None or matrix is None or named is None:
         return {}
-    stem, side = node.input[1][:-2].removesuffix("_weight"), node.input[1][-1]
+    stem, side = named[1], named[2]
     name = f"{place[1].replace('/', '.')}.{_PARTS['qkv'.index(side)]}"
     bias = held.get(f"{stem}_bias_{side}", np.zeros(matrix.shape[1], np.float32))
     return {f"{name}.weight": matrix.T, f"{name}.bias": bias}

@@ -3,16 +3,19 @@
 onnxruntime's two best known fusions are slow on a processor. Its Attention multiplies by a head's
 own columns at a time, where three whole products reach the machine's rate; its
 SkipLayerNormalization takes four times as long as two sums and a LayerNormalization. Where a
-batch has no padding, ONNX's own Attention is faster again. Graphs with 8-bit weights keep the
-fusions: there the change brought nothing.
+batch has no padding, ONNX's own Attention is faster again. Graphs with 8-bit weights have theirs
+in small_kernels.py.
 """
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
+
+Constants = dict[str, onnx.TensorProto]
 
 _OURS = "com.microsoft"
 # The first operator set with Attention; onnxruntime knows it from 1.23 on.
@@ -30,19 +33,19 @@ def choose_kernels(path: Path, chosen: Path) -> None:
         if _can_split(node, constants):
             nodes += _split_attention(graph, node, constants)
         elif node.op_type == "SkipLayerNormalization" and len(node.output) == 1:
-            nodes += _split_normalisation(node)
+            nodes += split_normalisation(node)
         elif node.op_type == "BiasGelu":
-            nodes += _split_activation(node)
+            nodes += split_activation(node)
         else:
             nodes.append(node)
     del graph.node[:]
     graph.node.extend(nodes)
-    _drop_unused(graph)
-    _raise_opset(model)
+    drop_unused(graph)
+    raise_opset(model)
     onnx.save(model, chosen)
 
 
-def _can_split(node: onnx.NodeProto, constants: dict[str, onnx.TensorProto]) -> bool:
+def _can_split(node: onnx.NodeProto, constants: Constants) -> bool:
     """Whether this is attention of a token matrix on itself, with a mask and nothing more."""
     if node.op_type != "Attention" or len(node.input) != 4 or not all(node.input):
         return False
@@ -56,41 +59,46 @@ def _can_split(node: onnx.NodeProto, constants: dict[str, onnx.TensorProto]) -> 
 
 
 def _split_attention(
-    graph: onnx.GraphProto, node: onnx.NodeProto, constants: dict[str, onnx.TensorProto]
+    graph: onnx.GraphProto, node: onnx.NodeProto, constants: Constants
 ) -> list[onnx.NodeProto]:
     """Three products, then attention proper: without a mask where the batch has no padding."""
     states, weight, bias, mask = node.input
     [found] = node.output
-    nodes = _find_padding(mask) if _first_use(graph, node, mask) else []
-    sides = []
+    nodes, sides = [], []
     weights = np.split(numpy_helper.to_array(constants[weight]), 3, axis=1)  # (hidden, hidden)
     biases = np.split(numpy_helper.to_array(constants[bias]), 3)  # (hidden,)
     for side, columns, shift in zip("qkv", weights, biases, strict=True):
         product = f"{found}_{side}"
-        _add_constant(graph, constants, f"{weight}_{side}", columns)
+        add_constant(graph, constants, f"{weight}_{side}", columns)
         nodes.append(helper.make_node("MatMul", [states, f"{weight}_{side}"], [product]))
         # A key's bias adds the same to all scores of a token, which their softmax takes out.
         if side != "k":
-            _add_constant(graph, constants, f"{bias}_{side}", shift)
+            add_constant(graph, constants, f"{bias}_{side}", shift)
             nodes.append(
                 helper.make_node("Add", [product, f"{bias}_{side}"], [f"{product}_biased"])
             )
             product = f"{product}_biased"
         sides.append(product)
+    return nodes + attend(graph, node, sides, mask)
+
+
+def attend(
+    graph: onnx.GraphProto, node: onnx.NodeProto, sides: list[str], mask: str
+) -> list[onnx.NodeProto]:
+    """Attention proper in place of a fused node, without a mask where the batch has no padding."""
+    [found] = node.output
+    nodes = _find_padding(mask) if _first_use(graph, node, mask) else []
     branches = {
         "then_branch": _attend_all(node, sides),
         "else_branch": _attend_masked(node, [*sides, "", mask]),
     }
-    nodes.append(helper.make_node("If", [f"{mask}_{_FULL}"], [found], f"{found}_if", **branches))
-    return nodes
+    return [*nodes, helper.make_node("If", [f"{mask}_{_FULL}"], [found], f"{found}_if", **branches)]
 
 
-def _add_constant(
-    graph: onnx.GraphProto,
-    constants: dict[str, onnx.TensorProto],
-    name: str,
-    array: NDArray[np.float32],
+def add_constant(
+    graph: onnx.GraphProto, constants: Constants, name: str, array: NDArray[Any]
 ) -> None:
+    """Put an array into the graph, once."""
     if name not in constants:  # layers may share their weights
         constants[name] = numpy_helper.from_array(np.ascontiguousarray(array), name)
         graph.initializer.append(constants[name])
@@ -120,7 +128,8 @@ def _branch(kernel: onnx.NodeProto) -> onnx.GraphProto:
 
 
 def _first_use(graph: onnx.GraphProto, node: onnx.NodeProto, mask: str) -> bool:
-    users = [other for other in graph.node if other.op_type == "Attention" and mask in other.input]
+    kinds = ("Attention", "QAttention")
+    users = [other for other in graph.node if other.op_type in kinds and mask in other.input]
     return list(users[0].output) == list(node.output)
 
 
@@ -133,7 +142,7 @@ def _find_padding(mask: str) -> list[onnx.NodeProto]:
     ]
 
 
-def _split_normalisation(node: onnx.NodeProto) -> list[onnx.NodeProto]:
+def split_normalisation(node: onnx.NodeProto) -> list[onnx.NodeProto]:
     """The projection's bias, the residual sum and the normalisation, one after another."""
     [found] = node.output
     first, skip, scale, shift, *bias = node.input
@@ -148,7 +157,7 @@ def _split_normalisation(node: onnx.NodeProto) -> list[onnx.NodeProto]:
     return nodes
 
 
-def _split_activation(node: onnx.NodeProto) -> list[onnx.NodeProto]:
+def split_activation(node: onnx.NodeProto) -> list[onnx.NodeProto]:
     """The bias, then GELU by the error function as before."""
     [found] = node.output
     return [
@@ -157,7 +166,7 @@ def _split_activation(node: onnx.NodeProto) -> list[onnx.NodeProto]:
     ]
 
 
-def _raise_opset(model: onnx.ModelProto) -> None:
+def raise_opset(model: onnx.ModelProto) -> None:
     """Say which operator set is used now, and write what it writes otherwise than set 17."""
     graph = model.graph
     for number, node in enumerate(graph.node):
@@ -176,7 +185,7 @@ def _raise_opset(model: onnx.ModelProto) -> None:
     model.ir_version = max(model.ir_version, 10)
 
 
-def _drop_unused(graph: onnx.GraphProto) -> None:
+def drop_unused(graph: onnx.GraphProto) -> None:
     """Remove the weights that were split."""
     used = {name for node in graph.node for name in node.input}
     for node in graph.node:

@@ -11,6 +11,7 @@ from onnxruntime.quantization import QuantType, quantize_dynamic
 from ..tokens import Batch
 from .calibrate import fix_ranges
 from .quiet import quiet
+from .small_kernels import choose_small_kernels
 
 # Tables of fewer numbers than this (token types) are not worth the rounding.
 _SMALLEST_TABLE = 1 << 16
@@ -35,6 +36,7 @@ def quantise(path: Path, quantised: Path, batches: Sequence[Batch]) -> None:
     model = onnx.load(quantised)
     fix_ranges(model, path, batches)
     _quantise_tables(model)
+    choose_small_kernels(model)
     onnx.save(model, quantised)
 
 
