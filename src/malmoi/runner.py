@@ -37,6 +37,11 @@ class Runner:
         self.session = Session(bundle.graph, threads=1)
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="malmoi")
 
+    def run(self, pieces: Sequence[Piece], compute: Compute) -> Floats:
+        """Run all batches in the calling thread; (pieces, width)."""
+        batches = self.tokens.batches(pieces, even=EVEN)
+        return _collect(len(pieces), [(batch, compute(batch)) for batch in batches])
+
     def start(self, pieces: Sequence[Piece], compute: Compute) -> Callable[[], Floats]:
         """Begin all batches; the function given back collects their rows, (pieces, width)."""
         batches = list(self.tokens.batches(pieces, even=EVEN))

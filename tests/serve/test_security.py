@@ -119,9 +119,9 @@ def test_back_pressure_and_cancelled_clients(stock: Stock, monkeypatch: pytest.M
     gate = threading.Event()
     encode_ids = stock.encoder.encode_ids  # type: ignore[attr-defined]
 
-    def slow(ids: list[list[int]]) -> object:
+    def slow(ids: list[list[int]], **options: bool) -> object:
         gate.wait(10)
-        return encode_ids(ids)
+        return encode_ids(ids, **options)
 
     monkeypatch.setattr(stock.encoder, "encode_ids", slow, raising=False)
     settings = Settings(batching=Batching(queue_tokens=10, together=False))

@@ -43,9 +43,14 @@ class Encoder(TextEncoder):
     def __repr__(self) -> str:
         return f"<Encoder {self.name}: {self.dimension} dimensions, {self.max_tokens} tokens>"
 
-    def encode_ids(self, ids: Sequence[Sequence[int]]) -> Floats:
-        """Give the vectors of token ids as they are, special tokens included; (n, dim)."""
+    def encode_ids(self, ids: Sequence[Sequence[int]], *, alone: bool = False) -> Floats:
+        """Give the vectors of token ids as they are, special tokens included; (n, dim).
+
+        `alone` uses the calling thread and no other, for callers that have several already.
+        """
         pieces = [Piece(owner, list(one)) for owner, one in enumerate(ids)]
+        if alone:
+            return self._runner.run(pieces, self._vectors)
         return self._runner.start(pieces, self._vectors)()
 
     @property

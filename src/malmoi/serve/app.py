@@ -14,7 +14,8 @@ from .. import __version__
 from ..errors import MalmoiError
 from ..session import usable_cores
 from . import assets, atlas, embedding, finding, keying, looking, ranking, status, terms
-from .guard import App, Guard
+from .direct import App, Direct, refused
+from .guard import Guard
 from .house import House, Stock
 from .keys import KeyRing, read_keys
 from .refusals import Refusal, refusal_of, refusal_of_shape
@@ -51,17 +52,18 @@ def make_app(stock: Stock, settings: Settings, *, workers: int | None = None) ->
         responses=_ERRORS,
         lifespan=_living(house, workers),
     )
-    for routes in (embedding, ranking, finding, terms, looking, keying, atlas, status):
-        app.include_router(routes.router(house))
-    app.include_router(assets.router(page))
+    modules = (embedding, ranking, finding, terms, looking, keying, atlas, status)
+    routers = [module.router(house) for module in modules]
+    for router in (*routers, assets.router(page)):
+        app.include_router(router)
     app.add_exception_handler(RequestValidationError, _answer_shape)
     app.add_exception_handler(HTTPException, _answer_http)
     for kind in (Refusal, MalmoiError, Exception):
         app.add_exception_handler(kind, _answer_error)
-    inner: App = app
+    inner: App = Direct(app, routers)
     if settings.cors:
         inner = CORSMiddleware(
-            app,
+            inner,
             allow_origins=list(settings.cors),
             allow_methods=["GET", "POST"],
             allow_headers=["authorization", "content-type"],
@@ -82,7 +84,7 @@ def _living(house: House, workers: int | None) -> Any:
 
 async def _answer_shape(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    return _answer(refusal_of_shape(error.errors()))
+    return refused(refusal_of_shape(error.errors()))
 
 
 async def _answer_http(request: Request, error: Exception) -> Response:
@@ -94,15 +96,11 @@ async def _answer_http(request: Request, error: Exception) -> Response:
         405: ("wrong_method", "this path takes another method. See /openapi.json."),
     }
     code, message = messages.get(error.status_code, ("refused", "the request was refused."))
-    response = _answer(Refusal(error.status_code, code, message))
+    response = refused(Refusal(error.status_code, code, message))
     if error.headers and "allow" in {name.lower() for name in error.headers}:
         response.headers.update(error.headers)
     return response
 
 
 async def _answer_error(request: Request, error: Exception) -> Response:
-    return _answer(refusal_of(error))
-
-
-def _answer(refusal: Refusal) -> Response:
-    return Response(refusal.body(), status_code=refusal.status, headers=refusal.headers())
+    return refused(refusal_of(error))

@@ -162,7 +162,7 @@ class Batcher(Generic[T, R]):
         with self._changed:
             self._check_room(total, seconds)
             queue = self._queues.setdefault(group, [])
-            due = self._clock
+            due, first = self._clock, not self.waiting_parts
             self._active += 1
             for start, end in _cuts(costs, self._settings.budget):
                 cost = sum(costs[start:end])
@@ -172,7 +172,10 @@ class Batcher(Generic[T, R]):
                 job.waiting += 1
                 due += cost
             self.waiting_tokens += total
-            self._changed.notify()
+            # A worker is woken by the first text, to wait for company, and when it may start;
+            # waking it for each one in between would cost more than its vector.
+            if first or self._ready():
+                self._changed.notify()
 
     def _check_room(self, total: int, seconds: float) -> None:
         if self._stopping:

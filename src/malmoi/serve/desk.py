@@ -137,7 +137,7 @@ class Desk:
     def _encode(self, group: Hashable, items: list[Any]) -> list[Row]:
         if group == _IDS:
             assert isinstance(self.encoder, Encoder)  # the route has checked it
-            vectors = normalize(self.encoder.encode_ids(items))
+            vectors = normalize(self.encoder.encode_ids(items, alone=True))
             return [
                 Row(vector, len(ids), False) for vector, ids in zip(vectors, items, strict=True)
             ]
@@ -158,7 +158,7 @@ class Desk:
             padded = [*counts, *[0] * (len(texts) - len(counts))]
             return [Row(vector, n, False) for vector, n in zip(vectors, padded, strict=True)]
         ids = encoder.token_ids(texts, prompt=prompt)
-        vectors = encoder.encode_ids(ids)
+        vectors = encoder.encode_ids(ids, alone=True)
         longest = encoder.max_tokens
         return [
             Row(vector, len(one), len(one) == longest and _was_cut(encoder, text))

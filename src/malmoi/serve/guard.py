@@ -10,19 +10,12 @@ import asyncio
 import logging
 import time
 import traceback
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
 
+from .direct import App, Message, Receive, Scope, Send
 from .house import House
 from .keys import Key, KeyRing
 from .refusals import Refusal, refusal_of
 from .settings import LOOPBACK, Settings
-
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 log = logging.getLogger("malmoi.serve")
 
