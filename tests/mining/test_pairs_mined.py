@@ -1,6 +1,8 @@
 """Pairs mined: none missed, best first, repeats told, and a pile without near-duplicates."""
 
 import json
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +11,7 @@ import pytest
 import malmoi
 from graphs import Run
 from malmoi import DataError, OptionError
-from malmoi.index import close_pairs
-from malmoi.mining import close
+from malmoi.mining import close, pairs
 from malmoi.mining.pairs import deduplicate, keep_first, mine_pairs
 from malmoi.mining.texts import gather
 from malmoi.mining.translations import margins, mine_translations
@@ -41,35 +42,82 @@ def spread(rows: int, dim: int) -> Floats:
     return normalize(base.astype(np.float32))
 
 
-def test_short_products_miss_no_pair(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(close, "_FEW", 10)
-    vectors = spread(1500, 48)
-    for least in (0.7, 0.8, 0.9):
-        expected = {
-            (a, b)
-            for block in close_pairs(vectors, least=least)
-            for a, b in zip(block.left.tolist(), block.right.tolist(), strict=True)
-        }
-        found = [
-            (a, b)
-            for block in close.all_close(vectors, least=least)
-            for a, b in zip(block.left.tolist(), block.right.tolist(), strict=True)
-        ]
-        # A pair on the very edge may fall either way by rounding.
-        differing = expected ^ set(found)
-        edge = [
-            pair for pair in differing if abs(vectors[pair[0]] @ vectors[pair[1]] - least) > 1e-5
-        ]
-        assert not edge and len(found) == len(set(found)) and len(found) > 20
+def clustered(rows: int, dim: int) -> Floats:
+    """Crowds around a few directions, with copies, copies of copies, and rows without length."""
+    random = np.random.default_rng(5)
+    spots = random.standard_normal((rows // 20, dim)) + 0.5
+    base = spots[random.integers(len(spots), size=rows)]
+    base += random.choice([0.1, 0.3, 1.0], (rows, 1)) * random.standard_normal((rows, dim))
+    base[random.integers(rows, size=rows // 4)] = base[random.integers(rows, size=rows // 4)]
+    base[[3, 7, rows - 1]] = 0
+    return normalize(base.astype(np.float32))
+
+
+def pairs_of(vectors: Floats, least: float) -> dict[tuple[int, int], float]:
+    """What all_close gives, each pair once, and in an order that lets rows be dropped."""
+    found: dict[tuple[int, int], float] = {}
+    begun: set[int] = set()
+    for block in close.all_close(vectors, least=least):
+        columns = block.left.tolist(), block.right.tolist(), block.scores.tolist()
+        for a, b, score in zip(*columns, strict=True):
+            begun.add(a)
+            assert a < b and b not in begun and (a, b) not in found
+            found[a, b] = score
+    return found
+
+
+def by_all_products(vectors: Floats, least: float) -> dict[tuple[int, int], float]:
+    """The same by one product of everything, in double precision."""
+    scores = vectors.astype(np.float64) @ vectors.T.astype(np.float64)
+    left, right = np.nonzero(np.triu(scores, 1) >= least)
+    return {(a, b): scores[a, b] for a, b in zip(left.tolist(), right.tolist(), strict=True)}
+
+
+@pytest.mark.parametrize("few", [10, 10_000])
+@pytest.mark.parametrize("make", [spread, clustered])
+def test_short_products_miss_no_pair(
+    monkeypatch: pytest.MonkeyPatch, few: int, make: Callable[[int, int], Floats]
+) -> None:
+    for name, value in {"_FEW": few, "_ROWS": 64, "_COLUMNS": 160, "_SPAN": 320}.items():
+        monkeypatch.setattr(close, name, value)
+    vectors = make(500, 48)
+    for least in (0.6, 0.8, 0.9, 1.0):
+        expected, found = by_all_products(vectors, least), pairs_of(vectors, least)
+        # Those on the very edge are let pass, by as much as float32 may have cost them.
+        assert set(by_all_products(vectors, least + 1e-6)) <= set(found)
+        assert set(expected) <= set(found) <= set(by_all_products(vectors, least - 4e-6))
+        for pair in expected:
+            assert found[pair] == pytest.approx(expected[pair], abs=2e-6)
+        assert len(found) > 20 or (least == 1.0 and make is spread)
+
+
+def test_the_edge_and_copies_belong(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(close, "_FEW", 2)
+    edge = np.zeros((40, 24), dtype=np.float32)
+    edge[:, 0] = 1
+    edge[20:] = 0
+    edge[20:, :2] = (0.5, 0.75**0.5)  # a cosine of one half with the first twenty
+    assert len(pairs_of(edge, 0.5)) == 40 * 39 // 2
+    assert len(pairs_of(edge, 0.5 + 1e-4)) == len(pairs_of(edge, 1.0)) == 2 * (20 * 19 // 2)
+    copies = normalize(np.tile(spread(3, 24), (200, 1)))
+    assert len(pairs_of(copies, 1.0)) == 3 * (200 * 199 // 2)
+    assert not pairs_of(copies[:1], 0.5) and not pairs_of(copies[:0], 0.5)
+
+
+def test_threads_end_with_who_asked() -> None:
+    blocks = close.all_close(spread(3000, 16), least=0.0)
+    assert len(next(blocks).left)
+    blocks.close()  # type: ignore[attr-defined]
+    assert not [one for one in threading.enumerate() if one.name.startswith("malmoi-close")]
 
 
 def test_paraphrases_come_best_first(encoder: malmoi.TextEncoder) -> None:
     told: list[str] = []
     lines = gather(TEXTS, where="texts", tell=told.append)
     assert told == ["texts: 1 empty lines were left out"]
-    pairs = list(mine_pairs(encoder, lines, least=0.6))
-    assert (pairs[0].a.number, pairs[0].b.number, pairs[0].score) == (1, 6, 1.0)
-    assert (pairs[1].a.number, pairs[1].b.number) == (1, 3)
+    found = list(mine_pairs(encoder, lines, least=0.6))
+    assert (found[0].a.number, found[0].b.number, found[0].score) == (1, 6, 1.0)
+    assert (found[1].a.number, found[1].b.number) == (1, 3)
     assert len(list(mine_pairs(encoder, lines, least=-1, top=3))) == 3
     everything = list(mine_pairs(encoder, lines, least=-1, top=None))
     assert len(everything) == 1 + 6  # one repeat, and all pairs of four texts
@@ -81,6 +129,28 @@ def test_a_pile_without_near_duplicates(encoder: malmoi.TextEncoder) -> None:
     kept = deduplicate(encoder, gather(TEXTS, where="texts"), least=0.7)
     assert [line.number for line in kept] == [1, 2, 5]
     assert keep_first(3, [(0, 1), (0, 2), (1, 2)]) == [True, False, False]
+
+
+def test_what_is_dropped_on_the_way_is_what_would_be_dropped_after(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in {"_FEW": 10, "_ROWS": 64, "_COLUMNS": 160, "_SPAN": 320}.items():
+        monkeypatch.setattr(close, name, value)
+    vectors = clustered(600, 32)
+    found = pairs_of(vectors, 0.8)
+    kept = keep_first(len(vectors), found)
+    assert kept == keep_first(len(vectors), sorted(found, key=lambda pair: pair[1]))
+    assert 50 < sum(kept) < 550
+
+
+def test_the_best_pairs_are_those_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pairs, "_WAITING", 50)
+    vectors = clustered(600, 16)
+    found = pairs_of(vectors, 0.5)
+    ordered = sorted((-score, *pair) for pair, score in found.items())
+    for top in (1, 10, 300, 10**6):
+        expected = [(-score, a, b) for score, a, b in ordered[:top]]
+        assert pairs._best(vectors, 0.5, top) == expected
 
 
 @pytest.mark.parametrize("texts", [["하나뿐인 글"], ["같은 글"] * 4])

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import OptionError, require
-from ..index import close_pairs
 from ..pooling import Floats, normalize
+from .close import all_close
 
 Method = Literal["agglomerative", "community", "kmeans"]
 Labels = NDArray[np.int64]
@@ -151,7 +151,7 @@ def _agglomerative(vectors: Floats, count: int | None, least: float) -> Labels:
 def _communities(vectors: Floats, least: float, smallest: int) -> Labels:
     """Take the row with most neighbours and all of them, then the next that is still free."""
     neighbours: list[list[int]] = [[i] for i in range(len(vectors))]
-    for block in close_pairs(vectors, least=least):
+    for block in all_close(vectors, least=least):
         for a, b in zip(block.left.tolist(), block.right.tolist(), strict=True):
             neighbours[a].append(b)
             neighbours[b].append(a)

@@ -1,18 +1,19 @@
 """Near-duplicate and paraphrase pairs in a pile of texts, and the pile without them."""
 
-import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..encoder import TextEncoder
 from ..errors import OptionError
+from ..index import Close
 from ..pooling import Floats
 from .close import all_close
 from .texts import Line, Lines, vectors_of
 
 TOP = 1000
+_WAITING = 1_000_000  # pairs that wait before the worse ones are let go
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,20 +57,21 @@ def deduplicate(
     """Keep the lines that are not near one kept before, in their order."""
     _check(least, None)
     vectors = vectors_of(encoder, lines.texts, progress=progress)
-    kept = keep_first(len(lines.lines), [(a, b) for a, b, _ in _found(vectors, least)])
+    kept = keep_first(len(lines.lines), ((a, b) for a, b, _ in _found(vectors, least)))
     return [line for line, own in zip(lines.lines, kept, strict=True) if own]
 
 
-def keep_first(count: int, pairs: Sequence[tuple[int, int]]) -> list[bool]:
+def keep_first(count: int, pairs: Iterable[tuple[int, int]]) -> list[bool]:
     """Say of each row whether it stays when no two of a pair may; the earlier row goes first.
 
-    A row near a dropped one stays, so that a chain of small steps does not swallow a topic.
+    A row near a dropped one stays, so that a chain of small steps does not swallow a topic. Pairs
+    that end in a row must come before those that begin with it, as `all_close` gives them.
 
     >>> keep_first(4, [(0, 1), (1, 2)])
     [True, False, True, True]
     """
     kept = [True] * count
-    for a, b in sorted(pairs, key=lambda pair: pair[1]):
+    for a, b in pairs:
         if kept[a]:
             kept[b] = False
     return kept
@@ -84,25 +86,30 @@ def _found(vectors: Floats, least: float) -> Iterator[tuple[int, int, float]]:
 
 def _best(vectors: Floats, least: float, top: int) -> list[tuple[float, int, int]]:
     """The best pairs as (score, a, b); of equal scores the earlier rows win."""
-    heap: list[tuple[float, int, int]] = []
     if top < 1:
-        return heap
+        return []
+    waiting, count, worst = list[Close](), 0, -np.inf
     for block in all_close(vectors, least=least):
-        scores = block.scores
-        # Most blocks have nothing better than what is kept.
-        better = scores > (heap[0][0] if len(heap) == top else -np.inf)
-        for a, b, score in zip(
-            block.left[better].tolist(),
-            block.right[better].tolist(),
-            scores[better].tolist(),
-            strict=True,
-        ):
-            item = (score, -a, -b)
-            if len(heap) < top:
-                heapq.heappush(heap, item)
-            elif item > heap[0]:
-                heapq.heapreplace(heap, item)
-    return [(score, -a, -b) for score, a, b in sorted(heap, reverse=True)]
+        better = block.scores >= worst  # most blocks have nothing better than what is kept
+        waiting.append(Close(block.left[better], block.right[better], block.scores[better]))
+        count += len(waiting[-1].left)
+        if count > 2 * top + _WAITING:
+            waiting, count = [_highest(waiting, top)], top
+            worst = float(waiting[0].scores[-1])
+    best = _highest(waiting, top)
+    columns = best.scores.tolist(), best.left.tolist(), best.right.tolist()
+    return list(zip(*columns, strict=True))
+
+
+def _highest(blocks: list[Close], top: int) -> Close:
+    """The best pairs of several blocks, best first."""
+    if not blocks:
+        return Close(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))
+    left = np.concatenate([block.left for block in blocks])
+    right = np.concatenate([block.right for block in blocks])
+    scores = np.concatenate([block.scores for block in blocks])
+    order = np.lexsort((right, left, -scores))[:top]
+    return Close(left[order], right[order], scores[order])
 
 
 def _repeats(lines: Lines) -> Iterator[TextPair]:
