@@ -88,7 +88,7 @@ def test_what_the_server_refuses_is_an_error_with_its_reason(client: Client) -> 
 
 def test_it_comes_again_when_told_to(monkeypatch: pytest.MonkeyPatch) -> None:
     statuses, waits = [429, 503, 200], []
-    monkeypatch.setattr("malmoi.client.time.sleep", waits.append)
+    monkeypatch.setattr("malmoi.client.calling.time.sleep", waits.append)
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

@@ -1,7 +1,11 @@
 """Search, linking, words and the map over HTTP, with the samples that ship."""
 
+import re
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,8 +14,13 @@ from servers import Served, serving
 from malmoi.catalog import DEFAULT, shipped_models
 from malmoi.client import Client
 from malmoi.corpus import Corpus
+from malmoi.encoder import Encoder
 from malmoi.errors import DataError
+from malmoi.mining.keywords import keywords
 from malmoi.serve.house import Stock, open_stock
+from malmoi.serve.samples import SampleCorpus
+from malmoi.serve.settings import Batching, Settings
+from malmoi.serve.shared import Shared
 
 pytestmark = pytest.mark.skipif(
     DEFAULT not in shipped_models(), reason=f"the model {DEFAULT} is not in this checkout"
@@ -108,6 +117,103 @@ def test_the_client_gives_what_the_local_objects_give(site: Served, whole: Stock
         assert far.best is not None and far.best.names == near.best.names  # type: ignore[union-attr]
     note = "pt는 HTN, DM 있으며 CXR상 pneumonia 의심"
     assert [one.text for one in client.read(note)] == [one.text for one in terms.notes.read(note)]
+    client.close()
+
+
+def test_queries_are_encoded_in_the_batches(
+    site: Served, whole: Stock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder, threads = whole.encoder, set[str]()
+    assert isinstance(encoder, Encoder)
+    for name in ("encode_ids", "_start", "words_of"):
+        whole_method = getattr(encoder, name)
+
+        def watched(*args: Any, method: Any = whole_method, **options: Any) -> Any:
+            threads.add(threading.current_thread().name)
+            return method(*args, **options)
+
+        monkeypatch.setattr(encoder, name, watched, raising=False)
+    before = batched_texts(site)
+    bodies = {
+        "/v1/search": {"query": "환불은 며칠 걸려요", "mode": "dense"},
+        "/v1/link": {"mentions": ["간이 굳는 병"]},
+        "/v1/link/note": {"text": "pt는 HTN 있음"},
+        "/v1/words": {"texts": ["배가 달다"], "word": "배"},
+        "/v1/keywords": {"text": "Diabetic nephropathy was found."},
+    }
+    for path, body in bodies.items():
+        assert site.post(path, body).status == 200
+        after = batched_texts(site)
+        assert after > before, path
+        before = after
+    assert threads and all(name.startswith("malmoi-batch") for name in threads)
+
+
+def batched_texts(site: Served) -> float:
+    text = site.get("/metrics").body.decode()
+    found = re.search(r'^malmoi_texts_total\{kind="encode"\} (\S+)', text, re.MULTILINE)
+    return float(found[1]) if found else 0.0
+
+
+def test_searches_that_arrive_together_share_a_batch(whole: Stock) -> None:
+    settings = Settings(batching=Batching(wait_seconds=0.3))
+    queries = [f"환불 {i}번째 질문" for i in range(6)]
+    shared = Shared(whole.encoder)
+    stock = Stock(whole.encoder, corpora={"faq": SampleCorpus.make(shared)}, shared=shared)
+    with serving(stock, settings, workers=1) as server, ThreadPoolExecutor(6) as pool:
+        before = batches(server)
+        bodies = [{"query": query, "mode": "dense"} for query in queries]
+        answers = list(pool.map(lambda body: server.post("/v1/search", body), bodies))
+        assert {answer.status for answer in answers} == {200}
+        assert batches(server) - before <= 3
+
+
+def batches(site: Served) -> float:
+    text = site.get("/metrics").body.decode()
+    found = re.search(r'^malmoi_batch_texts_count\{kind="encode"\} (\S+)', text, re.MULTILINE)
+    return float(found[1]) if found else 0.0
+
+
+def test_words_with_their_vectors(
+    site: Served, whole: Stock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local = whole.encoder.words("배를 타고 바다에", layers=4)
+    body = {"texts": ["배를 타고 바다에"], "layer": 4}
+    plain = site.post("/v1/words", body).json["texts"][0]
+    assert "vector" not in plain[0] and "tokens" not in plain[0]
+    [shown] = site.post("/v1/words", body | {"vectors": True}).json["texts"]
+    for far, near in zip(shown, local, strict=True):
+        np.testing.assert_allclose(far["vector"], near.vector, atol=1e-5)
+        assert [one["text"] for one in far["tokens"]] == list(near.pieces)
+    answer = site.post("/v1/words", {"texts": ["배"], "layer": "sum-last-99"})
+    assert answer.status == 400 and "0 to 6" in answer.json["error"]["message"]
+    monkeypatch.setattr("malmoi.serve.looking._NUMBERS", 3000)
+    assert site.post("/v1/words", body | {"vectors": True}).status == 413
+
+
+def test_the_client_reads_words_and_keywords_as_the_local_objects_do(
+    site: Served, whole: Stock
+) -> None:
+    client = Client(site.url)
+    texts = ["배를 타고 바다에 나간다", "", "The pear is sweet"]
+    options: list[dict[str, Any]] = [
+        {},
+        {"layers": "sum-last-4", "merge": "first"},
+        {"layers": [1, 2], "special": True},
+    ]
+    for chosen in options:
+        here, there = whole.encoder.words_of(texts, **chosen), client.words_of(texts, **chosen)
+        for near, far in zip(here, there, strict=True):
+            assert [word.text for word in far] == [word.text for word in near]
+            for a, b in zip(near, far, strict=True):
+                assert (a.start, a.end, a.pieces) == (b.start, b.end, b.pieces)
+                assert [one.special for one in a.tokens] == [one.special for one in b.tokens]
+                np.testing.assert_allclose(b.vector, a.vector, atol=1e-5)
+    assert client.words("배가 달다")[0].text == "배가"
+    text = "Diabetic nephropathy was found. Nephropathy needs dialysis."
+    near_words, far_words = keywords(whole.encoder, text, top=2), client.keywords(text, top=2)
+    assert [one.text for one in far_words] == [one.text for one in near_words]
+    assert far_words[0].score == pytest.approx(near_words[0].score, abs=1e-4)
     client.close()
 
 

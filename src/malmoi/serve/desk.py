@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +13,15 @@ from numpy.typing import NDArray
 from ..encoder import Encoder, TextEncoder
 from ..pooling import Floats, normalize
 from ..reranker import Reranker
+from ..words import Merge, Word
 from .batcher import Batch, Batcher, Busy, Stopping, TooLate
 from .metrics import Metrics
 from .settings import Settings
 
 T = TypeVar("T")
 _IDS: Hashable = "ids"
+# Threads for searching and linking, which mostly wait for their texts' vectors.
+_LANES = 8
 # Requests of other kinds (search, linking) that may wait for a thread; more are told to come back.
 _WAITING = 256
 
@@ -30,6 +33,16 @@ class Row:
     vector: Floats
     tokens: int
     cut: bool
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How words are read: from which layers, merged how, cut how."""
+
+    layers: str | int | tuple[int, ...]
+    merge: Merge = "mean"
+    by: Literal["spaces", "morphemes"] = "spaces"
+    special: bool = False
 
 
 @dataclass(frozen=True)
@@ -67,12 +80,12 @@ class Desk:
         make: Callable[..., Batcher[Any, Any]] = partial(
             Batcher, settings=settings.batching, workers=workers, company=company
         )
-        self._texts: Batcher[Any, Row] = make(self._encode, seen=_watch(metrics, "encode"))
+        self.loop = asyncio.get_running_loop()
+        self._texts: Batcher[Any, Any] = make(self._encode, seen=_watch(metrics, "encode"))
         self._pairs: Batcher[Any, float] | None = None
         if reranker is not None:
             self._pairs = make(self._score, seen=_watch(metrics, "rerank"))
-        # Searching and linking encode too, in these threads; two keep a slow one from the rest.
-        self._lane = ThreadPoolExecutor(max(workers, 2), thread_name_prefix="malmoi-lane")
+        self._lane = ThreadPoolExecutor(_LANES, thread_name_prefix="malmoi-lane")
         self._in_lane = 0
         self._open = True
         metrics.watch_queue("encode", lambda: self._texts.waiting_tokens)
@@ -81,9 +94,10 @@ class Desk:
         self, texts: Sequence[str], *, prompt: str | None = None, on_long: str = "cut"
     ) -> Embedded:
         """Turn texts into vectors, together with whatever else is being asked."""
-        longest = self.encoder.max_tokens if on_long == "cut" else 1 << 30
-        costs = [min(estimate(text), longest) for text in texts]
-        group = (prompt, on_long)
+        costs = self._costs(texts, longest=1 << 30 if on_long == "windows" else 0)
+        # No prompt and the model's own are one where it has none, and share their batches.
+        own = self.encoder.manifest.default_prompt
+        group = (prompt or None if own is None else prompt, on_long)
         rows = await self._texts.submit(texts, costs, group=group, seconds=self._seconds)
         return _joined(rows)
 
@@ -91,6 +105,11 @@ class Desk:
         """Turn token ids, special tokens among them, into vectors."""
         costs = [len(one) for one in ids]
         return _joined(await self._texts.submit(ids, costs, group=_IDS, seconds=self._seconds))
+
+    async def words(self, texts: Sequence[str], reading: Reading) -> list[list[Word]]:
+        """Give the words of texts with their vectors; texts that are read alike share batches."""
+        costs = self._costs(texts)
+        return await self._texts.submit(texts, costs, group=reading, seconds=self._seconds)
 
     async def score(self, query: str, texts: Sequence[str]) -> list[float]:
         """Score texts beside a query."""
@@ -122,10 +141,14 @@ class Desk:
     def close(self, *, seconds: float) -> None:
         """Finish what was accepted; blocks until then."""
         self._open = False
+        self._lane.shutdown(wait=True, cancel_futures=True)  # its work ends in the batchers
         for batcher in (self._texts, self._pairs):
             if batcher is not None:
                 batcher.close(seconds=seconds)
-        self._lane.shutdown(wait=True, cancel_futures=True)
+
+    def _costs(self, texts: Sequence[str], *, longest: int = 0) -> list[int]:
+        most = longest or self.encoder.max_tokens
+        return [min(estimate(text), most) for text in texts]
 
     def _left(self, future: "asyncio.Future[Any]") -> None:
         self._in_lane -= 1
@@ -134,7 +157,9 @@ class Desk:
 
     # What follows runs in the batchers' threads.
 
-    def _encode(self, group: Hashable, items: list[Any]) -> list[Row]:
+    def _encode(self, group: Hashable, items: list[Any]) -> Sequence[Any]:
+        if isinstance(group, Reading):
+            return self._read(items, group)
         if group == _IDS:
             assert isinstance(self.encoder, Encoder)  # the route has checked it
             vectors = normalize(self.encoder.encode_ids(items, alone=True))
@@ -164,6 +189,17 @@ class Desk:
             Row(vector, len(one), len(one) == longest and _was_cut(encoder, text))
             for text, one, vector in zip(texts, ids, vectors, strict=True)
         ]
+
+    def _read(self, texts: list[str], reading: Reading) -> list[list[Word]]:
+        return list(
+            self.encoder.words_of(
+                texts,
+                layers=reading.layers,
+                merge=reading.merge,
+                by=reading.by,
+                special=reading.special,
+            )
+        )
 
     def _score(self, group: Hashable, pairs: list[Any]) -> NDArray[np.float32]:
         assert self.reranker is not None

@@ -37,7 +37,7 @@ def router(house: House) -> APIRouter:
         vectors = _shortened(house, found.vectors, asked.dimensions)
         data = [
             {"object": "embedding", "index": i, "embedding": row}
-            for i, row in enumerate(_written(vectors, asked.encoding_format))
+            for i, row in enumerate(written(vectors, asked.encoding_format))
         ]
         usage = {"prompt_tokens": found.tokens, "total_tokens": found.tokens}
         name = house.stock.encoder.name
@@ -128,7 +128,8 @@ def _shortened(house: House, vectors: Floats, dimensions: int | None) -> Floats:
     return normalize(cut) if house.stock.encoder.manifest.normalize else cut
 
 
-def _written(vectors: Floats, form: str) -> list[Any]:
+def written(vectors: Floats, form: str) -> list[Any]:
+    """Write vectors (n, dim) as numbers, or in base64."""
     if form == "base64":
         # Little-endian whatever the machine, as the openai client reads it.
         rows = np.ascontiguousarray(vectors, dtype="<f4")

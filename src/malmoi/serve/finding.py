@@ -1,17 +1,20 @@
 """Documents found: /v1/search over the corpora that were named at the start."""
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Response
 
 from ..corpus import Corpus, Hit
+from ..pooling import Floats
 from .embedding import json_response
 from .highlights import matches
 from .house import House
 from .ranking import served
 from .refusals import Refusal
 from .shapes_tools import SearchAsked, SearchGiven
+from .shared import SharedReranker
 
 _FIRST = ("fused", "dense", "keyword")  # the stages before a reranker, the last one first
 
@@ -26,7 +29,9 @@ def router(house: House) -> APIRouter:
         name, corpus = house.stock.corpus(asked.corpus)
         house.check_texts([asked.query], param="query")
         _check_fields(corpus, asked)
-        hits = await house.desk.call(partial(_search, house, corpus, asked))
+        reranker = SharedReranker(house.desk) if asked.rerank and served(house) else None
+        known = await house.shared.prepare([asked.query]) if asked.mode != "keyword" else {}
+        hits = await house.desk.call(partial(_search, house, corpus, asked, reranker, known))
         return json_response(
             {
                 "corpus": name,
@@ -51,17 +56,23 @@ def _check_fields(corpus: Corpus, asked: SearchAsked) -> None:
         )
 
 
-def _search(house: House, corpus: Corpus, asked: SearchAsked) -> list[dict[str, Any]]:
-    reranker = served(house) if asked.rerank else None
+def _search(
+    house: House,
+    corpus: Corpus,
+    asked: SearchAsked,
+    reranker: SharedReranker | None,
+    known: Mapping[str, Floats],
+) -> list[dict[str, Any]]:
     depth = max(asked.depth, asked.k)
-    hits = corpus.search(
-        asked.query,
-        depth if reranker else asked.k,
-        mode=asked.mode,
-        filter=asked.filter or None,
-        reranker=reranker,
-        depth=depth,
-    )
+    with house.shared.knowing(known):
+        hits = corpus.search(
+            asked.query,
+            depth if reranker else asked.k,
+            mode=asked.mode,
+            filter=asked.filter or None,
+            reranker=reranker,
+            depth=depth,
+        )
     before = _ranks_before(hits) if reranker else {}
     return [_shown(hit, asked.query, before) for hit in hits[: asked.k]]
 

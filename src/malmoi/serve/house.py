@@ -17,6 +17,7 @@ from .metrics import Metrics
 from .refusals import Refusal
 from .samples import LEXICON, NAME, SampleCorpus
 from .settings import Settings
+from .shared import Shared
 
 T = TypeVar("T")
 RERANKER = "ko-en-reranker"
@@ -38,6 +39,8 @@ class Stock:
     reranker: Reranker | None = None
     corpora: Mapping[str, Corpus] = field(default_factory=dict)
     lexicons: Mapping[str, Terms] = field(default_factory=dict)
+    # The encoder as corpora and lexicons were given it, so that their texts join the batches.
+    shared: Shared | None = None
 
     @property
     def layers(self) -> int:
@@ -94,15 +97,17 @@ def open_stock(
     if reranker is None:
         reranker = RERANKER if RERANKER in shipped_models() else "none"
     encoder = load(model, threads=threads)
-    opened = {_stem(path): _open_corpus(path, encoder) for path in corpora}
+    shared = Shared(encoder)
+    opened = {_stem(path): _open_corpus(path, shared) for path in corpora}
     if samples and not opened:
-        opened[NAME] = SampleCorpus.make(encoder)
+        opened[NAME] = SampleCorpus.make(shared)
     names = list(lexicons) or ([LEXICON] if samples else [])
     return Stock(
         encoder,
         None if reranker == "none" else load_reranker(reranker, threads=threads),
         opened,
-        {_stem(name): _open_terms(name, encoder, tell) for name in names},
+        {_stem(name): _open_terms(name, shared, tell) for name in names},
+        shared,
     )
 
 
@@ -133,6 +138,9 @@ class House:
     running: int = 0  # requests being answered, counted by the guard
     _desk: Desk | None = None
 
+    def __post_init__(self) -> None:
+        self.shared = self.stock.shared or Shared(self.stock.encoder)
+
     @property
     def desk(self) -> Desk:
         """Where work is asked for."""
@@ -157,12 +165,14 @@ class House:
             company=lambda: self.running,
             workers=workers,
         )
+        self.shared.join(self._desk)
 
     def close(self) -> None:
         """Finish what was accepted."""
         desk, self._desk = self._desk, None
         if desk is not None:
             desk.close(seconds=self.settings.stop_seconds)
+            self.shared.join(None)
             self.stock.close()
 
     def check_model(self, name: str | None, served: str) -> None:

@@ -16,7 +16,7 @@ def router(house: House) -> APIRouter:
     async def find(asked: KeywordsAsked) -> Response:
         """Give the phrases nearest to a whole text, and not to each other, best first."""
         house.check_texts([asked.text], param="text")
-        encoder = house.stock.encoder
+        encoder = house.shared
         if not asked.text.strip():
             return json_response({"keywords": []})
         found = await house.desk.call(

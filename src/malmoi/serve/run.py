@@ -4,11 +4,12 @@ import contextlib
 import logging
 import socket
 import sys
+import warnings
 from collections.abc import Iterator
 
 import uvicorn
 
-from ..errors import OutputError
+from ..errors import CutWarning, OutputError
 from ..files import Tell
 from .app import make_app
 from .guard import Guard
@@ -25,6 +26,7 @@ _IDLE_SECONDS = 30
 def serve(stock: Stock, settings: Settings, *, tell: Tell, access_log: bool = False) -> None:
     """Answer requests until SIGTERM or Ctrl-C, then finish what was accepted."""
     sys.setswitchinterval(_SWITCH_SECONDS)
+    warnings.simplefilter("ignore", CutWarning)  # who asked is told, in a header
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
     logging.getLogger("malmoi.serve").setLevel(logging.INFO if access_log else logging.WARNING)
     if settings.open_wide:

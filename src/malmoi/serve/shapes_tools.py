@@ -9,6 +9,8 @@ from .shapes import Shape, Texts, example
 Name = Annotated[str | None, Field(max_length=200, description="As /v1/info has it.")]
 Count = Annotated[int, Field(ge=1, le=100)]
 Atom = str | int | float | bool
+Layer = Annotated[int, Field(ge=0, le=1000)]
+Layers = Annotated[list[Layer], Field(min_length=1, max_length=32)]
 
 
 class SearchAsked(Shape):
@@ -109,7 +111,7 @@ class NoteGiven(Shape):
 
 
 class WordsAsked(Shape):
-    """Texts to cut into words, and a word whose occurrences are compared in one layer."""
+    """Texts to cut into words, and a word whose occurrences are compared."""
 
     model_config = example(
         texts=["배를 타고 바다에 나간다", "배가 달고 맛있다"], word="배", layer=6
@@ -118,20 +120,44 @@ class WordsAsked(Shape):
     texts: Annotated[list[str], Field(min_length=1, max_length=64)]
     word: Annotated[str | None, Field(max_length=100)] = None
     layer: Annotated[
-        int | None, Field(ge=0, le=1000, description="0 is the embeddings; the last by default.")
+        Layer | Annotated[str, Field(max_length=40)] | Layers | None,
+        Field(
+            union_mode="left_to_right",
+            description="A layer's number, 0 being the embeddings; several numbers, whose vectors "
+            "stand side by side; or a name such as sum-last-4. The last layer by default.",
+        ),
     ] = None
+    merge: Annotated[
+        Literal["mean", "first", "last", "max", "sum"],
+        Field(description="What makes one vector of a word's pieces."),
+    ] = "mean"
     by: Annotated[
         Literal["spaces", "morphemes"], Field(description="morphemes needs malmoi[korean].")
     ] = "spaces"
+    special: Annotated[bool, Field(description="Give the model's special tokens too.")] = False
+    vectors: Annotated[bool, Field(description="Give each word's vector, and its tokens'.")] = False
+    encoding_format: Literal["float", "base64"] = "float"
+
+
+class TokenShown(Shape):
+    """One piece of a word, with its vector."""
+
+    text: str
+    start: int
+    end: int
+    special: bool
+    vector: list[float] | str
 
 
 class WordShown(Shape):
-    """A word, where it stands in its text, and its pieces."""
+    """A word, where it stands in its text, and its pieces; vectors when they were asked for."""
 
     word: str
     start: int
     end: int
     pieces: list[str]
+    vector: list[float] | str | None = None
+    tokens: list[TokenShown] | None = None
 
 
 class WordPlace(WordShown):
@@ -144,7 +170,7 @@ class WordsGiven(Shape):
     """The words of each text; for the word asked about, cosines and a flat picture."""
 
     model: str
-    layer: int
+    layer: int | str | list[int]
     layers: int
     texts: list[list[WordShown]]
     occurrences: list[WordPlace]

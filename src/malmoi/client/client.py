@@ -1,56 +1,31 @@
-"""A server's models from afar, by the same methods as the local objects.
-
-    encoder = malmoi.load()                          # here
-    encoder = malmoi.client.Client("http://nlp:8010")  # there
-
-Needs nothing beyond the standard library and numpy. Refusals that pass (429 and 503), and
-connections that break, are tried again, each time after a longer and partly random wait.
-"""
+"""The methods of the local objects, answered by a server."""
 
 import base64
-import http.client
 import json
-import random
-import threading
-import time
-import urllib.parse
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .corpus import Hit as Found
-from .errors import CutWarning, MalmoiError, OptionError, TextError
-from .linking import Candidate, Linked, NoteMention
-from .pooling import Floats, normalize
-from .precision import Precision, check_precision, to_precision
-from .reranker import Hit
-from .text import as_text
+from ..corpus import Hit as Found
+from ..errors import CutWarning, TextError
+from ..linking import Candidate, Linked, NoteMention
+from ..pooling import Floats, normalize
+from ..precision import Precision, check_precision, to_precision
+from ..reranker import Hit
+from ..text import as_text
+from ..words import Layers, Merge, Token, Word
+from .calling import Caller
 
-_PASSING = (429, 503)
-_FIRST_WAIT = 0.2
-_LONGEST_WAIT = 20.0
+if TYPE_CHECKING:
+    from ..mining.keywords import Keyword
+
 # One request brings at most so many texts and characters: well inside a server's limits, and
 # enough to fill its batches.
 _TEXTS, _CHARACTERS = 256, 400_000
-
-
-class ServerError(MalmoiError):
-    """The server said no, or could not be reached; `status` is 0 then."""
-
-    def __init__(self, message: str, *, status: int = 0, code: str = "") -> None:
-        super().__init__(message)
-        self.status, self.code = status, code
-
-
-@dataclass(frozen=True)
-class _Answer:
-    status: int
-    headers: dict[str, str]
-    body: bytes
+_WORD_TEXTS, _WORD_CHARACTERS = 16, 1_500  # each of their tokens comes back with a vector
 
 
 class Client:
@@ -67,28 +42,17 @@ class Client:
         timeout: float = 60.0,
         retries: int = 5,
     ) -> None:
-        parts = urllib.parse.urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise OptionError(
-                "url is no address of a server; expected one like http://127.0.0.1:8010. "
-                "Correct it."
-            )
-        self._parts, self._path = parts, parts.path.rstrip("/")
-        self._headers = {"content-type": "application/json", "accept": "application/json"}
-        if api_key is not None:
-            self._headers["authorization"] = f"Bearer {api_key}"
-        self._timeout, self._retries = timeout, retries
-        self._local = threading.local()
+        self._caller = Caller(url, api_key=api_key, timeout=timeout, retries=retries)
         self._info: dict[str, Any] | None = None
 
     def __repr__(self) -> str:
-        return f"<Client {self._parts.scheme}://{self._parts.netloc}{self._path}>"
+        return f"<Client {self._caller.address}>"
 
     @property
     def info(self) -> dict[str, Any]:
         """What the server serves, and its limits; asked for once."""
         if self._info is None:
-            self._info = self._get("/v1/info")
+            self._info = self._caller.get("/v1/info")
         return self._info
 
     @property
@@ -225,20 +189,50 @@ class Client:
             for one in self.post("/v1/link/note", body)["mentions"]
         ]
 
+    def words(
+        self,
+        text: str,
+        *,
+        layers: Layers = "last",
+        merge: Merge = "mean",
+        by: Literal["spaces", "morphemes"] = "spaces",
+        special: bool = False,
+    ) -> list[Word]:
+        """Give the words of a text with their vectors, as `Encoder.words` does."""
+        [found] = self.words_of([text], layers=layers, merge=merge, by=by, special=special)
+        return found
+
+    def words_of(
+        self,
+        texts: Iterable[str],
+        *,
+        layers: Layers = "last",
+        merge: Merge = "mean",
+        by: Literal["spaces", "morphemes"] = "spaces",
+        special: bool = False,
+    ) -> Iterator[list[Word]]:
+        """Yield the words of each text; options are those of `words`."""
+        chosen = layers if isinstance(layers, str | int) else list(layers)
+        options = {"layer": chosen, "merge": merge, "by": by, "special": special}
+        options |= {"vectors": True, "encoding_format": "base64"}
+        for portion in _portions(texts, most=_WORD_TEXTS, characters=_WORD_CHARACTERS):
+            found = self.post("/v1/words", {"texts": portion} | options)
+            yield from ([_word(one) for one in own] for own in found["texts"])
+
+    def keywords(self, document: str, *, top: int = 10, diversity: float = 0.3) -> "list[Keyword]":
+        """Give the phrases that tell what a text is about, as `mining.keywords` does."""
+        from ..mining.keywords import Keyword
+
+        body = {"text": as_text(document, where="document"), "top": top, "diversity": diversity}
+        return [Keyword(**one) for one in self.post("/v1/keywords", body)["keywords"]]
+
     def post(self, path: str, body: object) -> Any:
         """Send JSON to a path and give the JSON that comes back."""
-        return json.loads(self._call("POST", path, _written(body)).body)
+        return json.loads(self._caller.post(path, body).body)
 
     def close(self) -> None:
         """Close this thread's connection."""
-        connection = getattr(self._local, "connection", None)
-        if connection is not None:
-            connection.close()
-            self._local.connection = None
-
-    def _get(self, path: str) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self._call("GET", path, None).body)
-        return found
+        self._caller.close()
 
     def _blocks(
         self,
@@ -255,7 +249,7 @@ class Client:
         cut = count = 0
         for chunk in _portions(texts):
             body = {"input": chunk, "encoding_format": "base64", **options}
-            answer = self._call("POST", "/v1/embeddings", _written(body))
+            answer = self._caller.post("/v1/embeddings", body)
             rows = [base64.b64decode(row["embedding"]) for row in json.loads(answer.body)["data"]]
             vectors = np.frombuffer(b"".join(rows), dtype="<f4").reshape(len(rows), -1)
             cut, count = cut + int(answer.headers.get("x-malmoi-cut", 0)), count + len(rows)
@@ -269,50 +263,17 @@ class Client:
                 stacklevel=3,
             )
 
-    def _call(self, method: str, path: str, body: bytes | None) -> _Answer:
-        """Ask until there is an answer that lasts, or the tries are used up."""
-        for left in range(self._retries, -1, -1):
-            try:
-                answer = self._ask(method, path, body)
-            except (OSError, http.client.HTTPException) as error:
-                self.close()
-                if not left:
-                    raise ServerError(
-                        f"the server at {self._parts.netloc} cannot be reached "
-                        f"({type(error).__name__}). Check that it runs, and its address."
-                    ) from error
-                answer = _Answer(503, {}, b"")
-            if answer.status < 400:
-                return answer
-            if answer.status not in _PASSING or not left:
-                raise _said_no(answer)
-            time.sleep(self._wait(self._retries - left, answer.headers.get("retry-after")))
-        raise AssertionError("the last try returns or raises")
 
-    def _ask(self, method: str, path: str, body: bytes | None) -> _Answer:
-        connection = self._connection()
-        connection.request(method, self._path + path, body, self._headers)
-        response = connection.getresponse()
-        headers = {name.lower(): value for name, value in response.getheaders()}
-        return _Answer(response.status, headers, response.read())
+def _word(one: Mapping[str, Any]) -> Word:
+    tokens = (
+        Token(token["text"], token["start"], token["end"], _vector(token), token["special"])
+        for token in one["tokens"]
+    )
+    return Word(one["word"], one["start"], one["end"], _vector(one), tuple(tokens))
 
-    def _connection(self) -> http.client.HTTPConnection:
-        """This thread's connection, which stays open between calls."""
-        connection: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
-        if connection is None:
-            secure = self._parts.scheme == "https"
-            kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
-            assert self._parts.hostname is not None
-            connection = kind(self._parts.hostname, self._parts.port, timeout=self._timeout)
-            self._local.connection = connection
-        return connection
 
-    def _wait(self, tried: int, told: str | None) -> float:
-        """Twice as long each time, and partly by chance, so that clients do not come in step."""
-        longest = min(_FIRST_WAIT * 2**tried, _LONGEST_WAIT)
-        chance = random.uniform(longest / 2, longest)
-        asked = float(told) if told and told.isdigit() else 0.0
-        return min(max(chance, asked + chance / 4 if asked else 0.0), _LONGEST_WAIT)
+def _vector(one: Mapping[str, Any]) -> Floats:
+    return np.frombuffer(base64.b64decode(one["vector"]), dtype="<f4").astype(np.float32)
 
 
 def _linked(one: Mapping[str, Any]) -> Linked:
@@ -323,41 +284,23 @@ def _linked(one: Mapping[str, Any]) -> Linked:
     return Linked(one["mention"], tuple(candidates))
 
 
-def _said_no(answer: _Answer) -> ServerError:
-    try:
-        error = json.loads(answer.body)["error"]
-        message, code = str(error["message"]), str(error["code"])
-    except (ValueError, KeyError, TypeError):
-        message, code = "it gave no reason", ""
-    return ServerError(
-        f"the server answered {answer.status}: {message}", status=answer.status, code=code
-    )
-
-
-def _written(body: object) -> bytes:
-    """JSON in UTF-8, half the size of escaped Korean; lone surrogates, which it cannot hold, go."""
-    text = json.dumps(body, ensure_ascii=False)
-    try:
-        return text.encode("utf-8")
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode("utf-8")
-
-
-def _portions(texts: Iterable[str]) -> Iterator[list[str]]:
+def _portions(
+    texts: Iterable[str], *, most: int = _TEXTS, characters: int = _CHARACTERS
+) -> Iterator[list[str]]:
     """Cut a stream of texts into what one request brings.
 
     >>> [len(portion) for portion in _portions(["배"] * 300)]
     [256, 44]
     """
     portion: list[str] = []
-    characters = 0
+    held = 0
     for i, text in enumerate(texts):
         size = len(as_text(text, where=f"texts[{i}]"))
-        if portion and (len(portion) == _TEXTS or characters + size > _CHARACTERS):
+        if portion and (len(portion) == most or held + size > characters):
             yield portion
-            portion, characters = [], 0
+            portion, held = [], 0
         portion.append(text)
-        characters += size
+        held += size
     if portion:
         yield portion
 
