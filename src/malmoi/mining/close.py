@@ -6,10 +6,13 @@ and Schwarz), so the full product is needed only for the few pairs whose short o
 long a head pays is found out on a sample: a short one is quick but lets too many through.
 """
 
+import contextlib
+import importlib
 import queue
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -25,10 +28,11 @@ _TRIED = 2048  # rows of the sample whose products are all made
 _STEP = 16
 _FULL = 12_000  # a full product of a pair costs as much as so many dimensions of a short one
 _TURNED = 65_536  # rows turned at once
-_ROWS, _COLUMNS = 1024, 4096  # a block of scores: 16 MB, which fast memory holds
-_SPAN = 4 * _COLUMNS  # columns of a thread's task; what it finds must fit in memory
+_ROWS, _COLUMNS = 512, 2048  # a block of scores: 4 MB, which fast memory holds
+_SPAN = 16 * _COLUMNS  # columns of a thread's task; what it finds must fit in memory
 _PAIRS = 4096  # full products at once
 _CROWD = 0.02  # from this share of a block on, its full product is quicker as a whole
+_THREADS = "malmoi-close"
 # float32 products of unit vectors are right to less than this; a text's own copy must have 1.
 ROUNDING = 2e-6
 _SLACK = 1e-5  # the same for vectors that were turned and put together from two parts
@@ -44,7 +48,7 @@ def all_close(vectors: Floats, *, least: float, seed: int = 0) -> Iterator[Close
     work = _Work(vectors, short, least)
     waiting: deque[Future[Close]] = deque()
     cores = usable_cores()
-    with ThreadPoolExecutor(cores, thread_name_prefix="malmoi-close") as pool:
+    with _one_thread_each(), ThreadPoolExecutor(cores, _THREADS) as pool:
         try:
             for start, at in _spans(len(vectors)):
                 waiting.append(pool.submit(work.span, start, at))
@@ -55,6 +59,17 @@ def all_close(vectors: Floats, *, least: float, seed: int = 0) -> Iterator[Close
         finally:
             for future in waiting:
                 future.cancel()
+
+
+def _one_thread_each() -> AbstractContextManager[object]:
+    """Keep products from starting threads of their own: those wait for each other by spinning.
+
+    It takes threadpoolctl, which comes with scikit-learn; without it all is a little slower.
+    """
+    try:
+        return importlib.import_module("threadpoolctl").threadpool_limits(1, user_api="blas")  # type: ignore[no-any-return]
+    except ImportError:
+        return contextlib.nullcontext()
 
 
 def _spans(count: int) -> Iterator[tuple[int, int]]:
