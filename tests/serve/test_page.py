@@ -1,5 +1,6 @@
 """The page in a real browser: every tab, both languages, a phone, the keyboard alone."""
 
+import dataclasses
 import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +9,8 @@ from typing import Any
 import pytest
 from servers import Served, serving
 
+import graphs
+import malmoi
 from malmoi.catalog import DEFAULT, shipped_models
 from malmoi.serve.house import Stock, open_stock
 from malmoi.serve.keys import make_key
@@ -76,9 +79,10 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def whole() -> Iterator[Stock]:
-    """Everything that is served when nothing is named."""
-    yield open_stock(reranker="none")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Stock:
+    """Everything that is served when nothing is named, and a tiny reranker."""
+    folder = graphs.write_reranker(tmp_path_factory.mktemp("models") / "tiny-reranker")
+    return dataclasses.replace(open_stock(reranker="none"), reranker=malmoi.load_reranker(folder))
 
 
 @pytest.fixture(scope="module")
@@ -174,6 +178,30 @@ def test_the_keyboard_alone(page: Any, site: Served) -> None:
 
 def focused(page: Any) -> str:
     return str(page.evaluate("document.activeElement.textContent"))
+
+
+@pytest.mark.filterwarnings("ignore::malmoi.errors.CutWarning")  # the tiny model reads little
+@pytest.mark.parametrize(("lang", "width"), [("ko", 1180), ("en", 375)])
+def test_what_reranking_changed(page: Any, site: Served, lang: str, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 740})
+    page.goto(address(site, "search", lang))
+    page.wait_for_selector(".hit")
+    assert page.query_selector(".slope") is None
+    first = page.locator(".hit .text").all_inner_texts()
+    page.check("label.check input")
+    page.wait_for_selector(".slope")
+    assert "rerank=1" in page.url
+    before, after = (page.locator(".slope-list").nth(i) for i in (0, 1))
+    assert before.locator(".slope-text").all_inner_texts() == first
+    texts = page.locator(".hit .text").all_inner_texts()
+    assert after.locator(".slope-text").all_inner_texts() == texts
+    # Each document that is on both sides has its line; the others tell their place beyond.
+    assert page.locator(".slope-line").count() == len(set(first) & set(texts))
+    assert before.locator(".badge").count() == len(set(first) - set(texts))
+    wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert page.evaluate(wide) <= 0
+    assert page.evaluate(CONTRAST) == []
+    assert page.complaints == []
 
 
 def test_languages_change_in_place_and_are_kept(page: Any, site: Served) -> None:

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from servers import Served, serving
 
+import graphs
+import malmoi
 from malmoi.catalog import DEFAULT, shipped_models
 from malmoi.client import Client
 from malmoi.corpus import Corpus
@@ -28,8 +30,10 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture(scope="module")
-def whole() -> Stock:
-    return open_stock(reranker="none")
+def whole() -> Iterator[Stock]:
+    opened = open_stock(reranker="none")
+    yield opened
+    opened.close()
 
 
 @pytest.fixture(scope="module")
@@ -153,6 +157,27 @@ def batched_texts(site: Served) -> float:
     text = site.get("/metrics").body.decode()
     found = re.search(r'^malmoi_texts_total\{kind="encode"\} (\S+)', text, re.MULTILINE)
     return float(found[1]) if found else 0.0
+
+
+@pytest.mark.filterwarnings("ignore::malmoi.errors.CutWarning")  # the tiny model reads little
+def test_the_order_before_reranking_is_given(whole: Stock, tmp_path: Path) -> None:
+    shared = Shared(whole.encoder)
+    reranker = malmoi.load_reranker(graphs.write_reranker(tmp_path / "tiny-reranker"))
+    corpus = SampleCorpus.make(shared)
+    with serving(Stock(whole.encoder, reranker, {"faq": corpus}, shared=shared)) as server:
+        body = {"query": "환불 기간", "k": 5, "depth": 20, "mode": "dense"}
+        plain = server.post("/v1/search", body).json
+        found = server.post("/v1/search", body | {"rerank": True}).json
+    assert plain["before"] == [] and {hit["rank_before"] for hit in plain["hits"]} == {None}
+    assert [one["id"] for one in found["before"]] == [hit["id"] for hit in plain["hits"]]
+    assert [one["score"] for one in found["before"]] == [hit["score"] for hit in plain["hits"]]
+    pairs = [("환불 기간", hit["text"]) for hit in found["hits"]]
+    scores = [hit["scores"]["rerank"] for hit in found["hits"]]
+    np.testing.assert_allclose(scores, reranker.score(pairs), atol=1e-5)
+    assert scores == sorted(scores, reverse=True)
+    now = {hit["id"]: (hit["rank_before"], i) for i, hit in enumerate(found["hits"], start=1)}
+    for rank, one in enumerate(found["before"], start=1):
+        assert now.get(one["id"], (rank, one["rank_after"])) == (rank, one["rank_after"])
 
 
 def test_searches_that_arrive_together_share_a_batch(whole: Stock) -> None:

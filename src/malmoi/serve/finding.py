@@ -1,6 +1,7 @@
 """Documents found: /v1/search over the corpora that were named at the start."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -31,16 +32,9 @@ def router(house: House) -> APIRouter:
         _check_fields(corpus, asked)
         reranker = SharedReranker(house.desk) if asked.rerank and served(house) else None
         known = await house.shared.prepare([asked.query]) if asked.mode != "keyword" else {}
-        hits = await house.desk.call(partial(_search, house, corpus, asked, reranker, known))
-        return json_response(
-            {
-                "corpus": name,
-                "mode": asked.mode,
-                "reranked": asked.rerank,
-                "documents": len(corpus),
-                "hits": hits,
-            }
-        )
+        found = await house.desk.call(partial(_search, house, corpus, asked, reranker, known))
+        about = {"corpus": name, "mode": asked.mode, "reranked": asked.rerank}
+        return json_response(about | {"documents": len(corpus)} | found)
 
     return routes
 
@@ -62,7 +56,7 @@ def _search(
     asked: SearchAsked,
     reranker: SharedReranker | None,
     known: Mapping[str, Floats],
-) -> list[dict[str, Any]]:
+) -> dict[str, Any]:
     depth = max(asked.depth, asked.k)
     with house.shared.knowing(known):
         hits = corpus.search(
@@ -73,15 +67,37 @@ def _search(
             reranker=reranker,
             depth=depth,
         )
-    before = _ranks_before(hits) if reranker else {}
-    return [_shown(hit, asked.query, before) for hit in hits[: asked.k]]
+    order = _order_before(hits) if reranker else []
+    before = {place.hit.id: place.rank for place in order}
+    after = {hit.id: rank for rank, hit in enumerate(hits, start=1)}
+    return {
+        "hits": [_shown(hit, asked.query, before) for hit in hits[: asked.k]],
+        "before": [
+            {
+                "id": one.hit.id,
+                "text": one.hit.text,
+                "score": round(one.score, 6),
+                "rank_after": after[one.hit.id],
+            }
+            for one in order[: asked.k]
+        ],
+    }
 
 
-def _ranks_before(hits: list[Hit]) -> dict[str, int]:
-    """The place that each document had before it was reranked, from 1."""
+@dataclass(frozen=True)
+class _Place:
+    """Where a document stood before it was reranked, counted from 1, and by which score."""
+
+    hit: Hit
+    rank: int
+    score: float
+
+
+def _order_before(hits: list[Hit]) -> list[_Place]:
     stage = next((name for name in _FIRST if hits and name in hits[0].scores), "dense")
-    order = sorted(hits, key=lambda hit: -hit.scores.get(stage, float("-inf")))
-    return {hit.id: place for place, hit in enumerate(order, start=1)}
+    scored = [(hit, float(hit.scores.get(stage, 0.0))) for hit in hits]
+    scored.sort(key=lambda one: -one[1])
+    return [_Place(hit, rank, score) for rank, (hit, score) in enumerate(scored, start=1)]
 
 
 def _shown(hit: Hit, query: str, before: dict[str, int]) -> dict[str, Any]:

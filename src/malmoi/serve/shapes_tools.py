@@ -39,14 +39,24 @@ class Found(Shape):
     rank_before: int | None
 
 
+class PlaceBefore(Shape):
+    """A document among the first before reranking: its score then, and its place now."""
+
+    id: str
+    text: str
+    score: float
+    rank_after: int
+
+
 class SearchGiven(Shape):
-    """The documents that fit best, the best first."""
+    """The documents that fit best, the best first; `before` is the order before reranking."""
 
     corpus: str
     mode: str
     reranked: bool
     documents: int
     hits: list[Found]
+    before: list[PlaceBefore]
 
 
 class LinkAsked(Shape):

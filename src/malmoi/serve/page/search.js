@@ -65,8 +65,31 @@ function results(found, milliseconds) {
   const best = Math.max(...found.hits.map((hit) => hit.score), 1e-9);
   return [
     h("p", { class: "status" }, t("foundIn", found.documents.toLocaleString(), milliseconds)),
+    found.reranked ? [effect(found), gap()] : null,
     h("ol", { class: "results" }, found.hits.map((hit, i) => row(hit, i, best, found.reranked))),
   ];
+}
+
+// The order before on the left, the one after on the right, and a line from place to place. What
+// left the list, or came into it from further down, has its other place beside its score.
+function effect(found) {
+  const step = 32;
+  const height = step * Math.max(found.before.length, found.hits.length);
+  const middle = (place) => step * (place - 0.5);
+  const changed = found.hits.filter((hit, i) => hit.rank_before !== i + 1).length;
+  const lines = found.before.map((one, i) => ({ from: i + 1, to: one.rank_after })).filter(({ to }) => to <= found.hits.length)
+    .map(({ from, to }) => h("line", { class: `slope-line ${to < from ? "up" : to > from ? "down" : "same"}`, x1: 0, y1: middle(from), x2: 72, y2: middle(to) }));
+  const item = (rank, text, score, note) => h("li", { title: text },
+    h("span", { class: "slope-rank number" }, String(rank)), h("span", { class: "slope-text" }, text), note, h("span", { class: "number" }, score.toFixed(3)));
+  const note = (kind, sign, place) => h("span", { class: `badge ${kind}`, title: t(kind ? "leftTo" : "cameFrom", place) }, `${sign} ${place}`);
+  return h("section", { class: "card" },
+    h("h2", {}, t("effect")),
+    h("p", { class: "small soft" }, changed ? t("effectHelp", changed) : t("effectNone")),
+    h("div", { class: "slope" },
+      h("h3", { class: "small" }, t("before")), h("span", {}), h("h3", { class: "small" }, t("after")),
+      h("ol", { class: "slope-list" }, found.before.map((one, i) => item(i + 1, one.text, one.score, one.rank_after > found.hits.length ? note("warm", "▼", one.rank_after) : null))),
+      h("svg", { class: "slope-lines", viewBox: `0 0 72 ${height}`, height, preserveAspectRatio: "none", "aria-hidden": "true" }, lines),
+      h("ol", { class: "slope-list" }, found.hits.map((hit, i) => item(i + 1, hit.text, hit.scores.rerank ?? hit.score, hit.rank_before > found.before.length ? note("", "▲", hit.rank_before) : null)))));
 }
 
 function row(hit, i, best, reranked) {
@@ -81,7 +104,7 @@ function row(hit, i, best, reranked) {
         moved(hit, i),
         Object.entries(rest).map(([name, value]) => h("span", { class: "badge plain" }, `${name}: ${value}`)))),
     h("div", { class: "score" },
-      h("span", { class: "number" }, Object.entries(hit.scores).filter(([name]) => name !== "fused").map(([name, score]) => h("div", {}, `${t(`score_${name}`)} ${score.toFixed(2)}`))),
+      h("span", { class: "number" }, Object.entries(hit.scores).filter(([name]) => reranked || name !== "fused").map(([name, score]) => h("div", {}, `${t(`score_${name}`)} ${score.toFixed(2)}`))),
       meter(share, t("scoreOf", hit.score.toFixed(3)))));
 }
 
