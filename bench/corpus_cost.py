@@ -88,7 +88,7 @@ def rate(model: str, count: int, words: str) -> None:
     encoder = malmoi.load(model)
     encoder.encode(listed[:256])
     step = count // 4
-    ratios = []
+    ratios, worked = list[float](), list[float]()
     with tempfile.TemporaryDirectory() as folder:
         corpus = Corpus.open(Path(folder) / "x.malmoi", encoder, words=words)
         corpus.put([{"id": "first", "text": "준비"}])  # an analyser takes seconds to wake
@@ -97,15 +97,17 @@ def rate(model: str, count: int, words: str) -> None:
             ours, alone = part[::2], part[1::2]
             file = Path(folder) / f"{turn}.txt"
             file.write_text("\n".join(" ".join(text.split()) for text in ours), "utf-8")
-            started = time.perf_counter()
+            started, busy = time.perf_counter(), time.process_time()
             index_files(corpus, [str(file)])
-            middle = time.perf_counter()
+            middle, used = time.perf_counter(), time.process_time()
             encoder.encode(alone)
             ratios.append((time.perf_counter() - middle) / (middle - started))
+            worked.append((time.process_time() - used) / (used - busy))
         corpus.close()
     row = {
         "words": words,
         "indexing as a share of the encoding rate": round(float(np.median(ratios)), 3),
+        "the same by processor time": round(float(np.median(worked)), 3),
     }
     print(json.dumps(row | {"turns": [round(one, 3) for one in ratios]}), flush=True)
 

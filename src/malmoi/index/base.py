@@ -207,6 +207,8 @@ def _padded(rows: Rows, scores: Floats, width: int) -> Found:
     """Give the places that nothing was found for."""
     missing = width - rows.shape[1]
     rows = np.where(np.isneginf(scores), -1, rows)
+    if not missing:
+        return Found(rows, scores)
     return Found(
         np.pad(rows, ((0, 0), (0, missing)), constant_values=-1),
         np.pad(scores, ((0, 0), (0, missing)), constant_values=-np.inf),

@@ -137,9 +137,9 @@ class Table:
         found, start = [np.empty(0, dtype=np.int64)], 0
         for part in self.parts:
             at = np.searchsorted(part.rows, wanted)
-            at = at[at < len(part.rows)] if len(part.rows) else at[:0]
-            there = at[np.isin(part.rows[at], wanted)]
-            found.append(np.unique(there) + start)
+            inside = at < len(part.rows)
+            at = at[inside]
+            found.append(at[part.rows[at] == wanted[inside]] + start)
             start += len(part.rows)
         places = np.concatenate(found)
         return places[self.live[places]]
