@@ -7,19 +7,14 @@ pairs are asked for here. Three ways, one table: spelling alone, vectors alone, 
 """
 
 import argparse
-import hashlib
 import random
 
 import numpy as np
-from linking_common import lexicon, open_linker, shares, terms
+from linking_common import held_out, lexicon, open_linker, shares, terms
 
 import malmoi
 from malmoi.linking import Linker
 from malmoi.pooling import normalize
-
-
-def held_out(code: str) -> bool:
-    return int(hashlib.sha1(code.encode(), usedforsecurity=False).hexdigest(), 16) % 10 == 0
 
 
 def ranks(linker: Linker, asked: list[str], right: list[str]) -> list[int]:

@@ -34,3 +34,13 @@ def shape_of(code: str) -> Shape:
     digits = found.group(1) or ""
     rest = {"9": 1, "8": -1}.get(digits[:1], 0)
     return Shape(category=int(not digits), depth=max(0, len(digits) - 1), rest=rest)
+
+
+def category_of(code: str) -> str:
+    """Give the category of an "unspecified" code, any other code as it is.
+
+    >>> category_of("C15.9"), category_of("K74.6"), category_of("I10"), category_of("D003920")
+    ('C15', 'K74.6', 'I10', 'D003920')
+    """
+    found = _ICD.fullmatch(code)
+    return code[:3] if found is not None and found.group(1) == "9" else code

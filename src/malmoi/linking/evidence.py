@@ -1,28 +1,29 @@
 """Why a name may be what a mention means, in numbers: one row a name, one column a reason."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import astuple, dataclass, fields
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..lexicon import KINDS, Lexicon
-from .codes import shape_of
-from .edits import likeness
-from .grams import Floats, best, grams
-from .jamo import letters
+from ..lexicon.terms import LANGUAGES, language_of
+from .grams import Floats, best, grams, letter_grams
 from .normal import Form
 from .readings import Reading
 from .shelf import PLAIN, Shelf
 
 GRAMS_FIRST = 64  # names that spelling brings to the short list
 VECTORS_FIRST = 40  # names that meaning brings
-CLOSER = 24  # names whose grams are compared
-CLOSEST = 8  # names whose letters are compared one by one
+CLOSER = 24  # names whose letters are compared
 
 _PREFERRED, _NARROWER = KINDS.index("preferred"), KINDS.index("narrower")
+_KOREAN, _ENGLISH = LANGUAGES.index("ko"), LANGUAGES.index("en")
+# What a name of the other script is like has nothing to do with its letters.
+_OTHER_SCRIPT = {"ko": _ENGLISH, "en": _KOREAN}
 
 
 @dataclass(frozen=True)
@@ -39,10 +40,14 @@ class Weights:
 
     gram: float = 1.0
     dense: float = 1.17
-    edit: float = 0.1
+    across: float = 0.5
+    support: float = 0.2
+    letters: float = 0.3
+    shared: float = 0.3
     covered: float = 0.5
     covers: float = 0.4
     plain: float = 0.3
+    told: float = 0.15
     core: float = 0.17
     bag: float = 0.1
     preferred: float = 0.1
@@ -71,7 +76,7 @@ class Weights:
 
 
 # Without vectors the spelling has to carry the whole weight.
-SPELLING = Weights(dense=0.0, gram=1.4, edit=0.3, centre=1.9, steep=1.4)
+SPELLING = Weights(dense=0.0, across=0.0, support=0.0, gram=1.4, letters=0.5)
 
 
 COLUMNS = tuple(field.name for field in fields(Weights) if field.name not in ("centre", "steep"))
@@ -94,18 +99,27 @@ class Asked:
     reading: Reading
     form: Form
     vector: Floats | None
+    exact: Mapping[int, set[int]]  # names with a key of its own, and how closely
+
+    @property
+    def language(self) -> str:
+        """The script of the reading, as a lexicon has it of its names."""
+        return language_of(self.reading.text)
 
 
 class Gatherer:
     """Collects evidence from every segment of a lexicon."""
 
-    def __init__(self, lexicon: Lexicon, shelves: Sequence[Shelf]) -> None:
-        """Take a lexicon and what was derived from it."""
-        self.lexicon, self.shelves = lexicon, shelves
+    def __init__(self, lexicon: Lexicon, shelves: Sequence[Shelf], *, own: int) -> None:
+        """Take a lexicon and what was derived from it; after the first `own` names are told ones.
+
+        Told are those that the shipped tables bring: what people mean by a word, where they do.
+        """
+        self.lexicon, self.shelves, self._own = lexicon, shelves, own
         self._concepts, self._kinds = np.asarray(lexicon.concepts), np.asarray(lexicon.kinds)
+        self._languages = np.asarray(lexicon.languages)
         self.starts = np.cumsum([0, *(len(shelf.segment) for shelf in shelves)])
-        self._core = lru_cache(maxsize=50_000)(self._core_of)
-        self._shape = lru_cache(maxsize=50_000)(lambda n: astuple(shape_of(lexicon.codes[n])))
+        self._spelled = lru_cache(maxsize=50_000)(self._spelled_of)
 
     def gather(self, asked: Asked, near: NDArray[np.int64], weights: Floats) -> Evidence:
         """Give the evidence for a reading; `near` are the names whose meaning is nearest."""
@@ -114,14 +128,23 @@ class Gatherer:
             start + best(found, GRAMS_FIRST)
             for start, found in zip(self.starts, scores, strict=False)
         ]
-        exact = self._exact(asked.form)
-        parts = [*spelled, near, np.array(sorted(exact), np.int64)]
+        parts = [*spelled, near, np.fromiter(asked.exact, np.int64, len(asked.exact))]
         rows = np.unique(np.concatenate(parts).astype(np.int64))
-        features = self._features(asked, rows, np.concatenate(scores), exact)
-        self._look_closer(asked, rows, features, weights)
+        features = np.zeros((len(rows), len(COLUMNS)), np.float32)
+        other = self._languages[rows] == _OTHER_SCRIPT.get(asked.language, 255)
+        self._add_spelling(features, rows, scores, other)
+        self._add_meaning(features, asked, rows, other)
+        self._add_names(features, asked, rows)
+        for row, levels in asked.exact.items():
+            at = int(np.searchsorted(rows, row))
+            for level in levels:
+                features[at, AT[("bag", "core", "plain")[level]]] = 1
+            features[at, AT["told"]] = row >= self._own and PLAIN in levels
+        self._look_closer(asked, rows, features, weights, other)
         return Evidence(asked.reading, rows, features)
 
-    def _exact(self, form: Form) -> dict[int, set[int]]:
+    def exact(self, form: Form) -> dict[int, set[int]]:
+        """Give the names whose keys equal a form's, each with the levels at which they do."""
         found: dict[int, set[int]] = {}
         for key in {form.key, form.core_key, form.bag}:
             if not key:
@@ -133,61 +156,118 @@ class Gatherer:
                         found.setdefault(int(start) + row, set()).add(level)
         return found
 
-    def _features(
-        self, asked: Asked, rows: NDArray[np.int64], scores: Floats, exact: dict[int, set[int]]
-    ) -> Floats:
-        features = np.zeros((len(rows), len(COLUMNS)), np.float32)
-        features[:, AT["gram"]] = scores[rows]
-        if asked.vector is not None:
-            features[:, AT["dense"]] = self._cosines(asked.vector, rows)
+    def is_told(self, form: Form) -> bool:
+        """Tell whether a form is a name that the shipped tables bring."""
+        if self._own == len(self.lexicon):
+            return False
+        found = self.shelves[-1].spelling.find(form.key)
+        return any(level == PLAIN for _, level in found)
+
+    def vector(self, row: int) -> Floats:
+        """Give the vector of a name, of unit length, where the lexicon has vectors."""
+        part = int(np.searchsorted(self.starts, row, "right")) - 1
+        vectors = self.shelves[part].vectors
+        assert vectors is not None
+        return vectors.unit(row - int(self.starts[part]))
+
+    def _add_spelling(
+        self,
+        features: Floats,
+        rows: NDArray[np.int64],
+        scores: Sequence[Floats],
+        other: NDArray[np.bool_],
+    ) -> None:
+        for start, end, found in zip(self.starts, self.starts[1:], scores, strict=False):
+            inside = slice(*np.searchsorted(rows, (start, end)))
+            features[inside, AT["gram"]] = found[rows[inside] - start]
+        features[other, AT["gram"]] = 0
+
+    def _add_meaning(
+        self,
+        features: Floats,
+        asked: Asked,
+        rows: NDArray[np.int64],
+        other: NDArray[np.bool_],
+    ) -> None:
+        """Add cosines, and for a concept how near its names of the other script come."""
+        if asked.vector is None:
+            return
+        for start, end, shelf in zip(self.starts, self.starts[1:], self.shelves, strict=False):
+            inside = slice(*np.searchsorted(rows, (start, end)))
+            if shelf.vectors is not None and inside.stop > inside.start:
+                near = shelf.vectors.cosines(asked.vector, rows[inside] - start)
+                features[inside, AT["dense"]] = near
+        cosines = features[:, AT["dense"]]
+        features[other, AT["across"]] = cosines[other]
+        numbers, owner = np.unique(self._concepts[rows], return_inverse=True)
+        support = np.zeros(len(numbers), np.float32)
+        np.maximum.at(support, owner[other], cosines[other])
+        features[~other, AT["support"]] = support[owner[~other]]
+
+    def _add_names(self, features: Floats, asked: Asked, rows: NDArray[np.int64]) -> None:
         kinds = self._kinds[rows]
         features[:, AT["preferred"]] = kinds == _PREFERRED
         features[:, AT["narrower"]] = kinds == _NARROWER
-        unspecific = self._unspecific(rows)
-        asks = asked.form.unspecific
-        features[:, AT["vaguer"]] = unspecific & (not asks)
-        features[:, AT["sharper"]] = ~unspecific & asks
-        for i, row in enumerate(rows.tolist()):
-            for level in exact.get(row, ()):
-                features[i, AT[("bag", "core", "plain")[level]]] = 1
-        shapes = [self._shape(number) for number in self._concepts[rows].tolist()]
-        columns = [AT["category"], AT["depth"], AT["rest"], AT["group"]]
-        features[:, columns] = np.array(shapes, np.float32).reshape(-1, 4)
         features[:, AT["derived"]] = asked.reading.why != "mention"
-        return features
+        for start, end, shelf in zip(self.starts, self.starts[1:], self.shelves, strict=False):
+            inside = slice(*np.searchsorted(rows, (start, end)))
+            spelling, at = shelf.spelling, rows[inside] - start
+            features[inside, AT["category"] : AT["group"] + 1] = spelling.shapes[at]
+            unspecific = spelling.unspecific[at]
+            if asked.form.unspecific:
+                features[inside, AT["sharper"]] = ~unspecific
+            else:
+                features[inside, AT["vaguer"]] = unspecific
 
     def _look_closer(
-        self, asked: Asked, rows: NDArray[np.int64], features: Floats, weights: Floats
+        self,
+        asked: Asked,
+        rows: NDArray[np.int64],
+        features: Floats,
+        weights: Floats,
+        other: NDArray[np.bool_],
     ) -> None:
         """Compare letters with the names that look best so far."""
-        spelled = letters(asked.form.core_key)
-        own = frozenset(grams(asked.form.core))
-        order = np.argsort(-(features @ weights), kind="stable")[:CLOSER]
-        for place, i in enumerate(order.tolist()):
-            name_letters, name_grams = self._core(int(rows[i]))
-            shared = len(own & name_grams)
-            features[i, AT["covered"]] = shared / len(own) if own else 0
-            features[i, AT["covers"]] = shared / len(name_grams) if name_grams else 0
-            longest = max(len(spelled), len(name_letters))
-            if place < CLOSEST and longest and min(len(spelled), len(name_letters)) > 0.5 * longest:
-                features[i, AT["edit"]] = likeness(spelled, name_letters)
+        own = Spelled.of(asked.form.core)
+        order = np.argsort(-(features @ weights), kind="stable")[: 2 * CLOSER]
+        for i in order[~other[order]][:CLOSER].tolist():
+            features[i, _CLOSER] = own.compared(self._spelled(int(rows[i])))
 
-    def _core_of(self, row: int) -> tuple[str, frozenset[int]]:
+    def _spelled_of(self, row: int) -> "Spelled":
         part = int(np.searchsorted(self.starts, row, "right")) - 1
-        core = self.shelves[part].spelling.cores[row - int(self.starts[part])]
-        return letters(core.replace(" ", "")), frozenset(grams(core))
+        return Spelled.of(self.shelves[part].spelling.cores[row - int(self.starts[part])])
 
-    def _cosines(self, vector: Floats, rows: NDArray[np.int64]) -> Floats:
-        found = np.zeros(len(rows), np.float32)
-        for start, end, shelf in zip(self.starts, self.starts[1:], self.shelves, strict=False):
-            inside = (rows >= start) & (rows < end)
-            if shelf.vectors is not None and inside.any():
-                found[inside] = shelf.vectors.cosines(vector, rows[inside] - start)
-        return found
 
-    def _unspecific(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        found = np.zeros(len(rows), bool)
-        for start, end, shelf in zip(self.starts, self.starts[1:], self.shelves, strict=False):
-            inside = (rows >= start) & (rows < end)
-            found[inside] = shelf.spelling.unspecific[rows[inside] - start]
-        return found
+_CLOSER = [AT[name] for name in ("covered", "covers", "letters", "shared")]
+
+
+@dataclass(frozen=True)
+class Spelled:
+    """A core taken apart in three ways: its grams, those of its letters, its signs."""
+
+    grams: frozenset[int]
+    letters: frozenset[str]
+    signs: Counter[str]
+    length: int
+
+    @classmethod
+    def of(cls, core: str) -> "Spelled":
+        """Take a core apart."""
+        key = core.replace(" ", "")
+        return cls(frozenset(grams(core)), letter_grams(key), Counter(key), len(key))
+
+    def compared(self, name: "Spelled") -> tuple[float, float, float, float]:
+        """Give the shares of own grams, of the name's grams, of letters and signs in common.
+
+        >>> Spelled.of("폐렴").compared(Spelled.of("폐렴"))
+        (1.0, 1.0, 1.0, 1.0)
+        """
+        common = len(self.grams & name.grams)
+        letters = len(self.letters & name.letters)
+        signs = (self.signs & name.signs).total()
+        return (
+            common / (len(self.grams) or 1),
+            common / (len(name.grams) or 1),
+            2 * letters / (len(self.letters) + len(name.letters) or 1),
+            2 * signs / (self.length + name.length or 1),
+        )

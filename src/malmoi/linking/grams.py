@@ -6,7 +6,7 @@ into a fixed number of buckets, so that no vocabulary has to be kept or extended
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from zlib import crc32
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..lexicon.columns import open_array
+from .jamo import letters
 
 Floats = NDArray[np.float32]
 Rows = NDArray[np.int32]
@@ -44,6 +45,18 @@ def grams(text: str) -> list[int]:
             for i in range(len(padded) - size + 1):
                 found.append(crc32(padded[i : i + size].encode()) % BUCKETS)
     return found
+
+
+def letter_grams(text: str) -> frozenset[str]:
+    """Give the stretches of three strokes of a text without spaces, as a keyboard types it.
+
+    One slip leaves most of them as they were, even in a word of two syllables.
+
+    >>> len(letter_grams("당뇨") & letter_grams("당노")), len(letter_grams(""))
+    (3, 0)
+    """
+    padded = f"^{letters(text)}$" if text else ""
+    return frozenset(padded[i : i + 3] for i in range(len(padded) - 2))
 
 
 @dataclass(frozen=True)
@@ -136,13 +149,3 @@ def best(scores: Floats, count: int) -> NDArray[np.intp]:
 def _rarity(occurrences: NDArray[np.intp], names: int) -> Floats:
     rarity: Floats = (np.log((1 + names) / (1 + occurrences)) + 1).astype(np.float32)
     return rarity
-
-
-def overlap(left: Sequence[int], right: Sequence[int]) -> float:
-    """Give the share of grams that two texts have in common, from 0 to 1.
-
-    >>> overlap(grams("폐렴"), grams("폐렴"))
-    1.0
-    """
-    a, b = set(left), set(right)
-    return 2 * len(a & b) / (len(a) + len(b)) if a or b else 0.0

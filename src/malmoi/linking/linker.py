@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import overload
 
@@ -15,11 +16,13 @@ from ..files import Tell
 from ..lexicon import Lexicon
 from ..pooling import normalize
 from ..text import as_text, mend_surrogates
+from .companion import accompany
 from .evidence import AT, SPELLING, VECTORS_FIRST, Asked, Evidence, Gatherer, Weights
 from .grams import Floats
-from .normal import LONGEST, Normal
+from .normal import LONGEST, Form, Normal
+from .places import place_of
 from .readings import Reader, Reading
-from .shelf import open_shelves
+from .shelf import PLAIN, open_shelves
 from .variants import Variants
 from .vectors import NameEncoder
 
@@ -99,20 +102,30 @@ class Linker:
         self.encoder = encoder
         self.weights = weights or (Weights() if encoder is not None else SPELLING)
         self.normal = Normal(Variants.open(variants))
-        self.reader = Reader.open(abbreviations=abbreviations, synonyms=synonyms)
+        place = place_of(self.lexicon)
+        both = self.lexicon
+        if synonyms is None:
+            both = accompany(self.lexicon, self.normal, place, keep=keep)
+        # Names that stand in the index need not be asked for one by one.
+        self.reader = Reader.open(
+            abbreviations=abbreviations, synonyms=synonyms, sample=both is self.lexicon
+        )
         shelves = open_shelves(
-            self.lexicon,
+            both,
             self.normal,
             encoder,
+            place=place,
             rebuild=rebuild,
             keep=keep,
             progress=progress,
             tell=tell,
         )
-        self._gatherer = Gatherer(self.lexicon, shelves)
+        self.names = both  # the lexicon, with names of the shipped tables where its codes are ICD's
+        self._gatherer = Gatherer(both, shelves, own=len(self.lexicon))
         self.shelves = shelves
-        self._concepts = np.asarray(self.lexicon.concepts)
+        self._concepts = np.asarray(both.concepts)
         self._array = self.weights.array()
+        self._shown = lru_cache(maxsize=20_000)(self.lexicon.shown)
 
     # A str is a Sequence[str] to the type checker, so the first overload must be told to win.
     @overload
@@ -173,8 +186,10 @@ class Linker:
     def _prepare(self, batch: list[str], defined: Mapping[str, str]) -> "_Batch":
         texts = [as_text(text, where="mention") for text in batch]
         readings = [self._readings(text, defined) for text in texts]
-        vectors = self._vectors([reading.text for found in readings for reading in found])
-        return _Batch(texts, readings, vectors, self._near(vectors))
+        forms = [self.normal.form(reading.text) for found in readings for reading in found]
+        exact = [self._gatherer.exact(form) for form in forms]
+        vectors = self._vectors([r.text for found in readings for r in found], exact)
+        return _Batch(texts, readings, forms, exact, vectors, self._near(vectors))
 
     def _evidence(self, batch: "_Batch") -> Iterator[list[Evidence]]:
         at = 0
@@ -182,7 +197,7 @@ class Linker:
             gathered = []
             for reading in readings:
                 vector = None if batch.vectors is None else batch.vectors[at]
-                asked = Asked(reading, self.normal.form(reading.text), vector)
+                asked = Asked(reading, batch.forms[at], vector, batch.exact[at])
                 gathered.append(self._gatherer.gather(asked, batch.near[at], self._array))
                 at += 1
             _trust_exact(gathered)
@@ -190,15 +205,22 @@ class Linker:
 
     def _readings(self, text: str, defined: Mapping[str, str]) -> list[Reading]:
         shown = mend_surrogates(text[: 4 * LONGEST])
-        if not self.normal.form(shown).plain:
+        form = self.normal.form(shown)
+        if not form.plain:
             return []  # empty, or only signs: nothing to look for
+        if self._gatherer.is_told(form) and shown not in defined:
+            return [Reading(shown, "mention")]  # its code is known, whatever else it may mean
         return self.reader.readings(shown, defined)
 
-    def _vectors(self, texts: list[str]) -> Floats | None:
+    def _vectors(self, texts: list[str], exact: Sequence[Mapping[int, set[int]]]) -> Floats | None:
+        """Encode texts; one that is a name of the lexicon has a vector there already."""
         if self.encoder is None or not texts:
             return None
-        found = self.encoder.encode([text[:LONGEST] for text in texts])
-        return normalize(np.asarray(found, dtype=np.float32))
+        known = [next((row for row in one if PLAIN in one[row]), None) for one in exact]
+        asked = [text[:LONGEST] for text, row in zip(texts, known, strict=True) if row is None]
+        encoded = iter(np.asarray(self.encoder.encode(asked), np.float32) if asked else ())
+        found = [next(encoded) if row is None else self._gatherer.vector(row) for row in known]
+        return normalize(np.stack(found))
 
     def _near(self, vectors: Floats | None) -> Sequence[NDArray[np.int64]]:
         if vectors is None:
@@ -217,8 +239,8 @@ class Linker:
         return tuple(self._candidate(found, one) for one in ranked)
 
     def _candidate(self, found: list[Evidence], one: "Ranked") -> Candidate:
-        ko, en = self.lexicon.shown(one.concept)
-        names = list(dict.fromkeys(self.lexicon.text(row) for row in one.rows[: 2 * _NAMES]))
+        ko, en = self._shown(one.concept)
+        names = list(dict.fromkeys(self.names.text(row) for row in one.rows[: 2 * _NAMES]))
         best = found[one.reading]
         at = int(np.searchsorted(best.rows, one.rows[0]))
         return Candidate(
@@ -233,10 +255,12 @@ class Linker:
 
 @dataclass(frozen=True)
 class _Batch:
-    """Mentions with their readings, and for every reading its vector and the names near it."""
+    """Mentions with their readings, and what is known of every reading, one after the other."""
 
     texts: list[str]
     readings: list[list[Reading]]
+    forms: list[Form]
+    exact: list[dict[int, set[int]]]
     vectors: Floats | None
     near: Sequence[NDArray[np.int64]]
 
@@ -263,16 +287,21 @@ def rank(
     owners = np.repeat(np.arange(len(found)), [len(one.rows) for one in found])
     order = np.lexsort((rows, -scores))
     placed: dict[int, tuple[float, int, list[int]]] = {}
-    for i in order.tolist():
-        number, row = int(concepts[rows[i]]), int(rows[i])
-        if len(placed) == most and number not in placed:
-            if len(placed[next(iter(placed))][2]) >= _NAMES:
-                break  # the first has all the names it will show
-            continue
-        if number not in placed:
-            placed[number] = (float(scores[i]), int(owners[i]), [row])
-        elif row not in placed[number][2]:
-            placed[number][2].append(row)
+    looked = zip(
+        concepts[rows[order]].tolist(),
+        rows[order].tolist(),
+        scores[order].tolist(),
+        owners[order].tolist(),
+        strict=True,
+    )
+    for place, (number, row, score, owner) in enumerate(looked):
+        if number in placed:
+            if row not in placed[number][2]:
+                placed[number][2].append(row)
+        elif len(placed) < most:
+            placed[number] = (score, owner, [row])
+        elif place > 8 * most:
+            break  # further names say nothing that is shown
     return [Ranked(n, score, owner, tuple(names)) for n, (score, owner, names) in placed.items()]
 
 
@@ -302,7 +331,7 @@ def why(reading: Reading, features: Floats) -> str:
         return "meaning"
     if exact:
         return "exact" if reading.why == "mention" else "fuzzy"
-    spelled = features[AT["edit"]] >= 0.7 or features[AT["gram"]] >= 0.5
+    spelled = features[AT["letters"]] >= 0.6 or features[AT["gram"]] >= 0.5
     return "fuzzy" if spelled or not features[AT["dense"]] else "meaning"
 
 

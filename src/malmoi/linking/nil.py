@@ -12,7 +12,7 @@ from ..errors import DataError, OutputError
 from ..files import writing
 from ..lexicon.store import SHIPPED
 from .linker import Linked
-from .shelf import FOLDER
+from .places import FOLDER
 
 # Scores are made to be about the chance of being right, so without dev data this is the border.
 UNCALIBRATED = 0.5

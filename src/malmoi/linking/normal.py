@@ -4,7 +4,8 @@ Three forms of a text, each looser than the one before:
 
     plain   lower case, one spelling, no signs
     core    plain without what only says "unspecified" or binds words together
-    bag     core's words in alphabetical order, so that "of the liver, cirrhosis" finds its twin
+    bag     core's words in alphabetical order, so that "of the liver, cirrhosis" finds its twin;
+            its syllables, if it is Korean, whose words are not told apart
 
 The same functions run over a lexicon's names once and over every mention.
 """
@@ -45,7 +46,17 @@ STOP = frozenset(
     "of the and or with due to in by from a an on for as 및 또는 의".split()  # noqa: SIM905
 )
 # What a Korean word ends in without meaning more, and how many syllables must stay before it.
-_TAILS = (("의", 1), ("을", 2), ("를", 2), ("에서", 2), ("으로", 2), ("성", 2), ("증", 2))
+_TAILS = (
+    ("에서의", 2), ("에서", 2), ("의", 1), ("을", 2), ("를", 2), ("으로", 2), ("에", 2),
+    ("증", 2), ("형", 2),
+)  # fmt: skip
+_WHOLE = re.compile("(?:기형|[0-9a-z]형|수두증)$")  # which no ending is taken off
+# 바이러스성폐렴 is 바이러스폐렴; but 급성, 양성 and their like are words, and so are 성인, 성장.
+_QUALITY = re.compile(
+    "(?<=[가-힣]{2})(?<![급만양음악여남독활각관특정지감이조난속])성"
+    "(?:인?$|(?=[가-힣]{2})(?!매개|행위|장|병|염색|호르몬|기|숙|격|대[^장동]|인|교|적|별|충|욕))"
+)
+_BOUND = re.compile("(?<=[가-힣])[이가] (?=없는|있는|없이)")
 _HANGUL = re.compile("[가-힣]")
 _LATIN = re.compile("[a-z]")
 _CANCER = re.compile(r"(?<=[가-힣])암$")
@@ -110,11 +121,12 @@ class Normal:
     def _form(self, text: str) -> Form:
         straight = plain(text)
         bare = _UNSPECIFIC.sub(" ", straight)
-        words = [word for word in map(_bare_word, bare.split()) if word not in STOP]
+        bound = _BOUND.sub(" ", bare)
+        words = [word for word in map(_bare_word, bound.split()) if word not in STOP]
         words = words or straight.split()
         # Twice, for what the first pass has put together: 콩팥돌 → 신장돌 → 신장결석.
         core = self.variants.apply(self.variants.apply(_joined(words)))
-        bag = " ".join(sorted(core.split()))
+        bag = " ".join(sorted(core.split() if not _HANGUL.search(core) else core.replace(" ", "")))
         return Form(straight, core, bag, len(bare) != len(straight))
 
 
@@ -122,9 +134,10 @@ def _bare_word(word: str) -> str:
     """Take particles and endings off a Korean word, the plural off an English one."""
     if _HANGUL.search(word):
         word = _CANCER.sub("악성신생물", word)
+        word = _QUALITY.sub("", word)
         for tail, stem in _TAILS:
-            if len(word) >= len(tail) + stem and word.endswith(tail):
-                return word[: -len(tail)]
+            if word.endswith(tail) and len(word) >= len(tail) + stem:
+                return word if _WHOLE.search(word) else word[: -len(tail)]
         return word
     return singular(word) if _LATIN.search(word) else word
 

@@ -92,15 +92,22 @@ class Reader:
 
     @classmethod
     def open(
-        cls, *, abbreviations: str | Path | None = None, synonyms: str | Path | None = None
+        cls,
+        *,
+        abbreviations: str | Path | None = None,
+        synonyms: str | Path | None = None,
+        sample: bool = True,
     ) -> "Reader":
-        """Read both tables; `abbreviations` extends the shipped one, `synonyms` replaces it."""
+        """Read both tables; `abbreviations` extends the shipped one, `synonyms` replaces it.
+
+        `sample` reads the other names of the shipped sample too, for lexicons without its codes.
+        """
         said = dict(read_pairs(table_lines("synonyms.tsv", synonyms)))
-        sample: dict[str, tuple[str, ...]] = {}
-        for key, meant in _sample_synonyms() if synonyms is None else ():
-            sample[key] = tuple(dict.fromkeys((*sample.get(key, ()), *meant)))
+        also: dict[str, tuple[str, ...]] = {}
+        for key, meant in _sample_synonyms() if synonyms is None and sample else ():
+            also[key] = tuple(dict.fromkeys((*also.get(key, ()), *meant)))
         table = Abbreviations.open(*([] if abbreviations is None else [abbreviations]))
-        return cls(ShortForms(table), said, sample)
+        return cls(ShortForms(table), said, also)
 
     def knows(self, key: str) -> bool:
         """Tell whether a plain form without spaces is a lay name of the tables."""

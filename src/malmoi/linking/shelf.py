@@ -2,33 +2,30 @@
 
 Each segment of a lexicon has a folder of its own under `linking/`, so that names added later are
 indexed alone. `stamp.json` says of which names, table of variants and model the files were made.
-Where the lexicon cannot be written to, or stands in memory only, so does the shelf.
+Where the lexicon cannot be written to they are kept in the user's cache; where there is none, or
+the lexicon stands in memory only, so does the shelf.
 """
 
-import contextlib
 import hashlib
-import json
-import os
-import tempfile
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import LexiconError
-from ..files import Tell, writing_folder
+from ..files import Tell
 from ..lexicon import Lexicon, Segment
 from ..lexicon.columns import Strings, open_array
-from ..lexicon.store import SHIPPED
+from .codes import shape_of
 from .grams import Floats, Grams, Rows
 from .normal import Normal
+from .places import NOWHERE, Place, read_stamp
 from .vectors import NameEncoder, Vectors, encode_names, identity
 
-FOLDER = "linking"
-FORMAT = 2
+# Each has a number of its own: encoding again takes minutes, spelling again seconds.
+SPELLINGS, VECTORS = 4, 2
 # How exactly a key matched: by the plain form, the core, the words in any order.
 PLAIN, CORE, BAG = 2, 1, 0
 
@@ -39,14 +36,17 @@ class Spelling:
 
     cores: Strings
     unspecific: NDArray[np.bool_]
+    shapes: NDArray[np.int8]  # (names, 4), what the codes say by their form
     keys: NDArray[np.uint64]  # ascending
     key_rows: Rows
     key_levels: NDArray[np.uint8]
     grams: Grams
 
     @classmethod
-    def build(cls, segment: Segment, normal: Normal, rarity: Floats | None) -> "Spelling":
-        """Bring every name of a segment to its forms."""
+    def build(
+        cls, segment: Segment, codes: Sequence[str], normal: Normal, rarity: Floats | None
+    ) -> "Spelling":
+        """Bring every name of a segment to its forms; `codes` are all of the lexicon's."""
         forms = [normal.form(text) for text in segment.texts]
         keys = [(hashed(f.key), hashed(f.core_key), hashed(f.bag)) for f in forms]
         flat = np.array(keys, np.uint64).reshape(-1)
@@ -54,6 +54,7 @@ class Spelling:
         return cls(
             Strings.of(form.core for form in forms),
             np.array([form.unspecific for form in forms], bool),
+            _shapes(segment, codes),
             flat[order],
             (order // 3).astype(np.int32),
             np.array([PLAIN, CORE, BAG], np.uint8)[order % 3],
@@ -63,11 +64,11 @@ class Spelling:
     @classmethod
     def open(cls, folder: Path, names: int) -> "Spelling":
         """Map what `save` has written."""
-        flags, keys, rows, levels = (
+        flags, shapes, keys, rows, levels = (
             np.asarray(open_array(folder / f"{name}.npy")) for name in _COLUMNS
         )
         cores = Strings.open(folder, "cores")
-        return cls(cores, flags, keys, rows, levels, Grams.open(folder, names))
+        return cls(cores, flags, shapes, keys, rows, levels, Grams.open(folder, names))
 
     def save(self, folder: Path) -> None:
         """Write every part into an empty folder."""
@@ -84,7 +85,13 @@ class Spelling:
         return [(int(self.key_rows[i]), int(self.key_levels[i])) for i in range(first, last)]
 
 
-_COLUMNS = ("unspecific", "keys", "key-rows", "key-levels")
+_COLUMNS = ("unspecific", "shapes", "keys", "key-rows", "key-levels")
+
+
+def _shapes(segment: Segment, codes: Sequence[str]) -> NDArray[np.int8]:
+    shapes = {number: astuple(shape_of(codes[number])) for number in set(segment.concepts.tolist())}
+    rows = [shapes[number] for number in segment.concepts.tolist()]
+    return np.array(rows, np.int8).reshape(-1, 4)
 
 
 def hashed(key: str) -> int:
@@ -106,12 +113,13 @@ def open_shelves(
     normal: Normal,
     encoder: NameEncoder | None,
     *,
+    place: Place = NOWHERE,
     rebuild: bool = False,
     keep: bool = True,
     progress: bool = False,
     tell: Tell | None = None,
 ) -> list[Shelf]:
-    """Open what was derived before, and derive what is missing.
+    """Open what was derived before, and derive what is missing; `place` is where it is kept.
 
     Vectors of another model are refused unless `rebuild` is set; without `keep` they are passed
     over, and nothing is written.
@@ -119,7 +127,9 @@ def open_shelves(
     shelves: list[Shelf] = []
     rarity: Floats | None = None
     for segment in lexicon.segments:
-        maker = _Maker(lexicon, segment, normal, encoder, rebuild, keep, progress, tell or _silent)
+        maker = _Maker(
+            lexicon, segment, normal, encoder, place, rebuild, keep, progress, tell or _silent
+        )
         spelling = maker.spelling(rarity)
         rarity = spelling.grams.rarity if rarity is None else rarity
         vectors = maker.vectors() if encoder is not None else None
@@ -133,92 +143,75 @@ class _Maker:
     segment: Segment
     normal: Normal
     encoder: NameEncoder | None
+    place: Place
     rebuild: bool
     keep: bool
     progress: bool
     tell: Tell
 
-    @property
-    def _folder(self) -> Path | None:
-        if self.lexicon.folder is None or self.segment.folder is None:
-            return None
-        if self.lexicon.folder.parent == SHIPPED:  # an installation is nobody's to write to
-            return None
-        return self.lexicon.folder / FOLDER / self.segment.folder.name
-
     def spelling(self, rarity: Floats | None) -> Spelling:
         """Open the spellings, or make them."""
         stamp = {
-            "format": FORMAT,
+            "format": SPELLINGS,
             "segment": self.segment.identity,
             "variants": self.normal.variants.identity,
         }
-        folder = self._folder
-        if folder is not None and not self.rebuild and _stamp(folder / "spelling") == stamp:
-            return Spelling.open(folder / "spelling", len(self.segment))
-        made = Spelling.build(self.segment, self.normal, rarity)
-        if folder is not None and self.keep:
-            with _writing(folder / "spelling", stamp) as half:
-                made.save(half)
+        name = f"{self.segment.identity[:12]}/spelling"
+        found = None if self.rebuild else self._place.find(name, stamp)
+        if found is not None:
+            return Spelling.open(found, len(self.segment))
+        made = Spelling.build(self.segment, self.lexicon.codes, self.normal, rarity)
+        if self.keep:
+            self._place.keep(name, stamp, made.save)
         return made
 
     def vectors(self) -> Vectors:
         """Open the vectors, or make them; those of another model are refused."""
         assert self.encoder is not None
         stamp = {
-            "format": FORMAT,
+            "format": VECTORS,
             "segment": self.segment.identity,
             "model": identity(self.encoder),
             "name": self.encoder.name,
         }
-        folder = self._folder
-        found = {} if folder is None or self.rebuild else _stamp(folder / "vectors")
-        if folder is not None and found.get("segment") == self.segment.identity:
-            if found.get("model") != stamp["model"] and self.keep:
-                raise self._other_model(str(found.get("name")))
-            if found == stamp:
-                return Vectors.open(folder / "vectors" / "codes.npy")
-        if len(self.segment) > 2000:
-            self.tell(f"encoding {len(self.segment):,} names once with {self.encoder.name}")
-        codes = encode_names(self.encoder, self.segment.texts, progress=self.progress)
-        if folder is not None and self.keep:
-            with _writing(folder / "vectors", stamp) as half:
-                np.save(half / "codes.npy", codes)
+        name = f"{self.segment.identity[:12]}/vectors"
+        cached = f"{name}-{stamp['model']}"
+        if not self.rebuild:
+            found = self._place.find(name, stamp, cached=cached)
+            if found is not None:
+                return Vectors.open(found / "codes.npy")
+            self._refuse_another_model(name)
+        codes = self._encoded()
+        if self.keep:
+            self._place.keep(
+                name, stamp, lambda folder: np.save(folder / "codes.npy", codes), cached=cached
+            )
         return Vectors(codes)
 
-    def _other_model(self, name: str) -> LexiconError:
+    @property
+    def _place(self) -> Place:
+        """Nowhere, for names that were added in memory."""
+        return NOWHERE if self.segment.folder is None else self.place
+
+    def _encoded(self) -> NDArray[np.int8]:
         assert self.encoder is not None
-        label = self.lexicon.folder or self.lexicon.label
-        same = " (other weights of that name)" if name == self.encoder.name else ""
-        return LexiconError(
-            f"{label} was indexed with the model {name}; expected {self.encoder.name}{same}. "
+        if len(self.segment) > 2000:
+            self.tell(f"encoding {len(self.segment):,} names once with {self.encoder.name}")
+        return encode_names(self.encoder, self.segment.texts, progress=self.progress)
+
+    def _refuse_another_model(self, name: str) -> None:
+        assert self.encoder is not None
+        if self._place.beside is None or not self.keep:
+            return
+        found = read_stamp(self._place.beside / name)
+        if found.get("segment") != self.segment.identity or found.get("format") != VECTORS:
+            return
+        label, other = self.lexicon.folder or self.lexicon.label, found.get("name")
+        same = " (other weights of that name)" if other == self.encoder.name else ""
+        raise LexiconError(
+            f"{label} was indexed with the model {other}; expected {self.encoder.name}{same}. "
             f"Index it again with: malmoi link {label} --rebuild --model MODEL"
         )
-
-
-@contextlib.contextmanager
-def _writing(folder: Path, stamp: dict[str, Any]) -> Iterator[Path]:
-    """Give a folder to write to; where the lexicon is read-only, one that is thrown away."""
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        writable = os.access(folder.parent, os.W_OK)
-    except OSError:
-        writable = False
-    if not writable:
-        with tempfile.TemporaryDirectory() as half:
-            yield Path(half)
-        return
-    with writing_folder(folder, replace=True) as half_folder:
-        yield half_folder
-        (half_folder / "stamp.json").write_text(json.dumps(stamp), "utf-8")
-
-
-def _stamp(folder: Path) -> dict[str, Any]:
-    try:
-        data = json.loads((folder / "stamp.json").read_text("utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return data if isinstance(data, dict) else {}
 
 
 def _silent(message: str) -> None:

@@ -90,6 +90,11 @@ class Vectors:
         found: Floats = chosen @ query
         return found
 
+    def unit(self, row: int) -> Floats:
+        """Give the vector of a name, of unit length. Shape (dim,)."""
+        found: Floats = normalize(self.codes[row : row + 1].astype(np.float32))[0]
+        return found
+
 
 def _top(scores: Floats, count: int) -> NDArray[np.int64]:
     """Give the columns of the highest scores of each row, in any order. Shape (n, ≤ count).

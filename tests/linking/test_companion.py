@@ -1,0 +1,151 @@
+"""Names of the shipped tables beside a lexicon's own, and where derived files are kept."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from linking.shelves import WordEncoder, open_lexicon, write_lexicon
+from malmoi.lexicon import Lexicon, build_lexicon
+from malmoi.linking import Linker
+from malmoi.linking.companion import accompany
+from malmoi.linking.normal import Normal
+from malmoi.linking.places import NOWHERE, Place, cache_folder, place_of
+from malmoi.linking.variants import Variants
+
+KCD = """code\tkind\tko\ten
+A05\theadword\t달리 분류되지 않은 기타 세균성 음식매개중독\tOther bacterial foodborne intoxications
+A05.9\theadword\t상세불명의 세균성 음식매개중독\tBacterial foodborne intoxication, unspecified
+A00\theadword\t콜레라\tCholera
+G12.2\theadword\t운동신경세포병\tMotor neuron disease
+M75.0\theadword\t어깨의 유착성 관절낭염\tAdhesive capsulitis of shoulder
+J18\theadword\t상세불명 병원체의 폐렴\tPneumonia, organism unspecified
+J18.9\theadword\t상세불명의 폐렴\tPneumonia, unspecified
+I10\theadword\t본태성(원발성) 고혈압\tEssential(primary) hypertension
+"""
+OTHER = "code\tko\nA05\t의자\nA00\t책상\nG12.2\t창문\nI10\t전화기\n"
+
+
+@pytest.fixture(autouse=True)
+def _cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def built(folder: Path, table: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / "table.tsv").write_text(table, "utf-8")
+    build_lexicon([folder / "table.tsv"], folder / "own.lexicon")
+    return folder / "own.lexicon"
+
+
+@pytest.fixture(scope="module")
+def kcd(tmp_path_factory: pytest.TempPathFactory) -> Linker:
+    return Linker(built(tmp_path_factory.mktemp("kcd"), KCD))
+
+
+def normal() -> Normal:
+    return Normal(Variants.open())
+
+
+@pytest.mark.parametrize(
+    ("mention", "code"),
+    [
+        ("식중독", "A05"),
+        ("루게릭병", "G12.2"),
+        ("루게릭병증", "G12.2"),  # near such a name
+        ("오십견", "M75.0"),
+        ("호열자", "A00"),
+        ("폐렴", "J18.9"),  # the table's own word for it
+    ],
+)
+def test_what_people_say_is_found_in_a_table_that_lacks_it(
+    kcd: Linker, mention: str, code: str
+) -> None:
+    first = kcd.link(mention).best
+    assert first is not None and first.code == code
+
+
+def test_the_lexicon_itself_stays_as_it_is(kcd: Linker) -> None:
+    assert kcd.lexicon.folder is not None
+    assert len(kcd.names) > len(kcd.lexicon) == len(Lexicon.open(kcd.lexicon.folder))
+    kcd.lexicon.verify()
+    assert not kcd.lexicon.find("식중독") and kcd.names.find("식중독")
+    shown = kcd.link("식중독").best
+    assert shown is not None and shown.ko == "달리 분류되지 않은 기타 세균성 음식매개중독"
+
+
+def test_codes_of_another_kind_are_not_taken_for_icd(tmp_path: Path) -> None:
+    linker = Linker(built(tmp_path, OTHER))
+    assert linker.names is linker.lexicon
+
+
+def test_a_table_of_the_users_own_leaves_the_shipped_names_out(tmp_path: Path) -> None:
+    (tmp_path / "own.tsv").write_text("물병\t콜레라\n", "utf-8")
+    linker = Linker(built(tmp_path, KCD), synonyms=tmp_path / "own.tsv")
+    assert linker.names is linker.lexicon
+    first = linker.link("물병").best
+    assert first is not None and first.code == "A00"
+
+
+def test_the_second_start_opens_what_the_first_has_kept(tmp_path: Path) -> None:
+    folder = built(tmp_path, KCD)
+    first = Linker(folder, WordEncoder())
+    made = {p: p.stat().st_mtime_ns for p in (folder / "linking").rglob("*") if p.is_file()}
+    again = Linker(folder, WordEncoder())
+    assert made == {p: p.stat().st_mtime_ns for p in (folder / "linking").rglob("*") if p.is_file()}
+    assert again.link("식중독") == first.link("식중독")
+    assert again.names.segments[-1].folder == folder / "linking" / "companion"
+
+
+def test_nothing_is_written_without_leave(tmp_path: Path) -> None:
+    folder = built(tmp_path, KCD)
+    assert Linker(folder, WordEncoder(), keep=False).link("오십견").best
+    assert not (folder / "linking").exists() and not (tmp_path / "cache").joinpath("x").exists()
+
+
+def test_the_shipped_sample_is_kept_in_the_cache_for_every_model(tmp_path: Path) -> None:
+    for name, size in (("words", 64), ("other", 32)):
+        Linker("sample", WordEncoder(name, size))
+    kept = list((tmp_path / "cache" / "malmoi" / "linking").rglob("codes.npy"))
+    assert sorted(np.load(path).shape[1] for path in kept) == [32, 64]
+    times = [path.stat().st_mtime_ns for path in kept]
+    Linker("sample", WordEncoder())
+    assert times == [path.stat().st_mtime_ns for path in kept]
+
+
+def test_a_closed_folder_is_read_and_the_cache_written(tmp_path: Path) -> None:
+    folder = tmp_path / "lexicon" / "linking"
+    place = Place(folder, tmp_path / "cache", writable=False)
+    place.keep("vectors", {"a": 1}, lambda half: None, cached="vectors-x")
+    assert place.find("vectors", {"a": 1}, cached="vectors-x") == tmp_path / "cache" / "vectors-x"
+    assert not folder.exists()
+    Place(folder, None, writable=True).keep("vectors", {"a": 1, "b": 2}, lambda half: None)
+    assert place.find("vectors", {"a": 1}, cached="vectors-x") == folder / "vectors"
+    assert place.find("vectors", {"a": 2}, cached="vectors-x") is None
+
+
+def test_where_nothing_can_be_kept_nothing_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    NOWHERE.keep("x", {}, lambda half: pytest.fail("written"))
+    (tmp_path / "file").write_text("no folder")
+    Place(tmp_path / "file", None, writable=True).keep("x", {}, lambda half: None)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert os.name == "nt" or cache_folder() is None
+    monkeypatch.setenv("XDG_CACHE_HOME", "here")
+    assert os.name == "nt" or cache_folder() is None
+
+
+def test_names_in_memory_have_no_place(tmp_path: Path) -> None:
+    lexicon = open_lexicon(tmp_path)
+    memory = Lexicon(lexicon.segments, manifest=lexicon.manifest)
+    assert place_of(memory) == NOWHERE
+    assert len(accompany(memory, normal(), NOWHERE)) > len(memory)
+
+
+def test_another_models_vectors_beside_the_lexicon_are_refused(tmp_path: Path) -> None:
+    folder = write_lexicon(tmp_path)
+    Linker(folder, WordEncoder())
+    with pytest.raises(Exception, match="--rebuild"):
+        Linker(folder, WordEncoder("other", 32))
