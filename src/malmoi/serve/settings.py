@@ -34,7 +34,7 @@ class Batching:
     """How requests are gathered. `together=False` encodes each one by itself."""
 
     together: bool = True
-    budget: int = 512  # tokens in one batch
+    budget: int = 384  # tokens in one batch, all its texts together; as many as suit a cache
     wait_seconds: float = 0.002  # the longest a text waits for company
     queue_tokens: int = 200_000  # waiting at once; past it the answer is 429
 
