@@ -5,19 +5,17 @@ the same sentence differed by as much as 0.03 in cosine. Fixed ones cost nothing
 a text has one vector.
 """
 
-import tempfile
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import numpy_helper
 
-from ..session import Session
 from ..tokens import Batch, Tokens
-
-Range = tuple[float, float]
+from .activations import watch
+from .rounding import Range, least_loss, scale_and_zero
 
 
 def calibration_texts() -> list[str]:
@@ -37,34 +35,33 @@ def fix_ranges(model: onnx.ModelProto, graph: Path, batches: Sequence[Batch]) ->
     """
     nodes = [node for node in model.graph.node if node.op_type == "DynamicQuantizeLinear"]
     names = list(dict.fromkeys(node.input[0] for node in nodes))
-    ranges = _measure(graph, names, batches)
+    costs = _costs(onnx.load(graph), names)
+    ranges = {}
+    for name, flow in watch(graph, names, batches).items():
+        cost = costs.get(name)
+        if cost is None or len(cost) != flow.rows.shape[1]:
+            cost = np.ones(flow.rows.shape[1])
+        ranges[name] = least_loss(flow.rows, (flow.low, flow.high), cost)
     for node in nodes:
         _fix(model.graph, node, ranges[node.input[0]])
 
 
-def _measure(graph: Path, names: list[str], batches: Sequence[Batch]) -> dict[str, Range]:
-    """Run the float32 graph and keep the least and the greatest value of each named tensor."""
-    model = onnx.load(graph)
-    for name in names:
-        model.graph.output.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, None))
-    ranges = dict.fromkeys(names, (0.0, 0.0))  # a range must hold 0, which padding is
-    with tempfile.TemporaryDirectory(prefix="malmoi-ranges-") as scratch:
-        onnx.save(model, Path(scratch) / "open.onnx")
-        session = Session(Path(scratch) / "open.onnx")
-        for batch in batches:
-            real = batch.mask.astype(bool)
-            for name, values in zip(names, session.run(batch, names), strict=True):
-                kept = values[real] if values.shape[:2] == real.shape else values
-                low, high = ranges[name]
-                ranges[name] = (min(low, float(kept.min())), max(high, float(kept.max())))
-    return ranges
+def _costs(model: onnx.ModelProto, names: Sequence[str]) -> dict[str, np.ndarray]:
+    """Say what an error in a tensor's column costs: its squared weights in what multiplies it."""
+    constants = {one.name: one for one in model.graph.initializer}
+    costs: dict[str, np.ndarray] = {}
+    for node in model.graph.node:
+        if len(node.input) > 1 and node.input[0] in names and node.input[1] in constants:
+            weights = numpy_helper.to_array(constants[node.input[1]])
+            if node.op_type in ("MatMul", "Attention") and weights.ndim == 2:
+                cost = np.square(weights).sum(axis=1)
+                costs[node.input[0]] = costs.get(node.input[0], 0) + cost
+    return costs
 
 
 def _fix(graph: onnx.GraphProto, node: onnx.NodeProto, limits: Range) -> None:
     """Make the node quantise with a constant scale and zero point, under the same names."""
-    low, high = limits
-    scale = np.array(max(high - low, 1e-6) / 255, dtype=np.float32)
-    zero = np.array(np.clip(np.rint(-low / scale), 0, 255), dtype=np.uint8)
+    scale, zero = scale_and_zero(limits)
     _, scale_name, zero_name = node.output
     graph.initializer.append(numpy_helper.from_array(scale, scale_name))
     graph.initializer.append(numpy_helper.from_array(zero, zero_name))

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ..bundle.manifest import Manifest
 from ..errors import BundleError, require
+from .rounding import EVENED, FACTORS
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -132,11 +133,17 @@ def _attention(node: Any, held: Arrays) -> Arrays:
 
 
 def _matrix(name: str, held: Arrays) -> NDArray[Any] | None:
-    """A matrix (in, out) by its name in the graph, its 8 bits multiplied out."""
+    """A matrix (in, out) by its name in the graph, its 8 bits multiplied out.
+
+    Where columns of its input are evened (smoothing.py), its rows hold what they were divided by.
+    """
     array = held.get(name)
-    if array is None or array.dtype == np.float32:
-        return array
+    if array is None:
+        return None
     stem = name.removesuffix("_quantized")
-    moved = array.astype(np.float32) - held[f"{stem}_zero_point"].astype(np.float32)
-    whole: NDArray[Any] = moved * held[f"{stem}_scale"]
-    return whole
+    if array.dtype != np.float32:
+        moved = array.astype(np.float32) - held[f"{stem}_zero_point"].astype(np.float32)
+        array = moved * held[f"{stem}_scale"]
+    if stem.endswith(EVENED):
+        array = array * held[stem.removesuffix(EVENED) + FACTORS][:, None]
+    return array
