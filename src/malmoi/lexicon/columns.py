@@ -33,7 +33,9 @@ class Strings(Sequence[str]):
     @classmethod
     def open(cls, folder: Path, name: str) -> "Strings":
         """Map a column that `save` has written."""
-        return cls(open_array(folder / f"{name}.npy"), open_array(folder / f"{name}-ends.npy"))
+        # Plain views of the maps, whose own indexing is slow.
+        data, ends = (open_array(folder / f"{file}.npy") for file in (name, f"{name}-ends"))
+        return cls(np.asarray(data), np.asarray(ends))
 
     def save(self, folder: Path, name: str) -> None:
         """Write the column as two .npy files."""

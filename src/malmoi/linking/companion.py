@@ -52,7 +52,7 @@ def accompany(lexicon: Lexicon, normal: Normal, place: Place, *, keep: bool = Tr
     found = place.find(_FOLDER, stamp)
     if found is not None:
         return _joined(lexicon, _open(found))
-    told = list(_told([text.decode("utf-8") for text in raw]))
+    told = _of_its_codes(lexicon, _told([text.decode("utf-8") for text in raw]))
     segment = _segment(lexicon, told, normal) if _is_icd(lexicon, told, normal) else None
     if keep:
         identity = {"identity": segment.identity if segment is not None else ""}
@@ -91,12 +91,18 @@ def _told(tables: Sequence[str]) -> Iterator[Told]:
 _COLUMNS = (("ko", "synonym"), ("en", "synonym"), ("synonyms", "synonym"), ("lay", "lay"))
 
 
+def _of_its_codes(lexicon: Lexicon, told: Iterable[Told]) -> list[Told]:
+    listed = list(told)
+    known = {code for code in {one.code for one in listed} if code in lexicon}
+    return [one for one in listed if one.code in known]
+
+
 def _segment(lexicon: Lexicon, told: Iterable[Told], normal: Normal) -> Segment:
     draft = Draft(base=lexicon, cleaning=False)
     draft.add(
         Entry(one.code, one.text, None, one.kind, _SOURCE, 0)
         for one in told
-        if one.code in lexicon and not _is_its_unspecified(lexicon, one, normal)
+        if not _is_its_unspecified(lexicon, one, normal)
     )
     return draft.segment()
 
@@ -121,7 +127,7 @@ def _is_icd(lexicon: Lexicon, told: Sequence[Told], normal: Normal) -> bool:
     """Tell ICD's A00 from another table's: do both call the codes alike that they share?"""
     asked: dict[str, set[str]] = {}
     for one in told:
-        if one.code in asked or (len(asked) < _ASKED and one.code in lexicon):
+        if one.code in asked or len(asked) < _ASKED:
             asked.setdefault(one.code, set()).add(normal.form(one.text).core)
     agree = sum(
         any(normal.form(name.text).core in ours for name in lexicon.concept(code).names)

@@ -1,7 +1,6 @@
 """Why a name may be what a mention means, in numbers: one row a name, one column a reason."""
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
@@ -28,39 +27,37 @@ _OTHER_SCRIPT = {"ko": _ENGLISH, "en": _KOREAN}
 
 @dataclass(frozen=True)
 class Weights:
-    """How much each reason counts; `bench/linking_weights.py` looks for better ones.
+    """How much each reason counts, as `bench/linking_weights.py` has found on dev data.
 
-    These were found by a random walk of that kind on dev data of KCD-9 and a list of lay names,
-    then rounded by hand; `vaguer` and `category`, which put a category before its "unspecified"
-    code, are a judgement that no dev data decided.
+    Its random walk's result was rounded by hand; `told` and `group` are a judgement.
 
     The names are those of the columns of `Evidence.features`; `centre` is the sum at which a
     first candidate is right as often as wrong, `steep` how quickly that changes around it.
     """
 
-    gram: float = 1.0
-    dense: float = 1.17
-    across: float = 0.5
-    support: float = 0.2
-    letters: float = 0.3
-    shared: float = 0.3
-    covered: float = 0.5
-    covers: float = 0.4
-    plain: float = 0.3
+    gram: float = 0.95
+    dense: float = 1.0
+    across: float = 0.55
+    support: float = 0.3
+    letters: float = 0.4
+    shared: float = 0.85
+    covered: float = 0.45
+    covers: float = 0.1
+    plain: float = 0.25
     told: float = 0.15
-    core: float = 0.17
-    bag: float = 0.1
-    preferred: float = 0.1
+    core: float = 0.05
+    bag: float = 1.0
+    preferred: float = 0.15
     narrower: float = -0.06
-    vaguer: float = -0.02
-    sharper: float = -0.3
-    category: float = 0.02
-    depth: float = -0.03
+    vaguer: float = 0.02
+    sharper: float = -0.15
+    category: float = 0.08
+    depth: float = -0.04
     rest: float = 0.0
     group: float = -1.2
-    derived: float = 0.4
-    centre: float = 2.35
-    steep: float = 1.7
+    derived: float = 0.6
+    centre: float = 1.95
+    steep: float = 0.8
 
     def array(self) -> Floats:
         """The weights in the order of the columns."""
@@ -76,7 +73,7 @@ class Weights:
 
 
 # Without vectors the spelling has to carry the whole weight.
-SPELLING = Weights(dense=0.0, across=0.0, support=0.0, gram=1.4, letters=0.5)
+SPELLING = Weights(dense=0.0, across=0.0, support=0.0, gram=1.4, letters=0.7, centre=1.5)
 
 
 COLUMNS = tuple(field.name for field in fields(Weights) if field.name not in ("centre", "steep"))
@@ -247,14 +244,14 @@ class Spelled:
 
     grams: frozenset[int]
     letters: frozenset[str]
-    signs: Counter[str]
-    length: int
+    signs: frozenset[tuple[str, int]]  # each with how often it stood before
 
     @classmethod
     def of(cls, core: str) -> "Spelled":
         """Take a core apart."""
         key = core.replace(" ", "")
-        return cls(frozenset(grams(core)), letter_grams(key), Counter(key), len(key))
+        signs = frozenset((sign, key.count(sign, 0, i)) for i, sign in enumerate(key))
+        return cls(frozenset(grams(core)), letter_grams(key), signs)
 
     def compared(self, name: "Spelled") -> tuple[float, float, float, float]:
         """Give the shares of own grams, of the name's grams, of letters and signs in common.
@@ -264,10 +261,10 @@ class Spelled:
         """
         common = len(self.grams & name.grams)
         letters = len(self.letters & name.letters)
-        signs = (self.signs & name.signs).total()
+        signs = len(self.signs & name.signs)
         return (
             common / (len(self.grams) or 1),
             common / (len(name.grams) or 1),
             2 * letters / (len(self.letters) + len(name.letters) or 1),
-            2 * signs / (self.length + name.length or 1),
+            2 * signs / (len(self.signs) + len(name.signs) or 1),
         )

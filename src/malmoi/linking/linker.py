@@ -126,6 +126,7 @@ class Linker:
         self._concepts = np.asarray(both.concepts)
         self._array = self.weights.array()
         self._shown = lru_cache(maxsize=20_000)(self.lexicon.shown)
+        self._text = lru_cache(maxsize=20_000)(self.names.text)
 
     # A str is a Sequence[str] to the type checker, so the first overload must be told to win.
     @overload
@@ -236,11 +237,13 @@ class Linker:
         if not found:
             return ()
         ranked = rank(found, self._concepts, self._array, most=k)[:k]
-        return tuple(self._candidate(found, one) for one in ranked)
+        named = set(found[0].rows[found[0].features[:, AT["plain"]] > 0].tolist())
+        return tuple(self._candidate(found, one, named) for one in ranked)
 
-    def _candidate(self, found: list[Evidence], one: "Ranked") -> Candidate:
+    def _candidate(self, found: list[Evidence], one: "Ranked", named: set[int]) -> Candidate:
+        """Show a concept; `named` are the names that the mention is as it stands."""
         ko, en = self._shown(one.concept)
-        names = list(dict.fromkeys(self.names.text(row) for row in one.rows[: 2 * _NAMES]))
+        names = list(dict.fromkeys(self._text(row) for row in one.rows[: 2 * _NAMES]))
         best = found[one.reading]
         at = int(np.searchsorted(best.rows, one.rows[0]))
         return Candidate(
@@ -249,7 +252,7 @@ class Linker:
             ko,
             en,
             tuple(names[:_NAMES]),
-            "exact" if _says_so(found[0], one.rows) else why(best.reading, best.features[at]),
+            why(best.reading, best.features[at]) if named.isdisjoint(one.rows) else "exact",
         )
 
 
@@ -314,12 +317,6 @@ def _trust_exact(gathered: Sequence[Evidence]) -> None:
     if len(gathered) > 1 and (gathered[0].features[:, AT["plain"]] > 0).any():
         for one in gathered[1:]:
             one.features[:, AT["derived"]] = 0.2 if one.reading.why == "synonym" else -0.5
-
-
-def _says_so(itself: Evidence, rows: Sequence[int]) -> bool:
-    """Tell whether the mention as it stands is one of the names."""
-    named = itself.features[:, AT["plain"]] > 0
-    return bool(np.isin(itself.rows[named], rows).any())
 
 
 def why(reading: Reading, features: Floats) -> str:
