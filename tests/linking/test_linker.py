@@ -194,9 +194,11 @@ def test_the_nearest_vectors_are_those_of_the_full_product() -> None:
     random = np.random.default_rng(3)
     codes = random.integers(-127, 127, (1000, 16), dtype=np.int8)
     queries = random.standard_normal((7, 16)).astype(np.float32)
-    found = Vectors(codes).nearest(queries, 20)
+    found, products = Vectors(codes).nearest(queries, 20)
     exact = np.argsort(-(queries @ codes.T.astype(np.float32)), axis=1)[:, :20]
     assert [set(row) for row in found.tolist()] == [set(row) for row in exact.tolist()]
+    same = np.take_along_axis(queries @ codes.T.astype(np.float32), found, axis=1)
+    assert np.allclose(products, same, rtol=1e-4)
 
 
 def test_the_command_prints_the_promised_lines(run: Run, tmp_path: Path) -> None:

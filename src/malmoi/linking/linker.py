@@ -24,7 +24,7 @@ from .places import place_of
 from .readings import Reader, Reading
 from .shelf import PLAIN, open_shelves
 from .variants import Variants
-from .vectors import NameEncoder
+from .vectors import NameEncoder, highest
 
 _BATCH = 128  # few enough that work on one batch and encoding of the next take turns
 _NAMES = 3  # how many matched names a candidate shows
@@ -226,12 +226,16 @@ class Linker:
     def _near(self, vectors: Floats | None) -> Sequence[NDArray[np.int64]]:
         if vectors is None:
             return _Nothing()
-        parts = [
-            start + shelf.vectors.nearest(vectors, VECTORS_FIRST)
-            for start, shelf in zip(self._gatherer.starts, self._gatherer.shelves, strict=False)
-            if shelf.vectors is not None
-        ]
-        return list(np.concatenate(parts, axis=1))
+        rows, scores = [], []
+        for start, shelf in zip(self._gatherer.starts, self._gatherer.shelves, strict=False):
+            if shelf.vectors is not None:
+                found, products = shelf.vectors.nearest(vectors, VECTORS_FIRST)
+                rows.append(start + found)
+                scores.append(products)
+        near, _ = highest(
+            np.concatenate(rows, axis=1), np.concatenate(scores, axis=1), VECTORS_FIRST
+        )
+        return list(near)
 
     def _candidates(self, found: list[Evidence], k: int) -> tuple[Candidate, ...]:
         if not found:

@@ -65,13 +65,15 @@ class Vectors:
         """Count the names."""
         return len(self.codes)
 
-    def nearest(self, queries: Floats, count: int) -> NDArray[np.int64]:
-        """Give the rows of the nearest names of unit vectors (n, dim). Shape (n, ≤ count).
+    def nearest(self, queries: Floats, count: int) -> tuple[NDArray[np.int64], Floats]:
+        """Give the rows of the nearest names of unit vectors (n, dim), and products with them.
+
+        Both of shape (n, ≤ count), in any order.
 
         Names are multiplied a block at a time, so that memory does not grow with them.
         """
         if not len(self) or not count:
-            return np.empty((len(queries), 0), np.int64)
+            return np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0), np.float32)
         rows: list[NDArray[np.int64]] = []
         scores: list[Floats] = []
         for start in range(0, len(self), _ROWS):
@@ -80,9 +82,7 @@ class Vectors:
             top = _top(found, count)
             rows.append(top + start)
             scores.append(np.take_along_axis(found, top, axis=1))
-        both, values = np.concatenate(rows, axis=1), np.concatenate(scores, axis=1)
-        chosen: NDArray[np.int64] = np.take_along_axis(both, _top(values, count), axis=1)
-        return chosen
+        return highest(np.concatenate(rows, axis=1), np.concatenate(scores, axis=1), count)
 
     def cosines(self, query: Floats, rows: NDArray[Any]) -> Floats:
         """Give the cosine of a unit vector (dim,) with chosen names. Shape (rows,)."""
@@ -94,6 +94,14 @@ class Vectors:
         """Give the vector of a name, of unit length. Shape (dim,)."""
         found: Floats = normalize(self.codes[row : row + 1].astype(np.float32))[0]
         return found
+
+
+def highest(
+    rows: NDArray[np.int64], scores: Floats, count: int
+) -> tuple[NDArray[np.int64], Floats]:
+    """Give of every line the rows with the highest scores, and these. Shape (n, ≤ count)."""
+    top = _top(scores, count)
+    return np.take_along_axis(rows, top, axis=1), np.take_along_axis(scores, top, axis=1)
 
 
 def _top(scores: Floats, count: int) -> NDArray[np.int64]:
