@@ -28,6 +28,7 @@ ORDER = [
     "runner",
     "words",
     "encoder",
+    "joining",
     "reranker",
     "notes",
     "tagger",

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from .bundle import Bundle, open_bundle
+from .bundle import MANIFEST, Bundle, open_bundle
 from .catalog import RERANKER, find_model, shipped_models
+from .encoder import TextEncoder
 from .errors import BundleError, BundleNotFound, CutWarning, OptionError, TextError
+from .joining import Join, cosines, open_beside
 from .pairs import Pair, PairTokens
 from .pooling import Floats
 from .progress import progressing
@@ -32,11 +34,16 @@ class Hit:
 
 
 def load_reranker(
-    name_or_path: str | Path | None = None, *, threads: int | None = None
+    name_or_path: str | Path | None = None,
+    *,
+    encoder: TextEncoder | None = None,
+    threads: int | None = None,
 ) -> "Reranker":
     """Open a reranker: a folder, a shipped model's name, or a hub id; the shipped one without.
 
-    `threads` is how many cores to use; all that this process may use when left out.
+    Some rerankers, the shipped one among them, join an encoder's likeness to their own; it is
+    opened with them, or `encoder` is used where one is open already that has the name they ask
+    for. `threads` is how many cores to use; all that this process may use when left out.
     """
     if name_or_path is None and RERANKER not in shipped_models():
         raise BundleNotFound(
@@ -44,13 +51,16 @@ def load_reranker(
             "folder; one is made with: malmoi train recipes/ko-en-reranker.toml"
         )
     folder = find_model(RERANKER if name_or_path is None else name_or_path)
-    return Reranker(open_bundle(folder, kinds=("reranker",)), threads=threads)
+    bundle = open_bundle(folder, kinds=("reranker",))
+    return Reranker(bundle, encoder=encoder, threads=threads)
 
 
 class Reranker:
     """A cross-encoder on onnxruntime. Make one with `malmoi.load_reranker`."""
 
-    def __init__(self, bundle: Bundle, *, threads: int | None = None) -> None:
+    def __init__(
+        self, bundle: Bundle, *, encoder: TextEncoder | None = None, threads: int | None = None
+    ) -> None:
         self.bundle = bundle
         self.manifest = bundle.manifest
         self.name = bundle.manifest.name
@@ -60,6 +70,7 @@ class Reranker:
         self.threads = self._runner.threads
         self._pairs = PairTokens(self._runner.tokens)
         self._check_graph()
+        self._join, self._encoder = self._beside(encoder)
 
     def __repr__(self) -> str:
         scores = ", ".join(self.labels) or "one score"
@@ -75,9 +86,10 @@ class Reranker:
         scored once.
         """
         if not self.labels:
-            return self._activated(self._outputs(pairs, progress))[:, 0]
+            outputs = self.outputs(pairs, progress=progress)
+            return self._activated(self._joined(outputs, pairs))[:, 0]
         column = likeness(self.labels)
-        return self._activated(self._outputs(pairs, progress))[:, column]
+        return self._activated(self.outputs(pairs, progress=progress))[:, column]
 
     def probabilities(self, pairs: Sequence[Pair], *, progress: bool = False) -> Floats:
         """Give the probability of each of the model's `labels` for each pair, (n, labels)."""
@@ -86,7 +98,7 @@ class Reranker:
                 f"{self.name} has one score and no labels; expected a model with labels. "
                 "Use score instead."
             )
-        return self._activated(self._outputs(pairs, progress))
+        return self._activated(self.outputs(pairs, progress=progress))
 
     def rank(self, query: str, texts: Sequence[str], *, k: int | None = None) -> list[Hit]:
         """Sort texts by their score beside the query, the best `k` or all; ties keep their order.
@@ -106,8 +118,23 @@ class Reranker:
         order = np.argsort(-scores, kind="stable")[:k]
         return [Hit(int(i), listed[i], float(scores[i])) for i in order]
 
-    def _outputs(self, pairs: Sequence[Pair], progress: bool) -> Floats:
-        """Run every distinct pair through the graph; (n, outputs)."""
+    def _beside(self, encoder: TextEncoder | None) -> tuple[Join | None, TextEncoder | None]:
+        """Find the encoder whose likeness is joined to the score, if the bundle asks for one."""
+        if not self.manifest.beside or self.labels:
+            return None, None
+        join = Join.read(self.manifest.beside, where=str(self.bundle.folder / MANIFEST))
+        if encoder is None or encoder.manifest.name != join.encoder:
+            encoder = open_beside(join, threads=self.threads)
+        return join, encoder
+
+    def _joined(self, outputs: Floats, pairs: Sequence[Pair]) -> Floats:
+        """The graph's one output for each pair, with the encoder's word where it has one."""
+        if self._join is None or self._encoder is None:
+            return outputs
+        return self._join.of(outputs[:, 0], cosines(self._encoder, pairs))[:, None]
+
+    def outputs(self, pairs: Sequence[Pair], *, progress: bool = False) -> Floats:
+        """Give what the graph says of each pair, before anything is made of it; (n, outputs)."""
         cleaned = self._cleaned(pairs)
         rows: dict[Pair, int] = {}
         owners = [rows.setdefault(pair, len(rows)) for pair in cleaned]

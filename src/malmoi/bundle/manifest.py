@@ -28,7 +28,8 @@ class Manifest:
     `pooling` is one name, or several joined by "+" whose vectors stand side by side. `layers` is
     the number of hidden-state outputs `layer_0 … layer_n` of the graph, 0 where it has none.
     `activation` is what makes scores of a reranker's or classifier's outputs, of which there are
-    `dimension`: one without a name, or one for each of the `labels`.
+    `dimension`: one without a name, or one for each of the `labels`. `beside` names the encoder
+    whose likeness is joined to a reranker's score, with the weights of both.
     """
 
     kind: str = "encoder"
@@ -48,6 +49,7 @@ class Manifest:
     matryoshka: tuple[int, ...] = ()
     labels: tuple[str, ...] = ()
     activation: str = ""
+    beside: dict[str, Any] = field(default_factory=dict)
     languages: tuple[str, ...] = ()
     licence: str = ""
     training: dict[str, Any] = field(default_factory=dict)

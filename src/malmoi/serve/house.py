@@ -104,7 +104,7 @@ def open_stock(
     names = list(lexicons) or ([LEXICON] if samples else [])
     return Stock(
         encoder,
-        None if reranker == "none" else load_reranker(reranker, threads=threads),
+        None if reranker == "none" else load_reranker(reranker, encoder=encoder, threads=threads),
         opened,
         {_stem(name): _open_terms(name, shared, tell) for name in names},
         shared,

@@ -1,0 +1,87 @@
+"""An encoder's likeness beside a reranker's own score."""
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import graphs
+import malmoi
+from malmoi.bundle import Manifest
+from malmoi.encoder import TextEncoder
+from malmoi.errors import BundleError, DataError
+from malmoi.joining import Join, cosines
+from malmoi.train.join import fit_join, write_join
+
+PAIRS = [
+    ("배가 아프다", "환자 는 배가 아프다"),
+    ("the cat sleeps", "고양이 잔다"),
+    ("배", "boat"),
+    ("sweet pear", "배 달다"),
+    ("배", "배"),
+]
+
+
+@pytest.fixture
+def encoder(tmp_path: Path) -> TextEncoder:
+    return malmoi.load(graphs.write_bundle(tmp_path / "encoder", name="beside"))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return graphs.write_reranker(tmp_path / "reranker")
+
+
+def test_scores_are_the_weighted_sum(folder: Path, encoder: TextEncoder) -> None:
+    alone = malmoi.load_reranker(folder).outputs(PAIRS)[:, 0]
+    write_join(folder, Join("beside", cross=0.5, cosine=2.0, constant=-1.0))
+    found = malmoi.load_reranker(folder, encoder=encoder).score(PAIRS)
+    one, two = (encoder.encode([pair[side] for pair in PAIRS]) for side in (0, 1))
+    summed = 0.5 * alone + 2.0 * (one * two).sum(axis=1) - 1.0
+    assert np.allclose(found, 1 / (1 + np.exp(-summed)), atol=1e-5)
+    assert found.dtype == np.float32
+
+
+def test_no_pairs_and_identical_ones(folder: Path, encoder: TextEncoder) -> None:
+    write_join(folder, Join("beside", cross=1, cosine=1, constant=0))
+    reranker = malmoi.load_reranker(folder, encoder=encoder)
+    assert reranker.score([]).shape == (0,)
+    assert len(set(reranker.score([("배", "달다")] * 3).tolist())) == 1
+    assert cosines(encoder, [("배", "배")])[0] == pytest.approx(1, abs=1e-5)
+
+
+def test_an_encoder_of_another_name_is_not_used(folder: Path, encoder: TextEncoder) -> None:
+    write_join(folder, Join("somewhere/else", cross=1, cosine=1, constant=0))
+    with pytest.raises(BundleError, match=r"somewhere/else.*not shipped.*encoder=…"):
+        malmoi.load_reranker(folder, encoder=encoder)
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        {"encoder": "ko-en-small"},
+        {"encoder": "ko-en-small", "cross": "x", "cosine": 1, "constant": 0},
+        {"encoder": "ko-en-small", "cross": float("inf"), "cosine": 1, "constant": 0},
+    ],
+)
+def test_a_broken_field_is_refused(folder: Path, beside: dict[str, object]) -> None:
+    dataclasses.replace(Manifest.read(folder), beside=beside).write(folder)
+    with pytest.raises(BundleError, match="beside"):
+        malmoi.load_reranker(folder)
+
+
+def test_the_fit_finds_what_made_the_scores(folder: Path, encoder: TextEncoder) -> None:
+    words = ["배", "달다", "고양이", "boat", "환자", "the cat sleeps", "sweet pear"]
+    pairs = [(a, b) for a in words for b in words]
+    reranker = malmoi.load_reranker(folder)
+    true = Join("beside", cross=0.3, cosine=3.0, constant=-0.7)
+    logits = true.of(reranker.outputs(pairs)[:, 0], cosines(encoder, pairs))
+    found = fit_join(reranker, encoder, pairs, (1 / (1 + np.exp(-logits))).tolist())
+    assert found.encoder == "beside"
+    assert (found.cross, found.cosine, found.constant) == pytest.approx((0.3, 3.0, -0.7), abs=0.05)
+
+
+def test_a_fit_wants_shares(folder: Path, encoder: TextEncoder) -> None:
+    with pytest.raises(DataError, match="from 0 to 1"):
+        fit_join(malmoi.load_reranker(folder), encoder, PAIRS * 3, [4.2] * 15)
