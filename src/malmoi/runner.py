@@ -94,6 +94,17 @@ def chunks(items: Iterable[T], size: Callable[[T], int]) -> Iterator[list[T]]:
     >>> [len(chunk) for chunk in chunks(["배"] * 3000, len)]
     [2048, 952]
     """
+    if isinstance(items, list):
+        for start in range(0, len(items), _CHUNK_ITEMS):
+            part = items[start : start + _CHUNK_ITEMS]
+            small = sum(map(size, part)) <= _CHUNK_CHARACTERS
+            yield from [part] if small else _by_size(part, size)
+    else:
+        yield from _by_size(items, size)
+
+
+def _by_size(items: Iterable[T], size: Callable[[T], int]) -> Iterator[list[T]]:
+    """Cut a stream, counting item by item."""
     chunk: list[T] = []
     characters = 0
     for item in items:

@@ -68,9 +68,7 @@ class TextEncoder(WordEncoder, ABC):
         for block in self._blocks(unique, options, total=len(unique), progress=progress):
             vectors[at : at + len(block)] = block
             at += len(block)
-        if len(unique) < len(listed):
-            rows = {text: row for row, text in enumerate(unique)}
-            vectors = vectors[[rows[text] for text in listed]]
+        vectors = _spread(vectors, unique, listed)
         row: NDArray[Any] = vectors[0] if isinstance(texts, str) else vectors
         return row
 
@@ -167,10 +165,9 @@ class TextEncoder(WordEncoder, ABC):
         self, chunk: list[str], options: "_Options"
     ) -> Callable[[], tuple[NDArray[Any], int]]:
         """Clean a chunk, encode what is distinct in it, and spread the vectors again."""
-        cleaned = [options.prefix + self._clean(text) for text in chunk]
-        rows: dict[str, int] = {}
-        owners = [rows.setdefault(text, len(rows)) for text in cleaned]
-        wait = self._start(list(rows), options.on_long)
+        cleaned = self._cleaned(chunk, options.prefix)
+        distinct = list(dict.fromkeys(cleaned))
+        wait = self._start(distinct, options.on_long)
 
         def finish() -> tuple[NDArray[Any], int]:
             encoded = wait()
@@ -180,14 +177,24 @@ class TextEncoder(WordEncoder, ABC):
                 vectors = normalize(vectors) if self.manifest.normalize else vectors
             if options.precision != "float32":
                 vectors = to_precision(normalize(vectors), options.precision)
-            if len(rows) < len(owners):
-                vectors = vectors[owners]
-            return vectors, encoded.cut
+            return _spread(vectors, distinct, cleaned), encoded.cut
 
         return finish
 
+    def _cleaned(self, texts: list[str], prefix: str) -> list[str]:
+        return [prefix + self._clean(text) for text in texts]
+
     def _clean(self, text: str) -> str:
         return clean(text, self.manifest.clean or SAFE)
+
+
+def _spread(vectors: NDArray[Any], distinct: list[str], texts: list[str]) -> NDArray[Any]:
+    """Give each text its row, where the vectors are those of the distinct ones."""
+    if len(distinct) == len(texts):
+        return vectors
+    rows = {text: row for row, text in enumerate(distinct)}
+    spread: NDArray[Any] = vectors[[rows[text] for text in texts]]
+    return spread
 
 
 def _rows(blocks: Iterable[NDArray[Any]]) -> Iterator[NDArray[Any]]:
@@ -211,9 +218,20 @@ def _as_list(texts: str | Iterable[str]) -> list[str]:
             f"texts is {type(texts).__name__}; expected a string or an iterable of strings. "
             "Decode bytes first."
         )
-    return [as_text(text, where=f"texts[{i}]") for i, text in enumerate(texts)]
+    listed = list(texts)
+    if not _all_text(listed):
+        for i, text in enumerate(listed):
+            as_text(text, where=f"texts[{i}]")
+    return listed
+
+
+def _all_text(values: list[str]) -> bool:
+    """Tell at once whether all are plain strings, as nearly always."""
+    return set(map(type, values)) <= {str}
 
 
 def _chunks(texts: Iterable[str]) -> Iterator[list[str]]:
+    if isinstance(texts, list) and _all_text(texts):
+        return chunks(texts, len)
     checked = (as_text(value, where=f"texts[{i}]") for i, value in enumerate(texts))
     return chunks(checked, len)

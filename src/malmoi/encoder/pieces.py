@@ -104,6 +104,7 @@ class _Plain:
         self._model = model
         self._lower = lower
         letters = "".join(re.escape(letter) for letter in _ASCII if letter not in without)
+        self._whole, self._longest = model.token_to_id, model.max_input_chars_per_word
         self._fits = re.compile(f"[{letters}가-힣]+").fullmatch
 
     @classmethod
@@ -132,6 +133,10 @@ class _Plain:
             return None
         word = word.lower() if self._lower else word
         if word.isalnum():
+            # The longest piece is taken first, so a word that is one has no other.
+            whole = self._whole(word) if len(word) <= self._longest else None
+            if whole is not None:
+                return [whole]
             return [token.id for token in self._model.tokenize(word)]
         parts = _PART.findall(word)
         return [token.id for part in parts for token in self._model.tokenize(part)]

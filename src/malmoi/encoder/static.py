@@ -48,8 +48,9 @@ class StaticEncoder(TextEncoder):
         """Count each text's pieces."""
         return [int(count) for count in self._words.bags(list(texts)).counts]
 
-    def _clean(self, text: str) -> str:
-        return text  # words are cleaned when they are tokenised, each distinct one once
+    def _cleaned(self, texts: list[str], prefix: str) -> list[str]:
+        # Words are cleaned when they are tokenised, each distinct one once.
+        return [prefix + text for text in texts] if prefix else texts
 
     def _start(self, texts: list[str], on_long: OnLong) -> Callable[[], Encoded]:
         if max(map(len, texts)) > _STRETCH:
