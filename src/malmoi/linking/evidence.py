@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from ..lexicon import KINDS, Lexicon
 from ..lexicon.terms import LANGUAGES, language_of
-from .grams import Floats, best, grams, letter_grams
+from .grams import Floats, best
+from .letters import Core, Letters
 from .normal import Form
 from .readings import Reading
 from .shelf import PLAIN, Shelf
@@ -116,7 +117,7 @@ class Gatherer:
         self._concepts, self._kinds = np.asarray(lexicon.concepts), np.asarray(lexicon.kinds)
         self._languages = np.asarray(lexicon.languages)
         self.starts = np.cumsum([0, *(len(shelf.segment) for shelf in shelves)])
-        self._spelled = lru_cache(maxsize=50_000)(self._spelled_of)
+        self._core = lru_cache(maxsize=50_000)(self._core_of)
 
     def gather(self, asked: Asked, near: NDArray[np.int64], weights: Floats) -> Evidence:
         """Give the evidence for a reading; `near` are the names whose meaning is nearest."""
@@ -225,46 +226,14 @@ class Gatherer:
         other: NDArray[np.bool_],
     ) -> None:
         """Compare letters with the names that look best so far."""
-        own = Spelled.of(asked.form.core)
+        own = Letters(asked.form.core)
         order = np.argsort(-(features @ weights), kind="stable")[: 2 * CLOSER]
         for i in order[~other[order]][:CLOSER].tolist():
-            features[i, _CLOSER] = own.compared(self._spelled(int(rows[i])))
+            features[i, _CLOSER] = own.compared(self._core(int(rows[i])))
 
-    def _spelled_of(self, row: int) -> "Spelled":
+    def _core_of(self, row: int) -> Core:
         part = int(np.searchsorted(self.starts, row, "right")) - 1
-        return Spelled.of(self.shelves[part].spelling.cores[row - int(self.starts[part])])
+        return Core.of(self.shelves[part].spelling.cores[row - int(self.starts[part])])
 
 
 _CLOSER = [AT[name] for name in ("covered", "covers", "letters", "shared")]
-
-
-@dataclass(frozen=True)
-class Spelled:
-    """A core taken apart in three ways: its grams, those of its letters, its signs."""
-
-    grams: frozenset[int]
-    letters: frozenset[str]
-    signs: frozenset[tuple[str, int]]  # each with how often it stood before
-
-    @classmethod
-    def of(cls, core: str) -> "Spelled":
-        """Take a core apart."""
-        key = core.replace(" ", "")
-        signs = frozenset((sign, key.count(sign, 0, i)) for i, sign in enumerate(key))
-        return cls(frozenset(grams(core)), letter_grams(key), signs)
-
-    def compared(self, name: "Spelled") -> tuple[float, float, float, float]:
-        """Give the shares of own grams, of the name's grams, of letters and signs in common.
-
-        >>> Spelled.of("폐렴").compared(Spelled.of("폐렴"))
-        (1.0, 1.0, 1.0, 1.0)
-        """
-        common = len(self.grams & name.grams)
-        letters = len(self.letters & name.letters)
-        signs = len(self.signs & name.signs)
-        return (
-            common / (len(self.grams) or 1),
-            common / (len(name.grams) or 1),
-            2 * letters / (len(self.letters) + len(name.letters) or 1),
-            2 * signs / (len(self.signs) + len(name.signs) or 1),
-        )

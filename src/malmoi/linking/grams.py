@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..lexicon.columns import open_array
-from .jamo import letters
 
 Floats = NDArray[np.float32]
 Rows = NDArray[np.int32]
@@ -33,30 +32,35 @@ def grams(text: str) -> list[int]:
     >>> len(grams("폐렴")), len(grams("")), grams("폐렴") == grams("폐렴")
     (5, 0, True)
     """
-    found: list[int] = []
+    return [crc32(gram.encode()) % BUCKETS for gram in gram_texts(text)]
+
+
+def gram_texts(text: str) -> list[str]:
+    """Give the grams themselves.
+
+    >>> gram_texts("폐렴 ct")
+    ['^폐', '폐렴', '렴$', '^폐렴', '폐렴$', 'ct', '^ct', 'ct$', '^ct$']
+    """
+    found: list[str] = []
     for run in _RUN.findall(text):
         padded = f"^{run}$"
         if run[0] >= "ㄱ":
             sizes: tuple[int, ...] = (2, 3)
         else:
             sizes = (3, 4)
-            found.append(crc32(run.encode()) % BUCKETS)
+            found.append(run)
         for size in sizes:
-            for i in range(len(padded) - size + 1):
-                found.append(crc32(padded[i : i + size].encode()) % BUCKETS)
+            found += [padded[i : i + size] for i in range(len(padded) - size + 1)]
     return found
 
 
-def letter_grams(text: str) -> frozenset[str]:
-    """Give the stretches of three strokes of a text without spaces, as a keyboard types it.
+def padded(text: str) -> str:
+    """Give a normalised text so that it holds each of its grams.
 
-    One slip leaves most of them as they were, even in a word of two syllables.
-
-    >>> len(letter_grams("당뇨") & letter_grams("당노")), len(letter_grams(""))
-    (3, 0)
+    >>> padded("폐렴 ct")
+    '^폐렴$^ct$'
     """
-    padded = f"^{letters(text)}$" if text else ""
-    return frozenset(padded[i : i + 3] for i in range(len(padded) - 2))
+    return "".join(f"^{run}$" for run in _RUN.findall(text))
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ On the two-set keyboard (두벌식) every jamo shares its key with a Latin lette
 with the language switch the wrong way is not lost: "ekdsy" is 당뇨, "ㅇㅡ" is dm.
 """
 
+import functools
 import re
 
 _LEADS = "ㄱㄲㄴㄷㄸㄹㅁㅂㅃㅅㅆㅇㅈㅉㅊㅋㅌㅍㅎ"
@@ -45,6 +46,7 @@ def letters(text: str) -> str:
     return "".join(map(_spelled, text))
 
 
+@functools.lru_cache(maxsize=20_000)
 def _spelled(character: str) -> str:
     number = ord(character) - 0xAC00
     if not 0 <= number < 11172:

@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -26,7 +25,7 @@ from .shelf import PLAIN, open_shelves
 from .variants import Variants
 from .vectors import NameEncoder, highest
 
-_BATCH = 128  # few enough that work on one batch and encoding of the next take turns
+_BATCH = 256  # encoded together, and multiplied with all names at once
 _NAMES = 3  # how many matched names a candidate shows
 
 
@@ -158,31 +157,18 @@ class Linker:
         """Rank concepts for a stream of mentions, some hundreds at a time."""
         if k < 1:
             raise OptionError(f"k is {k}; expected 1 or more. Leave it out for 5.")
-        for batch in self._ahead(mentions, defined or {}):
+        for batch in self._batches(mentions, defined or {}):
             for text, found in zip(batch.texts, self._evidence(batch), strict=True):
                 yield Linked(text, self._candidates(found, k))
 
     def evidence(self, mentions: Sequence[str]) -> list[list[Evidence]]:
         """Give all that speaks for each name considered, for choosing weights."""
-        return [found for batch in self._ahead(mentions, {}) for found in self._evidence(batch)]
+        return [found for batch in self._batches(mentions, {}) for found in self._evidence(batch)]
 
-    def _ahead(self, mentions: Iterable[str], defined: Mapping[str, str]) -> Iterator["_Batch"]:
-        """Give batches with their vectors, the next being encoded while one is worked on."""
+    def _batches(self, mentions: Iterable[str], defined: Mapping[str, str]) -> Iterator["_Batch"]:
         stream = iter(mentions)
-        batch = list(itertools.islice(stream, _BATCH))
-        following = list(itertools.islice(stream, _BATCH)) if len(batch) == _BATCH else []
-        if not following:  # a lone batch needs no thread
-            if batch:
-                yield self._prepare(batch, defined)
-            return
-        with ThreadPoolExecutor(1, thread_name_prefix="malmoi-link") as pool:
-            waiting = pool.submit(self._prepare, batch, defined)
-            while following:
-                ready = waiting.result()
-                waiting = pool.submit(self._prepare, following, defined)
-                yield ready
-                following = list(itertools.islice(stream, _BATCH))
-            yield waiting.result()
+        while batch := list(itertools.islice(stream, _BATCH)):
+            yield self._prepare(batch, defined)
 
     def _prepare(self, batch: list[str], defined: Mapping[str, str]) -> "_Batch":
         texts = [as_text(text, where="mention") for text in batch]

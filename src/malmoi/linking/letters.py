@@ -1,0 +1,55 @@
+"""Two spellings compared closely: grams, strokes and signs that they have in common."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from .grams import gram_texts, padded
+from .jamo import letters
+
+
+@dataclass(frozen=True)
+class Core:
+    """A name's core, ready to be searched."""
+
+    padded: str  # holds every gram of it
+    strokes: str
+    signs: str
+
+    @classmethod
+    def of(cls, core: str) -> "Core":
+        """Make a core ready."""
+        signs = core.replace(" ", "")
+        return cls(padded(core), f"^{letters(signs)}$", signs)
+
+
+class Letters:
+    """A mention's core, to be compared with those of many names."""
+
+    def __init__(self, core: str) -> None:
+        """Take a core apart."""
+        own = Core.of(core)
+        self._grams = frozenset(gram_texts(core))
+        # One slip leaves most stretches of three strokes, even in a word of two syllables.
+        self._strokes = frozenset(own.strokes[i : i + 3] for i in range(len(own.strokes) - 2))
+        self._signs, self._length = Counter(own.signs).items(), len(own.signs)
+
+    def compared(self, name: Core) -> tuple[float, float, float, float]:
+        """Give the shares of own grams, of the name's grams, of strokes and of signs in common.
+
+        Signs are counted wherever they stand, so that the order of words makes no difference.
+
+        >>> Letters("폐렴").compared(Core.of("폐렴"))
+        (1.0, 1.0, 1.0, 1.0)
+        >>> Letters("당뇨").compared(Core.of("고혈압"))
+        (0.0, 0.0, 0.0, 0.0)
+        """
+        grams = sum(gram in name.padded for gram in self._grams)
+        strokes = sum(stroke in name.strokes for stroke in self._strokes)
+        signs = sum(min(count, name.signs.count(sign)) for sign, count in self._signs)
+        length = len(name.signs)
+        return (
+            grams / (len(self._grams) or 1),
+            min(1.0, grams / (2 * length + 1)),
+            min(1.0, 2 * strokes / (len(self._strokes) + len(name.strokes) - 2 or 1)),
+            2 * signs / (self._length + length or 1),
+        )
