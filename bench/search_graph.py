@@ -30,7 +30,7 @@ def main() -> None:
     every = vectors(options.model, sizes[-1] + QUERIES)
     queries = np.array(every[-QUERIES:][: options.queries])
     flat = make_index(every.shape[1])
-    graph = make_index(every.shape[1], engine="hnsw", precision="int8")
+    graph = make_index(every.shape[1], engine="hnsw")
     assert isinstance(graph, HnswIndex)
     built, done = 0.0, 0
     for size in sizes:

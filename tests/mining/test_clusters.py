@@ -12,6 +12,7 @@ from graphs import Run
 from malmoi import DataError, OptionError
 from malmoi.mining.clusters import Method, assign, cluster, merge_to, purity
 from malmoi.mining.topics import Topics, make_topics
+from malmoi.plots.layout import islands, neighbourly
 from malmoi.plots.map import flatten, save_map
 from malmoi.pooling import Floats, normalize
 
@@ -54,6 +55,16 @@ def test_every_method_finds_what_is_there(method: Method, count: int | None) -> 
 def test_few_and_equal_rows_are_one_group(method: Method, rows: int) -> None:
     equal = normalize(np.ones((rows, 4), dtype=np.float32))
     assert cluster(equal, method=method).labels.tolist() == [0] * rows
+
+
+def test_the_cosine_that_holds_groups_is_found() -> None:
+    noise = 0.05 * np.random.default_rng(5).standard_normal((160, 16))
+    wide = normalize((np.repeat(np.eye(8, 16), 20, axis=0) + noise).astype(np.float32))
+    narrow = normalize(wide + np.float32(0.4))  # all share a direction, as many models have it
+    for vectors in (wide, narrow):
+        found = cluster(vectors)
+        assert len(found.centres) == 8 and not (found.labels < 0).any()
+    assert cluster(wide).least < 0.5 < cluster(narrow).least
 
 
 def test_strangers_are_alone() -> None:
@@ -129,6 +140,30 @@ def test_the_page_needs_nothing_from_outside(tmp_path: Path) -> None:
     plane = flatten(vectors, np.array(gold))
     assert plane.min() >= 0 and plane.max() <= 1
     flatten(vectors[:1], np.array([0]))
+
+
+@pytest.mark.parametrize(("groups", "each"), [(3, 1), (3, 10), (12, 5), (40, 2)])
+def test_groups_are_islands_near_their_like(groups: int, each: int) -> None:
+    vectors, gold = blobs(groups, each)
+    labels = np.array(gold)
+    labels[-1] = -1  # a stray
+    plane = islands(vectors, labels)
+    assert plane.shape == (len(vectors), 2) and plane.min() >= 0 and plane.max() <= 1
+    assert np.array_equal(plane, islands(vectors, labels))
+    apart = np.linalg.norm(plane[:-1, None] - plane[None, :-1], axis=-1)
+    np.fill_diagonal(apart, np.inf)
+    if each > 2:  # the nearest on the map is of the same group
+        assert (labels[:-1][apart.argmin(axis=1)] == labels[:-1]).mean() > 0.85
+
+
+def test_neighbours_stay_neighbours_on_the_map() -> None:
+    angles = np.linspace(0, 2 * np.pi, 30, endpoint=False)
+    ring = np.stack([np.cos(angles), np.sin(angles), np.zeros(30)], axis=1).astype(np.float32)
+    spots = neighbourly(ring)
+    apart = np.linalg.norm(spots[:, None] - spots, axis=-1)
+    np.fill_diagonal(apart, np.inf)
+    steps = np.abs(apart.argmin(axis=1) - np.arange(30))
+    assert (np.minimum(steps, 30 - steps) <= 2).mean() > 0.9
 
 
 def test_the_command(run: Run, tmp_path: Path) -> None:

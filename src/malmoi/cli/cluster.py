@@ -26,7 +26,10 @@ def cluster(
     count: Annotated[
         int | None, typer.Option(min=1, help="How many topics; found out when left out.")
     ] = None,
-    least: Annotated[float, typer.Option(help="The cosine that holds a topic together.")] = 0.5,
+    least: Annotated[
+        float | None,
+        typer.Option(help="The cosine that holds a topic together; found out when left out."),
+    ] = None,
     smallest: Annotated[int, typer.Option(min=1, help="Fewer texts make no topic.")] = 2,
     merge: Annotated[
         int | None, typer.Option(min=1, help="Join the topics most alike until so many are left.")
@@ -58,9 +61,10 @@ def cluster(
             vectors, method=method, count=count, least=least, smallest=smallest, seed=seed
         )
         own = _merged(clusters, merge)
-        known = make_topics(encoder.name, lines.texts, vectors, own, least=least)
+        known = make_topics(encoder.name, lines.texts, vectors, own, least=clusters.least)
         numbers = number_by_size(own)
-        say(f"{len(lines.texts):,} texts, {len(known.topics):,} topics ({clusters.method})")
+        found = f"{clusters.method}, least {clusters.least:.2f}"
+        say(f"{len(lines.texts):,} texts, {len(known.topics):,} topics ({found})")
     else:
         numbers, _ = known.assign(encoder, lines.texts)
     print_rows(_rows(known, numbers, form), form)

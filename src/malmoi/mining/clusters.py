@@ -27,15 +27,23 @@ _GROUP = 50
 _ROUNDS = 25
 _TRIES = 4
 _BLOCK = 16_384
+# The cosine that holds a group together lies so far between that of texts about other things and
+# that of copies. Models differ in the former: it may be near 0 or above 0.5.
+_CLOSER = 0.35
+_SAMPLE = 2_000
 
 
 @dataclass(frozen=True)
 class Clusters:
-    """Which group each row is in, (n,), the groups' centres (k, dim), and how they were found."""
+    """Which group each row is in, (n,), the groups' centres (k, dim), and how they were found.
+
+    `least` is the cosine that held them together, given or found.
+    """
 
     labels: Labels
     centres: Floats
     method: str
+    least: float
 
 
 def choose_method(rows: int, count: int | None) -> Method:
@@ -55,23 +63,24 @@ def cluster(
     *,
     method: Method | None = None,
     count: int | None = None,
-    least: float = 0.5,
+    least: float | None = None,
     smallest: int = 2,
     seed: int = 0,
 ) -> Clusters:
     """Group unit vectors (n, dim); the largest group comes first.
 
     `count` is how many groups are wanted; without it `least` is the cosine that holds a group
-    together (k-means takes the root of half the rows). Groups of fewer than `smallest` rows are
-    dissolved into -1, unless nothing else is left.
+    together, by `holding` when left out (k-means takes the root of half the rows). Groups of fewer
+    than `smallest` rows are dissolved into -1, unless nothing else is left.
     """
+    least = holding(vectors) if least is None else least
     _check(method, count, least)
     chosen = method or choose_method(len(vectors), count)
     if len(vectors) < 3 or np.ptp(vectors, axis=0).max() < 1e-6:  # too few, or all equal
         labels = np.zeros(len(vectors), dtype=np.int64)
         if len(vectors) == 2 and float(vectors[0] @ vectors[1]) < least:
             labels = np.arange(2)
-        return Clusters(labels, centres_of(vectors, labels), chosen)
+        return Clusters(labels, centres_of(vectors, labels), chosen, least)
     if chosen == "agglomerative":
         labels = _agglomerative(vectors, count, least)
     elif chosen == "community":
@@ -79,7 +88,22 @@ def cluster(
     else:
         labels = _kmeans(vectors, count or max(2, round((len(vectors) / 2) ** 0.5)), seed)
     labels = number_by_size(labels, smallest=1 if count else smallest)
-    return Clusters(labels, centres_of(vectors, labels), chosen)
+    return Clusters(labels, centres_of(vectors, labels), chosen, least)
+
+
+def holding(vectors: Floats) -> float:
+    """The cosine that suits groups of these vectors, by how alike those of most pairs are.
+
+    >>> round(holding(np.eye(4, dtype=np.float32)), 2)
+    0.35
+    """
+    sample = vectors[:: max(1, len(vectors) // _SAMPLE)]
+    if len(sample) < 2:
+        return _CLOSER
+    scores = (sample @ sample.T)[np.triu_indices(len(sample), 1)]
+    # A quarter of the pairs is across groups even where there are only two.
+    apart = float(np.clip(np.quantile(scores, 0.25), 0, 1))
+    return apart + _CLOSER * (1 - apart)
 
 
 def centres_of(vectors: Floats, labels: Labels) -> Floats:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ..files import writing
 from ..pooling import Floats
+from .layout import islands
 
 _POINTS = 20_000  # more make a page slow
 _TEXT = 300
@@ -43,7 +44,7 @@ def save_map(
     rows = np.arange(len(texts))
     if len(rows) > _POINTS:
         rows = np.sort(np.random.default_rng(seed).choice(len(texts), _POINTS, replace=False))
-    plane = flatten(vectors[rows], labels[rows])
+    plane = _plane(vectors[rows], labels[rows])
     points = [
         {"x": round(float(x), 4), "y": round(float(y), 4), "t": int(labels[row]), "s": texts[row]}
         for row, (x, y) in zip(rows.tolist(), plane, strict=True)
@@ -58,6 +59,11 @@ def save_map(
     with writing(path) as file:
         file.write(page.encode("utf-8", "replace"))
     return len(rows)
+
+
+def _plane(vectors: Floats, labels: NDArray[np.int64]) -> Floats:
+    many = len(np.unique(labels[labels >= 0])) > 2
+    return islands(vectors, labels) if many else flatten(vectors, labels)
 
 
 def _axes(vectors: Floats) -> Floats:
