@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 # machine measured, much smaller ones pay the cost of a call too often (see docs/results.md).
 BUDGET = 384
 # From so many tokens on, padding costs more than the call that a batch of its own needs.
-EVEN = 128
+EVEN = 64
 # More characters than this for one token the tokenizer allows are only ever white space or one
 # unknown word, so text beyond `max_tokens` times it cannot matter to a cut text.
 _CHARACTERS_A_TOKEN = 64
