@@ -6,68 +6,66 @@ This is the one place where malmoi's exceptions become a line on stderr and an e
 import os
 import sys
 import warnings
+from importlib import import_module
 from typing import Annotated, NoReturn, TextIO
 
 import typer
 
 from .. import __version__
 from ..errors import CutWarning, MalmoiError
-from .classify import classify
-from .cluster import cluster
-from .corpus import app as corpus
-from .encode import encode
-from .evaluate import evaluate
-from .export import export
-from .index import index
-from .info import info
-from .keywords import keywords
-from .lexicon import app as lexicon
-from .link import link
-from .mine import mine
-from .negatives import negatives
 from .output import say
-from .rerank import rerank
-from .search import search
-from .serve import key, serve
-from .similarity import similarity
-from .tag import tag
-from .terms import terms
-from .train import train
-from .words import words
 
-app = typer.Typer(
-    name="malmoi",
-    help="Korean, English and mixed text made comparable: vectors without torch or network.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-for command in (
-    encode,
-    similarity,
-    words,
-    terms,
-    index,
-    search,
-    link,
-    rerank,
-    tag,
-    train,
-    evaluate,
-    classify,
-    keywords,
-    cluster,
-    mine,
-    negatives,
-    export,
-    info,
-    serve,
-    key,
-):
-    app.command()(command)
-app.add_typer(lexicon, name="lexicon")
-app.add_typer(corpus, name="corpus")
+# Every command with the module that holds it: a command starts sooner if the others, and all
+# that they import, stay unread.
+COMMANDS = {
+    "encode": "encode",
+    "similarity": "similarity",
+    "words": "words",
+    "terms": "terms",
+    "index": "index",
+    "search": "search",
+    "link": "link",
+    "rerank": "rerank",
+    "tag": "tag",
+    "train": "train",
+    "evaluate": "evaluate",
+    "classify": "classify",
+    "keywords": "keywords",
+    "cluster": "cluster",
+    "mine": "mine",
+    "negatives": "negatives",
+    "export": "export",
+    "info": "info",
+    "serve": "serve",
+    "key": "serve",
+}
+GROUPS = ("lexicon", "corpus")
+
+
+def build(only: str | None = None) -> typer.Typer:
+    """Make the command line, of one command alone if it is named."""
+    made = typer.Typer(
+        name="malmoi",
+        help="Korean, English and mixed text made comparable: vectors without torch or network.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    for name, module in COMMANDS.items():
+        if only in (None, name):
+            made.command()(getattr(import_module(f".{module}", __name__), name))
+    for name in GROUPS:
+        if only in (None, name):
+            made.add_typer(import_module(f".{name}", __name__).app, name=name)
+    made.callback()(options)
+    return made
+
+
+def __getattr__(name: str) -> typer.Typer:
+    if name == "app":  # the whole of it, for those who ask in Python
+        return build()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _version(asked: bool) -> None:
@@ -76,7 +74,6 @@ def _version(asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def options(
     version: Annotated[
         bool, typer.Option("--version", help="Show the version.", callback=_version, is_eager=True)
@@ -93,8 +90,9 @@ def main() -> NoReturn:
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     warnings.showwarning = _show_warning
     warnings.simplefilter("always", CutWarning)
+    asked = sys.argv[1] if len(sys.argv) > 1 else ""
     try:
-        app()
+        build(asked if asked in COMMANDS or asked in GROUPS else None)()
     except MalmoiError as error:
         say(str(error))
         _leave(1)
