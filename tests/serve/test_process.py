@@ -20,19 +20,19 @@ from graphs import Run
 from malmoi.corpus import Corpus
 
 
-def post(link: socket.socket, body: object) -> None:
+def post(link: socket.socket, body: object, path: bytes = b"/v1/embeddings") -> None:
     data = json.dumps(body).encode()
     link.sendall(
-        b"POST /v1/embeddings HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
-        b"content-length: %d\r\n\r\n" % len(data) + data
+        b"POST %s HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+        b"content-length: %d\r\n\r\n" % (path, len(data)) + data
     )
 
 
 def accepted(server: Served) -> float:
-    """Requests for vectors that the server has begun or answered."""
+    """Requests for vectors and searches that the server has begun or answered."""
     text = server.get("/metrics").body.decode()
     running = re.search(r"^malmoi_requests_in_flight (\S+)", text, re.MULTILINE)
-    done = re.findall(r'^malmoi_requests_total\{route="/v1/emb.*\} (\S+)', text, re.MULTILINE)
+    done = re.findall(r'^malmoi_requests_total\{route="/v1/.*\} (\S+)', text, re.MULTILINE)
     assert running is not None
     return float(running[1]) - 1 + sum(map(float, done))  # one is the question itself
 
@@ -45,21 +45,27 @@ def read(link: socket.socket) -> bytes:
 
 
 def test_sigterm_answers_what_was_accepted(bundle: Path, tmp_path: Path) -> None:
-    with process("--model", bundle, "--reranker", "none", "--no-samples", cwd=tmp_path) as (
-        server,
-        running,
-    ):
+    path = tmp_path / "notes.malmoi"
+    with Corpus.open(path, malmoi.load(bundle)) as corpus:
+        corpus.add([{"id": "0", "text": "the cat sleeps"}])
+    options = ("--model", bundle, "--reranker", "none", "--no-samples", "--corpus", path)
+    with process(*options, cwd=tmp_path) as (server, running):
         links = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(24)]
         texts = [f"cat {i} dog" for i in range(1000)]
         for link in links:
             post(link, {"input": texts, "encoding_format": "base64"})
-        wait_for(lambda: accepted(server) >= 24)
+        searches = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(4)]
+        for link in searches:  # they wait behind the others for their query's vector
+            post(link, {"query": "cat"}, b"/v1/search")
+        wait_for(lambda: accepted(server) >= 28)
         running.send_signal(signal.SIGTERM)
-        with concurrent.futures.ThreadPoolExecutor(24) as pool:
-            answers = list(pool.map(read, links))
+        with concurrent.futures.ThreadPoolExecutor(28) as pool:
+            answers = list(pool.map(read, [*links, *searches]))
         assert running.wait(timeout=30) == 0
-        for link in links:
+        for link in (*links, *searches):
             link.close()
+    answers, found = answers[:24], answers[24:]
+    assert [b"the cat sleeps" in answer for answer in found] == [True] * 4
     assert [b"HTTP/1.1 200 OK" in answer for answer in answers] == [True] * 24
     for answer in answers:
         head, _, body = answer.partition(b"\r\n\r\n")
