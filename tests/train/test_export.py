@@ -25,7 +25,7 @@ from malmoi.bundle import Manifest, open_bundle
 from malmoi.errors import BundleError
 from malmoi.tokens import Batch, Tokens
 from malmoi.train import build as building
-from malmoi.train import quantise
+from malmoi.train import quantise, small_kernels
 from malmoi.train.export import export
 from malmoi.train.graph import trace
 from malmoi.train.module import GraphModule
@@ -239,6 +239,9 @@ def test_int8_graphs_run_whole_products(
     together = run(tmp_path / "out")["sentence_embedding"]
     for text, vector in zip(TEXTS, together, strict=True):
         assert_same(run(tmp_path / "out", [text])["sentence_embedding"], vector[None])
+    again = onnx.load(tmp_path / "out" / "onnx" / "model.onnx")
+    small_kernels.choose_small_kernels(again)  # has nothing left to do
+    assert Counter(node.op_type for node in again.graph.node) == kinds
 
 
 def test_int8_that_loses_too_much_is_refused(

@@ -110,6 +110,8 @@ def _live(nodes: list[onnx.NodeProto], wanted: set[str]) -> list[onnx.NodeProto]
         if wanted.intersection(node.output):
             kept.append(node)
             wanted.update(node.input)
+            for attribute in node.attribute:  # the branches of a choice read from outside
+                wanted.update(name for inner in attribute.g.node for name in inner.input)
     return kept[::-1]
 
 
