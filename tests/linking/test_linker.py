@@ -5,6 +5,7 @@ import math
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -17,9 +18,10 @@ from linking.shelves import WordEncoder, open_lexicon, write_lexicon
 from malmoi.errors import LexiconError, OptionError, TextError
 from malmoi.lexicon import add_names
 from malmoi.linking import Linked, Linker, calibrate
-from malmoi.linking.edits import distance, likeness
+from malmoi.linking.evidence import AT
 from malmoi.linking.grams import Grams, best
 from malmoi.linking.jamo import letters, mistyped, to_hangul, to_latin
+from malmoi.linking.letters import Core, Letters
 from malmoi.linking.nil import load_threshold, save_threshold
 from malmoi.linking.vectors import Vectors
 
@@ -46,6 +48,11 @@ def linker(tmp_path_factory: pytest.TempPathFactory) -> Linker:
         ("CHF", "I50.0"),
         ("HTN", "I10"),
         ("맹장염", "K37"),
+        ("악성 신생물 위의", "C16"),  # word order
+        ("심부전 울혈성", "I50.0"),
+        ("울혈심부전증", "I50.0"),  # endings
+        ("신장 돌", "N20.0"),
+        ("위의 악성종양", "C16"),  # an older wording
         ("ekdsyqud", "E14"),  # 당뇨병 with the keyboard on English
         ("ㅗ수", "I10"),  # HTN with the keyboard on Korean
         ("ＨＴＮ", "I10"),
@@ -66,6 +73,30 @@ def test_candidates_say_why(linker: Linker) -> None:
     first = linker.link("cough").candidates[0]
     assert (first.code, first.ko, first.en, first.why) == ("R05", "기침", "Cough", "exact")
     assert first.names[0] == "Cough" and first.score > 0.8
+
+
+def test_a_name_of_the_lexicon_is_not_encoded_again(tmp_path: Path) -> None:
+    class Counting(WordEncoder):
+        asked: ClassVar[list[str]] = []
+
+        def encode(self, texts: Any, *, precision: str = "float32", progress: bool = False) -> Any:
+            self.asked.extend(texts)
+            return super().encode(texts, precision=precision, progress=progress)
+
+    linker = Linker(open_lexicon(tmp_path), Counting())
+    Counting.asked.clear()
+    linker.link(["기침", "Cough", "마른 기침 심함"])
+    assert Counting.asked == ["마른 기침 심함"]
+
+
+def test_another_script_has_no_letters_in_common(tmp_path: Path) -> None:
+    lexicon = open_lexicon(tmp_path)
+    [found] = Linker(lexicon, WordEncoder()).evidence(["양성 폐렴"])
+    english = np.asarray(lexicon.languages)[found[0].rows[found[0].rows < len(lexicon)]] == 1
+    features = found[0].features[: len(english)]
+    assert english.any() and not features[english][:, AT["gram"]].any()
+    assert (features[english][:, AT["across"]] == features[english][:, AT["dense"]]).all()
+    assert not features[~english][:, AT["across"]].any()
 
 
 def test_concepts_are_ranked_not_names(linker: Linker) -> None:
@@ -166,15 +197,18 @@ def test_keyboards_go_both_ways(word: str) -> None:
     assert mistyped(to_latin(word)) in (word, None)
 
 
-@given(st.text("abc가각나", max_size=8), st.text("abc가각나", max_size=8))
-def test_edit_distance_is_the_textbook_one(a: str, b: str) -> None:
-    row = list(range(len(b) + 1))
-    for i, x in enumerate(a, start=1):
-        last, row[0] = row[0], i
-        for j, y in enumerate(b, start=1):
-            last, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, last + (x != y))
-    assert distance(a, b) == row[-1] == distance(b, a)
-    assert 0 <= likeness(a, b) <= 1
+@given(st.text("abc가각나 ", max_size=8), st.text("abc가각나 ", max_size=8))
+def test_letters_in_common_are_shares(a: str, b: str) -> None:
+    compared = Letters(a).compared(Core.of(b))
+    assert all(0 <= share <= 1 for share in compared)
+    assert not b.strip() or Letters(b).compared(Core.of(b))[3] == 1
+
+
+def test_a_slip_and_another_order_leave_much_in_common() -> None:
+    _, _, strokes, _ = Letters("당노병성신증").compared(Core.of("당뇨병성신증"))
+    assert strokes > 0.7
+    _, _, _, signs = Letters("후유증트라코마").compared(Core.of("트라코마후유증"))
+    assert signs == 1
 
 
 def test_letters_are_strokes() -> None:

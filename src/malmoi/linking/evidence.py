@@ -132,7 +132,7 @@ class Gatherer:
         other = self._languages[rows] == _OTHER_SCRIPT.get(asked.language, 255)
         self._add_spelling(features, rows, scores, other)
         self._add_meaning(features, asked, rows, other)
-        self._add_names(features, asked, rows)
+        self._add_names(features, asked, rows, other)
         for row, levels in asked.exact.items():
             at = int(np.searchsorted(rows, row))
             for level in levels:
@@ -202,7 +202,13 @@ class Gatherer:
         np.maximum.at(support, owner[other], cosines[other])
         features[~other, AT["support"]] = support[owner[~other]]
 
-    def _add_names(self, features: Floats, asked: Asked, rows: NDArray[np.int64]) -> None:
+    def _add_names(
+        self,
+        features: Floats,
+        asked: Asked,
+        rows: NDArray[np.int64],
+        other: NDArray[np.bool_],
+    ) -> None:
         kinds = self._kinds[rows]
         features[:, AT["preferred"]] = kinds == _PREFERRED
         features[:, AT["narrower"]] = kinds == _NARROWER
@@ -212,10 +218,12 @@ class Gatherer:
             spelling, at = shelf.spelling, rows[inside] - start
             features[inside, AT["category"] : AT["group"] + 1] = spelling.shapes[at]
             unspecific = spelling.unspecific[at]
+            # Translations often leave "unspecified" out, or put it in.
+            same = ~other[inside]
             if asked.form.unspecific:
-                features[inside, AT["sharper"]] = ~unspecific
+                features[inside, AT["sharper"]] = ~unspecific & same
             else:
-                features[inside, AT["vaguer"]] = unspecific
+                features[inside, AT["vaguer"]] = unspecific & same
 
     def _look_closer(
         self,
