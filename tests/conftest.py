@@ -1,8 +1,10 @@
 """What many tests share: tiny bundles, and the command line as a function."""
 
+import io
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 import graphs
 import malmoi
 from graphs import Run
+from malmoi.cli import main
 
 
 @pytest.fixture
@@ -40,6 +43,35 @@ def run(tmp_path: Path) -> Run:
         )
         return subprocess.CompletedProcess(
             done.args, done.returncode, done.stdout.decode(), done.stderr.decode()
+        )
+
+    return call
+
+
+@pytest.fixture
+def run_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run `malmoi …` like `run`, but in this process, which has read models and libraries already.
+
+    Every command has a test with `run` too, since only a process of its own shows what is missing.
+    """
+
+    def call(*args: object, stdin: str | bytes = "") -> "subprocess.CompletedProcess[str]":
+        raw = stdin if isinstance(stdin, bytes) else stdin.encode("utf-8", "surrogatepass")
+        given, out, err = (io.TextIOWrapper(io.BytesIO(one), "utf-8") for one in (raw, b"", b""))
+        with monkeypatch.context() as patch, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            patch.chdir(tmp_path)
+            patch.setattr(warnings, "showwarning", warnings.showwarning)  # main puts its own there
+            patch.setattr("sys.argv", ["malmoi", *map(str, args)])
+            for name, stream in (("stdin", given), ("stdout", out), ("stderr", err)):
+                patch.setattr(f"sys.{name}", stream)
+            with pytest.raises(SystemExit) as leaving:
+                main()
+            out.flush()
+            err.flush()
+        texts = [one.buffer.getvalue().decode() for one in (out, err)]  # type: ignore[attr-defined]
+        return subprocess.CompletedProcess(
+            list(map(str, args)), int(leaving.value.code or 0), *texts
         )
 
     return call

@@ -166,7 +166,7 @@ def test_neighbours_stay_neighbours_on_the_map() -> None:
     assert (np.minimum(steps, 30 - steps) <= 2).mean() > 0.9
 
 
-def test_the_command(run: Run, tmp_path: Path) -> None:
+def test_the_command(run: Run, run_here: Run, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("\n".join([*TEXTS, "", TEXTS[0]]), "utf-8")
     files = ["--save", "t.json", "--map", "m.html", "--labels", "l.tsv"]
     done = run("cluster", "a.txt", "--count", "4", "--merge", "3", *files)
@@ -175,22 +175,22 @@ def test_the_command(run: Run, tmp_path: Path) -> None:
     assert [row["topic"] for row in rows] == [0, 1, 2] and sum(row["size"] for row in rows) == 12
     assert "1 empty lines were left out" in done.stderr and "joined topic" in done.stderr
     assert len((tmp_path / "l.tsv").read_text("utf-8").splitlines()) == 13
-    done = run("cluster", "-", "--assign", "t.json", "--table", stdin="환불해 주세요\n")
+    done = run_here("cluster", "-", "--assign", "t.json", "--table", stdin="환불해 주세요\n")
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("text", ["하나뿐인 글\n", "같은 글\n같은 글\n\n"])
-def test_one_document_and_equal_documents(run: Run, tmp_path: Path, text: str) -> None:
-    done = run("cluster", "-", "--map", "m.html", stdin=text)
+def test_one_document_and_equal_documents(run_here: Run, text: str) -> None:
+    done = run_here("cluster", "-", "--map", "m.html", stdin=text)
     assert done.returncode == 0 and len(done.stdout.splitlines()) == 1, done.stderr
 
 
-def test_bad_input_is_told(run: Run, tmp_path: Path) -> None:
+def test_bad_input_is_told(run_here: Run) -> None:
     for args, stdin, code in (
         (["-"], "\n\n", 1),
         (["no.txt"], "", 1),
         (["-", "--assign", "no.json"], "배\n", 1),
         (["-", "--assign", "t.json", "--merge", "2"], "배\n", 2),
     ):
-        done = run("cluster", *args, stdin=stdin)
+        done = run_here("cluster", *args, stdin=stdin)
         assert done.returncode == code and "Traceback" not in done.stderr, done.stderr

@@ -194,17 +194,17 @@ def test_bad_input_is_told(encoder: malmoi.TextEncoder) -> None:
         mine_translations(encoder, lines, lines, neighbours=0)
 
 
-def test_the_command(run: Run, tmp_path: Path) -> None:
+def test_the_command(run: Run, run_here: Run, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("\n".join(TEXTS), "utf-8")
     (tmp_path / "b.txt").write_text("A cat sleeps on the sofa\nNice weather today\n", "utf-8")
     done = run("mine", "a.txt", "--least", "0.6", "-m", "ko-en-static")
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 0 and rows[0]["score"] == 1.0 and rows[0]["line_b"] == 6
-    done = run("mine", "a.txt", "b.txt", "--table")
+    done = run_here("mine", "a.txt", "b.txt", "--table")
     assert done.returncode == 0 and "고양이가 소파에서 잔다" in done.stdout
-    done = run("mine", "a.txt", "--dedup", "c.txt")
+    done = run_here("mine", "a.txt", "--dedup", "c.txt")
     assert done.returncode == 0 and "of 5 lines" in done.stderr
     assert (tmp_path / "c.txt").read_text("utf-8").count("\n") in (3, 4)
     for args, code in ((["no.txt"], 1), (["a.txt", "b.txt", "--dedup", "d"], 2)):
-        done = run("mine", *args)
+        done = run_here("mine", *args)
         assert done.returncode == code and "Traceback" not in done.stderr
