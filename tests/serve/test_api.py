@@ -2,16 +2,15 @@
 
 import base64
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
-import httpx
 import numpy as np
 import openai
 import pytest
-from servers import Served, serving
+from servers import Served, serving, wait_for
 
 import malmoi
 from malmoi.serve.house import Stock
-from malmoi.serve.settings import Batching, Settings
 
 TEXTS = ["배를 타고 바다", "the cat sleeps", "당뇨 신증 환자"]
 
@@ -120,25 +119,30 @@ def test_the_openapi_document_has_examples(server: Served) -> None:
                 assert "example" in shapes[content["$ref"].split("/")[-1]], path
 
 
-def test_requests_that_arrive_together_share_batches(stock: Stock) -> None:
-    settings = Settings(batching=Batching(wait_seconds=0.2))
-    with serving(stock, settings, workers=1) as server:
-        with httpx.Client(base_url=server.url, limits=httpx.Limits(max_connections=32)) as client:
+def test_requests_that_arrive_while_one_is_encoded_share_a_batch(
+    stock: Stock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = threading.Event()
+    encode_ids = stock.encoder.encode_ids  # type: ignore[attr-defined]
 
-            def ask(i: int) -> None:
-                answer = client.post("/v1/embeddings", json={"input": f"cat {i}"})
-                assert answer.status_code == 200
+    def held(ids: list[list[int]], **options: bool) -> object:
+        gate.wait(10)
+        return encode_ids(ids, **options)
 
-            threads = [threading.Thread(target=ask, args=(i,)) for i in range(16)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-            text = client.get("/metrics").text
+    monkeypatch.setattr(stock.encoder, "encode_ids", held, raising=False)
+    with serving(stock, workers=1) as server, ThreadPoolExecutor(16) as pool:
+        assert server.app is not None
+        house = server.app.house
+        bodies = [{"input": f"cat {i}"} for i in range(16)]
+        answers = [pool.submit(server.post, "/v1/embeddings", body) for body in bodies]
+        wait_for(lambda: house.running == 16)
+        gate.set()
+        assert {answer.result().status for answer in answers} == {200}
+        text = server.get("/metrics").body.decode()
     counts = {
         line.split()[0]: float(line.split()[1])
         for line in text.splitlines()
         if line.startswith("malmoi_batch_texts_")
     }
     assert counts['malmoi_batch_texts_sum{kind="encode"}'] == 16
-    assert counts['malmoi_batch_texts_count{kind="encode"}'] <= 8
+    assert counts['malmoi_batch_texts_count{kind="encode"}'] <= 3

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from servers import Served, serving
+from servers import Served, serving, wait_for
 
 import graphs
 import malmoi
@@ -21,7 +21,6 @@ from malmoi.errors import DataError
 from malmoi.mining.keywords import keywords
 from malmoi.serve.house import Stock, open_stock
 from malmoi.serve.samples import SampleCorpus
-from malmoi.serve.settings import Batching, Settings
 from malmoi.serve.shared import Shared
 
 pytestmark = pytest.mark.skipif(
@@ -180,17 +179,27 @@ def test_the_order_before_reranking_is_given(whole: Stock, tmp_path: Path) -> No
         assert now.get(one["id"], (rank, one["rank_after"])) == (rank, one["rank_after"])
 
 
-def test_searches_that_arrive_together_share_a_batch(whole: Stock) -> None:
-    settings = Settings(batching=Batching(wait_seconds=0.3))
-    queries = [f"환불 {i}번째 질문" for i in range(6)]
-    shared = Shared(whole.encoder)
+def test_searches_that_arrive_while_one_is_encoded_share_a_batch(
+    whole: Stock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared, gate = Shared(whole.encoder), threading.Event()
     stock = Stock(whole.encoder, corpora={"faq": SampleCorpus.make(shared)}, shared=shared)
-    with serving(stock, settings, workers=1) as server, ThreadPoolExecutor(6) as pool:
-        before = batches(server)
-        bodies = [{"query": query, "mode": "dense"} for query in queries]
-        answers = list(pool.map(lambda body: server.post("/v1/search", body), bodies))
-        assert {answer.status for answer in answers} == {200}
-        assert batches(server) - before <= 3
+    encode_ids = whole.encoder.encode_ids  # type: ignore[attr-defined]
+
+    def held(ids: list[list[int]], **options: bool) -> object:
+        gate.wait(10)
+        return encode_ids(ids, **options)
+
+    monkeypatch.setattr(whole.encoder, "encode_ids", held, raising=False)
+    with serving(stock, workers=1) as server, ThreadPoolExecutor(6) as pool:
+        assert server.app is not None
+        house = server.app.house
+        bodies = [{"query": f"환불 {i}번째 질문", "mode": "dense"} for i in range(6)]
+        answers = [pool.submit(server.post, "/v1/search", body) for body in bodies]
+        wait_for(lambda: house.running == 6)
+        gate.set()
+        assert {answer.result().status for answer in answers} == {200}
+        assert batches(server) <= 3
 
 
 def batches(site: Served) -> float:
