@@ -49,6 +49,30 @@ print(json.dumps({
 }))
 """
 
+_LINKED = """
+import json, resource, sys, time
+from pathlib import Path
+
+import numpy as np
+from malmoi.linking import Linker
+
+def resident():
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 2**20
+
+class StandIn:
+    name, dimension = "stand-in", 384
+    def encode(self, texts, *, precision="float32", progress=False):
+        made = np.random.default_rng(0).integers(-20, 20, (len(texts), 384), dtype=np.int8)
+        return made if precision == "int8" else made.astype(np.float32)
+
+cpu, start = time.process_time(), time.perf_counter()
+linker = Linker(sys.argv[1], StandIn())
+opened, cpu = time.perf_counter() - start, time.process_time() - cpu
+linker.link(["당뇨병성 신증", "폐암 말기", "acute kidney injury", "허리 디스크"] * 16)
+print(json.dumps({"open": opened, "cpu": cpu, "resident": resident()}))
+"""
+
 
 def variations(paths: list[Path]) -> Iterator[tuple[str, str]]:
     """Names of the tables with a word put to them, as (code, name), without end."""
@@ -86,6 +110,7 @@ def main() -> None:
         size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
         print(f"on disk: {size / 1e6:.1f} MB")
         opening(folder)
+        linking(folder)
         adding(folder, Path(scratch) / "own.tsv")
 
 
@@ -105,6 +130,19 @@ def opening(folder: Path) -> None:
             f"{1000 * (seen['found'] - seen['open']):.1f} ms later; resident {seen['before']:.0f} "
             f"MiB before, {seen['after']:.0f} after, {seen['all']:.0f} with every name read "
             f"({seen['read']:.1f} s)"
+        )
+
+
+def linking(folder: Path) -> None:
+    """Link with it: once to index it, with vectors that mean nothing, then as any later start."""
+    for step in ("indexed", "opened again"):
+        command = [sys.executable, "-c", _LINKED, str(folder)]
+        done = subprocess.run(command, capture_output=True, check=True, text=True)
+        seen = json.loads(done.stdout)
+        print(
+            f"to link, {step} in {seen['open']:.2f} s ({seen['cpu']:.2f} s of a core); resident "
+            f"{seen['resident']:.0f} MiB after 64 mentions",
+            flush=True,
         )
 
 

@@ -54,6 +54,10 @@ def test_a_mixed_note_is_read(reader: NoteReader) -> None:
         ("pneumonia?", "pneumonia", ("uncertain",)),
         ("FHx: 위암(+)", "위암", ("family",)),
         ("어머니 위암", "위암", ("family",)),
+        ("폐렴으로 f/u 중, 가족력상 위암", "위암", ("family",)),
+        ("폐렴으로 f/u 중, 가족력상 위암", "폐렴", ()),
+        ("위암 가족력 있음", "위암", ("family",)),
+        ("father had pneumonia", "pneumonia", ("family",)),
         ("family history of cough", "cough", ("family",)),
         ("h/o CHF", "CHF", ("history",)),
         ("고혈압 과거력", "고혈압", ("history",)),
@@ -129,6 +133,18 @@ def test_a_tagger_adds_mentions_and_longer_ones_win(reader: NoteReader) -> None:
         ("coughing fits", "tagger"),
         ("fever", "dictionary"),
     ]
+
+
+def test_what_only_leads_up_to_a_name_is_not_taken_from_a_tagger(reader: NoteReader) -> None:
+    class Greedy:
+        def tag(self, text: str) -> list[Entity]:
+            return [
+                Entity(m.group(), m.start(), m.end()) for m in re.finditer(r"\S+ pneumonia", text)
+            ]
+
+    both = NoteReader(reader.linker, tagger=Greedy())
+    assert [m.text for m in both.read("CXR상 pneumonia 의심")] == ["pneumonia"]
+    assert [m.text for m in both.read("severe pneumonia")] == ["severe pneumonia"]
 
 
 def test_the_page_escapes_and_keeps_the_text(reader: NoteReader) -> None:

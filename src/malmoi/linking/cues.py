@@ -26,6 +26,11 @@ def _after(attribute: str, words: str) -> _Cue:
     return _Cue(attribute, re.compile(words, re.IGNORECASE))
 
 
+# "오십견, 가족력상 위암": the word speaks of what follows, not of what stands before.
+_HEADS_NOTHING = r"(?!\s*(?:상|:|으로|에))"
+# "father had colon cancer": whose it is reaches over the verb.
+_HIS = re.compile(r"^\s*(?:had|has|with|died of|died from)(?![a-z])", re.IGNORECASE)
+
 BEFORE = (
     _before(NEGATED, r"no(?! longer)|not(?! only)|denie[sd]|deny|without|negative for|absence of"
             r"|free of|w/o"),
@@ -41,8 +46,8 @@ AFTER = (
            r"|보이지 않|\(-\)|(?<![a-z])(?:absent|denied|negative|ruled out)(?![a-z])"),
     _after(UNCERTAIN, r"의심|의증|추정|가능성|감별|여부|r/o|\?"
            r"|(?<![a-z])(?:suspected|likely|possible)(?![a-z])"),
-    _after(FAMILY, r"가족력"),
-    _after(HISTORY, r"과거력|병력|기왕력|진단받은 적|앓은 적|앓았"),
+    _after(FAMILY, rf"가족력{_HEADS_NOTHING}"),
+    _after(HISTORY, rf"(?:과거력|병력|기왕력){_HEADS_NOTHING}|진단받은 적|앓은 적|앓았"),
 )  # fmt: skip
 # A clause ends here, and with it what a cue says. Line ends do, commas do not.
 _END = re.compile(
@@ -84,6 +89,8 @@ def attributes(note: str, start: int, end: int) -> tuple[str, ...]:
 def _reaches(cue: _Cue, left: str) -> bool:
     for match in cue.pattern.finditer(left):
         between = left[match.end() :]
+        if cue.attribute == FAMILY:
+            between = _HIS.sub("", between)
         if _END.search(between):
             continue
         # Korean after an English cue belongs to another clause: "no fever, 기침 있음".

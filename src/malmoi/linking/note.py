@@ -1,5 +1,6 @@
 """A note → its mentions, each linked, with where it stands and what is said of it."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -16,6 +17,10 @@ class Tags(Protocol):
 
     def tag(self, text: str, /) -> Sequence[Any]:
         """Give the entities of a text."""
+
+
+# "CXR상 pneumonia", "가족력상 위암": what stands before a name without being part of it.
+_LEADS = re.compile(r"(?:상|에서|는|은|으로|력|및)[\s:]*$")
 
 
 @dataclass(frozen=True)
@@ -69,7 +74,10 @@ class NoteReader:
         ]
 
     def _joined(self, note: str, spans: list[Span]) -> list[Span]:
-        """Add what the tagger found; of two that overlap the longer one stays."""
+        """Add what the tagger found; of two that overlap the longer one stays.
+
+        A tagger of English may take in the Korean before a name; then the name stays.
+        """
         if self.tagger is None:
             return spans
         tagged = [
@@ -77,8 +85,16 @@ class NoteReader:
             for one in self.tagger.tag(note)
             if note[one.start : one.end].strip()
         ]
+        tagged = [one for one in tagged if not any(_leads_in(one, name) for name in spans)]
         kept: list[Span] = []
         for span in sorted([*spans, *tagged], key=lambda one: (one.start - one.end, one.start)):
             if all(span.end <= other.start or other.end <= span.start for other in kept):
                 kept.append(span)
         return sorted(kept, key=lambda span: span.start)
+
+
+def _leads_in(tagged: Span, name: Span) -> bool:
+    """Tell whether a tagger's span is a name with words before it that only lead up to it."""
+    if tagged.end != name.end or tagged.start >= name.start:
+        return False
+    return bool(_LEADS.search(tagged.text[: name.start - tagged.start]))
