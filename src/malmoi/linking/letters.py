@@ -1,4 +1,8 @@
-"""Two spellings compared closely: grams, strokes and signs that they have in common."""
+"""Two spellings compared closely: grams, strokes and signs that they have in common.
+
+Signs are the syllables of Korean, whose words are written together as one likes, and the words
+of English.
+"""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -13,13 +17,14 @@ class Core:
 
     padded: str  # holds every gram of it
     strokes: str
-    signs: str
+    signs: str | tuple[str, ...]  # syllables of a Korean core, words of an English one
 
     @classmethod
     def of(cls, core: str) -> "Core":
         """Make a core ready."""
-        signs = core.replace(" ", "")
-        return cls(padded(core), f"^{letters(signs)}$", signs)
+        bare = core.replace(" ", "")
+        signs = tuple(core.split()) if core.isascii() else bare
+        return cls(padded(core), f"^{letters(bare)}$", signs)
 
 
 class Letters:
@@ -46,10 +51,9 @@ class Letters:
         grams = sum(gram in name.padded for gram in self._grams)
         strokes = sum(stroke in name.strokes for stroke in self._strokes)
         signs = sum(min(count, name.signs.count(sign)) for sign, count in self._signs)
-        length = len(name.signs)
         return (
             grams / (len(self._grams) or 1),
-            min(1.0, grams / (2 * length + 1)),
+            min(1.0, grams / (2 * len(name.padded) - 3)),
             min(1.0, 2 * strokes / (len(self._strokes) + len(name.strokes) - 2 or 1)),
-            2 * signs / (self._length + length or 1),
+            2 * signs / (self._length + len(name.signs) or 1),
         )
