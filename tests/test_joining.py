@@ -11,7 +11,7 @@ import malmoi
 from malmoi.bundle import Manifest
 from malmoi.encoder import TextEncoder
 from malmoi.errors import BundleError, DataError
-from malmoi.joining import Join, cosines
+from malmoi.joining import Join, cosines, squash
 from malmoi.train.join import fit_join, write_join
 
 PAIRS = [
@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_scores_are_the_weighted_sum(folder: Path, encoder: TextEncoder) -> None:
-    alone = malmoi.load_reranker(folder).outputs(PAIRS)[:, 0]
+    alone = malmoi.load_reranker(folder).score(PAIRS)
     write_join(folder, Join("beside", cross=0.5, cosine=2.0, constant=-1.0))
     found = malmoi.load_reranker(folder, encoder=encoder).score(PAIRS)
     one, two = (encoder.encode([pair[side] for pair in PAIRS]) for side in (0, 1))
@@ -75,11 +75,13 @@ def test_the_fit_finds_what_made_the_scores(folder: Path, encoder: TextEncoder) 
     words = ["배", "달다", "고양이", "boat", "환자", "the cat sleeps", "sweet pear"]
     pairs = [(a, b) for a in words for b in words]
     reranker = malmoi.load_reranker(folder)
-    true = Join("beside", cross=0.3, cosine=3.0, constant=-0.7)
-    logits = true.of(reranker.outputs(pairs)[:, 0], cosines(encoder, pairs))
-    found = fit_join(reranker, encoder, pairs, (1 / (1 + np.exp(-logits))).tolist())
+    true = Join("beside", cross=1.3, cosine=3.0, constant=-0.7)
+    logits = true.of(reranker.own_scores(pairs), cosines(encoder, pairs))
+    found = fit_join(reranker, encoder, pairs, squash(logits).tolist())
     assert found.encoder == "beside"
-    assert (found.cross, found.cosine, found.constant) == pytest.approx((0.3, 3.0, -0.7), abs=0.05)
+    again = found.of(reranker.own_scores(pairs), cosines(encoder, pairs))
+    assert np.allclose(squash(again), squash(logits), atol=0.01)
+    assert found.cosine == pytest.approx(3.0, abs=0.2)
 
 
 def test_a_fit_wants_shares(folder: Path, encoder: TextEncoder) -> None:

@@ -22,6 +22,8 @@ from .pooling import Floats
 class Join:
     """The encoder's name, and the weights of both models' words in a pair's score.
 
+    The weighted sum of a reranker's own score and the encoder's cosine is squashed to 0 … 1.
+
     >>> Join("ko-en-small", cross=1.0, cosine=2.0, constant=-1.0).of(
     ...     np.array([0.5]), np.array([0.75])
     ... ).tolist()
@@ -55,9 +57,9 @@ class Join:
         """Give what a manifest keeps."""
         return asdict(self)
 
-    def of(self, outputs: Floats, cosines: Floats) -> Floats:
-        """Join a reranker's outputs (before any squashing) and the encoder's cosines, both (n,)."""
-        joined = self.cross * outputs + self.cosine * cosines + self.constant
+    def of(self, scores: Floats, cosines: Floats) -> Floats:
+        """Join a reranker's own scores and the encoder's cosines, both (n,), not squashed yet."""
+        joined = self.cross * scores + self.cosine * cosines + self.constant
         return joined.astype(np.float32)
 
 
@@ -70,6 +72,18 @@ def open_beside(join: Join, *, threads: int | None) -> TextEncoder:
             "encoder. Hand the encoder over: malmoi.load_reranker(path, encoder=…)"
         )
     return load(join.encoder, threads=threads)
+
+
+def squash(values: Floats) -> Floats:
+    """Bring any numbers between 0 and 1 (the logistic function).
+
+    >>> squash(np.array([0, 1e4, -1e4], dtype=np.float32)).tolist()
+    [0.5, 1.0, 0.0]
+    """
+    # With exp of what is below 0 only: nothing overflows, and low scores stay apart.
+    small = np.exp(-np.abs(values))
+    squashed: Floats = np.where(values >= 0, 1, small) / (1 + small)
+    return squashed
 
 
 def cosines(encoder: TextEncoder, pairs: Sequence[Pair]) -> Floats:

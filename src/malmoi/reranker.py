@@ -11,7 +11,7 @@ from .bundle import MANIFEST, Bundle, open_bundle
 from .catalog import RERANKER, find_model, shipped_models
 from .encoder import TextEncoder
 from .errors import BundleError, BundleNotFound, CutWarning, OptionError, TextError
-from .joining import Join, cosines, open_beside
+from .joining import Join, cosines, open_beside, squash
 from .pairs import Pair, PairTokens
 from .pooling import Floats
 from .progress import progressing
@@ -86,10 +86,14 @@ class Reranker:
         scored once.
         """
         if not self.labels:
-            outputs = self.outputs(pairs, progress=progress)
-            return self._activated(self._joined(outputs, pairs))[:, 0]
+            outputs = self._outputs(pairs, progress)
+            return self._joined(self._activated(outputs)[:, 0], pairs)
         column = likeness(self.labels)
-        return self._activated(self.outputs(pairs, progress=progress))[:, column]
+        return self._activated(self._outputs(pairs, progress))[:, column]
+
+    def own_scores(self, pairs: Sequence[Pair]) -> Floats:
+        """Give what `score` would without an encoder beside it, (n,); of a model without labels."""
+        return self._activated(self._outputs(pairs, False))[:, 0]
 
     def probabilities(self, pairs: Sequence[Pair], *, progress: bool = False) -> Floats:
         """Give the probability of each of the model's `labels` for each pair, (n, labels)."""
@@ -98,7 +102,7 @@ class Reranker:
                 f"{self.name} has one score and no labels; expected a model with labels. "
                 "Use score instead."
             )
-        return self._activated(self.outputs(pairs, progress=progress))
+        return self._activated(self._outputs(pairs, progress))
 
     def rank(self, query: str, texts: Sequence[str], *, k: int | None = None) -> list[Hit]:
         """Sort texts by their score beside the query, the best `k` or all; ties keep their order.
@@ -127,14 +131,14 @@ class Reranker:
             encoder = open_beside(join, threads=self.threads)
         return join, encoder
 
-    def _joined(self, outputs: Floats, pairs: Sequence[Pair]) -> Floats:
-        """The graph's one output for each pair, with the encoder's word where it has one."""
+    def _joined(self, scores: Floats, pairs: Sequence[Pair]) -> Floats:
+        """Join the encoder's likeness to the graph's own scores, (n,), if it is asked for."""
         if self._join is None or self._encoder is None:
-            return outputs
-        return self._join.of(outputs[:, 0], cosines(self._encoder, pairs))[:, None]
+            return scores
+        return squash(self._join.of(scores, cosines(self._encoder, pairs)))
 
-    def outputs(self, pairs: Sequence[Pair], *, progress: bool = False) -> Floats:
-        """Give what the graph says of each pair, before anything is made of it; (n, outputs)."""
+    def _outputs(self, pairs: Sequence[Pair], progress: bool) -> Floats:
+        """Run every distinct pair through the graph; (n, outputs)."""
         cleaned = self._cleaned(pairs)
         rows: dict[Pair, int] = {}
         owners = [rows.setdefault(pair, len(rows)) for pair in cleaned]
@@ -175,10 +179,7 @@ class Reranker:
 
     def _activated(self, outputs: Floats) -> Floats:
         if self.manifest.activation == "sigmoid":
-            # With exp of what is below 0 only: nothing overflows, and low scores stay apart.
-            small = np.exp(-np.abs(outputs))
-            squashed: Floats = np.where(outputs >= 0, 1, small) / (1 + small)
-            return squashed
+            return squash(outputs)
         if self.labels:
             raised = np.exp(outputs - outputs.max(axis=1, keepdims=True))
             shares: Floats = raised / raised.sum(axis=1, keepdims=True)

@@ -91,7 +91,7 @@ def raw(model: CrossEncoder, pairs: list[tuple[str, str]] = PAIRS) -> Any:
 
 def logits(bundle: Path, pairs: list[tuple[str, str]] = PAIRS) -> Any:
     """The bundle's scores before any activation, (n, outputs)."""
-    return malmoi.load_reranker(bundle)._outputs(pairs, False)
+    return malmoi.load_reranker(bundle)._outputs(pairs, progress=False)
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

@@ -22,7 +22,8 @@ def fit_join(
 ) -> Join:
     """Fit the weights on pairs that neither model was trained on, scored from 0 to 1.
 
-    It is a logistic regression on what both say of a pair, with shares as targets.
+    It is a logistic regression on what both say of a pair, with shares as targets. A join that the
+    reranker has already does not count.
     """
     wanted = np.asarray(scores, dtype=np.float64)
     if len(wanted) != len(pairs) or len(pairs) < 10 or wanted.min() < 0 or wanted.max() > 1:
@@ -30,8 +31,8 @@ def fit_join(
             f"there are {len(pairs)} pairs and {len(wanted)} scores; expected ten or more of each, "
             "scores from 0 to 1. Divide grades by the highest one."
         )
-    outputs = reranker.outputs(pairs)[:, 0]
-    columns = np.stack([outputs, cosines(encoder, pairs), np.ones(len(pairs))], axis=1)
+    own = reranker.own_scores(pairs)
+    columns = np.stack([own, cosines(encoder, pairs), np.ones(len(pairs))], axis=1)
     cross, cosine, constant = _regress(columns.astype(np.float64), wanted)
     return Join(encoder.name, float(cross), float(cosine), float(constant))
 

@@ -42,7 +42,7 @@ def choose_small_kernels(model: onnx.ModelProto) -> None:
             nodes += split_activation(node)
         else:
             nodes.append(node)
-    _replace(graph, _with_biases(nodes, constants))
+    _replace(graph, _with_biases(nodes, constants, _read_elsewhere(graph)))
     drop_unused(graph)
     raise_opset(model)
 
@@ -115,7 +115,18 @@ def _live(nodes: list[onnx.NodeProto], wanted: set[str]) -> list[onnx.NodeProto]
     return kept[::-1]
 
 
-def _with_biases(nodes: list[onnx.NodeProto], constants: Constants) -> list[onnx.NodeProto]:
+def _read_elsewhere(graph: onnx.GraphProto) -> set[str]:
+    """The names that must stay: outputs, and what the branches of a choice read."""
+    found = {output.name for output in graph.output}
+    for node in graph.node:
+        for attribute in node.attribute:
+            found.update(name for inner in attribute.g.node for name in inner.input)
+    return found
+
+
+def _with_biases(
+    nodes: list[onnx.NodeProto], constants: Constants, fixed: set[str]
+) -> list[onnx.NodeProto]:
     """Let products add the biases that follow them; what a product gives keeps its name."""
     uses = Counter(name for node in nodes for name in node.input)
     products = {node.output[0]: node for node in nodes if node.op_type == _PRODUCT}
@@ -123,7 +134,11 @@ def _with_biases(nodes: list[onnx.NodeProto], constants: Constants) -> list[onnx
     renamed: dict[str, str] = {}
     for node in nodes:
         product = products.get(node.input[0]) if node.op_type == "Add" else None
-        if product is not None and _can_add(product, constants.get(node.input[1]), uses):
+        if (
+            product is not None
+            and not fixed & {node.output[0], product.output[0]}
+            and _can_add(product, constants.get(node.input[1]), uses)
+        ):
             product.input.append(node.input[1])
             renamed[node.output[0]] = product.output[0]
         else:
