@@ -56,6 +56,11 @@ def normal() -> Normal:
         ("루게릭병증", "G12.2"),  # near such a name
         ("오십견", "M75.0"),
         ("호열자", "A00"),
+        ("근위축측삭경화증", "G12.2"),
+        (
+            "근 위축 측삭 경화증",
+            "G12.2",
+        ),  # spaces decide which endings are taken off, not what is meant
         ("폐렴", "J18.9"),  # the table's own word for it
     ],
 )

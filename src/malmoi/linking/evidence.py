@@ -134,11 +134,14 @@ class Gatherer:
         self._add_meaning(features, asked, rows, other)
         self._add_names(features, asked, rows, other)
         for row, levels in asked.exact.items():
-            at = int(np.searchsorted(rows, row))
+            place = int(np.searchsorted(rows, row))
             for level in levels:
-                features[at, AT[("bag", "core", "plain")[level]]] = 1
-            features[at, AT["told"]] = row >= self._own and PLAIN in levels
+                features[place, AT[("bag", "core", "plain")[level]]] = 1
+            features[place, AT["told"]] = row >= self._own and PLAIN in levels
         self._look_closer(asked, rows, features, weights, other)
+        # Where endings are taken off depends on spaces; names that differ in these are one.
+        for at in np.flatnonzero(features[:, AT["plain"]]).tolist():
+            features[at, _ALIKE] = 1
         return Evidence(asked.reading, rows, features)
 
     def exact(self, form: Form) -> dict[int, set[int]]:
@@ -244,4 +247,5 @@ class Gatherer:
         return Core.of(self.shelves[part].spelling.cores[row - int(self.starts[part])])
 
 
+_ALIKE = [AT[name] for name in ("gram", "covered", "covers", "letters", "shared", "core", "bag")]
 _CLOSER = [AT[name] for name in ("covered", "covers", "letters", "shared")]
