@@ -20,6 +20,16 @@ class Bags:
     ids: NDArray[Any]  # (pieces,) integers, rows of a table
     counts: NDArray[np.int64]  # (n,) how many of them each text has
 
+    def split(self, parts: int) -> list["Bags"]:
+        """Cut into parts of nearly as many texts each.
+
+        >>> [part.ids.tolist() for part in Bags(np.arange(4), np.array([1, 2, 1])).split(2)]
+        [[0, 1, 2], [3]]
+        """
+        counts = np.array_split(self.counts, parts)
+        ends = np.cumsum([int(part.sum()) for part in counts])[:-1]
+        return [Bags(*pair) for pair in zip(np.split(self.ids, ends), counts, strict=True)]
+
 
 def sum_rows(table: Floats, bags: Bags) -> Floats:
     """Add up the rows of each bag; (n, dim), zeros for an empty bag.
