@@ -16,6 +16,7 @@ from onnx import helper, numpy_helper
 
 from ..tokens import Batch
 from .activations import Flow, watch
+from .kernels import drop_unused
 from .rounding import EVENED, FACTORS, narrower, round_values, round_weights
 
 _ROWS = 384  # enough to tell the factors apart
@@ -39,7 +40,7 @@ def smooth(path: Path, smoothed: Path, batches: Sequence[Batch]) -> None:
         factors = choose_factors(flows[node.input[0]], weights)
         if factors is not None:
             _divide(model.graph, node, weights, factors)
-    _drop_unused(model.graph)
+    drop_unused(model.graph)
     onnx.save(model, smoothed)
 
 
@@ -92,10 +93,3 @@ def _divide(
         ),
     )
     node.input[0], node.input[1] = f"{name}_even", name + EVENED
-
-
-def _drop_unused(graph: onnx.GraphProto) -> None:
-    used = {name for node in graph.node for name in node.input}
-    used |= {output.name for output in graph.output}
-    for one in [one for one in graph.initializer if one.name not in used]:
-        graph.initializer.remove(one)
