@@ -176,6 +176,22 @@ def test_the_keyboard_alone(page: Any, site: Served) -> None:
     assert page.complaints == []
 
 
+def test_a_late_answer_leaves_the_address_of_another_tab_alone(page: Any, site: Served) -> None:
+    held: list[Any] = []
+    page.route("**/v1/map", lambda route: held.append(route))
+    page.goto(f"{site.url}/#/map?lang=en")
+    page.wait_for_selector(".status")
+    page.click("#tab-search")
+    page.fill("#query", "I want my money back")
+    page.press("#query", "Enter")
+    page.wait_for_selector(".hit")
+    with page.expect_response("**/v1/map"):
+        held[0].continue_()
+    page.wait_for_timeout(200)  # the page reads the answer, which no selector shows
+    assert "q=I+want+my+money+back" in page.url
+    assert page.complaints == []
+
+
 def focused(page: Any) -> str:
     return str(page.evaluate("document.activeElement.textContent"))
 

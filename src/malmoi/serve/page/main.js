@@ -10,7 +10,7 @@ import * as terms from "./terms.js";
 import * as words from "./words.js";
 
 const TABS = { search, compare, terms, words, map };
-const state = { tab: "search", info: null, error: null };
+const state = { tab: "search", info: null, error: null, drawing: 0 };
 
 function read() {
   const [path] = location.hash.replace(/^#\/?/, "").split("?");
@@ -26,7 +26,7 @@ function asked() {
 }
 
 // Everything that is asked stands in the address, after the #, which no browser sends.
-export function link(values) {
+function link(values) {
   const query = new URLSearchParams({ ...values, lang: language() });
   for (const [name, value] of [...query]) if (!value) query.delete(name);
   history.replaceState(null, "", `#/${state.tab}?${query}`);
@@ -61,7 +61,9 @@ function drawPanel(values) {
     fill(panel, problem(state.error));
     return;
   }
-  TABS[state.tab].draw(panel, state.info, values, link);
+  // An answer may come when its tab is long left: then it must not write the address of another.
+  const drawing = ++state.drawing;
+  TABS[state.tab].draw(panel, state.info, values, (said) => { if (drawing === state.drawing) link(said); });
 }
 
 export function problem(error) {
