@@ -18,7 +18,7 @@ from malmoi.tokens import read_tokenizer
 from malmoi.train import loop
 from malmoi.train.pretrain.corpus import Document, Packed, is_held_out, pack, read_documents
 from malmoi.train.pretrain.sequences import NOTHING, blocks, mask, segment_pairs
-from malmoi.train.pretrain.settings import LeaveOut, TextData
+from malmoi.train.pretrain.settings import Also, LeaveOut, TextData
 from malmoi.train.run import Trained, train
 from malmoi.train.stages import make_stage
 
@@ -154,6 +154,27 @@ def test_lines_are_sentences_and_blank_lines_part_documents(tmp_path: Path) -> N
     (tmp_path / "a.txt").write_text("하나.\n둘.\n\n\n셋.\n", "utf-8")
     found = list(read_documents(TextData(("a.txt",)), tmp_path, tell=print, strict=False))
     assert [document.sentences for document in found] == [["하나.", "둘."], ["셋."]]
+
+
+def test_files_of_several_forms(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"n": "1", "title": "가나. 다라."}\n', "utf-8")
+    (tmp_path / "b.tsv").write_text("body\n마바사\n", "utf-8")
+    (tmp_path / "c.txt").write_text("one\ntwo\n\nthree\n", "utf-8")
+    data = TextData(
+        ("a.jsonl",),
+        columns=("title",),
+        id="n",
+        also=(Also(("b.tsv",), columns=("body",)), Also(("c.txt",), lines=True)),
+    )
+    found = list(read_documents(data, tmp_path, tell=print, strict=False))
+    assert [one.sentences for one in found] == [
+        ["가나.", "다라."],
+        ["마바사"],
+        ["one"],
+        ["two"],
+        ["three"],
+    ]
+    assert [one.id for one in found] == ["1", "", "", "", ""]
 
 
 def packed(

@@ -19,7 +19,7 @@ from ...notes.windows import sentences
 from ...tables import is_table, read_numbered_rows
 from ...tagger.pieces import cut_pieces
 from ...text import compose, squeeze
-from .settings import LeaveOut, TextData
+from .settings import Also, LeaveOut, TextData
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -41,22 +41,27 @@ def read_documents(data: TextData, root: Path, *, tell: Tell, strict: bool) -> I
     """Yield documents, those left out that must not be learnt from."""
     barred = Barred.read(data.leave_out, root, tell=tell, strict=strict)
     left = kept = 0
-    for file in data.files:
-        for document in _of_file(root / file, data, tell, strict):
-            if barred.holds(document):
-                left += 1
-                continue
-            kept += 1
-            yield document
-            if data.limit and kept == data.limit:
-                return
+    for document in _all(data, root, tell, strict):
+        if barred.holds(document):
+            left += 1
+            continue
+        kept += 1
+        yield document
+        if data.limit and kept == data.limit:
+            return
     if data.leave_out:
         tell(f"{left:,} documents are left out, {kept:,} are learnt from")
 
 
-def _of_file(path: Path, data: TextData, tell: Tell, strict: bool) -> Iterator[Document]:
+def _all(data: TextData, root: Path, tell: Tell, strict: bool) -> Iterator[Document]:
+    for part in data.parts:
+        for file in part.files:
+            yield from _of_file(root / file, part, tell, strict)
+
+
+def _of_file(path: Path, data: Also, tell: Tell, strict: bool) -> Iterator[Document]:
     if not is_table(path):
-        yield from _of_lines(path, tell)
+        yield from _of_lines(path, data.lines, tell)
         return
     for _, row in read_numbered_rows(path, tell=tell, strict=strict):
         missing = [
@@ -72,12 +77,13 @@ def _of_file(path: Path, data: TextData, tell: Tell, strict: bool) -> Iterator[D
             yield Document(row[data.id] if data.id else "", found)
 
 
-def _of_lines(path: Path, tell: Tell) -> Iterator[Document]:
+def _of_lines(path: Path, each: bool, tell: Tell) -> Iterator[Document]:
     lines: list[str] = []
+    most = 1 if each else 10_000  # a file may be without a blank line
     for line in read_lines(path, tell=tell):
         if line.strip():
             lines.append(line.strip())
-        if lines and (not line.strip() or len(lines) >= 10_000):  # a file without a blank line
+        if lines and (not line.strip() or len(lines) >= most):
             yield Document("", lines)
             lines = []
     if lines:

@@ -38,7 +38,7 @@ def prepare(recipe: Pretraining, root: Path, *, strict: bool, tell: Tell) -> Pre
         source = read_transformer(find_base(recipe.base), max_tokens=recipe.max_tokens)
     left = [file for entry in recipe.data.leave_out for file in entry.files]
     hashes = {}
-    for name in (*recipe.data.files, *left):
+    for name in (*(file for part in recipe.data.parts for file in part.files), *left):
         if not (root / name).is_file():
             raise DataError(
                 f"there is no file {root / name}; the recipe names {name} under the data root "

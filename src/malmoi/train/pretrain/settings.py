@@ -23,20 +23,38 @@ class LeaveOut:
 
 
 @dataclass(frozen=True)
+class Also:
+    """More files, with columns of their own."""
+
+    files: tuple[str, ...]
+    columns: tuple[str, ...] = ("text",)
+    id: str = ""
+    lines: bool = False
+
+
+@dataclass(frozen=True)
 class TextData:
     """Where the text is.
 
-    .txt files hold a sentence a line, with blank lines between documents; rows of .jsonl, .tsv
-    and .csv are documents, their `columns` joined. `held_out` is the share of documents that
-    perplexity is measured on, `id` the column that `leave_out` compares.
+    .txt files hold a sentence a line, with blank lines between documents, or a document a line
+    where `lines` is said; rows of .jsonl, .tsv and .csv are documents, their `columns` joined.
+    `held_out` is the share of documents that perplexity is measured on, `id` the column that
+    `leave_out` compares. Files of another form stand under `also`.
     """
 
     files: tuple[str, ...]
     columns: tuple[str, ...] = ("text",)
     id: str = ""
+    lines: bool = False
+    also: tuple[Also, ...] = ()
     held_out: float = 0.05
     leave_out: tuple[LeaveOut, ...] = ()
     limit: int = 0
+
+    @property
+    def parts(self) -> tuple[Also, ...]:
+        """All files, each with how it is read."""
+        return (Also(self.files, self.columns, self.id, self.lines), *self.also)
 
 
 @dataclass(frozen=True)
@@ -111,7 +129,7 @@ def make(table: dict[str, Any], *, where: str = "the recipe") -> Pretraining:
     ):
         if not good:
             raise OptionError(f"{where}: {key} is {number}, out of its range. Correct it.")
-    if not recipe.data.files:
+    if not all(part.files for part in recipe.data.parts):
         raise OptionError(f"{where}: data.files is empty; expected text to learn from. Add some.")
     if any((one.id == "") == (one.columns == ()) for one in recipe.data.leave_out):
         raise OptionError(f"{where}: data.leave_out needs an id or columns, one of them. Add it.")
