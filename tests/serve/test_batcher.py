@@ -179,3 +179,56 @@ def test_a_stop_finishes_what_was_accepted_and_takes_no_more() -> None:
             await queue.submit([1], [1], seconds=5)
 
     run(work())
+
+
+def counted(queue: "Batcher[int, int]", item: int, length: int) -> "asyncio.Future[list[int]]":
+    return asyncio.ensure_future(queue.submit([item], [length], counted=True, seconds=9))
+
+
+def test_counted_texts_share_batches_of_one_length_and_the_oldest_leads() -> None:
+    async def work() -> None:
+        record = Recorder()
+        record.gate.clear()
+        queue = batcher(record, company=1, even=40)
+        first = counted(queue, 0, 20)  # keeps the worker busy while the others come
+        await asyncio.sleep(0.05)
+        jobs = [counted(queue, i, 10 if i % 2 else 20) for i in range(1, 9)]
+        await asyncio.sleep(0.05)
+        record.gate.set()
+        assert await asyncio.gather(first, *jobs) == [[2 * i] for i in range(9)]
+        assert [items for _, items in record.batches] == [[0], [1, 3, 5, 7], [2, 4], [6, 8]]
+        queue.close()
+
+    run(work())
+
+
+def test_a_few_counted_texts_take_neighbours_along() -> None:
+    async def work() -> None:
+        record = Recorder()
+        record.gate.clear()
+        queue = batcher(record, company=1)
+        first = counted(queue, 0, 50)
+        await asyncio.sleep(0.05)
+        jobs = [counted(queue, i, length) for i, length in enumerate((9, 12, 10, 8, 11), start=1)]
+        await asyncio.sleep(0.05)
+        record.gate.set()
+        await asyncio.gather(first, *jobs)
+        assert [items for _, items in record.batches] == [[0], [1, 4, 3], [2, 5]]
+        queue.close()
+
+    run(work())
+
+
+def test_each_counted_text_of_a_request_goes_with_its_like() -> None:
+    async def work() -> None:
+        record = Recorder()
+        queue = batcher(record, company=2)
+        jobs = [
+            queue.submit([1, 2], [10, 40], counted=True, seconds=9),
+            queue.submit([3, 4], [40, 10], counted=True, seconds=9),
+        ]
+        assert await asyncio.gather(*jobs) == [[2, 4], [6, 8]]
+        assert sorted(sorted(items) for _, items in record.batches) == [[1, 4], [2, 3]]
+        queue.close()
+
+    run(work())

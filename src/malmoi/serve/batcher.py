@@ -4,6 +4,9 @@ The event loop puts work in and gets rows back; it never encodes. Requests share
 fairly: a clock counts the tokens that each of them has been served by now, and a text is due when
 the clock has moved by the tokens before it in its own request. So a short question passes a
 request of a thousand paragraphs, and no request waits for ever.
+
+Short texts whose tokens were counted are put into batches of one length: such a batch has no
+padding, and is done in a few milliseconds. The text that is due first says which length it is.
 """
 
 import asyncio
@@ -23,6 +26,12 @@ R = TypeVar("R")
 
 # A first guess at the time a token takes, until batches have been measured.
 _SECONDS_A_TOKEN = 1e-4
+# With fewer tokens of one length, texts one or two tokens longer or shorter join the batch: a run
+# of their own would cost more than the padding.
+_FEW = 32
+_STEPS = (-1, 1, -2, 2)
+# A queue holds what may share a batch: a group's texts of one length, or (0) of any.
+_Kind = tuple[Hashable, int]
 
 
 class Busy(MalmoiError):
@@ -103,12 +112,13 @@ class Batcher(Generic[T, R]):
         self._company, self._seen = company, seen
         self._loop = asyncio.get_running_loop()
         self._changed = threading.Condition()
-        self._queues: dict[Hashable, list[_Part[T, R]]] = {}
+        self._queues: dict[_Kind, list[_Part[T, R]]] = {}
         self._numbers = itertools.count()
         self._stopping = False
         self._pace = _SECONDS_A_TOKEN
         self._clock = 0.0  # tokens that each waiting request has been served
         self._active = 0  # requests with something in the queue
+        self._left_over = False  # what waits has been due since the last batch was taken
         self.waiting_tokens = 0
         self.waiting_parts = 0
         self._threads = [
@@ -119,10 +129,17 @@ class Batcher(Generic[T, R]):
             thread.start()
 
     async def submit(
-        self, items: Sequence[T], costs: Sequence[int], *, group: Hashable = None, seconds: float
+        self,
+        items: Sequence[T],
+        costs: Sequence[int],
+        *,
+        group: Hashable = None,
+        counted: bool = False,
+        seconds: float,
     ) -> list[R]:
         """Give one row an item, in order, within so many seconds.
 
+        `counted` says that the costs are lengths and no guess; each item then goes with its like.
         Raises Busy when the queue is full, TooLate when the deadline passes, Stopping when the
         server goes down. When the waiting task is cancelled, what is still queued is dropped.
         """
@@ -130,7 +147,9 @@ class Batcher(Generic[T, R]):
             return []
         future: asyncio.Future[list[R]] = self._loop.create_future()
         job: _Job[T, R] = _Job(future, [None] * len(items), len(items), time.monotonic())
-        self._enqueue(job, items, costs, group, seconds)
+        with self._changed:
+            self._check_room(sum(costs), seconds)
+            self._enqueue(job, items, costs, group, counted)
         timer = self._loop.call_later(seconds, self._expire, job, seconds)
         try:
             return await job.future
@@ -156,26 +175,23 @@ class Batcher(Generic[T, R]):
         items: Sequence[T],
         costs: Sequence[int],
         group: Hashable,
-        seconds: float,
+        counted: bool,
     ) -> None:
-        total = sum(costs)
-        with self._changed:
-            self._check_room(total, seconds)
-            queue = self._queues.setdefault(group, [])
-            due, first = self._clock, not self.waiting_parts
-            self._active += 1
-            for start, end in _cuts(costs, self._settings.budget):
-                cost = sum(costs[start:end])
-                part = _Part(due, next(self._numbers), job, start, items[start:end], cost)
-                heapq.heappush(queue, part)
-                self.waiting_parts += 1
-                job.waiting += 1
-                due += cost
-            self.waiting_tokens += total
-            # A worker is woken by the first text, to wait for company, and when it may start;
-            # waking it for each one in between would cost more than its vector.
-            if first or self._ready():
-                self._changed.notify()
+        due, first = self._clock, not self.waiting_parts
+        self._active += 1
+        for start, end in _cuts(costs, 1 if counted else self._settings.budget):
+            cost = sum(costs[start:end])
+            part = _Part(due, next(self._numbers), job, start, items[start:end], cost)
+            queue = self._queues.setdefault((group, cost if counted else 0), [])
+            heapq.heappush(queue, part)
+            self.waiting_parts += 1
+            self.waiting_tokens += cost
+            job.waiting += 1
+            due += cost
+        # A worker is woken by the first text, to wait for company, and when it may start;
+        # waking it for each one in between would cost more than its vector.
+        if first or self._ready():
+            self._changed.notify()
 
     def _check_room(self, total: int, seconds: float) -> None:
         if self._stopping:
@@ -233,6 +249,9 @@ class Batcher(Generic[T, R]):
             while True:
                 batch = self._take() if self._ready() else None
                 if batch is not None:
+                    self._left_over = self.waiting_parts > 0
+                    if self._left_over:
+                        self._changed.notify()
                     return batch
                 if self._stopping and not self.waiting_parts:
                     return None
@@ -245,8 +264,9 @@ class Batcher(Generic[T, R]):
         return (
             self._stopping
             or not self._settings.together
+            or self._left_over
             or self.waiting_tokens >= self._settings.budget
-            or self.waiting_parts >= self._company()
+            or self._active >= self._company()
             or self._patience() == 0
         )
 
@@ -258,21 +278,30 @@ class Batcher(Generic[T, R]):
         return max(first + self._settings.wait_seconds - time.monotonic(), 0.0)
 
     def _take(self) -> Batch[T, R] | None:
-        """Take the parts that are due first and share their options, up to the budget."""
-        group = min(self._queues, key=lambda key: self._queues[key][0])
-        queue, room = self._queues[group], self._settings.budget
-        parts: list[_Part[T, R]] = []
-        while queue and (not parts or (self._settings.together and queue[0].cost <= room)):
+        """Take the part that is due first and those that may share its batch, up to the budget."""
+        kind = min(self._queues, key=lambda kind: self._queues[kind][0])
+        group, length = kind
+        budget = self._settings.even if length else self._settings.budget
+        parts = self._drain(kind, max(budget, self._queues[kind][0].cost))
+        if length and self._settings.together:
+            for step in _STEPS:
+                parts += self._drain((group, length + step), _FEW - sum(p.cost for p in parts))
+        sharing = self._active + sum(not part.job.waiting for part in parts)
+        self._clock += sum(part.cost for part in parts) / max(sharing, 1)
+        return Batch(group, parts) if parts else None
+
+    def _drain(self, kind: _Kind, room: int) -> list[_Part[T, R]]:
+        """Take the parts of a queue that are due first and fit; one alone without batching."""
+        queue, parts = self._queues.get(kind, []), list[_Part[T, R]]()
+        while queue and queue[0].cost <= room and (self._settings.together or not parts):
             part = heapq.heappop(queue)
             self._leave(part)
             if not part.job.future.done():  # its client may have gone, or its time be over
                 parts.append(part)
                 room -= part.cost
         if not queue:
-            del self._queues[group]
-        sharing = self._active + sum(not part.job.waiting for part in parts)
-        self._clock += sum(part.cost for part in parts) / max(sharing, 1)
-        return Batch(group, parts) if parts else None
+            self._queues.pop(kind, None)
+        return parts
 
     def _leave(self, part: _Part[T, R]) -> None:
         """Count a part out of the queue."""

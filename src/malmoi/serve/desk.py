@@ -20,6 +20,10 @@ from .settings import Settings
 
 T = TypeVar("T")
 _IDS: Hashable = "ids"
+_READ: Hashable = "read"  # texts whose ids have been read already
+# Characters of a request whose texts are tokenised in the event loop, which takes them 0.1 ms or
+# so. Their lengths are known then, and they go into batches of one length.
+_SHORT = 512
 # Threads for searching and linking, which mostly wait for their texts' vectors.
 _LANES = 8
 # Requests of other kinds (search, linking) that may wait for a thread; more are told to come back.
@@ -94,12 +98,30 @@ class Desk:
         self, texts: Sequence[str], *, prompt: str | None = None, on_long: str = "cut"
     ) -> Embedded:
         """Turn texts into vectors, together with whatever else is being asked."""
+        encoder = self.encoder
+        short = on_long == "cut" and sum(map(len, texts)) <= _SHORT
+        if short and isinstance(encoder, Encoder):
+            return await self._embed_short(encoder, texts, prompt)
         costs = self._costs(texts, longest=1 << 30 if on_long == "windows" else 0)
         # No prompt and the model's own are one where it has none, and share their batches.
         own = self.encoder.manifest.default_prompt
         group = (prompt or None if own is None else prompt, on_long)
         rows = await self._texts.submit(texts, costs, group=group, seconds=self._seconds)
         return _joined(rows)
+
+    async def _embed_short(
+        self, encoder: Encoder, texts: Sequence[str], prompt: str | None
+    ) -> Embedded:
+        ids = encoder.token_ids(texts, prompt=prompt)
+        costs = [len(one) for one in ids]
+        rows = await self._texts.submit(
+            ids, costs, group=_READ, counted=True, seconds=self._seconds
+        )
+        cut = [
+            count == encoder.max_tokens and _was_cut(encoder, text)
+            for text, count in zip(texts, costs, strict=True)
+        ]
+        return Embedded(np.stack(rows), sum(costs), sum(cut))
 
     async def embed_ids(self, ids: Sequence[Sequence[int]]) -> Embedded:
         """Turn token ids, special tokens among them, into vectors."""
@@ -160,6 +182,8 @@ class Desk:
     def _encode(self, group: Hashable, items: list[Any]) -> Sequence[Any]:
         if isinstance(group, Reading):
             return self._read(items, group)
+        if group == _READ:
+            return self._encode_read(items)
         if group == _IDS:
             assert isinstance(self.encoder, Encoder)  # the route has checked it
             vectors = normalize(self.encoder.encode_ids(items, alone=True))
@@ -174,6 +198,15 @@ class Desk:
             return rows
         found = dict(zip(unique, rows, strict=True))
         return [found[item] for item in items]
+
+    def _encode_read(self, ids: list[list[int]]) -> Sequence[Floats]:
+        assert isinstance(self.encoder, Encoder)
+        unique = list({tuple(one): one for one in ids}.values())
+        vectors = self.encoder.encode_ids(unique, alone=True)
+        if len(unique) == len(ids):
+            return vectors  # type: ignore[return-value]
+        found = {tuple(one): vector for one, vector in zip(unique, vectors, strict=True)}
+        return [found[tuple(one)] for one in ids]
 
     def _encode_texts(self, texts: list[str], prompt: str | None, on_long: str) -> list[Row]:
         encoder = self.encoder

@@ -35,14 +35,16 @@ class Batching:
 
     together: bool = True
     budget: int = 384  # tokens in one batch, all its texts together; as many as suit a cache
+    even: int = 96  # tokens in a batch of short texts of one length; more bring little, and wait
     wait_seconds: float = 0.002  # the longest a text waits for company
     queue_tokens: int = 200_000  # waiting at once; past it the answer is 429
 
     def __post_init__(self) -> None:
-        if self.budget < 1 or self.queue_tokens < 1 or not 0 <= self.wait_seconds <= 1:
+        if min(self.budget, self.even, self.queue_tokens) < 1 or not 0 <= self.wait_seconds <= 1:
             raise OptionError(
-                f"batches have {self.budget} tokens, the queue {self.queue_tokens} and the wait is "
-                f"{self.wait_seconds} s; expected at least 1 token, and 0 to 1 s. Correct these."
+                f"batches have {self.budget} or {self.even} tokens, the queue {self.queue_tokens} "
+                f"and the wait is {self.wait_seconds} s; expected at least 1 token, and 0 to 1 s. "
+                "Correct these."
             )
 
 
