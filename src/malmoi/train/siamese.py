@@ -1,6 +1,5 @@
 """The task of a bi-encoder: one encoder for every column, a loss over the columns' vectors."""
 
-import contextlib
 import dataclasses
 import functools
 import tempfile
@@ -12,13 +11,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from transformers import PreTrainedModel
 
 from ..bundle.foreign import DenseSpec
 from ..errors import OptionError
 from ..pooling import normalize
 from ..text import clean
 from ..tokens import Tokens, plan
+from .attention import use_fused_attention
 from .batching import Ints, Sizes, Step, plan_epoch
 from .build import write_layout
 from .checkpoint import write_tensors
@@ -203,7 +202,7 @@ def make_encoder(source: Source, *, dropout: float = -1.0) -> SentenceModule:
     """
     with quiet():
         transformer = load_transformer(source)
-    _use_fused_attention(transformer)
+    use_fused_attention(transformer)
     if hasattr(transformer, "pooler"):
         transformer.pooler = None  # type: ignore[assignment]
     steps = source.steps[:-1] if source.steps[-1] == "normalize" else source.steps
@@ -213,12 +212,6 @@ def make_encoder(source: Source, *, dropout: float = -1.0) -> SentenceModule:
             if isinstance(module, nn.Dropout):
                 module.p = dropout
     return encoder
-
-
-def _use_fused_attention(transformer: PreTrainedModel) -> None:
-    # An architecture without it trains as it was loaded.
-    with contextlib.suppress(ValueError, NotImplementedError, AttributeError):
-        transformer.set_attn_implementation("sdpa")
 
 
 def freeze(transformer: nn.Module, names: Sequence[str]) -> None:

@@ -17,6 +17,7 @@ from transformers import AutoModelForMaskedLM
 from ...errors import BundleError, OptionError
 from ...tagger.tagger import Frame
 from ...tokens import read_tokenizer
+from ..attention import use_fused_attention
 from ..batching import Step
 from ..module import WITH_TYPES
 from ..processes import Processes
@@ -244,6 +245,7 @@ def load_masked_lm(source: Source, *, dropout: float) -> Any:
             f"the weights in {source.root} cannot be read ({type(error).__name__}); expected "
             "safetensors that fit config.json. Copy the whole folder again."
         ) from error
+    use_fused_attention(model)
     for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = dropout

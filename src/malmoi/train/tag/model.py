@@ -20,6 +20,7 @@ from ...tagger.tagger import SETTINGS
 from ...text import check_steps
 from ...tokens import Tokens
 from .. import probe
+from ..attention import use_fused_attention
 from ..build import NOTICES, check_size, float_graph
 from ..calibrate import calibration_batches
 from ..module import GraphModule, load_transformer
@@ -51,6 +52,7 @@ def load_token_classifier(
             f"the weights in {source.root} cannot be read ({type(error).__name__}); expected "
             "safetensors that fit config.json. Copy the whole folder again."
         ) from error
+    use_fused_attention(model)
     for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = dropout
