@@ -13,7 +13,7 @@ def test_every_route_with_a_body_goes_the_short_way(server: Served, stock: Stock
     assert isinstance(app, Direct)
     document = server.get("/openapi.json").json
     posts = {path for path, methods in document["paths"].items() if "post" in methods}
-    assert posts == set(app._ways) and len(posts) == 9
+    assert posts == set(app.ways) and len(posts) == 9
 
 
 def test_bodies_of_another_shape_are_described(server: Served) -> None:

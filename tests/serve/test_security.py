@@ -90,7 +90,8 @@ def test_other_sites_and_names_are_refused(server: Served, stock: Stock) -> None
 def test_limits(stock: Stock) -> None:
     limits = Limits(body_bytes=2000, texts=4, characters=50, body_seconds=0.3, header_seconds=0.3)
     with serving(stock, Settings(limits=limits)) as server:
-        assert server.post("/v1/embeddings", {"input": "a" * 3000}).status == 413
+        large = server.post("/v1/embeddings", {"input": "a" * 3000})
+        assert large.status == 413 and large.json["error"]["code"] == "body_too_large"
         assert server.post("/v1/embeddings", {"input": ["a"] * 5}).status == 413
         assert server.post("/v1/embeddings", {"input": "a" * 51}).status == 413
         assert server.post("/v1/rerank", {"query": "a" * 51, "documents": ["a"]}).status == 413

@@ -60,7 +60,8 @@ def make_app(stock: Stock, settings: Settings, *, workers: int | None = None) ->
     app.add_exception_handler(HTTPException, _answer_http)
     for kind in (Refusal, MalmoiError, Exception):
         app.add_exception_handler(kind, _answer_error)
-    inner: App = Direct(app, routers)
+    direct = Direct(app, routers)
+    inner: App = direct
     if settings.cors:
         inner = CORSMiddleware(
             inner,
@@ -69,7 +70,9 @@ def make_app(stock: Stock, settings: Settings, *, workers: int | None = None) ->
             allow_headers=["authorization", "content-type"],
         )
     public = frozenset(page) | {"/openapi.json"}
-    return Guard(inner, settings, ring=ring, house=house, public=public)
+    # With CORS every answer needs headers of the page that asks, which the middleware adds.
+    ways = {} if settings.cors else direct.ways
+    return Guard(inner, settings, ring=ring, house=house, public=public, ways=ways)
 
 
 def _living(house: House, workers: int | None) -> Any:

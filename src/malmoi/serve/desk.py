@@ -121,7 +121,8 @@ class Desk:
             count == encoder.max_tokens and _was_cut(encoder, text)
             for text, count in zip(texts, costs, strict=True)
         ]
-        return Embedded(np.stack(rows), sum(costs), sum(cut))
+        vectors = rows[0][None] if len(rows) == 1 else np.stack(rows)
+        return Embedded(vectors, sum(costs), sum(cut))
 
     async def embed_ids(self, ids: Sequence[Sequence[int]]) -> Embedded:
         """Turn token ids, special tokens among them, into vectors."""

@@ -24,7 +24,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 @dataclass(frozen=True)
-class _Way:
+class Way:
     """A route, the shape of its body, and the function behind it."""
 
     route: APIRoute
@@ -37,7 +37,7 @@ class Direct:
 
     def __init__(self, app: App, routers: Iterable[APIRouter]) -> None:
         self._app = app
-        self._ways = {
+        self.ways = {
             route.path: _way(route)
             for router in routers
             for route in router.routes
@@ -46,12 +46,12 @@ class Direct:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, whose body comes in one message."""
-        way = self._ways.get(scope["path"]) if scope.get("method") == "POST" else None
+        way = self.ways.get(scope["path"]) if scope.get("method") == "POST" else None
         if way is None:
             await self._app(scope, receive, send)
             return
         scope["route"] = way.route
-        response = await _answer(way, (await receive())["body"])
+        response = await answer(way, (await receive())["body"])
         await send(
             {
                 "type": "http.response.start",
@@ -62,14 +62,15 @@ class Direct:
         await send({"type": "http.response.body", "body": response.body})
 
 
-def _way(route: APIRoute) -> _Way:
+def _way(route: APIRoute) -> Way:
     [shape] = [
         kind for name, kind in typing.get_type_hints(route.endpoint).items() if name != "return"
     ]
-    return _Way(route, shape, route.endpoint)
+    return Way(route, shape, route.endpoint)
 
 
-async def _answer(way: _Way, body: bytes) -> Response:
+async def answer(way: Way, body: bytes) -> Response:
+    """Read a body in its shape and call the route; what is wrong with it is told."""
     try:
         return await way.answer(way.shape.model_validate_json(body))
     except ValidationError as error:

@@ -18,11 +18,22 @@ JSON = "application/json"
 Input = str | list[str] | list[int] | list[list[int]]
 
 
+class Written(Response):
+    """JSON that has been written already, with its headers, which Starlette makes more slowly."""
+
+    def __init__(self, body: bytes, headers: dict[str, str]) -> None:
+        self.status_code, self.background, self.body = 200, None, body
+        self.raw_headers = [
+            (b"content-type", JSON.encode()),
+            (b"content-length", b"%d" % len(body)),
+            *((name.encode(), value.encode()) for name, value in headers.items()),
+        ]
+
+
 def json_response(content: Any, *, cut: int = 0) -> Response:
     """Make the answer's bytes with pydantic's writer, which is three times json's speed."""
     # How many texts were cut has no place in OpenAI's shape, so a header tells it.
-    headers = {"x-malmoi-cut": str(cut)} if cut else None
-    return Response(pydantic_core.to_json(content), media_type=JSON, headers=headers)
+    return Written(pydantic_core.to_json(content), {"x-malmoi-cut": str(cut)} if cut else {})
 
 
 def router(house: House) -> APIRouter:

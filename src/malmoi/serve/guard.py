@@ -10,21 +10,24 @@ import asyncio
 import logging
 import time
 import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-from .direct import App, Message, Receive, Scope, Send
+from .direct import App, Message, Receive, Scope, Send, Way
 from .house import House
 from .keys import Key, KeyRing
 from .refusals import Refusal, refusal_of
 from .settings import LOOPBACK, Settings
 
 log = logging.getLogger("malmoi.serve")
+Header = tuple[bytes, bytes]
 
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'"
 )
-_HEADERS = [
+HEADERS = [
     (b"content-security-policy", CSP.encode()),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -34,7 +37,7 @@ _HEADERS = [
 ]
 _OPEN = ("/health", "/ready")  # probes carry no key
 _WATCH_AFTER = 0.05  # most answers are out by then, and need no watch over their client
-_GONE = 499  # what nginx calls a client that closed; counted, never sent
+GONE = 499  # what nginx calls a client that closed; counted, never sent
 
 
 class Guard:
@@ -48,9 +51,12 @@ class Guard:
         ring: KeyRing | None,
         house: House,
         public: frozenset[str] = frozenset(),
+        ways: Mapping[str, Way] | None = None,
     ) -> None:
-        self.app, self._settings, self._limits = app, settings, settings.limits
+        self.app, self._settings, self.limits = app, settings, settings.limits
         self._ring, self.house, self._public = ring, house, public
+        # Routes that need nothing but a body, by the address that asks for them.
+        self.ways = {path.encode(): way for path, way in (ways or {}).items()}
         self._held = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -65,9 +71,9 @@ class Guard:
     def admit(self, scope: Scope, headers: dict[bytes, bytes]) -> Key | None:
         """Check everything that can be checked before the body is read."""
         size = sum(len(name) + len(value) for name, value in scope["headers"])
-        if size > self._limits.header_bytes:
+        if size > self.limits.header_bytes:
             raise Refusal(431, "headers_too_large", "the headers are too long. Send fewer.")
-        if self.house.running > self._limits.requests:
+        if self.house.running > self.limits.requests:
             raise Refusal(429, "busy", "too many requests are being answered. Try again.", wait=1)
         if not self._settings.cors and headers.get(b"sec-fetch-site") == b"cross-site":
             raise Refusal(403, "cross_site", "pages of other sites may not call this server.")
@@ -113,21 +119,21 @@ class Guard:
             if kind != b"application/json":
                 raise Refusal(415, "no_json", "the body has another type than application/json.")
         stated = headers.get(b"content-length", b"0")
-        if not stated.isdigit() or len(stated) > 12 or int(stated) > self._limits.body_bytes:
+        if not stated.isdigit() or len(stated) > 12 or int(stated) > self.limits.body_bytes:
             raise self._too_large()
         parts: list[bytes] = []
         size = 0
         try:
-            async with asyncio.timeout(self._limits.body_seconds):
+            async with asyncio.timeout(self.limits.body_seconds):
                 while True:
                     message = await receive()
                     if message["type"] == "http.disconnect":
-                        raise Refusal(_GONE, "gone", "the client closed")
+                        raise Refusal(GONE, "gone", "the client closed")
                     part: bytes = message.get("body", b"")
                     size += len(part)
-                    self._hold(len(part))
+                    self.hold(len(part))
                     parts.append(part)
-                    if size > self._limits.body_bytes:
+                    if size > self.limits.body_bytes:
                         raise self._too_large()
                     if not message.get("more_body"):
                         return b"".join(parts)
@@ -138,17 +144,24 @@ class Guard:
             self.release(size)
             raise
 
-    def _hold(self, size: int) -> None:
+    def hold(self, size: int) -> None:
+        """Count bytes of a body until `release`; refused when there are too many."""
         self._held += size
-        if self._held > self._limits.held_bytes:
+        if self._held > self.limits.held_bytes:
             raise Refusal(429, "busy", "too many bodies are being read. Try again.", wait=1)
 
     def release(self, size: int) -> None:
         """Forget bytes that were held."""
         self._held -= size
 
+    def note(self, method: str, route: str, status: int, seconds: float, key: Key | None) -> None:
+        """Count a request that has ended, and write its line where these are wanted."""
+        self.house.metrics.request(route, status, seconds)
+        who = key.name if key else "-"
+        log.info("%s %s %d %.1f ms %s", method, route, status, 1e3 * seconds, who)
+
     def _too_large(self) -> Refusal:
-        most = self._limits.body_bytes
+        most = self.limits.body_bytes
         return Refusal(413, "body_too_large", f"the body has more than {most:,} bytes. Split it.")
 
 
@@ -173,7 +186,7 @@ class _Visit:
         except asyncio.CancelledError:
             if not self._gone:
                 raise
-            self._status = _GONE
+            self._status = GONE
         finally:
             guard.house.running -= 1
             self._note(time.perf_counter() - began)
@@ -207,36 +220,46 @@ class _Visit:
     async def _send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self._status = message["status"]
-            message["headers"] = [*message.get("headers", ()), *_HEADERS]
+            message["headers"] = [*message.get("headers", ()), *HEADERS]
         elif not message.get("more_body"):
             self._finished = True
         await self._send_on(message)
 
     async def _refuse(self, error: Exception) -> None:
-        refusal = refusal_of(error)
-        if refusal.status >= 500 and not isinstance(error, Refusal):
-            log.error("%s at %s", type(error).__name__, place_of(error))
-        if self._status or refusal.status == _GONE:  # too late to say anything else
-            self._status = self._status or _GONE
+        no = answer_no(error)
+        if self._status or no.status == GONE:  # too late to say anything else
+            self._status = self._status or GONE
             return
-        headers = [(name.encode(), value.encode()) for name, value in refusal.headers().items()]
-        body = refusal.body()
-        headers.append((b"content-length", str(len(body)).encode()))
-        if refusal.status in (408, 413, 429, 431):  # the rest of the body is not wanted
-            headers.append((b"connection", b"close"))
-        await self._send(
-            {"type": "http.response.start", "status": refusal.status, "headers": headers}
-        )
-        await self._send({"type": "http.response.body", "body": body})
+        headers = [*no.headers, (b"connection", b"close")] if no.last else no.headers
+        await self._send({"type": "http.response.start", "status": no.status, "headers": headers})
+        await self._send({"type": "http.response.body", "body": no.body})
 
     def _note(self, seconds: float) -> None:
         # The route as it was declared: a path that nobody declared may be anything at all.
         route = getattr(self._scope.get("route"), "path", "-")
-        self._guard.house.metrics.request(route, self._status, seconds)
-        who = self._key.name if self._key else "-"
-        log.info(
-            "%s %s %d %.1f ms %s", self._scope["method"], route, self._status, 1e3 * seconds, who
-        )
+        self._guard.note(self._scope["method"], route, self._status, seconds, self._key)
+
+
+@dataclass(frozen=True)
+class No:
+    """The answer that says no; the connection ends with it when it is the last."""
+
+    status: int
+    headers: list[Header]
+    body: bytes
+    last: bool
+
+
+def answer_no(error: Exception) -> No:
+    """Put an exception into words; the place of one that was not foreseen is logged."""
+    refusal = refusal_of(error)
+    if refusal.status >= 500 and not isinstance(error, Refusal):
+        log.error("%s at %s", type(error).__name__, place_of(error))
+    headers = [(name.encode(), value.encode()) for name, value in refusal.headers().items()]
+    body = refusal.body()
+    headers.append((b"content-length", str(len(body)).encode()))
+    last = refusal.status in (408, 413, 429, 431)  # the rest of the body is not wanted
+    return No(refusal.status, headers, body, last)
 
 
 def _replay(body: bytes) -> Receive:

@@ -1,6 +1,7 @@
 """A server started and stopped: uvicorn with malmoi's limits, and what is told on the way."""
 
 import contextlib
+import gc
 import logging
 import socket
 import sys
@@ -21,6 +22,9 @@ from .settings import Settings
 # answers quick while batches are made ready.
 _SWITCH_SECONDS = 0.001
 _IDLE_SECONDS = 30
+# What was loaded at the start stays, so the collector of cycles need not look at it again; and
+# requests leave next to no cycles, so it need not look often.
+_COLLECT_AFTER = 20_000
 
 
 def serve(stock: Stock, settings: Settings, *, tell: Tell, access_log: bool = False) -> None:
@@ -57,7 +61,7 @@ def configure(app: Guard, settings: Settings) -> uvicorn.Config:
         app,
         host=settings.host,
         port=settings.port,
-        http=bounded(settings.limits),
+        http=bounded(settings.limits, app),
         ws="none",
         lifespan="on",
         log_config=None,
@@ -86,6 +90,9 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, and say where."""
         await super().startup(sockets)
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(_COLLECT_AFTER)
         if self.started and sockets:
             host, port = sockets[0].getsockname()[:2]
             shown = f"[{host}]" if ":" in host else host
