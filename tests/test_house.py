@@ -22,6 +22,7 @@ ORDER = [
     "catalog",
     "tokens",
     "pairs",
+    "pages",
     "session",
     "pooling",
     "precision",
