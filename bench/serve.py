@@ -66,7 +66,8 @@ def report(options, names, loads, lone, memory) -> None:
         print(
             f"{name:14} {rate:8.0f}/s  p50 {p50:7.1f} ms  p99 {p99:7.1f} ms  "
             f"alone {alone:6.2f} ms  errors {errors}  "
-            f"{statistics.median(map(cost, loads[name])):.2f} ms of processor a request"
+            f"{statistics.median(map(cost, loads[name])):.2f} ms of processor a request, "
+            f"{statistics.median(map(own_cost, loads[name])):.3f} its client's"
         )
     short = []
     for name in names[1:]:
@@ -83,6 +84,8 @@ def report(options, names, loads, lone, memory) -> None:
         for load, alone in zip(loads["malmoi"], lone["malmoi"], strict=True)
     )
     print(f"p99 under load is {worst:.1f}× the median of a lone client")
+    waits = [1e3 * options.clients / load.rate for load in loads["malmoi"]]
+    print(f"so many clients wait {statistics.median(waits):.1f} ms on the mean at that rate")
     print(f"memory after each round: {', '.join(f'{mib:.0f}' for mib in memory)} MiB")
     short += ["p99"] if worst > WORST else []
     short += ["memory"] if memory[-1] > FLAT * memory[0] else []
@@ -134,6 +137,11 @@ def free_port() -> int:
 def cost(load: Load) -> float:
     """Processor time that the server spent on a request, in milliseconds."""
     return 1e3 * load.processor / max(len(load.times), 1)
+
+
+def own_cost(load: Load) -> float:
+    """The same of the clients, who share the cores."""
+    return 1e3 * load.own / max(len(load.times), 1)
 
 
 def processor_seconds(pid: int) -> float:

@@ -35,7 +35,7 @@ class Batching:
 
     together: bool = True
     budget: int = 384  # tokens in one batch, all its texts together; as many as suit a cache
-    even: int = 96  # tokens in a batch of short texts of one length; more bring little, and wait
+    even: int = 128  # tokens in a batch of short texts of one length; more bring little, and wait
     wait_seconds: float = 0.002  # the longest a text waits for company
     queue_tokens: int = 200_000  # waiting at once; past it the answer is 429
 
