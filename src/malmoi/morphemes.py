@@ -15,7 +15,7 @@ from typing import Any
 
 from .errors import MissingExtra, require
 from .offsets import Aligned, align
-from .text import as_text
+from .text import as_text, clean
 
 NOUNS = ("NNG", "NNP", "SL", "SH")
 STEMS = ("VV", "VA", "XR", "MAG")
@@ -88,6 +88,20 @@ def morphemes_of(texts: Iterable[str]) -> Iterator[list[Morpheme]]:
         yield _found(kept.pop(0), tokens)
 
 
+def forms(text: str) -> list[tuple[str, str]]:
+    """Cut a text into dictionary forms and their tags, without their places.
+
+    >>> forms("배를")
+    [('배', 'NNG'), ('를', 'JKO')]
+    """
+    return _forms(_kiwi().tokenize(clean(as_text(text), _STEPS)))
+
+
+def forms_of(texts: Iterable[str]) -> Iterator[list[tuple[str, str]]]:
+    """Cut many texts into forms and tags, on all cores, one list a text and in their order."""
+    return map(_forms, _kiwi().tokenize(clean(as_text(text), _STEPS) for text in texts))
+
+
 def nouns(text: str) -> list[Morpheme]:
     """Give the nouns and foreign words of a text, particles left off.
 
@@ -153,6 +167,10 @@ def _make() -> Any:
     kiwi = require("kiwipiepy", extra="korean", purpose="Korean morphology").Kiwi()
     kiwi.tokenize("가")  # what it prepares on its first call must be ready before threads share it
     return kiwi
+
+
+def _forms(tokens: Iterable[Any]) -> list[tuple[str, str]]:
+    return [(token.form, token.tag.partition("-")[0]) for token in tokens]
 
 
 def _found(aligned: Aligned, tokens: Iterable[Any]) -> list[Morpheme]:

@@ -17,7 +17,16 @@ import graphs
 import malmoi
 import malmoi.corpus.schema
 import malmoi.corpus.shelf
-from malmoi import Corpus, CorpusBusy, CorpusError, DataError, Document, OptionError, OutputError
+from malmoi import (
+    Corpus,
+    CorpusBusy,
+    CorpusError,
+    DataError,
+    Document,
+    OptionError,
+    OutputError,
+    morphemes,
+)
 from malmoi.corpus.sqlite import SqliteStore
 from malmoi.index import HnswIndex
 
@@ -146,6 +155,26 @@ def test_readers_go_on_while_one_writes(corpus: Corpus) -> None:
     for thread in threads:
         thread.join()
     assert found == [3] * 60
+
+
+@pytest.mark.skipif(not morphemes.available(), reason="kiwipiepy is not installed")
+def test_a_file_goes_on_with_the_words_it_was_made_with(
+    tmp_path: Path, encoder: malmoi.TextEncoder
+) -> None:
+    path = tmp_path / "old.malmoi"
+    with Corpus.open(path, encoder, words="morphemes") as old:
+        old.put([{"id": "a", "text": "갑자기 눈물 나"}])
+    with Corpus.open(path, encoder) as old:
+        assert old.store.about.words == "morphemes"
+        old.put([{"id": "b", "text": "자꾸 눈물 나"}, {"id": "c", "text": "배송"}])
+        # 나 is a verb here only where whole sentences are read, on both sides.
+        hits = old.search("갑자기 화 나", mode="keyword")
+        assert [hit.id for hit in hits] == ["a", "b"]
+    with Corpus.open(tmp_path / "new.malmoi", encoder) as new:
+        assert new.store.about.words == "word-morphemes"
+        new.put([{"id": "a", "text": "갑자기 눈물 나"}, {"id": "b", "text": "자꾸 눈물 나"}])
+        hits = new.search("갑자기 화 나", mode="keyword")
+        assert [hit.id for hit in hits] == ["a"]
 
 
 def test_a_writer_killed_again_and_again_loses_nothing(tmp_path: Path) -> None:

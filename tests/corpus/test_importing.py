@@ -1,5 +1,6 @@
 """Files into a corpus: columns, resuming, what is there already, and lines that are broken."""
 
+import warnings
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,19 @@ def test_a_text_is_encoded_once_however_often_it_comes(
     assert sorted(encoded) == [f"cat {i}" for i in range(7)]
 
 
+def test_the_last_of_several_documents_with_one_id_stays(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importing, "BATCH", 2)
+    corpus.put([{"id": "x", "text": "sea"}])
+    # Batches are looked at before those ahead of them are written.
+    rows = [("x", "boat"), ("a", "cat"), ("x", "sea"), ("x", "pear"), ("x", "sea"), ("b", "cat")]
+    file = write(tmp_path / "a.tsv", "id\ttext", *("\t".join(row) for row in rows))
+    index_files(corpus, [file])
+    assert corpus.get("x") == Document("x", "sea")
+    assert len(corpus) == 3
+
+
 def test_broken_bytes_in_one_line(corpus: Corpus, tmp_path: Path) -> None:
     lines = [f"고양이 {i}".encode() for i in range(3000)]
     lines[1234] = b"the cat \xff\xfe sleeps"
@@ -123,3 +137,17 @@ def test_long_texts_are_told_once(corpus: Corpus, tmp_path: Path) -> None:
     file = write(tmp_path / "a.txt", *(f"cat {i} " * 40 for i in range(9)))
     index_files(corpus, [file], tell=told.append)
     assert told == ["some texts were longer than 12 tokens and were cut"]
+
+
+def test_other_warnings_are_not_swallowed(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_batch = corpus.store.write
+
+    def warn(*args: object, **options: object) -> None:
+        warnings.warn("the disk is slow", UserWarning, stacklevel=1)
+        write_batch(*args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(corpus.store, "write", warn)
+    with pytest.warns(UserWarning, match="the disk is slow"):
+        index_files(corpus, [write(tmp_path / "a.txt", "sea")])

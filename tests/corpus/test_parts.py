@@ -1,5 +1,7 @@
 """The small parts of a corpus: words, filters, fusion."""
 
+import unicodedata
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 from malmoi import morphemes
 from malmoi.corpus.filters import Filter, as_filters, atom
 from malmoi.corpus.fusion import fuse
+from malmoi.corpus.korean import Remembered, base_of
 from malmoi.corpus.store import Scored
 from malmoi.corpus.words import QUERY_WORDS, cut, query_words
 from malmoi.errors import OptionError
@@ -26,6 +29,49 @@ def test_morphemes_without_particles_and_endings() -> None:
     assert "배송" in one and "도착" in one
     assert {"배송", "도착", "mri", "2024"} <= set(two)
     assert not {"은", "이"} & {*one, *two}
+
+
+@pytest.mark.skipif(not morphemes.available(), reason="kiwipiepy is not installed")
+def test_words_are_analysed_by_themselves() -> None:
+    one, two = cut(["배송은 언제 도착했나요?", "배송이 도착하다 MRI 2024"], "word-morphemes")
+    assert {"배송", "언제", "도착"} <= set(one)
+    assert {"배송", "도착", "mri", "2024"} == set(two)
+    [alone, beside] = cut(["왔다", "갑자기 왔다"], "word-morphemes")
+    assert beside == ["갑자기", *alone] and alone == ["오다"]
+    # In a sentence 나 may be a verb; by itself it is I, whatever stands beside it.
+    assert query_words("눈물 나", "morphemes") == ["눈물", "나다"]
+    assert query_words("눈물 나", "word-morphemes") == ["눈물"]
+    decomposed = unicodedata.normalize("NFD", "배송은")
+    assert query_words(decomposed, "word-morphemes") == ["배송"]
+
+
+def test_a_word_is_analysed_once_and_few_are_remembered() -> None:
+    asked: list[str] = []
+
+    def analyse(word: str) -> list[tuple[str, str]]:
+        asked.append(word)
+        return [(word, "NNG")]
+
+    remembered = Remembered(analyse, room=5)
+    assert remembered(["서버를 서버에서 사용하는", "", "서버"]) == [
+        ("서버", "서버", "사용"),
+        (),
+        ("서버",),
+    ]
+    remembered.foresee(["사용했고 서버"])
+    assert asked == ["사용", "서버"]
+    remembered(["고양이"])  # there is no more room: what was known is forgotten
+    assert remembered(["서버 고양이"]) == [("서버", "고양이")]
+    assert asked == ["사용", "서버", "고양이", "서버"]
+    [long] = remembered(["가" * 1000])
+    assert max(map(len, long)) <= 64 and "".join(long) == "가" * 1000
+
+
+@given(st.text(alphabet="가나서버하는에게되고을", max_size=12))
+def test_what_is_left_of_a_word_has_no_more_to_lose(word: str) -> None:
+    base = base_of(word)
+    assert base_of(base) == base
+    assert word.startswith(base) and len(base) >= min(2, len(word))
 
 
 @given(st.text(max_size=200))

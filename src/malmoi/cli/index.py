@@ -30,7 +30,7 @@ def index(
         int | None, typer.Option(help="Keep the first dimensions only (a new corpus only).")
     ] = None,
     words: Annotated[
-        Literal["morphemes", "bigrams"] | None,
+        Literal["word-morphemes", "morphemes", "bigrams"] | None,
         typer.Option(help="What keyword search counts (a new corpus only)."),
     ] = None,
     engine: Annotated[

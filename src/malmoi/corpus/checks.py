@@ -66,6 +66,8 @@ def checked_document(given: Document | Mapping[str, Any], place: int) -> Documen
 
 
 def _checked_metadata(metadata: dict[Any, Any], where: str) -> dict[str, Any]:
+    if not metadata:  # as in most files of plain text
+        return {}
     try:
         written = mend_surrogates(json.dumps(metadata, ensure_ascii=False, allow_nan=False))
         read: dict[str, Any] = json.loads(written)

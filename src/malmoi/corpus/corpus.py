@@ -72,7 +72,8 @@ class Corpus:
         opened in the same way.
 
         `precision` ("int8" is a quarter, "binary" a thirty-second of the size), `dim` (the first
-        dimensions only) and `words` ("morphemes" or "bigrams") are fixed when a corpus is made.
+        dimensions only) and `words` ("word-morphemes", "morphemes" of whole texts, or "bigrams")
+        are fixed when a corpus is made.
         `engine` is "flat", "hnsw", or "auto", which takes the graph from two million documents
         on. Without an encoder the one that made the corpus is opened when it is needed.
         """
@@ -195,10 +196,14 @@ class Corpus:
         """Vectors as the store keeps them; a text that is in the corpus is not encoded again."""
         known = self.store.vectors_for(texts)
         new = [text for text in dict.fromkeys(texts) if text not in known]
-        if new:
-            made = to_precision(self.vectors_of(new), self.store.about.precision)
-            known |= dict(zip(new, made, strict=True))
+        known |= dict(zip(new, self.new_vectors(new), strict=True))
         return [known[text] for text in texts]
+
+    def new_vectors(self, texts: Sequence[str]) -> list[Vector]:
+        """Encode texts, and give their vectors as the store keeps them."""
+        if not texts:
+            return []
+        return list(to_precision(self.vectors_of(texts), self.store.about.precision))
 
     def _write(self, documents: Iterable[Document | Mapping[str, Any]], rule: Rule) -> int:
         if isinstance(documents, str | bytes | Mapping | Document):

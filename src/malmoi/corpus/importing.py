@@ -1,13 +1,16 @@
 """Files into a corpus: read, encoded and stored at once, and resumed where it stopped."""
 
+import contextlib
 import itertools
 import warnings
-from collections import deque
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections import ChainMap, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
+
+import numpy as np
 
 from ..errors import CutWarning, DataError
 from ..files import Tell, read_lines
@@ -19,7 +22,9 @@ from .store import Document, Progress, Stored, Vector
 
 # Enough texts to sort by length and fill batches; few enough to be written in a blink.
 BATCH = 2048
+# While one batch is written, one is being encoded and the next is already waiting for the cores.
 _AHEAD = 2
+_PENDING = np.empty(0)  # in the place of a vector that is being made
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,6 @@ class _Batch:
 class _Ready:
     batch: _Batch
     stored: list[Stored]
-    cut: bool
 
 
 def index_files(
@@ -77,15 +81,15 @@ def index_files(
     and only what is new or different in it is encoded.
     """
     tell = tell or (lambda message: None)
-    taken, cut = Taken(), False
+    taken = Taken()
     source = _Source(corpus, columns or Columns(), tell)
-    with progressing("indexing", total=None, shown=progress) as advance:
+    shown = progressing("indexing", total=None, shown=progress)
+    with shown as advance, _hearing_of_cuts() as were_cut:
         for ready in _encoded(corpus, source.batches(files)):
             corpus.store.write(ready.stored, progress=ready.batch.progress)
-            cut |= ready.cut
             taken = _counted(taken, ready)
             advance(ready.batch.read)
-    if cut:
+    if were_cut():
         tell(f"some texts were longer than {corpus.encoder.max_tokens} tokens and were cut")
     corpus.store.settle()
     return taken
@@ -103,42 +107,82 @@ def _counted(taken: Taken, ready: _Ready) -> Taken:
 
 
 def _encoded(corpus: Corpus, batches: Iterator[_Batch]) -> Iterator[_Ready]:
-    """Encode the next batches in a thread of its own while one is being written."""
-    waiting: deque[Future[_Ready]] = deque()
-    flying = _Flying(corpus)
-    with ThreadPoolExecutor(1, thread_name_prefix="malmoi-encode") as pool:
+    """Keep batches being encoded while one is written, so that no core waits for the disk."""
+    waiting: deque[_Flight] = deque()
+    with ThreadPoolExecutor(_AHEAD, thread_name_prefix="malmoi-encode") as pool:
         try:
             for batch in batches:
-                waiting.append(pool.submit(flying.encode, batch))
-                if len(waiting) >= _AHEAD:
-                    yield waiting.popleft().result()
+                waiting.append(_Flight(corpus, batch, pool, waiting))
+                if len(waiting) > _AHEAD:
+                    yield waiting.popleft().ready()
             while waiting:
-                yield waiting.popleft().result()
+                yield waiting.popleft().ready()
         finally:
-            for future in waiting:
-                future.cancel()
+            for flight in waiting:
+                flight.made.cancel()
 
 
-class _Flying:
-    """Encodes batches; remembers the last ones, which may not have been written yet."""
+class _Flight:
+    """A batch on its way: what is new in it is being encoded."""
 
-    def __init__(self, corpus: Corpus) -> None:
-        self._corpus = corpus
-        self._recent: deque[dict[str, Vector]] = deque(maxlen=_AHEAD + 1)
+    new: dict[str, Document]
+    vectors: dict[str, Vector]
 
-    def encode(self, batch: _Batch) -> _Ready:
-        known = self._corpus.store.get([document.id for document in batch.documents])
-        new = [one for one in batch.documents if known.get(one.id) != one]
-        made = {text: vector for recent in self._recent for text, vector in recent.items()}
-        texts = list(dict.fromkeys(one.text for one in new if one.text not in made))
-        # Warnings of a batch would come by the thousand; one line at the end says as much.
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", CutWarning)
-            encoded = dict(zip(texts, self._corpus.stored_vectors(texts), strict=True))
-        self._recent.append(encoded)
-        made |= encoded
-        stored = [Stored(one, made[one.text]) for one in new]
-        return _Ready(batch, stored, any(one.category is CutWarning for one in caught))
+    def __init__(
+        self,
+        corpus: Corpus,
+        batch: _Batch,
+        pool: ThreadPoolExecutor,
+        before: Iterable["_Flight"],
+    ) -> None:
+        # Batches before this one are not in the corpus yet: what they will write counts as there,
+        # and their texts are not encoded again.
+        before = list(before)
+        self._before = [flight.vectors for flight in before]
+        last = {one.id: one for one in batch.documents}
+        there = corpus.store.get(list(last))
+        for flight in before:
+            there |= flight.new
+        self._batch = batch
+        self.new = {id: one for id, one in last.items() if there.get(id) != one}
+        flying = set[str]().union(*self._before)
+        wanted = {one.text: _PENDING for one in self.new.values() if one.text not in flying}
+        self._known = corpus.store.vectors_for(list(wanted))
+        self.vectors = {text: wanted[text] for text in wanted if text not in self._known}
+        self.made = pool.submit(corpus.new_vectors, list(self.vectors))
+        corpus.store.foresee([one.text for one in self.new.values()])
+
+    def ready(self) -> _Ready:
+        """Wait for the vectors; those of the batches before are there already."""
+        self.vectors.update(zip(self.vectors, self.made.result(), strict=True))
+        found = ChainMap(self.vectors, self._known, *self._before)
+        return _Ready(self._batch, [Stored(one, found[one.text]) for one in self.new.values()])
+
+
+@contextlib.contextmanager
+def _hearing_of_cuts() -> Iterator[Callable[[], bool]]:
+    """Tell whether texts were cut; warnings of each batch would come by the thousand."""
+    heard = False
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", CutWarning)
+        show = warnings.showwarning
+
+        def hear(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            nonlocal heard
+            if category is CutWarning:
+                heard = True
+            else:
+                show(message, category, filename, lineno, file, line)
+
+        warnings.showwarning = hear
+        yield lambda: heard
 
 
 class _Source:
@@ -153,7 +197,7 @@ class _Source:
             yield from self._of(file)
 
     def _of(self, file: str) -> Iterator[_Batch]:
-        here = self._begun(file)
+        here, name = self._begun(file), Path(file).name if file != "-" else "stdin"
         done = here.lines if here else 0
         rows = iter(self._rows(file))
         skipped = False
@@ -164,7 +208,7 @@ class _Source:
         count = 0
         while block := list(itertools.islice(rows, BATCH)):
             count += len(block)
-            documents = [self._document(file, number, row) for number, row in block]
+            documents = [self._document(file, name, number, row) for number, row in block]
             kept = [one for one in documents if one.text.strip()]
             reached = replace(here, lines=block[-1][0]) if here else None
             yield _Batch(kept, len(block), len(block) - len(kept), reached)
@@ -190,19 +234,20 @@ class _Source:
         for number, line in enumerate(read_lines(file, tell=self._tell), start=1):
             yield number, {"text": line}
 
-    def _document(self, file: str, number: int, row: dict[str, Any]) -> Document:
+    def _document(self, file: str, name: str, number: int, row: dict[str, Any]) -> Document:
         columns = self._columns
         text = columns.text or ("text" if "text" in row or len(row) != 1 else next(iter(row)))
         named = columns.id or ("id" if "id" in row else None)
-        for name in (text, named, *(columns.fields or ())):
-            if name is not None and name not in row:
+        for column in (text, named, *(columns.fields or ())):
+            if column is not None and column not in row:
                 raise DataError(
-                    f"line {number} of {file} has no column {name!r}; it has {', '.join(row)}. "
+                    f"line {number} of {file} has no column {column!r}; it has {', '.join(row)}. "
                     "Name columns with --text, --id and --field."
                 )
-        rest = [name for name in row if name not in (text, named)]
-        fields = {name: row[name] for name in (rest if columns.fields is None else columns.fields)}
-        id = row[named] if named else f"{Path(file).name if file != '-' else 'stdin'}:{number}"
+        rest = [column for column in row if column not in (text, named)]
+        kept = rest if columns.fields is None else columns.fields
+        fields = {column: row[column] for column in kept}
+        id = row[named] if named else f"{name}:{number}"
         words = row[text] if isinstance(row[text], str) else ""
         try:
             return checked_document(Document(_as_id(id), words, fields), number)

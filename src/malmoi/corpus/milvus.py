@@ -211,6 +211,10 @@ class MilvusStore(Store):
             for i, (one, found) in enumerate(zip(batch, cut, strict=True))
         ]
 
+    def foresee(self, texts: Sequence[str]) -> None:
+        """Find the words of texts that will soon be written."""
+        cutting.foresee(texts, self.about.words)
+
     def delete(self, ids: Sequence[str]) -> int:
         """Take documents out; gives how many were there."""
         with self._renaming():

@@ -73,6 +73,7 @@ def _prepare(connection: sqlite3.Connection, path: Path, create: Create | None) 
 
 
 def _make(connection: sqlite3.Connection, about: About) -> None:
+    connection.execute("PRAGMA page_size = 8192")  # five vectors of 384 floats; 4096 hold but two
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("BEGIN IMMEDIATE")
     try:

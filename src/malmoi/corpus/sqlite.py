@@ -6,7 +6,7 @@ import itertools
 import json
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from .filters import Filter, atoms, check_fields
 from .rules import check_rule, last_of_each
 from .schema import Create, connect, read_about, renaming
 from .shelf import Shelf
-from .store import Document, Progress, Rule, Scored, Store, Stored, Vector
+from .store import Document, Progress, Rule, Scored, Store, Stored, Value, Vector
 
 _AT_ONCE = 500  # ids in one question to SQLite
 
@@ -59,11 +59,14 @@ class SqliteStore(Store):
             known = self._rows([stored.document.id for stored in batch])
             check_rule(len(batch), len(known), rule)
             self._forget(list(known.values()))
-            for stored, found in zip(batch, words, strict=True):
-                self._insert(stored, found)
+            self._insert(batch, words)
             if progress is not None:
                 values = (progress.source, progress.fingerprint, progress.lines)
                 connection.execute("INSERT OR REPLACE INTO sources VALUES (?, ?, ?)", values)
+
+    def foresee(self, texts: Sequence[str]) -> None:
+        """Find the words of texts that will soon be written."""
+        cutting.foresee(texts, self.about.words)
 
     def delete(self, ids: Sequence[str]) -> int:
         """Take documents out, in one transaction; gives how many were there."""
@@ -163,25 +166,48 @@ class SqliteStore(Store):
         with self._lock:
             self._connection.close()
 
-    def _insert(self, stored: Stored, words: str) -> None:
-        document, connection = stored.document, self._connection
-        data = json.dumps(dict(document.metadata), ensure_ascii=False)
-        row = connection.execute(
-            "INSERT INTO documents (id, text, digest, metadata) VALUES (?, ?, ?, ?)",
-            (document.id, document.text, digest(document.text), data),
-        ).lastrowid
-        raw = np.ascontiguousarray(stored.vector, dtype=self._dtype).tobytes()
-        connection.execute("INSERT INTO vectors VALUES (?, ?)", (row, raw))
-        connection.execute("INSERT INTO words (rowid, cut) VALUES (?, ?)", (row, words))
-        for name, value in document.metadata.items():
-            self._state(name, value, row)
-
-    def _state(self, name: str, value: object, row: int | None) -> None:
+    def _insert(self, batch: Sequence[Stored], words: Sequence[str]) -> None:
+        """Put in documents whose ids are free, a table after the other."""
         connection = self._connection
-        connection.execute("INSERT OR IGNORE INTO fields (name) VALUES (?)", (name,))
+        documents = [stored.document for stored in batch]
+        rows = self._next_rows(len(batch))
+        connection.executemany(
+            "INSERT INTO documents (row, id, text, digest, metadata) VALUES (?, ?, ?, ?, ?)",
+            (
+                (row, one.id, one.text, digest(one.text), _json(one.metadata))
+                for row, one in zip(rows, documents, strict=True)
+            ),
+        )
+        raw = (np.ascontiguousarray(one.vector, dtype=self._dtype).tobytes() for one in batch)
+        connection.executemany("INSERT INTO vectors VALUES (?, ?)", zip(rows, raw, strict=True))
+        connection.executemany(
+            "INSERT INTO words (rowid, cut) VALUES (?, ?)", zip(rows, words, strict=True)
+        )
+        self._state(rows, documents)
+
+    def _next_rows(self, count: int) -> range:
+        """The numbers of the next rows, none of which was ever used."""
+        [[last]] = self._connection.execute(
+            "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'documents'"
+        )
+        return range(last + 1, last + 1 + count)
+
+    def _state(self, rows: Sequence[int], documents: Sequence[Document]) -> None:
+        """Write down the fields of documents, by which they are filtered."""
+        connection = self._connection
+        facts = [
+            (name, one, row)
+            for row, document in zip(rows, documents, strict=True)
+            for name, value in document.metadata.items()
+            for one in atoms(value)
+        ]
+        names = dict.fromkeys(name for document in documents for name in document.metadata)
+        connection.executemany(
+            "INSERT OR IGNORE INTO fields (name) VALUES (?)", ((name,) for name in names)
+        )
         connection.executemany(
             "INSERT OR IGNORE INTO facts VALUES ((SELECT field FROM fields WHERE name = ?), ?, ?)",
-            [(name, one, row) for one in atoms(value)],
+            facts,
         )
 
     def _forget(self, rows: list[int]) -> None:
@@ -250,6 +276,10 @@ class SqliteStore(Store):
                 if connection.in_transaction:  # a full disk may have ended it already
                     connection.execute("ROLLBACK")
                 raise
+
+
+def _json(metadata: Mapping[str, Value]) -> str:
+    return json.dumps(dict(metadata), ensure_ascii=False) if metadata else "{}"
 
 
 def digest(text: str) -> bytes:

@@ -93,6 +93,10 @@ class Store(ABC):
         "known" those that are not. `progress` is remembered in the same transaction.
         """
 
+    def foresee(self, texts: Sequence[str]) -> None:
+        """Hear of texts that will be written soon, and do ahead what needs no vectors."""
+        return
+
     @abstractmethod
     def delete(self, ids: Sequence[str]) -> int:
         """Take documents out, in one transaction; gives how many were there."""

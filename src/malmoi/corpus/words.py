@@ -4,19 +4,21 @@ Words of Latin letters are stemmed by SQLite's own Porter stemmer when they are 
 they are asked for, so they are only cut here.
 """
 
+import itertools
+import operator
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from .. import morphemes
 from ..errors import OptionError
 from ..text import SAFE, clean
+from .korean import HANGUL, Remembered, terms_of_texts
 
-KINDS = ("morphemes", "bigrams")
-# Korean: what carries meaning. Latin words and numbers are found without an analyser.
-_TAGS = {"NNG", "NNP", "NNB", "NR", "XR", "VV", "VA", "MAG", "MAJ", "MM", "XPN", "XSN"}
-_STEMS = ("VV", "VA")
-_HANGUL = re.compile("[가-힣ㄱ-ㅎㅏ-ㅣ]+")
+# What a file was made with is written in it, so a name keeps its meaning for good: whatever is
+# to be cut in another way needs another name.
+KINDS = ("morphemes", "bigrams", "word-morphemes")
 _OTHER = re.compile(r"[^\W_가-힣ㄱ-ㅎㅏ-ㅣ]+")
+_LATIN = re.compile("[0-9a-z]+")  # the same among ASCII, and much faster
 
 # English words that stand in every other sentence say nothing of what a question is about. They
 # are stored, since a phrase may be made of them alone, but not asked for beside better ones.
@@ -37,7 +39,7 @@ QUERY_WORDS = 64
 
 def default_words() -> str:
     """Morphemes where kiwipiepy is installed, pairs of syllables otherwise."""
-    return "morphemes" if morphemes.available() else "bigrams"
+    return "word-morphemes" if morphemes.available() else "bigrams"
 
 
 def check_words(kind: str) -> None:
@@ -52,12 +54,17 @@ def cut(texts: Iterable[str], kind: str) -> Iterator[list[str]]:
     >>> next(cut(["배송일은 May 5"], "bigrams"))
     ['배송', '송일', '일은', 'may', '5']
     """
-    check_words(kind)
-    cleaned = [clean(text, SAFE) for text in texts]
-    korean = _KOREAN[kind]([text for text in cleaned if _HANGUL.search(text)])
-    for text in cleaned:
-        hangul = next(korean) if _HANGUL.search(text) else []
-        yield [*hangul, *(word.lower() for word in _OTHER.findall(text))]
+    cleaned = _cleaned(texts, kind)
+    has_hangul = [bool(HANGUL.search(text)) for text in cleaned]
+    korean = iter(_KOREAN[kind](list(itertools.compress(cleaned, has_hangul))))
+    for text, has in zip(cleaned, has_hangul, strict=True):
+        yield [*(next(korean) if has else ()), *_others(text)]
+
+
+def foresee(texts: Iterable[str], kind: str) -> None:
+    """Find ahead what cutting these texts will take, where it can be remembered."""
+    if kind == "word-morphemes":
+        remembered.foresee(_cleaned(texts, kind))
 
 
 def query_words(query: str, kind: str) -> list[str]:
@@ -71,25 +78,34 @@ def query_words(query: str, kind: str) -> list[str]:
     return list(dict.fromkeys(telling or words))[:QUERY_WORDS]
 
 
-def _bigrams(texts: list[str]) -> Iterator[list[str]]:
+def _cleaned(texts: Iterable[str], kind: str) -> list[str]:
+    check_words(kind)
+    steps = _STEPS.get(kind, SAFE)
+    # Nothing that is to be cleaned is ASCII, and half of most texts are.
+    return [text if text.isascii() else clean(text, steps) for text in texts]
+
+
+def _others(text: str) -> list[str]:
+    """The words that are not Hangul, in small letters."""
+    if text.isascii():
+        return _LATIN.findall(text.lower())
+    joined = " ".join(_OTHER.findall(text)).lower()
+    return joined.split(" ") if joined else []
+
+
+def _bigrams(texts: Sequence[str]) -> Iterator[list[str]]:
     for text in texts:
-        yield [pair for run in _HANGUL.findall(text) for pair in _pairs(run)]
+        yield [pair for run in HANGUL.findall(text) for pair in _pairs(run)]
 
 
 def _pairs(run: str) -> list[str]:
-    return [run[i : i + 2] for i in range(len(run) - 1)] or [run]
+    return list(map(operator.add, run, run[1:])) or [run]
 
 
-def _morphemes(texts: list[str]) -> Iterator[list[str]]:
-    for found in morphemes.morphemes_of(texts):
-        yield [
-            one.text + "다" if one.tag in _STEMS else one.text
-            for one in found
-            if one.tag in _TAGS and _HANGUL.search(one.text)
-        ]
-
-
-_KOREAN: dict[str, Callable[[list[str]], Iterator[list[str]]]] = {
-    "morphemes": _morphemes,
+_STEPS = {"word-morphemes": (*SAFE, "compose")}
+remembered = Remembered()
+_KOREAN: dict[str, Callable[[list[str]], Iterable[Sequence[str]]]] = {
+    "word-morphemes": remembered,
+    "morphemes": terms_of_texts,
     "bigrams": _bigrams,
 }

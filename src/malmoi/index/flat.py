@@ -14,7 +14,7 @@ from .table import Growing, Mask, Positions, Table
 _FOR_EACH = 100
 _SHARE = 250
 _SAMPLE = 16_384
-_BLOCK = 16_384
+_BLOCK = 4096  # rows turned at once: 6 MB, which need not be asked of the system anew
 _FAR = np.iinfo(np.uint16).max
 
 
@@ -49,10 +49,8 @@ class FlatIndex(Index):
             codes = self.codes = self.codes or Codes.of(self._sample())
             base = self._base if self._base is not None else np.empty((0, 0), dtype=np.uint64)
             grown = self._grown = self._grown or Growing((_words(codes), 0), np.uint64, axis=1)
-            for start in range(base.shape[1] + grown.count, len(self.table), _BLOCK):
-                positions = np.arange(start, min(start + _BLOCK, len(self.table)))
-                vectors = self.table.take(positions) * np.float32(self.table.factor)
-                grown.append(codes.planes(vectors))
+            for _, block in self.table.blocks(_BLOCK, start=base.shape[1] + grown.count):
+                grown.append(codes.planes(block * np.float32(self.table.factor)))
             return [part for part in (base, grown.filled) if part.size]
 
     def _propose(self, query: Floats, k: int, allowed: Mask | None) -> Positions:

@@ -172,10 +172,10 @@ class Table:
             return bits.astype(np.float32) * 2 - 1
         return np.asarray(raw, dtype=np.float32)
 
-    def blocks(self, size: int) -> Iterator[tuple[int, Floats]]:
+    def blocks(self, size: int, *, start: int = 0) -> Iterator[tuple[int, Floats]]:
         """Yield the vectors block by block, each with its first position; the factor is wanted."""
-        start = 0
+        first = 0
         for part in self.parts:
-            for at in range(0, len(part.rows), size):
-                yield start + at, self.as_floats(part.vectors[at : at + size])
-            start += len(part.rows)
+            for at in range(max(0, start - first), len(part.rows), size):
+                yield first + at, self.as_floats(part.vectors[at : at + size])
+            first += len(part.rows)
