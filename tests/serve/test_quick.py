@@ -132,3 +132,28 @@ def test_who_leaves_is_forgotten_at_once(stock: Stock, monkeypatch: pytest.Monke
         assert server.post("/v1/embeddings", {"input": "dog"}).status == 200
         text = server.get("/metrics").body.decode()
         assert 'malmoi_requests_total{route="/v1/embeddings",status="499"} 3.0' in text
+
+
+def test_who_leaves_with_requests_in_line_is_not_written_to(
+    stock: Stock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    gate = threading.Event()
+    own = Encoder.encode_ids
+
+    def slow(self: Encoder, *args: object, **options: object) -> object:
+        gate.wait(10)
+        return own(self, *args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Encoder, "encode_ids", slow)
+    large = request({"input": "cat " * 20_000})
+    with serving(stock, workers=1) as server:
+        assert server.app is not None
+        house = server.app.house
+        for sent in (large * 2, large + request({"input": "cat"}), request({"input": "cat"}) * 2):
+            with socket.create_connection(("127.0.0.1", server.port)) as link:
+                link.sendall(sent)
+                wait_for(lambda: house.running == 1)
+        wait_for(lambda: house.running == 0)
+        gate.set()
+        assert server.post("/v1/embeddings", {"input": "dog"}).status == 200
+    assert not caplog.records

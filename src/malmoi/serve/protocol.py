@@ -23,6 +23,7 @@ def bounded(limits: Limits, guard: Guard) -> type[HttpToolsProtocol]:
         _in_head = True
         _quick: Quick | None = None  # while its body is being read
         _begun: Quick | None = None  # the last one, whether answered or not
+        _running: Any = None  # the same of uvicorn's own kind
         _timer: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: Any) -> None:
@@ -70,10 +71,18 @@ def bounded(limits: Limits, guard: Guard) -> type[HttpToolsProtocol]:
                 self._quick.complete()
                 self._quick = None  # what comes next is another request
 
+        def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+            self._running = cycle
+            super()._start_asgi_task(cycle, app)
+
         def connection_lost(self, exc: Exception | None) -> None:
             self._forget()
             if self._begun is not None:
                 self._begun.leave()
+            # uvicorn tells the request that came last, which may wait behind the one that runs.
+            if self._running is not None and not self._running.response_complete:
+                self._running.disconnected = True
+                self._running.message_event.set()
             super().connection_lost(exc)
 
         @property
