@@ -109,13 +109,21 @@ class Tokens:
         self, pieces: Sequence[Piece], *, budget: int = BUDGET, even: int | None = None
     ) -> Iterator[Batch]:
         """Gather pieces into padded batches, the longest first; `even` is that of `plan`."""
-        lengths = np.array([len(piece.ids) for piece in pieces], dtype=np.int64)
-        for rows in plan(lengths, budget, even=even):
+        counts = [len(piece.ids) for piece in pieces]
+        if counts and min(counts) == max(counts) and sum(counts) <= budget:
+            # One text, or a few of one length, as a server has them: there is nothing to plan.
+            yield self._pad(np.arange(len(counts)), pieces)
+            return
+        for rows in plan(np.array(counts, dtype=np.int64), budget, even=even):
             yield self._pad(rows, [pieces[row] for row in rows])
 
-    def _pad(self, rows: NDArray[np.int64], pieces: list[Piece]) -> Batch:
-        shape = (len(pieces), max(len(piece.ids) for piece in pieces))
+    def _pad(self, rows: NDArray[np.int64], pieces: Sequence[Piece]) -> Batch:
+        lengths = {len(piece.ids) for piece in pieces}
         # int64 because every exporter writes int64 inputs into the graph.
+        if len(lengths) == 1 and all(piece.types is None for piece in pieces):
+            ids = np.array([piece.ids for piece in pieces], dtype=np.int64)
+            return Batch(rows, ids, np.ones_like(ids), np.zeros_like(ids))
+        shape = (len(pieces), max(lengths))
         ids = np.full(shape, self.pad_id, dtype=np.int64)
         mask = np.zeros(shape, dtype=np.int64)
         types = np.zeros(shape, dtype=np.int64)
