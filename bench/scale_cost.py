@@ -112,7 +112,7 @@ def _flat(table: np.ndarray) -> FlatIndex:
 def store(listed: list[str], table: np.ndarray) -> None:
     """A corpus file with its words, vectors ready."""
     encoder = malmoi.load("ko-en-small", threads=1)
-    for words in ("bigrams", "morphemes"):
+    for words in ("bigrams", "word-morphemes"):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "x.malmoi"
             with Corpus.open(path, encoder, precision="int8", words=words) as corpus:  # type: ignore[arg-type]

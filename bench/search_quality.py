@@ -2,11 +2,13 @@
 
     python bench/search_quality.py [--data parakqc|chatbot|chatbot-answers] [--queries 500]
                                    [--half test|dev] [--reranker NAME] [--weights 0.25,0.5,1]
+                                   [--words morphemes,word-morphemes]
 
 ParaKQC: a sentence looks for the nine others of its set among 10,000. Chatbot: a question looks
 for those that have the same answer; "chatbot-answers": for its answer. Every second set (or
 question) is the dev half, on which weights are chosen with `--weights`; the other half is
-reported. Intervals and p values are by paired bootstrap over sets.
+reported. Intervals and p values are by paired bootstrap over sets. `--words A,B` compares two ways
+of cutting words for the keyword side.
 """
 
 import argparse
@@ -102,19 +104,28 @@ def main() -> None:
     some = half_of(searches, options.half, options.queries)
     there = options.reranker in shipped_models() or Path(options.reranker).is_dir()
     reranker = malmoi.load_reranker(options.reranker) if there else None
-    with tempfile.TemporaryDirectory() as folder:
-        encoder = malmoi.load(options.model)
-        with Corpus.open(Path(folder) / "x.malmoi", encoder, words=options.words) as corpus:
+    encoder = malmoi.load(options.model)
+    done: list[tuple[str, Outcome]] = []
+    for kind in options.words.split(",") if options.words else [None]:
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            Corpus.open(Path(folder) / "x.malmoi", encoder, words=kind) as corpus,
+        ):
             corpus.add({"id": str(i), "text": text} for i, text in enumerate(searches.documents))
             corpus.store.settle()
-            report(ways(corpus, reranker, weights), some, source)
+            found = ways(corpus, reranker, weights)
+            if done:  # by meaning it is the same again
+                found = {f"{name}, {kind}": way for name, way in found.items() if name != "dense"}
+            report(found, some, source, done)
 
 
 def report(
-    searches_by: dict[str, Callable[[str], list[str]]], some: Searches, source: Source
+    searches_by: dict[str, Callable[[str], list[str]]],
+    some: Searches,
+    source: Source,
+    done: list[tuple[str, Outcome]],
 ) -> None:
-    """Print each way's figures, and how it stands against those before it."""
-    done: list[tuple[str, Outcome]] = []
+    """Print each way's figures, and how it stands against those done before it."""
     for name, search in searches_by.items():
         found = outcome(search, some)
         made = make_report("retrieval", name, found, source, against=done)

@@ -70,7 +70,7 @@ class FlatIndex(Index):
 
     def _sample(self) -> Floats:
         """Vectors from all over the table."""
-        step = max(1, len(self.table) // _SAMPLE)
+        step = max(1, -(-len(self.table) // _SAMPLE))
         positions = np.arange(0, len(self.table), step)
         return self.table.take(positions) * np.float32(self.table.factor)
 
