@@ -88,18 +88,14 @@ def morphemes_of(texts: Iterable[str]) -> Iterator[list[Morpheme]]:
         yield _found(kept.pop(0), tokens)
 
 
-def forms(text: str) -> list[tuple[str, str]]:
-    """Cut a text into dictionary forms and their tags, without their places.
-
-    >>> forms("배를")
-    [('배', 'NNG'), ('를', 'JKO')]
-    """
-    return _forms(_kiwi().tokenize(clean(as_text(text), _STEPS)))
-
-
 def forms_of(texts: Iterable[str]) -> Iterator[list[tuple[str, str]]]:
-    """Cut many texts into forms and tags, on all cores, one list a text and in their order."""
-    return map(_forms, _kiwi().tokenize(clean(as_text(text), _STEPS) for text in texts))
+    """Cut many texts, on all cores, into dictionary forms and their tags without their places.
+
+    >>> list(forms_of(["배를", "여행을"]))
+    [[('배', 'NNG'), ('를', 'JKO')], [('여행', 'NNG'), ('을', 'JKO')]]
+    """
+    for tokens in _kiwi().tokenize(clean(as_text(text), _STEPS) for text in texts):
+        yield [(token.form, token.tag.partition("-")[0]) for token in tokens]
 
 
 def nouns(text: str) -> list[Morpheme]:
@@ -167,10 +163,6 @@ def _make() -> Any:
     kiwi = require("kiwipiepy", extra="korean", purpose="Korean morphology").Kiwi()
     kiwi.tokenize("가")  # what it prepares on its first call must be ready before threads share it
     return kiwi
-
-
-def _forms(tokens: Iterable[Any]) -> list[tuple[str, str]]:
-    return [(token.form, token.tag.partition("-")[0]) for token in tokens]
 
 
 def _found(aligned: Aligned, tokens: Iterable[Any]) -> list[Morpheme]:

@@ -48,9 +48,9 @@ def test_words_are_analysed_by_themselves() -> None:
 def test_a_word_is_analysed_once_and_few_are_remembered() -> None:
     asked: list[str] = []
 
-    def analyse(word: str) -> list[tuple[str, str]]:
-        asked.append(word)
-        return [(word, "NNG")]
+    def analyse(words: list[str]) -> list[list[tuple[str, str]]]:
+        asked.extend(words)
+        return [[(word, "NNG")] for word in words]
 
     remembered = Remembered(analyse, room=5)
     assert remembered(["서버를 서버에서 사용하는", "", "서버"]) == [

@@ -41,11 +41,11 @@ _LEFT = "[^아어여와워해려]"
 _ENDINGS = re.compile(f"(?:(?<=.{_LEFT})(?:{_LONGEST_FIRST})|(?<=..{_LEFT})[는와])+$")
 
 # Distinct words to remember: those of some hundred thousand sentences, in about 60 MB.
-_ROOM = 200_000
+_ROOM = 300_000
 
 Form = tuple[str, str]
 Terms = tuple[str, ...]
-Analyse = Callable[[str], list[Form]]
+Analyse = Callable[[list[str]], Iterable[list[Form]]]
 
 
 def terms_of_texts(texts: list[str]) -> Iterator[Terms]:
@@ -56,7 +56,7 @@ def terms_of_texts(texts: list[str]) -> Iterator[Terms]:
 class Remembered:
     """The terms of words by themselves, each found once. Safe to use from several threads."""
 
-    def __init__(self, analyse: Analyse = morphemes.forms, *, room: int = _ROOM) -> None:
+    def __init__(self, analyse: Analyse = morphemes.forms_of, *, room: int = _ROOM) -> None:
         self._analyse, self._room = analyse, room
         self._known: dict[str, Terms] = {}
 
@@ -82,9 +82,9 @@ class Remembered:
             # A new one, so that another thread goes on undisturbed with the old.
             known = self._known = {word: known[word] for word in wanted if word in known}
         # Sorted, since words that begin alike take the analyser to the same parts of its tables;
-        # in one thread, since handing so little to others costs more than it brings.
+        # all at once, since then it works in threads of its own and leaves Python to the encoder.
         bases = sorted(set(missing.values()).difference(known))
-        known.update((base, _alone(self._analyse(base))) for base in bases)
+        known.update(zip(bases, map(_alone, self._analyse(bases)), strict=True))
         known.update((word, known[base]) for word, base in missing.items())
         return known
 
