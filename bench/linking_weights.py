@@ -4,7 +4,8 @@
 
 Dev data come from the tables themselves, in equal numbers of each kind:
 
-    lay        names of the shipped tables (linking/companion.py), with all of these hidden
+    lay        names of the shipped tables (linking/companion.py), with all of these hidden, of
+               codes that the shipped model was taught nothing of
     inclusion  Korean inclusion terms of KCD-9, each with its own row hidden
     typo, order, space   KCD-9's titles with a slip of the finger, other order, other spacing
     English    names of ICD-10-CM, DOID and HPO that KCD-9 words otherwise
@@ -115,7 +116,10 @@ def named(linker: Linker, count: int, seeded: random.Random) -> Iterator[Asked]:
     codes: dict[str, list[str]] = {}
     for i in range(len(linker.lexicon), len(linker.names)):
         codes.setdefault(linker.names.text(i), []).append(linker.names.concept_of(i))
-    korean = [name for name in codes if not name.isascii() and not linker.lexicon.find(name)]
+    korean = [
+        name for name, meant in codes.items()
+        if not name.isascii() and not linker.lexicon.find(name) and all(map(held_out, meant))
+    ]  # fmt: skip
     for name in seeded.sample(korean, 2 * count):
         yield Asked("lay", name, tuple(codes[name]))
 
