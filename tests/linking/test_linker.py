@@ -91,7 +91,9 @@ def test_a_name_of_the_lexicon_is_not_encoded_again(tmp_path: Path) -> None:
 
 def test_another_script_has_no_letters_in_common(tmp_path: Path) -> None:
     lexicon = open_lexicon(tmp_path)
-    [found] = Linker(lexicon, WordEncoder()).evidence(["양성 폐렴"])
+    (tmp_path / "own.tsv").write_text("물병\t폐렴\n", "utf-8")  # no shipped names, all Korean
+    linker = Linker(lexicon, WordEncoder(), synonyms=tmp_path / "own.tsv")
+    [found] = linker.evidence(["양성 폐렴"])
     english = np.asarray(lexicon.languages)[found[0].rows[found[0].rows < len(lexicon)]] == 1
     features = found[0].features[: len(english)]
     assert english.any() and not features[english][:, AT["gram"]].any()
