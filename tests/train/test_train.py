@@ -156,6 +156,21 @@ def test_frozen_weights_do_not_move(folder: Path) -> None:
         run(folder, "unfrozen", schedule={"freeze": ["layers"]})
 
 
+def test_a_share_of_the_base_is_mixed_in(folder: Path) -> None:
+    # Saved in between, which must not move what is being trained.
+    output = {"checkpoint_steps": 2, "precision": ["float32"]}
+    whole, mixed = (
+        weights(run(folder, out, output=output, base_share=share).bundles[0] / "model.safetensors")
+        for out, share in (("unmixed", 0.0), ("mixed-in", 0.25))
+    )
+    before = weights(folder / "base" / "model.safetensors")
+    for name, value in mixed.items():
+        expected = 0.75 * whole[name] + 0.25 * before[name]
+        np.testing.assert_allclose(value, expected, atol=1e-6)
+    with pytest.raises(OptionError, match="base_share is 1.0"):
+        run(folder, "nothing", base_share=1.0)
+
+
 def test_a_loss_that_is_no_number_stops_the_run(folder: Path) -> None:
     with pytest.raises(DataError, match="the loss became nan"):
         run(folder, "nan", schedule={"learning_rate": 1e30, "epochs": 20, "clip": 0})

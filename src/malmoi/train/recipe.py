@@ -135,7 +135,8 @@ class Recipe:
     """A whole training run.
 
     `dropout` below 0 leaves the base model's own; `layers` above 0 keeps only so many of its
-    layers, for a reranker.
+    layers, for a reranker. `base_share` is how much of the base's weights is mixed into those of
+    an encoder whenever it is measured or saved: what it could do before is kept with them.
     """
 
     name: str
@@ -148,6 +149,7 @@ class Recipe:
     clean: tuple[str, ...] | None = None
     dropout: float = -1.0
     layers: int = 0
+    base_share: float = 0.0
     seed: int = 1
     objective: str = ""
     matryoshka: tuple[int, ...] = ()
@@ -256,6 +258,11 @@ def _check(recipe: Recipe, where: str) -> None:
     ):
         if not value >= least:
             raise OptionError(f"{where}: {key} is {value}; expected {least} or more. Correct it.")
+    if not 0 <= recipe.base_share < 1 or (recipe.base_share and recipe.kind != "encoder"):
+        raise OptionError(
+            f"{where}: base_share is {recipe.base_share} and the kind {recipe.kind}; expected a "
+            "share below 1, for an encoder. Correct it."
+        )
     if recipe.layers and recipe.kind != "reranker":
         raise OptionError(
             f"{where}: layers is for rerankers; the kind is {recipe.kind}. Remove it."

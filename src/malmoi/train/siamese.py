@@ -1,9 +1,10 @@
 """The task of a bi-encoder: one encoder for every column, a loss over the columns' vectors."""
 
+import contextlib
 import dataclasses
 import functools
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,7 @@ class Siamese:
         self.ids = [Ids.of(self.tokens, part.texts, source.manifest.clean) for part in examples]
         self.encoder = make_encoder(source, dropout=recipe.dropout)
         freeze(self.encoder.transformer, recipe.schedule.freeze)
+        self._base = _copied(self.encoder) if recipe.base_share else {}
         dimension = self._dimension()
         check_dimensions(recipe.matryoshka, dimension)
         torch.manual_seed(recipe.seed)  # the heads are drawn at random
@@ -162,10 +164,29 @@ class Siamese:
 
     def evaluate(self) -> dict[str, float]:
         """Measure the encoder on every evaluation of the recipe."""
-        return {measure.title: measure(self) for measure in self.measures}
+        with self._mixed():
+            return {measure.title: measure(self) for measure in self.measures}
 
     def save(self, folder: Path) -> None:
         """Write the encoder without its heads as a sentence-transformers folder."""
+        with self._mixed():
+            self._save(folder)
+
+    @contextlib.contextmanager
+    def _mixed(self) -> Iterator[None]:
+        """Mix in the base's share for a while; training goes on with the very weights it had."""
+        learnt = _copied(self.encoder) if self._base else {}
+        parameters = dict(self.encoder.named_parameters())
+        with torch.no_grad():
+            for name, value in self._base.items():
+                parameters[name].lerp_(value.to(parameters[name]), self.recipe.base_share)
+            try:
+                yield
+            finally:
+                for name, value in learnt.items():
+                    parameters[name].copy_(value)
+
+    def _save(self, folder: Path) -> None:
         write_tokenizer(self.source, folder, _silent)
         transformer = self.encoder.transformer
         write_layout(self.source, folder, transformer.config.hidden_size)
@@ -184,6 +205,10 @@ class Siamese:
         arrays = (ids, torch.ones_like(ids), ids)[: len(self.encoder.inputs)]
         with torch.no_grad():
             return int(self.encoder(*arrays)[0].shape[1])
+
+
+def _copied(module: nn.Module) -> dict[str, Tensor]:
+    return {name: value.detach().clone() for name, value in module.named_parameters()}
 
 
 def read_tokens(source: Source) -> Tokens:
