@@ -11,6 +11,7 @@ as from every stage before, so that they can be asked for.
 
 import argparse
 import shutil
+import sys
 from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
@@ -37,8 +38,8 @@ def write(path: Path, header: str, lines: Iterable[tuple[str, ...]]) -> None:
     """Write a table without the codes that are held out."""
     with writing(path) as half:
         kept = ["\t".join(line) for line in lines if not held(line[0])]
-        half.write_text("\n".join([header, *kept]) + "\n", "utf-8")
-    print(f"{path}: {len(kept):,} rows")
+        half.write(("\n".join([header, *kept]) + "\n").encode())
+    sys.stderr.write(f"{path}: {len(kept):,} rows\n")
 
 
 def main() -> None:
