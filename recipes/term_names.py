@@ -1,4 +1,4 @@
-"""What recipes/ko-en-small-terms.toml is trained on: the names of every diagnosis code, in three files.
+"""What recipes/ko-en-small-terms.toml is trained on: all names of the diagnosis codes.
 
     python recipes/term_names.py --data DATA --out runs/term-names
     malmoi train recipes/ko-en-small-terms.toml --data runs/term-names
