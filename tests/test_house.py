@@ -22,7 +22,6 @@ ORDER = [
     "catalog",
     "tokens",
     "pairs",
-    "pages",
     "session",
     "pooling",
     "precision",

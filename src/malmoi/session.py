@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import BundleCorrupt, BundleError
-from .pages import Growth
 from .tokens import Batch
 
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
@@ -18,8 +17,6 @@ _SILENT = 4  # onnxruntime's severity "fatal": what goes wrong is raised, not pr
 # Fusions that cost more than they save: the fused kernels take two to four times as long as the
 # plain ones, which onnxruntime would put back into a graph that was written without the former.
 _SLOWER = ["SkipLayerNormFusion", "BiasGeluFusion"]
-# Some seconds of work: who encodes so much gains more from large pages than they take to get.
-_MUCH = 40_000
 
 
 class Session:
@@ -28,8 +25,6 @@ class Session:
     def __init__(self, path: Path, *, threads: int = 1) -> None:
         import onnxruntime as ort
 
-        self._growth: Growth | None = Growth()
-        self._tokens = 0
         options = ort.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
@@ -64,7 +59,6 @@ class Session:
         """Run a batch and give the named outputs, each (n, …) float32."""
         arrays = dict(zip(_INPUTS, (batch.ids, batch.mask, batch.types), strict=True))
         feed = {name: arrays[name] for name in self.inputs}
-        self._settle(batch.ids.size)
         try:
             found: list[NDArray[np.float32]] = self._session.run(
                 list(outputs), feed, self._run_options
@@ -77,13 +71,6 @@ class Session:
                 "Export the model again with: malmoi export"
             ) from error
         return found
-
-    def _settle(self, tokens: int) -> None:
-        """Once much has been read, put what the session holds into large pages."""
-        self._tokens += tokens
-        if self._growth is not None and self._tokens >= _MUCH:
-            growth, self._growth = self._growth, None
-            growth.ask()
 
 
 def usable_cores() -> int:
