@@ -109,7 +109,9 @@ def test_strangers_are_refused_before_their_body_comes(stock: Stock, tmp_path: P
             assert answers(link, 1)[0][0].startswith(b"HTTP/1.1 200")
 
 
-def test_who_leaves_is_forgotten_at_once(stock: Stock, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """What the encoder waits for before it encodes."""
     gate = threading.Event()
     own = Encoder.encode_ids
 
@@ -118,6 +120,10 @@ def test_who_leaves_is_forgotten_at_once(stock: Stock, monkeypatch: pytest.Monke
         return own(self, *args, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Encoder, "encode_ids", slow)
+    return gate
+
+
+def test_who_leaves_is_forgotten_at_once(stock: Stock, gate: threading.Event) -> None:
     with serving(stock, workers=1) as server:
         assert server.app is not None
         house = server.app.house
@@ -135,16 +141,8 @@ def test_who_leaves_is_forgotten_at_once(stock: Stock, monkeypatch: pytest.Monke
 
 
 def test_who_leaves_with_requests_in_line_is_not_written_to(
-    stock: Stock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    stock: Stock, gate: threading.Event, caplog: pytest.LogCaptureFixture
 ) -> None:
-    gate = threading.Event()
-    own = Encoder.encode_ids
-
-    def slow(self: Encoder, *args: object, **options: object) -> object:
-        gate.wait(10)
-        return own(self, *args, **options)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(Encoder, "encode_ids", slow)
     large = request({"input": "cat " * 20_000})
     with serving(stock, workers=1) as server:
         assert server.app is not None

@@ -2,11 +2,8 @@
 languages made up here.
 """
 
-import dataclasses
 import json
-import re
 import shutil
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +17,6 @@ import tiny  # noqa: E402
 from malmoi import DataError, OptionError  # noqa: E402
 from malmoi.errors import OutputError  # noqa: E402
 from malmoi.train.export import export  # noqa: E402
-from malmoi.train.multilingual import settings  # noqa: E402
-from malmoi.train.multilingual.checks import KINDS as TASKS  # noqa: E402
 from malmoi.train.multilingual.checks import make_distillation  # noqa: E402
 from malmoi.train.multilingual.material import read_material  # noqa: E402
 from malmoi.train.multilingual.settings import HeldRows, Task  # noqa: E402
@@ -378,24 +373,3 @@ def test_set_reaches_every_table(tmp_path: Path) -> None:
     path = Path(__file__).parents[2] / "recipes/distil.toml"
     recipe: Any = load_recipe(path, sets=["distil.steps=3", "parallel.0.weight=2"])
     assert recipe.distil.steps == 3 and recipe.parallel[0].weight == 2.0
-
-
-def documented() -> str:
-    return (Path(__file__).parents[2] / "docs/distillation.md").read_text("utf-8")
-
-
-def test_the_documented_recipe_is_in_order() -> None:
-    [block] = re.findall(r"```toml\n(.*?)```", documented(), re.DOTALL)
-    recipe = make_distillation(tomllib.loads(block))
-    assert {task.kind for task in recipe.task} == set(TASKS)
-
-
-@pytest.mark.parametrize(
-    "cls",
-    [settings.Distillation, settings.Parallel, settings.Texts, settings.Vocabulary,
-     settings.Align, settings.Distil, settings.Tune, settings.Task, settings.Results],
-)  # fmt: skip
-def test_every_key_is_documented(cls: type) -> None:
-    text = documented()
-    keys = {field.name for field in dataclasses.fields(cls)}
-    assert {key for key in keys if f"{key} = " not in text and f"[{key}]" not in text} == set()

@@ -1,0 +1,33 @@
+"""docs/distillation.md: its recipe is in order, and it names every key."""
+
+import dataclasses
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from malmoi.train.multilingual import settings
+from malmoi.train.multilingual.checks import KINDS as TASKS
+from malmoi.train.multilingual.checks import make_distillation
+
+
+def documented() -> str:
+    return (Path(__file__).parents[2] / "docs/distillation.md").read_text("utf-8")
+
+
+def test_the_documented_recipe_is_in_order() -> None:
+    [block] = re.findall(r"```toml\n(.*?)```", documented(), re.DOTALL)
+    recipe = make_distillation(tomllib.loads(block))
+    assert {task.kind for task in recipe.task} == set(TASKS)
+
+
+@pytest.mark.parametrize(
+    "cls",
+    [settings.Distillation, settings.Parallel, settings.Texts, settings.Vocabulary,
+     settings.Align, settings.Distil, settings.Tune, settings.Task, settings.Results],
+)  # fmt: skip
+def test_every_key_is_documented(cls: type) -> None:
+    text = documented()
+    keys = {field.name for field in dataclasses.fields(cls)}
+    assert {key for key in keys if f"{key} = " not in text and f"[{key}]" not in text} == set()
