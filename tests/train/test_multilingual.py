@@ -76,6 +76,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "code en ko",
         [(f"A{i}", e, k) for i, (e, k) in enumerate(WORDS.items())],
     )
+    write(root / "lay.tsv", "id said", [("A0", "나비; 야옹이"), ("A1", "강아지")])
     return root
 
 
@@ -116,9 +117,14 @@ def whole(root: Path, folder: Path, **changes: Any) -> dict[str, Any]:
          "columns": {"name": "ko", "synonym": "en"}, "weight": 0},
         {"kind": "neighbours", "draws": {"pairs": 20}, "near": 9, "size": 4, "weight": 0},
         {"kind": "links", "layers": [1], "size": 8, "weight": 0},
+        {"kind": "swaps", "parallel": ["pairs"], "size": 8, "near": 2, "mixed": 0.5, "weight": 0},
+        {"kind": "groups", "name": "lay", "files": ["terms.tsv"], "size": 4, "weight": 0,
+         "columns": {"group": "code", "text": "ko"},
+         "also": [{"files": ["lay.tsv"], "columns": {"group": "id", "text": "said"},
+                   "split": ";"}]},
         {"kind": "translations", "parallel": ["pairs"], "size": 8},
         {"kind": "likeness", "name": "alike", "draws": {"pairs": 20}, "size": 8, "weight": 0},
-        {"kind": "teacher", "tokens": 64},
+        {"kind": "teacher", "tokens": 64, "dropped": 0.1},
     ]  # fmt: skip
     stage = {"steps": 12, "longest": 16, "average": 0.9}
     made = table(
@@ -132,7 +138,9 @@ def whole(root: Path, folder: Path, **changes: Any) -> dict[str, Any]:
                               "sizes": {"sts": 6}, "weights": {"nli": 2.0, "teacher": 0},
                               "mix": {"distil": 0.3, "tune-1": 0.7}},
               stage | {"steps": 6, "own_goals": True, "together": 1,
-                       "turns": [["neighbours", "teacher"], ["all", "links", "names", ""]],
+                       "turns": [["neighbours", "teacher"],
+                                 ["all", "links", "names", "swaps", "lay", ""]],
+                       "dropout": 0.05,
                        "factors": {"links": 0.3}}],
         evaluation=[{"task": "sts", "file": "sts.tsv", "name": "ko",
                      "columns": {"a": "ko1", "b": "ko2", "score": "score"}}],
@@ -292,6 +300,10 @@ def test_a_minute_is_a_budget_too(root: Path, tmp_path: Path) -> None:
         ({"task": [{"kind": "score"}]}, "known are scores, pairs"),
         ({"task": [{"kind": "groups", "files": ["x"], "columns": {"group": "g"}}]}, "has no text"),
         ({"task": [{"kind": "teacher", "columns": {"x": "y"}}]}, "x is not a key"),
+        ({"task": [{"kind": "teacher", "mixed": 2.0}]}, r"mixed is 2.0; expected 0 to 1"),
+        ({"task": [{"kind": "groups", "files": ["x"], "columns": {"group": "g", "text": "t"},
+                    "also": [{"files": ["y"], "columns": {"group": "g"}}]}]},
+         r"also\[0\].columns names group; expected the task's group, text"),
         ({"task": [{"kind": "translations", "parallel": ["pair"]}]}, r"mean pairs\?"),
         ({"task": [{"kind": "teacher"}, {"kind": "teacher"}]}, "two .*task.* are called teacher"),
         ({"task": [{"kind": "teacher"}], "tune": [{"steps": 1, "lead": ["sts"]}]}, "sts is not"),
@@ -373,3 +385,11 @@ def test_set_reaches_every_table(tmp_path: Path) -> None:
     path = Path(__file__).parents[2] / "recipes/distil.toml"
     recipe: Any = load_recipe(path, sets=["distil.steps=3", "parallel.0.weight=2"])
     assert recipe.distil.steps == 3 and recipe.parallel[0].weight == 2.0
+
+
+def test_further_files_may_hold_several_texts_in_a_cell(root: Path, tmp_path: Path) -> None:
+    made = make_distillation(whole(root, tmp_path))
+    material = read_material(made, root, tell=lambda message: None)
+    named = [name for code, name in material.rows["lay"] if code == "A0"]
+    assert named == ["고양이", "나비", "야옹이"]
+    assert "lay.tsv" in material.hashes

@@ -1,28 +1,24 @@
 """A recipe's `base` → the folder of a model that can be trained."""
 
-import importlib.util
 from pathlib import Path
 
 from ..bundle.manifest import MANIFEST, Manifest
 from ..catalog import find_model
 from ..errors import BundleError, BundleNotFound
 from .dequantise import rebuild
+from .packages import PACKAGE, in_package
 from .recipe import Recipe
 from .source import Source, read_source
-
-_PACKAGE = "package:"
 
 
 def find_base(name: str) -> Path:
     """Find a folder, a shipped bundle, a hub id, or "package:NAME/FOLDER" of a Python package."""
-    if not name.startswith(_PACKAGE):
+    if not name.startswith(PACKAGE):
         return _with_weights(find_model(name, weights=True))
-    package, _, inner = name.removeprefix(_PACKAGE).partition("/")
-    spec = importlib.util.find_spec(package) if package.isidentifier() else None
-    places = list(spec.submodule_search_locations or ()) if spec else []
-    for place in places:
-        if (Path(place) / inner).is_dir():
-            return Path(place) / inner
+    folder = in_package(name)
+    if folder is not None and folder.is_dir():
+        return folder
+    package = name.removeprefix(PACKAGE).partition("/")[0]
     raise BundleNotFound(
         f"base is {name}, and no installed package has that folder; expected one. "
         f"Install it with: pip install {package.replace('_', '-')}"

@@ -5,9 +5,10 @@ weight. Losses on vectors are taken at several lengths of the vector (Matryoshka
 vector is a good one too.
 """
 
+import contextlib
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -79,7 +80,14 @@ def encode(student: Student, texts: Sequence[str], *, budget: int = 3072) -> Ten
     return encode_ids(student, student.ids(texts), budget=budget)
 
 
-def encode_ids(student: Student, ids: Sequence[Sequence[int]], *, budget: int = 3072) -> Tensor:
+class Vectors(Protocol):
+    """What gives unit vectors of ids: a student, or what it was."""
+
+    def vectors(self, ids: Sequence[Sequence[int]]) -> Tensor:
+        """Give unit vectors, (n, dim)."""
+
+
+def encode_ids(student: Vectors, ids: Sequence[Sequence[int]], *, budget: int = 3072) -> Tensor:
     """The same for texts that are tokenized already: (n, dim)."""
     order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
     parts, begin = [], 0
@@ -224,7 +232,10 @@ class PositivePairs:
 
 @dataclass
 class Rehearsal:
-    """Keeps the student at its teacher's vectors while it learns other things."""
+    """Keeps the student at its teacher's vectors while it learns other things.
+
+    `alter` may change the ids of a translation, given those of its source, before it is read.
+    """
 
     data: Distillable
     goals: NDArray[np.float16]
@@ -233,13 +244,17 @@ class Rehearsal:
     tokens: int = 2048
     contrast: float = 0.15
     source_share: float = 0.2
+    alter: Callable[[list[int], list[int], np.random.Generator], list[int]] | None = None
 
     def loss(self, student: Student, nested: Nested, rng: np.random.Generator) -> Tensor:
         """Take one more batch of the distillation."""
         config = DistilConfig(tokens=self.tokens, source_share=self.source_share)
         rows, source = next(draw(self.data, config, rng, chunk=4000))
-        side = self.data.source if source else self.data.target
-        vectors = student.vectors(bag_ids(side, rows))
+        ids = bag_ids(self.data.source if source else self.data.target, rows)
+        if self.alter and not source:
+            pairs = zip(ids, bag_ids(self.data.source, rows), strict=True)
+            ids = [self.alter(target, other, rng) for target, other in pairs]
+        vectors = student.vectors(ids)
         goal = torch.from_numpy(self.goals[self.data.goal[rows]].astype(np.float32))
         near = contrast(vectors, goal, self.data.goal[rows], 0.05)
         return distance(vectors, goal) + self.contrast * near
@@ -252,6 +267,7 @@ class JointConfig:
     The tasks named in `lead` take part in every step besides those; the losses of the others then
     count `others` times. Each of the `turns` adds one more task to a step, the next of its names
     each time; an empty name is a step without. `factors` multiply the losses of these by name.
+    `dropout` is the share of its states that the student forgets, so that less is known by heart.
     """
 
     minutes: float = float("inf")
@@ -262,6 +278,7 @@ class JointConfig:
     others: float = 1.0
     turns: tuple[tuple[str, ...], ...] = ()
     factors: Mapping[str, float] = field(default_factory=dict)
+    dropout: float = 0.0
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -300,7 +317,8 @@ def tune(
         # A generator of its own for every step: a run that was cut off goes on the same.
         rng = np.random.default_rng((config.seed, step))
         for task, factor in draw_tasks(tasks, config, rng, step):
-            loss = task.loss(student, config.nested, rng)
+            with dropout(student, config.dropout, seed=config.seed + step):
+                loss = task.loss(student, config.nested, rng)
             (loss * factor).backward()  # type: ignore[no-untyped-call]
             losses.setdefault(task.name, []).append(float(loss.detach()))
         student.apply(progress)
@@ -309,6 +327,22 @@ def tune(
             report(step, progress, {name: float(np.mean(v)) for name, v in losses.items()})
             losses = {}
             idle += time.monotonic() - pause
+
+
+@contextlib.contextmanager
+def dropout(student: Student, share: float, *, seed: int) -> Iterator[None]:
+    """Let the student forget a share of its states for a while, the same ones for a seed."""
+    modules = [m for m in student.model.modules() if isinstance(m, torch.nn.Dropout)]
+    before = [module.p for module in modules]
+    for module in modules:
+        module.p = share
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            yield
+    finally:
+        for module, p in zip(modules, before, strict=True):
+            module.p = p
 
 
 def draw_tasks(

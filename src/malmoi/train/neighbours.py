@@ -67,16 +67,10 @@ class Neighbours:
         )
         side = self.data.source if rng.random() < self.source_share else self.data.target
         vectors = encode_ids(student, bag_ids(side, rows))
-        one, two, alike = _ordered(goal, rng)
-
-        def order(v: Tensor, g: Tensor) -> Tensor:
-            within = cosent((v[one] * v[two]).sum(1), alike)
-            across = cosent((v[one] * g[two]).sum(1), alike)
-            return (within + across) / 2 / math.log(len(alike) + 1)
-
-        near = contrast(vectors, goal, self.data.goal[rows], 0.05)
-        far = self.distance * distance(vectors, goal) + self.contrast * near
-        return far + self.relations * nested(order, vectors, goal)
+        return toward(
+            vectors, goal, self.data.goal[rows], nested, rng,
+            far=self.distance, contrasted=self.contrast, relations=self.relations,
+        )  # fmt: skip
 
     def _batch(self, rng: np.random.Generator) -> Longs:
         chance = self.data.weight[self.rows].astype(np.float64)
@@ -89,6 +83,33 @@ class Neighbours:
         rows: Longs = self.rows[np.unique(np.concatenate(picked))]
         rng.shuffle(rows)
         return rows
+
+
+def toward(
+    vectors: Tensor,
+    goal: Tensor,
+    keys: Longs,
+    nested: Nested,
+    rng: np.random.Generator,
+    *,
+    far: float = 2.0,
+    contrasted: float = 0.15,
+    relations: float = 1.0,
+) -> Tensor:
+    """Bring vectors to their goals, and pairs of them into the order that the goals' pairs have.
+
+    `far` weighs the distance, `contrasted` the finding of one's own goal among all (equal keys do
+    not compete) and `relations` the order, among the vectors and between them and the goals.
+    """
+    one, two, alike = _ordered(goal, rng)
+
+    def order(v: Tensor, g: Tensor) -> Tensor:
+        within = cosent((v[one] * v[two]).sum(1), alike)
+        across = cosent((v[one] * g[two]).sum(1), alike)
+        return (within + across) / 2 / math.log(len(alike) + 1)
+
+    near = contrasted * contrast(vectors, goal, keys, 0.05)
+    return far * distance(vectors, goal) + near + relations * nested(order, vectors, goal)
 
 
 def _ordered(goal: Tensor, rng: np.random.Generator) -> tuple[Longs, Longs, Tensor]:

@@ -5,10 +5,9 @@ change that: occurrences of a word are ranked by whether their sense is the same
 and a word finds the state of its translation in the sentence's translation (`WordLinks`).
 """
 
-import contextlib
 import copy
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +17,7 @@ from torch import Tensor
 
 from .alignment import Lexical
 from .distil import Distillable, bag_ids
-from .joint import Nested, cosent, in_batch, normalize, pick
+from .joint import Nested, cosent, dropout, in_batch, normalize, pick
 from .padding import pad
 from .student import Student
 
@@ -73,22 +72,6 @@ def _pairs_within(words: Sequence[int]) -> tuple[Longs, Longs]:
     one, two = np.triu_indices(len(owner), 1)
     kept = owner[one] == owner[two]
     return one[kept], two[kept]
-
-
-@contextlib.contextmanager
-def dropout(student: Student, share: float, *, seed: int) -> Iterator[None]:
-    """Let the student forget a share of its states for a while, the same ones for a seed."""
-    modules = [m for m in student.model.modules() if isinstance(m, torch.nn.Dropout)]
-    before = [module.p for module in modules]
-    for module in modules:
-        module.p = share
-    try:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            yield
-    finally:
-        for module, p in zip(modules, before, strict=True):
-            module.p = p
 
 
 def word_states(

@@ -44,6 +44,7 @@ KINDS = {
     "likeness": Kind(size=48),
     "neighbours": Kind(size=36),
     "links": Kind(size=80),
+    "swaps": Kind(size=48),
     "teacher": Kind(),
 }
 
@@ -153,6 +154,14 @@ def _check_task(recipe: Distillation, task: Task, key: str) -> None:
             )
     if kind.needed:
         _filled(task.files, f"{key}.files")
+    for i, more in enumerate(task.also):
+        _filled(more.files, f"{key}.also[{i}].files")
+        _check_held(more.held_out, f"{key}.also[{i}]")
+        if set(more.columns) != set(task.columns):
+            raise OptionError(
+                f"{key}.also[{i}].columns names {', '.join(more.columns) or 'nothing'}; expected "
+                f"the task's {', '.join(task.columns) or 'files to have columns'}. Correct it."
+            )
     if "label" in task.columns and not task.positive:
         raise OptionError(f"{key} has a label and no positive; expected its value. Add the key.")
     _check_words(task, key)
@@ -162,7 +171,7 @@ def _check_task(recipe: Distillation, task: Task, key: str) -> None:
     _check_held(task.held_out, key)
     for name in ("run", "tokens", "highest"):
         _above(f"{key}.{name}", getattr(task, name))
-    for name in ("source_share", "teacher_share", "drop"):
+    for name in ("source_share", "teacher_share", "drop", "mixed", "dropped"):
         _share(f"{key}.{name}", getattr(task, name))
     if task.weight < 0 or task.size < 0 or task.most < 0:
         raise OptionError(f"{key} has a weight, size or most below 0; expected 0 or more. Mend it.")
@@ -213,6 +222,7 @@ def _check_tune(recipe: Distillation, stage: Tune, key: str) -> None:
             f"{recipe.distil.frozen_layers}; expected the same in every stage. Correct it."
         )
     _choose(stage.start, STARTS, f"{key}.start")
+    _share(f"{key}.dropout", stage.dropout)
     _above(f"{key}.together", stage.together)
     titles = [task.title for task in recipe.task]
     turns = [name for names in stage.turns for name in names if name]

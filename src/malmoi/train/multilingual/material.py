@@ -9,7 +9,7 @@ from ...files import Tell
 from ..data import hash_files
 from ..measuring import Measure, read_measure
 from .settings import Distillation, Parallel, Task
-from .texts import Pair, Reader, choose, named_files, without
+from .texts import Pair, Reader, choose, locate, named_files, without
 
 
 @dataclass(frozen=True)
@@ -73,9 +73,10 @@ def _pairs(reader: Reader, entry: Parallel, held: list[Pair]) -> list[Pair]:
 
 
 def _find(root: Path, name: str) -> Path:
-    if not (root / name).is_file():
+    path = locate(root, name)
+    if not path.is_file():
         raise DataError(
-            f"there is no file {root / name}; the recipe names {name} under the data root {root}. "
+            f"there is no file {path}; the recipe names {name} under the data root {root}. "
             "Name the root with --data, or correct the recipe."
         )
-    return root / name
+    return path

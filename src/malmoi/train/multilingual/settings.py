@@ -160,6 +160,20 @@ class Distil(Learning):
 
 
 @dataclass(frozen=True)
+class More:
+    """Further files of a task, whose columns are called otherwise.
+
+    With `split`, the cell of the last column holds several texts with that between them.
+    """
+
+    files: tuple[str, ...]
+    columns: dict[str, str]
+    where: dict[str, str] = field(default_factory=dict)
+    held_out: HeldRows | None = None
+    split: str = ""
+
+
+@dataclass(frozen=True)
 class Task:
     """Something to learn besides the teacher: files of one form, and how they are learnt from.
 
@@ -170,7 +184,10 @@ class Task:
     (`draws` says it by entry). A share of the scores, whose highest is `highest`, may be the
     teacher's likeness (`teacher_share`). Words are told apart in the hidden `layers`, `each` of a
     word's sentences at a time, with a dropout of `drop`. A sentence has `near` neighbours, whose
-    order counts `relations`.
+    order counts `relations`; so has a word that is swapped. A share `mixed` of the translations
+    is read with some words of the other language, and of each a share `dropped` of its pieces is
+    left out. `also` are further files of the task; a file that comes with malmoi is named
+    "package:malmoi/data/…".
     """
 
     kind: str
@@ -197,6 +214,9 @@ class Task:
     tokens: int = 2048
     contrast: float = 0.15
     source_share: float = 0.2
+    mixed: float = 0.0
+    dropped: float = 0.0
+    also: tuple[More, ...] = ()
 
     @property
     def title(self) -> str:
@@ -214,7 +234,7 @@ class Tune(Learning):
     in every step besides, and the others then count `others` of their loss. Each list in `turns`
     adds the next of its tasks to a step, "" for none; `factors` are those of a task's loss when it
     leads or has its turn. With `own_goals` the teacher is the student itself, as it starts here:
-    the language it knows best teaches the other.
+    the language it knows best teaches the other. `dropout` is in all its lessons.
     """
 
     learning_rate: float = 1e-4
@@ -230,6 +250,7 @@ class Tune(Learning):
     turns: tuple[tuple[str, ...], ...] = ()
     factors: dict[str, float] = field(default_factory=dict)
     own_goals: bool = False
+    dropout: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,12 +21,20 @@ from ..joint import Task as Lesson
 from ..names import AlignedNames
 from ..neighbours import Neighbours, nearest_rows
 from ..student import Student
+from ..words import Dictionary
 from .checks import KINDS
 from .material import Material
 from .settings import Distillation, Task, Tune
 from .teacher import Taught
 from .texts import Pair
-from .words import entry_rows, word_links, word_senses
+from .words import (
+    alterations,
+    entry_rows,
+    learn_words,
+    word_links,
+    word_senses,
+    word_swaps,
+)
 
 Rows = Sequence[tuple[str, ...]]
 
@@ -39,6 +48,11 @@ class Making:
     data: Distillable
     teacher: Taught
     student: Student
+
+    @cached_property
+    def words(self) -> Dictionary:
+        """A dictionary of pieces, learnt once for all lessons that want it."""
+        return learn_words(self.recipe, self.material, self.student)
 
 
 def make_lessons(making: Making, stage: Tune) -> list[Lesson]:
@@ -61,7 +75,10 @@ def _lesson(task: Task, making: Making) -> Lesson:
     rows, seed = material.rows.get(task.title, []), making.recipe.seed
     if task.kind == "teacher":
         goals, title, weight = teacher.cache.open(), task.title, task.weight
-        return Rehearsal(data, goals, title, weight, task.tokens, task.contrast, task.source_share)
+        alter = alterations(task, making.words) if task.mixed or task.dropped else None
+        return Rehearsal(
+            data, goals, title, weight, task.tokens, task.contrast, task.source_share, alter
+        )
     if task.kind == "scores":
         return _blended(task, scored_pairs(task, rows), teacher)
     if task.kind == "likeness":
@@ -71,8 +88,9 @@ def _lesson(task: Task, making: Making) -> Lesson:
         return ScoredPairs(task.title, alike, task.weight, _size(task))
     if task.kind == "neighbours":
         return _neighbours(task, material, data, teacher.cache.open(), seed=seed)
-    if task.kind == "links":
-        return word_links(task, making.recipe, material, data, making.student, _size(task))
+    if task.kind in ("links", "swaps"):
+        make = word_links if task.kind == "links" else word_swaps
+        return make(task, making.words, material, data, making.student, _size(task))
     if task.kind == "senses":
         place = {name: at[0] for name, at in _places(task).items()}
         senses = word_senses(

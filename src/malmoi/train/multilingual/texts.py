@@ -14,6 +14,7 @@ from pathlib import Path
 from ...errors import DataError
 from ...files import Tell
 from ..data import Check, file_rows, is_number
+from ..packages import PACKAGE, in_package
 from .settings import Distillation, HeldPairs, HeldRows, Parallel, Task, Texts
 
 Pair = tuple[str, str]
@@ -50,7 +51,7 @@ class Reader:
         if held_out:
             needed[held_out.by] = held_out.by
         for file in files:
-            path = self.root / file
+            path = locate(self.root, file)
             checks: dict[str, Check] = {number: is_number} if number else {}
             for _, _, row in file_rows(path, needed, where, checks, self.tell, self.strict):
                 if held_out is None or not is_held(row[held_out.by], held_out):
@@ -70,6 +71,13 @@ class Reader:
         rows = list(
             self.rows(task.files, columns, where=task.where, held_out=task.held_out, number=number)
         )
+        for more in task.also:
+            names = tuple(more.columns[name] for name in task.columns)
+            for *others, last in self.rows(
+                more.files, names, where=more.where, held_out=more.held_out
+            ):
+                parts = last.split(more.split) if more.split else [last]
+                rows += [(*others, text) for part in parts if (text := tidy(part))]
         if not rows:
             raise no_rows(task.files)
         return rows
@@ -112,6 +120,16 @@ def task_columns(task: Task) -> tuple[str, ...]:
     for value in task.columns.values():
         names += [value] if isinstance(value, str) else value
     return tuple(names)
+
+
+def locate(root: Path, name: str) -> Path:
+    """Say where a file is that a recipe names: under the data root, or in an installed package.
+
+    >>> locate(Path("data"), "package:malmoi/data/names.tsv").name
+    'names.tsv'
+    """
+    found = in_package(name) if name.startswith(PACKAGE) else None
+    return found or root / name
 
 
 def digest(text: str) -> int:
@@ -183,6 +201,7 @@ def named_files(recipe: Distillation) -> list[str]:
         *([recipe.held_out] if recipe.held_out else []),
     ]
     files = [file for entry in entries for file in entry.files]
+    files += [file for task in recipe.task for more in task.also for file in more.files]
     return list(dict.fromkeys([*files, *(entry.file for entry in recipe.evaluation)]))
 
 

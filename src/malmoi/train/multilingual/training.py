@@ -67,6 +67,7 @@ def run_tune(shop: Workshop, stage: Tune, title: str, key: str, start: Path) -> 
         others=stage.others,
         turns=stage.turns,
         factors=stage.factors,
+        dropout=stage.dropout,
         seed=shop.recipe.seed,
     )
     begin, first = time.monotonic(), student.steps

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from ..alignment import ibm1, write_bags
 from ..distil import Distillable
 from ..student import Student
-from ..words import Occurrence, WordLinks, WordSenses, as_dictionary, frozen_copy
+from ..swaps import Alter, Swaps, word_pairs
+from ..words import Dictionary, Occurrence, WordLinks, WordSenses, as_dictionary, frozen_copy
 from .material import Material
 from .settings import Distillation, Task
 from .texts import Pair
@@ -56,20 +57,43 @@ def find_word(text: str, target: str) -> tuple[str, tuple[int, int]] | None:
     return (text, (begin, begin + len(target))) if begin >= 0 else None
 
 
-def word_links(
-    task: Task, recipe: Distillation, material: Material, data: Distillable, student: Student,
-    size: int,
-) -> WordLinks:  # fmt: skip
-    """Learn a dictionary of pieces from all the parallel text, and link words by it."""
+def learn_words(recipe: Distillation, material: Material, student: Student) -> Dictionary:
+    """Learn from all the parallel text which new pieces mean which others."""
     with tempfile.TemporaryDirectory(prefix="malmoi-links-") as folder:
         bags = write_bags(_stream(recipe, material), student.tokenizer, Path(folder))
         lexical = ibm1(bags, len(student.table), rounds=recipe.align.rounds)
     rows = np.flatnonzero(student.is_new.numpy()) if student.is_new.any() else lexical.target
-    words = as_dictionary(lexical, np.unique(rows).tolist())
+    return as_dictionary(lexical, np.unique(rows).tolist())
+
+
+def word_links(
+    task: Task, words: Dictionary, material: Material, data: Distillable, student: Student,
+    size: int,
+) -> WordLinks:  # fmt: skip
+    """Link the words of a task's parallel entries."""
     chosen = entry_rows(task.parallel or tuple(material.chosen), material)
     part = Distillable(data.source, data.target, data.goal, np.zeros_like(data.weight))
     part.weight[chosen] = data.weight[chosen]
     return WordLinks(task.title, part, words, frozen_copy(student), task.layers, task.weight, size)
+
+
+def word_swaps(
+    task: Task, words: Dictionary, material: Material, data: Distillable, student: Student,
+    size: int,
+) -> Swaps:  # fmt: skip
+    """Make new sentences of a task's parallel entries."""
+    names = [student.tokenizer.id_to_token(i) or "" for i in range(len(student.table))]
+    pairs = word_pairs(words, names, student.table.numpy(), near=task.near)
+    chosen = entry_rows(task.parallel or tuple(material.chosen), material)
+    return Swaps(
+        task.title, data, chosen, words, pairs, frozen_copy(student), alterations(task, words),
+        task.weight, size, task.contrast, task.relations,
+    )  # fmt: skip
+
+
+def alterations(task: Task, words: Dictionary) -> Alter:
+    """What a task does to a translation before the student reads it."""
+    return Alter(words, task.mixed, task.dropped)
 
 
 def entry_rows(names: Sequence[str], material: Material) -> NDArray[np.int64]:

@@ -1,0 +1,105 @@
+"""Words swapped in both languages at once, mixed and shortened sentences."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from test_distil import WORDS, sentences, teach, tiny_student  # noqa: E402
+
+from malmoi import DataError  # noqa: E402
+from malmoi.train import distil as d  # noqa: E402
+from malmoi.train import joint as j  # noqa: E402
+from malmoi.train import swaps as s  # noqa: E402
+from malmoi.train import words as w  # noqa: E402
+from malmoi.train.student import Rates  # noqa: E402
+
+NAMES = ["[CLS]", "##고", "고양이", "개를", "배", "cat", "dog", "##s", "of", "ship"]
+MEANS = {1: {5: 0.9}, 2: {5: 0.9, 6: 0.1}, 3: {6: 0.8}, 4: {9: 0.9}}
+TABLE = np.eye(10, 6, dtype=np.float32)
+
+
+def test_only_whole_words_that_are_sure_of_their_translation_are_swapped() -> None:
+    pairs = s.word_pairs(MEANS, NAMES, TABLE, near=1)
+    assert pairs.pieces.tolist() == [[2, 5], [3, 6]]  # no inner piece, no word of one syllable
+    assert pairs.near.tolist() == [[1], [0]]
+    with pytest.raises(DataError, match="1 words have a sure translation"):
+        s.word_pairs(MEANS | {3: {8: 0.9}}, NAMES, TABLE, near=1)  # "of" is no word to swap
+    with pytest.raises(DataError, match="2 words have a sure translation"):
+        s.word_pairs(MEANS, NAMES, TABLE, near=2)
+
+
+def test_neighbours_never_have_the_same_source_word() -> None:
+    means = {2: {5: 0.9}, 3: {5: 0.9}, 4: {6: 0.9}}
+    names = [*NAMES[:4], "강아지", *NAMES[5:]]
+    pairs = s.word_pairs(means, names, np.ones((10, 4), dtype=np.float32), near=1)
+    assert pairs.near[:2, 0].tolist() == [2, 2]
+
+
+def test_a_swap_changes_both_sides_alike() -> None:
+    pairs, rng = s.word_pairs(MEANS, NAMES, TABLE, near=1), np.random.default_rng(0)
+    assert s.swap([0, 2, 8, 0], [0, 7, 5, 0], MEANS, pairs, rng) == ([0, 3, 8, 0], [0, 7, 6, 0])
+    assert s.swap([0, 4, 0], [0, 9, 0], MEANS, pairs, rng) is None
+
+
+def test_an_altered_sentence_keeps_its_ends() -> None:
+    rng = np.random.default_rng(0)
+    mixed = s.Alter(MEANS, mixed=1.0, each=1.0)
+    assert mixed([0, 2, 4, 0], [0, 9, 5, 0], rng) == [0, 5, 9, 0]
+    assert s.Alter(MEANS)([0, 2, 4, 0], [0, 9, 5, 0], rng) == [0, 2, 4, 0]
+    short = s.Alter(MEANS, dropped=1.0)
+    assert short([1, *range(2, 9), 0], [0], rng) == [1, 0]
+    assert short([1, 2, 0], [0], rng) == [1, 2, 0]  # a few pieces are all needed
+
+
+def test_dropout_lasts_as_long_as_it_is_asked_for() -> None:
+    student = tiny_student()
+    ids = [[2, 4, 5, 3]]
+    calm = student.vectors(ids)
+    with j.dropout(student, 0.5, seed=1):
+        one = student.vectors(ids)
+    with j.dropout(student, 0.5, seed=1):
+        two = student.vectors(ids)
+    assert torch.equal(one, two) and not torch.allclose(one, calm)
+    assert torch.equal(calm, student.vectors(ids))
+
+
+def test_the_lesson_is_learnt(tmp_path: Path) -> None:
+    english, korean = sentences()
+    student = tiny_student(rates=Rates(dense=1e-3, old_rows=1e-3, new_rows=3e-3))
+    cache = d.TeacherCache(tmp_path, "k", 32)
+    texts = [d.ParallelText("all", english, korean)]
+    data = d.prepare(texts, student, cache, teach, tmp_path / "ids")
+    size = len(WORDS)  # piece 4 + size + i is the translation of piece 4 + i
+    words = {4 + size + i: {4 + i: 0.9} for i in range(size)}
+    names = [student.tokenizer.id_to_token(i) or "" for i in range(len(student.table))]
+    pairs = s.word_pairs(words, names, student.table.numpy(), near=2)
+    rows = np.arange(len(english))
+    lesson = s.Swaps("swaps", data, rows, words, pairs, w.frozen_copy(student), s.Alter(words),
+                     size=6)  # fmt: skip
+    made = lesson._batch(np.random.default_rng(0))
+    assert len(made) > 6 and len({tuple(source) for _, source in made}) == len(made)
+    known = {tuple(ids) for ids in d.bag_ids(data.source, rows)}
+    assert any(tuple(source) not in known for _, source in made)
+    told: list[float] = []
+    config = j.JointConfig(steps=80, nested=j.Nested((32, 16), (1.0, 0.5)), dropout=0.05)
+    report = lambda *seen: told.append(seen[2]["swaps"])  # noqa: E731
+    j.tune(student, [lesson], config, report=report, every=20)
+    assert told[-1] < told[0]
+
+
+def test_texts_that_are_too_long_give_nothing(tmp_path: Path) -> None:
+    student = tiny_student()
+    cache = d.TeacherCache(tmp_path, "k", 32)
+    english, korean = sentences()
+    data = d.prepare(
+        [d.ParallelText("all", english, korean)], student, cache, teach, tmp_path / "ids"
+    )
+    pairs = s.WordPairs(np.zeros((1, 2), np.int64), np.zeros((1, 1), np.int64), {})
+    lesson = s.Swaps(
+        "swaps", data, np.arange(4), {}, pairs, w.frozen_copy(student), s.Alter({}), longest=1
+    )
+    loss = lesson.loss(student, j.Nested((32,), (1.0,)), np.random.default_rng(0))
+    assert loss.item() == 0
