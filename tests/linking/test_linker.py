@@ -4,6 +4,7 @@ import json
 import math
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -19,7 +20,7 @@ from malmoi.errors import LexiconError, OptionError, TextError
 from malmoi.lexicon import add_names
 from malmoi.linking import Linked, Linker, calibrate
 from malmoi.linking.evidence import AT
-from malmoi.linking.grams import Grams, best
+from malmoi.linking.grams import Counted, Grams
 from malmoi.linking.jamo import letters, mistyped, to_hangul, to_latin
 from malmoi.linking.letters import Core, Letters
 from malmoi.linking.nil import load_threshold, save_threshold
@@ -219,11 +220,27 @@ def test_letters_are_strokes() -> None:
 
 def test_grams_are_cosines() -> None:
     index = Grams.build(["폐렴", "바이러스폐렴", "", "kidney calculus"])
-    scores = index.scores("폐렴")
-    assert scores.shape == (4,)
-    assert abs(scores[0] - 1) < 1e-2 and 0 < scores[1] < 1 and scores[2] == scores[3] == 0
-    assert best(scores, 5).tolist() == [0, 1]
-    assert index.scores("").tolist() == [0, 0, 0, 0]
+    found = index.find(Counted.of("폐렴"), 5, np.array([3, 0]))
+    assert found.rows.tolist() == [0, 1, 3]  # two that share grams, and one that was asked for
+    assert abs(found.scores[0] - 1) < 1e-2 and 0 < found.scores[1] < 1 and found.scores[2] == 0
+    assert index.find(Counted.of("폐렴"), 1, np.array([], np.int64)).rows.tolist() == [0]
+    nothing = index.find(Counted.of(""), 5, np.array([2, 2]))
+    assert (nothing.rows.tolist(), nothing.scores.tolist()) == ([2], [0])
+
+
+def test_grams_of_one_text_leave_nothing_behind_for_the_next() -> None:
+    index = Grams.build(["폐렴", "바이러스폐렴", "고혈압", "폐고혈압"])
+    none = np.array([], np.int64)
+    alone = {text: index.find(Counted.of(text), 4, none) for text in ("폐렴", "고혈압", "폐암")}
+    with pytest.raises(IndexError):
+        index.find(Counted.of("폐렴"), 4, np.array([99]))  # breaks off in the middle
+
+    def again(text: str) -> bool:
+        found, before = index.find(Counted.of(text), 4, none), alone[text]
+        return bool((found.rows == before.rows).all() and (found.scores == before.scores).all())
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(again, [*alone] * 100))
 
 
 def test_the_nearest_vectors_are_those_of_the_full_product() -> None:

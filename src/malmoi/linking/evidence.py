@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..lexicon import KINDS, Lexicon
 from ..lexicon.terms import LANGUAGES, language_of
-from .grams import Floats, best
+from .grams import Counted, Floats, Scored
 from .letters import Core, Letters
 from .normal import Form
 from .readings import Reading
@@ -121,16 +121,11 @@ class Gatherer:
 
     def gather(self, asked: Asked, near: NDArray[np.int64], weights: Floats) -> Evidence:
         """Give the evidence for a reading; `near` are the names whose meaning is nearest."""
-        scores = [shelf.spelling.grams.scores(asked.form.core) for shelf in self.shelves]
-        spelled = [
-            start + best(found, GRAMS_FIRST)
-            for start, found in zip(self.starts, scores, strict=False)
-        ]
-        parts = [*spelled, near, np.fromiter(asked.exact, np.int64, len(asked.exact))]
-        rows = np.unique(np.concatenate(parts).astype(np.int64))
+        found = self._short_list(asked, near)
+        rows = found.rows
         features = np.zeros((len(rows), len(COLUMNS)), np.float32)
         other = self._languages[rows] == _OTHER_SCRIPT.get(asked.language, 255)
-        self._add_spelling(features, rows, scores, other)
+        features[:, AT["gram"]] = np.where(other, 0, found.scores)
         self._add_meaning(features, asked, rows, other)
         self._add_names(features, asked, rows, other)
         for row, levels in asked.exact.items():
@@ -171,17 +166,17 @@ class Gatherer:
         assert vectors is not None
         return vectors.unit(row - int(self.starts[part]))
 
-    def _add_spelling(
-        self,
-        features: Floats,
-        rows: NDArray[np.int64],
-        scores: Sequence[Floats],
-        other: NDArray[np.bool_],
-    ) -> None:
-        for start, end, found in zip(self.starts, self.starts[1:], scores, strict=False):
-            inside = slice(*np.searchsorted(rows, (start, end)))
-            features[inside, AT["gram"]] = found[rows[inside] - start]
-        features[other, AT["gram"]] = 0
+    def _short_list(self, asked: Asked, near: NDArray[np.int64]) -> Scored:
+        """Give the names to consider, ascending, and how much of its spelling each shares."""
+        counted = Counted.of(asked.form.core)
+        also = np.concatenate([near, np.fromiter(asked.exact, np.int64, len(asked.exact))])
+        rows, scores = [], []
+        for start, end, shelf in zip(self.starts, self.starts[1:], self.shelves, strict=False):
+            inside = also[(also >= start) & (also < end)] - start
+            found = shelf.spelling.grams.find(counted, GRAMS_FIRST, inside)
+            rows.append(found.rows + start)
+            scores.append(found.scores)
+        return Scored(np.concatenate(rows), np.concatenate(scores))
 
     def _add_meaning(
         self,
@@ -239,8 +234,9 @@ class Gatherer:
         """Compare letters with the names that look best so far."""
         own = Letters(asked.form.core)
         order = np.argsort(-(features @ weights), kind="stable")[: 2 * CLOSER]
-        for i in order[~other[order]][:CLOSER].tolist():
-            features[i, _CLOSER] = own.compared(self._core(int(rows[i])))
+        chosen = order[~other[order]][:CLOSER]
+        found = [own.compared(self._core(row)) for row in rows[chosen].tolist()]
+        features[chosen[:, None], _CLOSER] = np.array(found, np.float32).reshape(-1, len(_CLOSER))
 
     def _core_of(self, row: int) -> Core:
         part = int(np.searchsorted(self.starts, row, "right")) - 1

@@ -6,8 +6,10 @@ into a fixed number of buckets, so that no vocabulary has to be kept or extended
 """
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from zlib import crc32
 
@@ -64,6 +66,28 @@ def padded(text: str) -> str:
 
 
 @dataclass(frozen=True)
+class Counted:
+    """A text's grams: the bucket of each, ascending, and how much it counts for its number."""
+
+    buckets: NDArray[np.int64]
+    weights: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, text: str) -> "Counted":
+        """Count the grams of a normalised text."""
+        buckets, counts = np.unique(np.array(grams(text), np.int64), return_counts=True)
+        return cls(buckets, 1 + np.log(counts))
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Names, ascending, and the cosine of each one's grams with a text's."""
+
+    rows: NDArray[np.int64]
+    scores: Floats
+
+
+@dataclass(frozen=True)
 class Grams:
     """An inverted index: for each bucket, the names that have it and its weight in them."""
 
@@ -72,6 +96,9 @@ class Grams:
     rows: Rows  # (postings,)
     weights: NDArray[np.float16]  # (postings,), of unit length a name
     rarity: Floats  # (BUCKETS,)
+    _kept: threading.local = field(
+        default_factory=threading.local, init=False, repr=False, compare=False
+    )
 
     @classmethod
     def build(cls, texts: Iterable[str], *, rarity: Floats | None = None) -> "Grams":
@@ -108,42 +135,59 @@ class Grams:
         for name in ("starts", "rows", "weights", "rarity"):
             np.save(folder / f"grams-{name}.npy", getattr(self, name))
 
-    def scores(self, text: str) -> Floats:
-        """Give the cosine of a normalised text with every name. Shape (count,)."""
-        buckets, counts = np.unique(np.array(grams(text), np.int64), return_counts=True)
-        weights = (1 + np.log(counts)) * self.rarity[buckets]
+    def find(self, asked: Counted, count: int, also: NDArray[np.int64]) -> Scored:
+        """Give the names whose grams are most like a text's, and what those of `also` score.
+
+        Of names that score the same the earlier is taken.
+        """
+        rows, values = self._postings(asked)
+        if not len(rows):
+            also = np.unique(also)
+            return Scored(also, np.zeros(len(also), np.float32))
+        with self._sums() as sums:
+            np.add.at(sums, rows, values)
+            found = np.unique(np.concatenate([_best(sums, count), also]))
+            scores = sums[found]
+        return Scored(found, scores)
+
+    def _postings(self, asked: Counted) -> tuple[Rows, Floats]:
+        """Give a row and a product of weights for each gram of each name that has it."""
+        weights = asked.weights * self.rarity[asked.buckets]
         length = float(np.sqrt((weights**2).sum()))
-        if length == 0:
-            return np.zeros(self.count, np.float32)
-        begins, ends = self.starts[buckets], self.starts[buckets + 1]
+        begins, ends = self.starts[asked.buckets], self.starts[asked.buckets + 1]
         rare = ends - begins <= max(self.count // _COMMON, 64)
         if rare.any():
             begins, ends, weights = begins[rare], ends[rare], weights[rare]
-        return self._gather(begins, ends, weights / length)
-
-    def _gather(
-        self, begins: NDArray[np.int64], ends: NDArray[np.int64], weights: Floats
-    ) -> Floats:
+        if not (ends - begins).any():
+            return np.empty(0, np.int32), np.empty(0, np.float32)
+        weights = (weights / length).astype(np.float32)
         spans = list(zip(begins.tolist(), ends.tolist(), strict=True))
-        rows = np.concatenate([self.rows[a:b] for a, b in spans])
         values = np.concatenate([self.weights[a:b] for a, b in spans]).astype(np.float32)
-        values *= np.repeat(weights.astype(np.float32), ends - begins)
-        found: Floats = np.bincount(rows, weights=values, minlength=self.count).astype(np.float32)
-        return found
+        values *= np.repeat(weights, ends - begins)
+        return np.concatenate([self.rows[a:b] for a, b in spans]), values
+
+    @contextmanager
+    def _sums(self) -> Iterator[Floats]:
+        """Lend a zero for every name; each thread has its own, for new ones cost as much again."""
+        sums: Floats | None = self._kept.__dict__.pop("sums", None)
+        if sums is None:
+            sums = np.zeros(self.count, np.float32)
+        yield sums
+        sums.fill(0)  # not if an error came between: then the next finds none, and makes some
+        self._kept.sums = sums
 
 
-def best(scores: Floats, count: int) -> NDArray[np.intp]:
+def _best(scores: Floats, count: int) -> NDArray[np.intp]:
     """Give the rows of the highest scores above zero, highest first; of equals the earlier row.
 
-    >>> best(np.array([0.1, 0.0, 0.9, 0.5], np.float32), 2).tolist()
+    >>> _best(np.array([0.1, 0.0, 0.9, 0.5], np.float32), 2).tolist()
     [2, 3]
     """
-    if not len(scores):
-        return np.empty(0, np.intp)
-    # Few names share much with a mention, so a threshold leaves little to be sorted.
-    found = np.flatnonzero(scores > scores.max() * np.float32(0.3))
-    if len(found) < count:
-        found = np.flatnonzero(scores > 0)
+    highest = scores.max()
+    for share in (0.15, 0.0):  # few names share much with a mention, so few are sorted
+        found = np.flatnonzero(scores > highest * np.float32(share))
+        if len(found) >= count:
+            break
     if len(found) > count:
         cut = np.partition(scores[found], len(found) - count)[len(found) - count]
         found = found[scores[found] >= cut]

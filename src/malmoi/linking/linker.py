@@ -311,7 +311,7 @@ def _trust_exact(gathered: Sequence[Evidence]) -> None:
 
 def why(reading: Reading, features: Floats) -> str:
     """Say what speaks for a name in one word."""
-    exact = features[[AT["plain"], AT["core"], AT["bag"]]].any()
+    exact = any(features[AT[name]] for name in ("plain", "core", "bag"))
     if reading.why == "abbreviation":
         return "abbreviation"
     if reading.why in ("synonym", "sample"):

@@ -7,7 +7,7 @@ the lexicon stands in memory only, so does the shelf.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
@@ -22,10 +22,11 @@ from .codes import shape_of
 from .grams import Floats, Grams, Rows
 from .normal import Normal
 from .places import NOWHERE, Place, read_stamp
+from .sketch import LEAST, WIDTH, Sketch
 from .vectors import NameEncoder, Vectors, encode_names, identity
 
 # Each has a number of its own: encoding again takes minutes, spelling again seconds.
-SPELLINGS, VECTORS = 4, 2
+SPELLINGS, VECTORS, SKETCHES = 4, 2, 1
 # How exactly a key matched: by the plain form, the core, the words in any order.
 PLAIN, CORE, BAG = 2, 1, 0
 
@@ -179,14 +180,30 @@ class _Maker:
         if not self.rebuild:
             found = self._place.find(name, stamp, cached=cached)
             if found is not None:
-                return Vectors.open(found / "codes.npy")
+                codes = np.asarray(open_array(found / "codes.npy"))
+                return Vectors(codes, self._sketch(codes, stamp))
             self._refuse_another_model(name)
         codes = self._encoded()
         if self.keep:
             self._place.keep(
                 name, stamp, lambda folder: np.save(folder / "codes.npy", codes), cached=cached
             )
-        return Vectors(codes)
+        return Vectors(codes, self._sketch(codes, stamp))
+
+    def _sketch(self, codes: NDArray[np.int8], vectors: Mapping[str, object]) -> Sketch | None:
+        """Open the sketch of vectors with this stamp, or make it; few names have none."""
+        if len(codes) < LEAST or codes.shape[1] < 2 * WIDTH:
+            return None
+        stamp = {**vectors, "sketch": SKETCHES}
+        name = f"{self.segment.identity[:12]}/sketch"
+        cached = f"{name}-{stamp['model']}"
+        found = None if self.rebuild else self._place.find(name, stamp, cached=cached)
+        if found is not None:
+            return Sketch.open(found)
+        made = Sketch.build(codes)
+        if self.keep:
+            self._place.keep(name, stamp, made.save, cached=cached)
+        return made
 
     @property
     def _place(self) -> Place:

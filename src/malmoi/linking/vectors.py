@@ -2,14 +2,13 @@
 
 import hashlib
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..lexicon.columns import open_array
 from ..pooling import normalize
+from .sketch import Sketch
 
 Floats = NDArray[np.float32]
 _ROWS = 8192  # names multiplied at once: 12 MB of float32 at 384 dimensions
@@ -52,14 +51,10 @@ def encode_names(encoder: NameEncoder, texts: Iterable[str], *, progress: bool) 
 class Vectors:
     """Int8 vectors, mapped from disk; nothing is held but the block being multiplied."""
 
-    def __init__(self, codes: NDArray[np.int8]) -> None:
-        """Take codes of shape (names, dim) as `to_precision` makes them."""
+    def __init__(self, codes: NDArray[np.int8], sketch: Sketch | None = None) -> None:
+        """Take codes of shape (names, dim) as `to_precision` makes them, and their sketch."""
         self.codes = np.asarray(codes)  # a plain view: a map's own indexing is slow
-
-    @classmethod
-    def open(cls, path: Path) -> "Vectors":
-        """Map a file of codes."""
-        return cls(open_array(path))
+        self.sketch = sketch
 
     def __len__(self) -> int:
         """Count the names."""
@@ -70,10 +65,29 @@ class Vectors:
 
         Both of shape (n, ≤ count), in any order.
 
-        Names are multiplied a block at a time, so that memory does not grow with them.
+        With a sketch, names that it does not let pass are not looked at; a few of those at the
+        end of the list may be missed.
         """
         if not len(self) or not count:
             return np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0), np.float32)
+        if self.sketch is None:
+            return self._nearest_of_all(queries, count)
+        count = min(count, len(self))
+        lists = self.sketch.shortlists(queries, count)
+        rows = np.empty((len(queries), count), np.int64)
+        scores = np.empty((len(queries), count), np.float32)
+        short = [i for i, found in enumerate(lists) if len(found) < count]
+        if short:  # names that are alike in hundreds leave too few above any score
+            rows[short], scores[short] = self._nearest_of_all(queries[short], count)
+        for i, found in enumerate(lists):
+            if len(found) >= count:
+                products = self.codes[found].astype(np.float32) @ queries[i]
+                top = np.argpartition(products, -count)[-count:]
+                rows[i], scores[i] = found[top], products[top]
+        return rows, scores
+
+    def _nearest_of_all(self, queries: Floats, count: int) -> tuple[NDArray[np.int64], Floats]:
+        """Multiply with every name, a block at a time, so that memory does not grow with them."""
         rows: list[NDArray[np.int64]] = []
         scores: list[Floats] = []
         for start in range(0, len(self), _ROWS):
@@ -86,8 +100,9 @@ class Vectors:
 
     def cosines(self, query: Floats, rows: NDArray[Any]) -> Floats:
         """Give the cosine of a unit vector (dim,) with chosen names. Shape (rows,)."""
-        chosen = normalize(self.codes[rows].astype(np.float32))
-        found: Floats = chosen @ query
+        chosen = self.codes[rows].astype(np.float32)
+        lengths = np.sqrt(np.einsum("nd,nd->n", chosen, chosen))
+        found: Floats = chosen @ query / np.maximum(lengths, np.float32(1e-12))
         return found
 
     def unit(self, row: int) -> Floats:

@@ -1,0 +1,90 @@
+"""Sketches of names: what they let pass, and what becomes of indexes that have none yet."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from linking.shelves import WordEncoder, write_lexicon
+from malmoi.errors import LexiconError
+from malmoi.linking import Linker, shelf
+from malmoi.linking.sketch import WIDTH, Sketch
+from malmoi.linking.vectors import Vectors
+from malmoi.precision import to_precision
+
+Floats = NDArray[np.float32]
+
+
+def clustered(count: int, dim: int = 256) -> Floats:
+    """Unit vectors that crowd together as names do, most of them along few directions."""
+    seeded = np.random.default_rng(5)
+    falling = 0.97 ** np.arange(dim)
+    topics = seeded.standard_normal((count // 50, dim))
+    rows = topics[seeded.integers(len(topics), size=count)]
+    rows = (rows + 0.7 * seeded.standard_normal((count, dim))) * falling
+    found: Floats = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    return found
+
+
+def test_the_nearest_pass_and_are_scored_in_full() -> None:
+    vectors = clustered(12_000)
+    codes, queries = to_precision(vectors, "int8"), vectors[::400]
+    rows, products = Vectors(codes, Sketch.build(codes)).nearest(queries, 20)
+    every = queries @ codes.T.astype(np.float32)
+    exact = np.argsort(-every, axis=1)[:, :20]
+    found = sum(len({*a} & {*b}) for a, b in zip(rows.tolist(), exact.tolist(), strict=True))
+    assert found >= 0.99 * exact.size
+    assert np.allclose(products, np.take_along_axis(every, rows, axis=1), rtol=1e-4)
+
+
+def test_few_names_pass() -> None:
+    vectors = clustered(12_000)
+    lists = Sketch.build(to_precision(vectors, "int8")).shortlists(vectors[::400], 10)
+    assert np.mean([len(found) for found in lists]) < 200
+    assert all((np.diff(found) > 0).all() for found in lists)
+
+
+def test_one_mention_gets_what_many_at_once_get() -> None:
+    vectors = clustered(6_000)
+    codes = to_precision(vectors, "int8")
+    both = Vectors(codes, Sketch.build(codes))
+    many, _ = both.nearest(vectors[:300], 15)
+    for i in (0, 7, 299):
+        one, _ = both.nearest(vectors[i : i + 1], 15)
+        assert {*one[0].tolist()} == {*many[i].tolist()}
+
+
+def test_names_that_are_all_alike_are_still_found() -> None:
+    codes = np.tile(to_precision(clustered(50)[:1], "int8"), (5_000, 1))
+    rows, products = Vectors(codes, Sketch.build(codes)).nearest(clustered(50)[:3], 40)
+    assert rows.shape == products.shape == (3, 40)
+    assert all(len(set(row)) == 40 for row in rows.tolist())
+    rows, _ = Vectors(codes[:7], Sketch.build(codes[:7])).nearest(clustered(50)[:3], 40)
+    assert np.sort(rows, axis=1).tolist() == [list(range(7))] * 3
+
+
+def test_an_index_from_before_gets_its_sketch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, encoder = write_lexicon(tmp_path), WordEncoder(dimension=2 * WIDTH)
+    before = Linker(folder, encoder).link("간경화")
+    assert not list(folder.rglob("sketch"))
+    codes = {p: p.stat().st_mtime_ns for p in folder.rglob("codes.npy")}
+    monkeypatch.setattr(shelf, "LEAST", 10)
+    linker = Linker(folder, encoder)
+    assert linker.shelves[0].vectors is not None and linker.shelves[0].vectors.sketch is not None
+    assert linker.link("간경화") == before
+    made = {p: p.stat().st_mtime_ns for p in folder.rglob("sketch/*.npy")}
+    assert len(made) >= 3
+    Linker(folder, encoder)  # opens it
+    assert made == {p: p.stat().st_mtime_ns for p in folder.rglob("sketch/*.npy")}
+    assert codes == {p: p.stat().st_mtime_ns for p in folder.rglob("codes.npy")}  # not encoded anew
+    with pytest.raises(LexiconError, match="--rebuild"):
+        Linker(folder, WordEncoder("other", 2 * WIDTH))
+    other = Linker(folder, WordEncoder("other", 2 * WIDTH), rebuild=True)
+    assert other.link("간경화").best
+    assert made != {p: p.stat().st_mtime_ns for p in folder.rglob("sketch/*.npy")}
+    next(folder.rglob("sketch/rows.npy")).write_bytes(b"no array")
+    with pytest.raises(LexiconError, match="no array"):
+        Linker(folder, WordEncoder("other", 2 * WIDTH))
