@@ -116,6 +116,8 @@ class Gatherer:
         self.lexicon, self.shelves, self._own = lexicon, shelves, own
         self._concepts, self._kinds = np.asarray(lexicon.concepts), np.asarray(lexicon.kinds)
         self._languages = np.asarray(lexicon.languages)
+        self._shapes = np.concatenate([shelf.spelling.shapes for shelf in shelves])
+        self._unspecific = np.concatenate([shelf.spelling.unspecific for shelf in shelves])
         self.starts = np.cumsum([0, *(len(shelf.segment) for shelf in shelves)])
         self._core = lru_cache(maxsize=50_000)(self._core_of)
 
@@ -211,17 +213,13 @@ class Gatherer:
         features[:, AT["preferred"]] = kinds == _PREFERRED
         features[:, AT["narrower"]] = kinds == _NARROWER
         features[:, AT["derived"]] = asked.reading.why != "mention"
-        for start, end, shelf in zip(self.starts, self.starts[1:], self.shelves, strict=False):
-            inside = slice(*np.searchsorted(rows, (start, end)))
-            spelling, at = shelf.spelling, rows[inside] - start
-            features[inside, AT["category"] : AT["group"] + 1] = spelling.shapes[at]
-            unspecific = spelling.unspecific[at]
-            # Translations often leave "unspecified" out, or put it in.
-            same = ~other[inside]
-            if asked.form.unspecific:
-                features[inside, AT["sharper"]] = ~unspecific & same
-            else:
-                features[inside, AT["vaguer"]] = unspecific & same
+        features[:, AT["category"] : AT["group"] + 1] = self._shapes[rows]
+        unspecific = self._unspecific[rows]
+        # Translations often leave "unspecified" out, or put it in.
+        if asked.form.unspecific:
+            features[:, AT["sharper"]] = ~(unspecific | other)
+        else:
+            features[:, AT["vaguer"]] = unspecific & ~other
 
     def _look_closer(
         self,

@@ -7,6 +7,7 @@ into a fixed number of buckets, so that no vocabulary has to be kept or extended
 
 import re
 import threading
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -75,8 +76,10 @@ class Counted:
     @classmethod
     def of(cls, text: str) -> "Counted":
         """Count the grams of a normalised text."""
-        buckets, counts = np.unique(np.array(grams(text), np.int64), return_counts=True)
-        return cls(buckets, 1 + np.log(counts))
+        counts = Counter(grams(text))
+        buckets = sorted(counts)
+        found = np.array([counts[bucket] for bucket in buckets], np.int64)
+        return cls(np.array(buckets, np.int64), 1 + np.log(found))
 
 
 @dataclass(frozen=True)
@@ -142,11 +145,11 @@ class Grams:
         """
         rows, values = self._postings(asked)
         if not len(rows):
-            also = np.unique(also)
+            also = _distinct(also)
             return Scored(also, np.zeros(len(also), np.float32))
         with self._sums() as sums:
             np.add.at(sums, rows, values)
-            found = np.unique(np.concatenate([_best(sums, count), also]))
+            found = _distinct(np.concatenate([_best(sums, count), also]))
             scores = sums[found]
         return Scored(found, scores)
 
@@ -192,6 +195,12 @@ def _best(scores: Floats, count: int) -> NDArray[np.intp]:
         cut = np.partition(scores[found], len(found) - count)[len(found) - count]
         found = found[scores[found] >= cut]
     return found[np.argsort(-scores[found], kind="stable")][:count]
+
+
+def _distinct(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Sort rows and take each once; numpy's own way loads its masked arrays for that."""
+    rows = np.sort(rows)
+    return rows[np.append(True, rows[1:] != rows[:-1])] if len(rows) else rows
 
 
 def _rarity(occurrences: NDArray[np.intp], names: int) -> Floats:

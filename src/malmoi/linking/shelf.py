@@ -81,9 +81,11 @@ class Spelling:
     def find(self, key: str) -> list[tuple[int, int]]:
         """Give the rows whose names have this key, each with the level of the match."""
         wanted = np.uint64(hashed(key))
-        first = int(np.searchsorted(self.keys, wanted, "left"))
-        last = int(np.searchsorted(self.keys, wanted, "right"))
-        return [(int(self.key_rows[i]), int(self.key_levels[i])) for i in range(first, last)]
+        first = last = int(self.keys.searchsorted(wanted))
+        while last < len(self.keys) and self.keys[last] == wanted:
+            last += 1
+        rows, levels = self.key_rows[first:last].tolist(), self.key_levels[first:last].tolist()
+        return list(zip(rows, levels, strict=True))
 
 
 _COLUMNS = ("unspecific", "shapes", "keys", "key-rows", "key-levels")
