@@ -23,6 +23,8 @@ _CHUNK_ITEMS = 2048
 _CHUNK_CHARACTERS = 2_000_000
 # While one chunk is being collected the next is already running, so no core waits at its end.
 _CHUNKS_AHEAD = 2
+# Tokens: with fewer, the other half would cost as much as it saves.
+_WORTH_HALVING = 2 * EVEN
 
 
 class Runner:
@@ -44,7 +46,7 @@ class Runner:
 
     def start(self, pieces: Sequence[Piece], compute: Compute) -> Callable[[], Floats]:
         """Begin all batches; the function given back collects their rows, (pieces, width)."""
-        batches = list(self.tokens.batches(pieces, even=EVEN))
+        batches = share_out(self.tokens.batches(pieces, even=EVEN), self.threads)
         if len(batches) == 1:  # a lone batch needs no thread
             return lambda: _collect(len(pieces), [(batches[0], compute(batches[0]))])
         futures = [(batch, self._pool.submit(compute, batch)) for batch in batches]
@@ -54,6 +56,24 @@ class Runner:
         """Run all batches and give each with what was computed of it, (n, …), as it is done."""
         batches = list(self.tokens.batches(pieces, even=EVEN))
         yield from zip(batches, self._pool.map(compute, batches), strict=True)
+
+
+def share_out(batches: Iterable[Batch], threads: int) -> list[Batch]:
+    """Put the largest first and halve the last ones, so that no thread waits long at the end."""
+    ordered = sorted(batches, key=_size)
+    if threads == 1:
+        return ordered
+    last = [
+        part
+        for batch in ordered[-threads:]
+        for part in (batch.halves() if batch.ids.size >= _WORTH_HALVING else [batch])
+    ]
+    return ordered[:-threads] + sorted(last, key=_size)
+
+
+def _size(batch: Batch) -> int:
+    """Sort the largest first."""
+    return -int(batch.ids.size)
 
 
 def choose_threads(threads: int | None) -> int:

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
 
 # Batches near this many tokens keep a core's cache warm; larger ones were slower on every
-# machine measured, much smaller ones pay the cost of a call too often (see docs/results.md).
-BUDGET = 384
+# machine measured, much smaller ones pay the cost of a call, and of fetching the weights, too
+# often (see docs/results.md). Two texts of 200 tokens just fit.
+BUDGET = 416
 # From so many tokens on, padding costs more than the call that a batch of its own needs.
 EVEN = 64
 # More characters than this for one token the tokenizer allows are only ever white space or one
@@ -41,6 +42,14 @@ class Batch:
     ids: NDArray[np.int64]
     mask: NDArray[np.int64]
     types: NDArray[np.int64]
+
+    def halves(self) -> "list[Batch]":
+        """Cut into two of nearly as many rows; a lone row stays whole."""
+        half = -(-len(self.rows) // 2)
+        return [self._part(slice(half)), self._part(slice(half, None))][: len(self.rows)]
+
+    def _part(self, rows: slice) -> "Batch":
+        return Batch(self.rows[rows], self.ids[rows], self.mask[rows], self.types[rows])
 
 
 class Tokens:
