@@ -124,7 +124,7 @@ class Linker:
         self.shelves = shelves
         self._concepts = np.asarray(both.concepts)
         self._array = self.weights.array()
-        self._shown = lru_cache(maxsize=20_000)(self.lexicon.shown)
+        self._shown = lru_cache(maxsize=20_000)(self._shown_of)
         self._text = lru_cache(maxsize=20_000)(self.names.text)
 
     # A str is a Sequence[str] to the type checker, so the first overload must be told to win.
@@ -232,18 +232,21 @@ class Linker:
 
     def _candidate(self, found: list[Evidence], one: "Ranked", named: set[int]) -> Candidate:
         """Show a concept; `named` are the names that the mention is as it stands."""
-        ko, en = self._shown(one.concept)
+        code, ko, en = self._shown(one.concept)
         names = list(dict.fromkeys(self._text(row) for row in one.rows[: 2 * _NAMES]))
         best = found[one.reading]
-        at = int(np.searchsorted(best.rows, one.rows[0]))
+        at = int(best.rows.searchsorted(one.rows[0]))
         return Candidate(
-            self.lexicon.codes[one.concept],
+            code,
             round(self.weights.squash(one.score), 4),
             ko,
             en,
             tuple(names[:_NAMES]),
             why(best.reading, best.features[at]) if named.isdisjoint(one.rows) else "exact",
         )
+
+    def _shown_of(self, concept: int) -> tuple[str, str | None, str | None]:
+        return self.lexicon.codes[concept], *self.lexicon.shown(concept)
 
 
 @dataclass(frozen=True)
