@@ -15,6 +15,8 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
+from .folding import fold_biases
+
 Constants = dict[str, onnx.TensorProto]
 
 _OURS = "com.microsoft"
@@ -28,6 +30,7 @@ def choose_kernels(path: Path, chosen: Path) -> None:
     model = onnx.load(path)
     graph = model.graph
     constants = {tensor.name: tensor for tensor in graph.initializer}
+    fold_biases(graph, constants)
     nodes: list[onnx.NodeProto] = []
     for node in graph.node:
         if _can_split(node, constants):
@@ -72,7 +75,7 @@ def _split_attention(
         add_constant(graph, constants, f"{weight}_{side}", columns)
         nodes.append(helper.make_node("MatMul", [states, f"{weight}_{side}"], [product]))
         # A key's bias adds the same to all scores of a token, which their softmax takes out.
-        if side != "k":
+        if side != "k" and shift.any():
             add_constant(graph, constants, f"{bias}_{side}", shift)
             nodes.append(
                 helper.make_node("Add", [product, f"{bias}_{side}"], [f"{product}_biased"])
