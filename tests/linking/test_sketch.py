@@ -68,13 +68,13 @@ def test_an_index_from_before_gets_its_sketch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, encoder = write_lexicon(tmp_path), WordEncoder(dimension=2 * WIDTH)
-    before = Linker(folder, encoder).link("간경화")
+    before = Linker(folder, encoder).link("간경화").best
     assert not list(folder.rglob("sketch"))
     codes = {p: p.stat().st_mtime_ns for p in folder.rglob("codes.npy")}
     monkeypatch.setattr(shelf, "LEAST", 10)
     linker = Linker(folder, encoder)
     assert linker.shelves[0].vectors is not None and linker.shelves[0].vectors.sketch is not None
-    assert linker.link("간경화") == before
+    assert before is not None and linker.link("간경화").best == before
     made = {p: p.stat().st_mtime_ns for p in folder.rglob("sketch/*.npy")}
     assert len(made) >= 3
     Linker(folder, encoder)  # opens it
