@@ -1,6 +1,6 @@
 """Names that people use and code tables do not, for lexicons of ICD codes.
 
-`data/sample.tsv` and `data/names.tsv` say of some six thousand ICD-10 codes how else they are
+`data/sample.tsv` and `data/names.tsv` say of some nine thousand ICD-10 codes how else they are
 called: 식중독, 오십견, 루게릭병, older wordings of the tables themselves. Where a lexicon has those
 codes, its names are joined by them as one more segment: spelling, meaning and slips of the finger
 then work on them as on any other name. The user's lexicon is not changed.
