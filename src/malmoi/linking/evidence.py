@@ -36,29 +36,29 @@ class Weights:
     first candidate is right as often as wrong, `steep` how quickly that changes around it.
     """
 
-    gram: float = 0.95
-    dense: float = 1.0
-    across: float = 0.55
-    support: float = 0.3
+    gram: float = 1.0
+    dense: float = 1.05
+    across: float = 0.75
+    support: float = 0.45
     letters: float = 0.4
-    shared: float = 0.85
-    covered: float = 0.45
-    covers: float = 0.1
-    plain: float = 0.25
+    shared: float = 0.8
+    covered: float = 0.4
+    covers: float = -0.3
+    plain: float = 0.4
     told: float = 0.15
-    core: float = 0.05
-    bag: float = 1.0
-    preferred: float = 0.15
-    narrower: float = -0.06
-    vaguer: float = 0.02
-    sharper: float = -0.15
-    category: float = 0.08
-    depth: float = -0.04
+    core: float = -0.2
+    bag: float = 0.6
+    preferred: float = 0.2
+    narrower: float = -0.08
+    vaguer: float = -0.02
+    sharper: float = -0.25
+    category: float = 0.0
+    depth: float = -0.01
     rest: float = 0.0
     group: float = -1.2
     derived: float = 0.6
-    centre: float = 1.95
-    steep: float = 0.8
+    centre: float = 2.2
+    steep: float = 1.2
 
     def array(self) -> Floats:
         """The weights in the order of the columns."""
@@ -74,7 +74,12 @@ class Weights:
 
 
 # Without vectors the spelling has to carry the whole weight.
-SPELLING = Weights(dense=0.0, across=0.0, support=0.0, gram=1.4, letters=0.7, centre=1.5)
+# Where meaning does not count, exactness has to count for more.
+SPELLING = Weights(
+    dense=0.0, across=0.0, support=0.0, gram=1.4, letters=0.7, shared=0.85, covered=0.45,
+    covers=0.1, plain=0.25, core=0.05, bag=1.0, preferred=0.15, narrower=-0.06, vaguer=0.02,
+    sharper=-0.15, category=0.08, depth=-0.04, centre=1.5, steep=0.8,
+)  # fmt: skip
 
 
 COLUMNS = tuple(field.name for field in fields(Weights) if field.name not in ("centre", "steep"))
