@@ -1,11 +1,12 @@
 """How fast: malmoi and its peers on the same weights, each in its own process, taken in turns.
 
-    python bench/speed.py [--rounds 7] [--peer-python PATH] [--fastembed-python PATH]
+    python bench/speed.py [--rounds 7] [--fresh 3] [--peer-python PATH] [--fastembed-python PATH]
 
 Peers that cannot be installed beside the current sentence-transformers run under a Python of
 their own: --peer-python has sentence-transformers[onnx] 5.7, --fastembed-python has fastembed,
 which is given the graph that sentence-transformers exported. Each has its best batch size, found
-in a first round.
+in a first round. One process may be a tenth faster than another of the same kind, by where its
+memory happens to lie, so all begin anew every --fresh rounds.
 """
 
 import argparse
@@ -28,16 +29,20 @@ class Worker:
     def __init__(self, name: str, way: str, folder: Path, python: str = sys.executable) -> None:
         self.name = name
         self.batch = 0  # ours needs none
-        command = [python, str(Path(__file__).parent / "worker.py"), way, str(folder)]
+        self._command = [python, str(Path(__file__).parent / "worker.py"), way, str(folder)]
+        self.start()
+
+    def start(self) -> None:
+        """Begin a process."""
         self.process = subprocess.Popen(
-            command,
+            self._command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
         )
         if "ready\n" not in iter(self.process.stdout.readline, ""):
-            raise SystemExit(f"{name} did not start")
+            raise SystemExit(f"{self.name} did not start")
 
     def run(self, texts: Path, *, single: bool = False) -> float:
         """Seconds per text."""
@@ -62,10 +67,17 @@ class Worker:
         self.process.wait()
 
 
-def measure(workers: list[Worker], texts: Path, rounds: int, *, single: bool = False) -> None:
+def measure(
+    workers: list[Worker], texts: Path, rounds: int, *, single: bool = False, fresh: int = 3
+) -> None:
     """Take turns, then print each one's median and its ratio to the first."""
     times: dict[str, list[float]] = {worker.name: [] for worker in workers}
-    for _ in range(rounds):
+    for turn in range(rounds):
+        if turn % fresh == 0:
+            for worker in workers:
+                worker.close()
+                worker.start()
+                worker.run(texts, single=single)
         for worker in workers:
             times[worker.name].append(worker.run(texts, single=single))
     base = times[workers[0].name]
@@ -134,6 +146,7 @@ def texts_file(name: str, texts: list[str]) -> Path:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--fresh", type=int, default=3)
     parser.add_argument("--peer-python")
     parser.add_argument("--fastembed-python")
     options = parser.parse_args()
@@ -159,7 +172,7 @@ def main() -> None:
             for peer in peers:
                 peer.choose_batch(texts)
         print(f"{title} (batches: {', '.join(f'{p.name} {p.batch}' for p in peers)}):")
-        measure(peers + ours, texts, options.rounds, single=single)
+        measure(peers + ours, texts, options.rounds, single=single, fresh=options.fresh)
     print("share of the machine:")
     share_of_machine(ours[0], short)
     for worker in peers + ours:
