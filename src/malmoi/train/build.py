@@ -56,7 +56,8 @@ def build(source: Source, folder: Path, *, layers: bool, weights: bool, tell: Te
         # No pooling of ours reads it.
         transformer.pooler = None  # type: ignore[assignment]
     module = SentenceModule(source, transformer, layers=layers).eval()
-    return _write_graph(source, module, folder, tell)
+    # Without torch weights, training can only start from the graph's: they stay as they are.
+    return _write_graph(source, module, folder, tell, fold=weights)
 
 
 def check_size(source: Source, transformer: PreTrainedModel) -> None:
@@ -91,7 +92,9 @@ def write_layout(source: Source, folder: Path, hidden: int) -> None:
             shutil.copyfile(file, folder / file.name)
 
 
-def _write_graph(source: Source, module: SentenceModule, folder: Path, tell: Tell) -> Built:
+def _write_graph(
+    source: Source, module: SentenceModule, folder: Path, tell: Tell, *, fold: bool
+) -> Built:
     """Trace, fuse and quantise in a folder apart; only a graph that was checked leaves it."""
     tokens = Tokens.from_file(folder / "tokenizer.json", max_tokens=source.manifest.max_tokens)
     batches = probe.probes(tokens, source.manifest.vocabulary)
@@ -105,7 +108,7 @@ def _write_graph(source: Source, module: SentenceModule, folder: Path, tell: Tel
             tell("rounding weights to 8 bits")
             path = _small_graph(path, tokens, batches, expected)
         else:
-            path = quickest(path, batches, expected)
+            path = quickest(path, batches, expected, fold=fold)
         shutil.copyfile(path, target)
     vectors = expected[0][0]  # (n, dim)
     return Built(dimension=vectors.shape[1], layers=len(expected[0]) - 1)
@@ -128,10 +131,12 @@ def float_graph(
     return plain
 
 
-def quickest(path: Path, batches: list[Batch], expected: list[Arrays]) -> Path:
+def quickest(
+    path: Path, batches: list[Batch], expected: list[Arrays], *, fold: bool = True
+) -> Path:
     """Give the float32 graph in faster kernels, or as it is where they do not compute the same."""
     chosen = path.with_name("chosen.onnx")
-    choose_kernels(path, chosen)
+    choose_kernels(path, chosen, fold=fold)
     return chosen if _computes(chosen, batches, expected) else path
 
 

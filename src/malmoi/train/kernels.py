@@ -25,12 +25,16 @@ _OPSET = 23
 _FULL = "no_padding"  # true for a batch whose rows are all of one length
 
 
-def choose_kernels(path: Path, chosen: Path) -> None:
-    """Write the graph at `path` with attention and layer normalisation in their faster form."""
+def choose_kernels(path: Path, chosen: Path, *, fold: bool = True) -> None:
+    """Write the graph at `path` with attention and layer normalisation in their faster form.
+
+    With `fold`, some biases are taken into others, and the graph no longer holds the model's own.
+    """
     model = onnx.load(path)
     graph = model.graph
     constants = {tensor.name: tensor for tensor in graph.initializer}
-    fold_biases(graph, constants)
+    if fold:
+        fold_biases(graph, constants)
     nodes: list[onnx.NodeProto] = []
     for node in graph.node:
         if _can_split(node, constants):
