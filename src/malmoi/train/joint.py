@@ -22,6 +22,7 @@ from .distil import DistilConfig, Distillable, bag_ids, contrast, distance, draw
 from .student import Student
 
 Floats = NDArray[np.float32]
+Longs = NDArray[np.int64]
 normalize = torch.nn.functional.normalize
 # A score, and the two sentences in each of their languages.
 Row = tuple[float, tuple[str, ...], tuple[str, ...]]
@@ -103,6 +104,14 @@ def encode_ids(student: Vectors, ids: Sequence[Sequence[int]], *, budget: int = 
 def pick(count: int, size: int, rng: np.random.Generator) -> list[int]:
     """Draw `size` different rows of `count`, or all of them."""
     drawn: list[int] = rng.choice(count, min(count, size), replace=False).tolist()
+    return drawn
+
+
+def pick_by(weights: Floats, size: int, rng: np.random.Generator) -> Longs:
+    """Draw `size` different rows, or all of them, each as often as its weight says."""
+    chance = weights.astype(np.float64)
+    size = min(size, len(chance))
+    drawn: Longs = rng.choice(len(chance), size, replace=False, p=chance / chance.sum())
     return drawn
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ..errors import DataError
 from .distil import Distillable, bag_ids, contrast, distance
-from .joint import Nested, cosent, encode_ids, normalize
+from .joint import Nested, cosent, encode_ids, normalize, pick_by
 from .student import Student
 
 Longs = NDArray[np.int64]
@@ -73,13 +73,11 @@ class Neighbours:
         )  # fmt: skip
 
     def _batch(self, rng: np.random.Generator) -> Longs:
-        chance = self.data.weight[self.rows].astype(np.float64)
-        size = min(self.size, len(chance))
-        seeds = rng.choice(len(chance), size, p=chance / chance.sum(), replace=False)
+        seeds = pick_by(self.data.weight[self.rows], self.size, rng)
         few, all_ = min(8, self.near.shape[1]), self.near.shape[1]
         picked = [seeds, self.near[seeds, 0]]
         for low, high in ((min(1, few - 1), few), (few - 1, all_)):
-            picked.append(self.near[seeds, rng.integers(low, high, size)])
+            picked.append(self.near[seeds, rng.integers(low, high, len(seeds))])
         rows: Longs = self.rows[np.unique(np.concatenate(picked))]
         rng.shuffle(rows)
         return rows

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ..errors import DataError
 from .distil import Distillable, bag_ids
-from .joint import Nested, encode_ids, normalize
+from .joint import Nested, encode_ids, normalize, pick_by
 from .neighbours import toward
 from .padding import pad, pool
 from .student import Student
@@ -175,9 +175,7 @@ class Swaps:
         )  # fmt: skip
 
     def _batch(self, rng: np.random.Generator) -> list[tuple[list[int], list[int]]]:
-        chance = self.data.weight[self.rows].astype(np.float64)
-        size = min(self.size, len(chance))
-        rows = self.rows[rng.choice(len(chance), size, p=chance / chance.sum(), replace=False)]
+        rows = self.rows[pick_by(self.data.weight[self.rows], self.size, rng)]
         made: dict[tuple[int, ...], tuple[list[int], list[int]]] = {}
         sides = (bag_ids(side, rows) for side in (self.data.target, self.data.source))
         for target, source in zip(*sides, strict=True):

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from .alignment import Lexical
 from .distil import Distillable, bag_ids
-from .joint import Nested, cosent, dropout, in_batch, normalize, pick
+from .joint import Nested, cosent, dropout, in_batch, normalize, pick, pick_by
 from .padding import pad
 from .student import Student
 
@@ -153,9 +153,7 @@ class WordLinks:
 
     def loss(self, student: Student, nested: Nested, rng: np.random.Generator) -> Tensor:
         """Cross-entropy over the batch's linked words, and half the distance."""
-        chance = self.data.weight.astype(np.float64)
-        size = min(self.size, len(chance))
-        rows = rng.choice(len(chance), size, replace=False, p=chance / chance.sum())
+        rows = pick_by(self.data.weight, self.size, rng)
         target, source = (
             [ids[: student.longest] for ids in bag_ids(side, rows)]
             for side in (self.data.target, self.data.source)
