@@ -10,7 +10,7 @@ import torch
 
 import malmoi
 from malmoi.bundle import Manifest
-from malmoi.errors import OptionError
+from malmoi.errors import BundleError, OptionError
 from malmoi.train.cross import load_cross_encoder
 from malmoi.train.crossed import Crossed
 from malmoi.train.recipe import make_recipe
@@ -127,6 +127,50 @@ def test_objectives_of_the_other_kind_are_told(
         make_recipe({key: value for key, value in table.items() if key != "layers"} | change)
 
 
-def test_layers_are_for_rerankers(table: dict[str, Any]) -> None:
-    with pytest.raises(OptionError, match="layers is for rerankers"):
-        make_recipe(table | {"kind": "encoder", "objective": "cosine"})
+def first_state(table: dict[str, Any], root: Path) -> dict[str, torch.Tensor]:
+    """The parameters that a recipe starts from."""
+    recipe = make_recipe(table)
+    prepared = prepare(recipe, root, tell=lambda message: None)
+    task = Crossed(recipe, prepared.source, prepared.examples, prepared.measures)
+    return task.module.state_dict()
+
+
+@pytest.mark.parametrize("folder", ["best", "bundle"])
+def test_a_reranker_is_trained_on_from_a_reranker(
+    table: dict[str, Any], tmp_path: Path, folder: str
+) -> None:
+    train(make_recipe(table | {"schedule": {"epochs": 2, "batch_size": 12}}), data=tmp_path)
+    learnt = load_cross_encoder(tmp_path / "run" / folder).state_dict()
+    again = {key: value for key, value in table.items() if key != "layers"}
+    again |= {"base": str(tmp_path / "run" / folder), "seed": 2}
+    again["output"] = {"folder": str(tmp_path / "again")}
+    begun = first_state(again, tmp_path)
+    assert begun.keys() == learnt.keys()
+    assert all(torch.equal(begun[name], value) for name, value in learnt.items())
+    [bundle] = train(make_recipe(again), data=tmp_path).bundles
+    assert malmoi.load_reranker(bundle).score(PAIRS).std() > 0.1
+
+
+def test_a_head_of_other_labels_is_begun_anew(table: dict[str, Any], tmp_path: Path) -> None:
+    labelled = with_labels(table) | {"schedule": {"epochs": 1, "batch_size": 12}}
+    train(make_recipe(labelled), data=tmp_path)
+    learnt = load_cross_encoder(tmp_path / "run/bundle").state_dict()
+    begun = first_state(table | {"base": str(tmp_path / "run/bundle")}, tmp_path)
+    assert all(torch.equal(begun[name], learnt[name]) for name in begun if name.startswith("0."))
+    assert begun["4.linear.weight"].shape[0] == 1 and learnt["4.linear.weight"].shape[0] == 2
+
+
+def test_an_encoder_is_not_trained_from_a_reranker(table: dict[str, Any], tmp_path: Path) -> None:
+    train(make_recipe(table | {"schedule": {"epochs": 1, "batch_size": 12}}), data=tmp_path)
+    encoder = table | {"kind": "encoder", "objective": "cosine", "layers": 0}
+    with pytest.raises(BundleError, match="of kind 'reranker'; expected one of kind encoder"):
+        train(make_recipe(encoder | {"base": str(tmp_path / "run/bundle")}), data=tmp_path)
+
+
+def test_frozen_parameters_stay_as_they_are(table: dict[str, Any], tmp_path: Path) -> None:
+    schedule = {"epochs": 2, "batch_size": 12, "freeze": ["embeddings"]}
+    before = first_state(table, tmp_path)
+    train(make_recipe(table | {"schedule": schedule}), data=tmp_path)
+    after = load_cross_encoder(tmp_path / "run/bundle").state_dict()
+    changed = {name for name in before if not torch.equal(before[name], after[name])}
+    assert changed and not any(".embeddings." in name for name in changed)

@@ -258,3 +258,18 @@ def test_the_command_prints_bundle_and_scores(folder: Path, run: Any) -> None:
     assert wrong.returncode == 1
     assert wrong.stderr.count("\n") == 1
     assert "Did you mean schedule.epochs" in wrong.stderr
+
+
+def test_layers_keep_the_first_ones_of_an_encoder(folder: Path) -> None:
+    done = run(folder, "one-layer", layers=1, schedule={"epochs": 1}, dropout=0.0)
+    kept = weights(done.folder / "best/model.safetensors")
+    assert {name.split(".")[2] for name in kept if name.startswith("encoder.layer.")} == {"0"}
+    config = json.loads((done.folder / "bundle/config.json").read_text("utf-8"))
+    assert config["num_hidden_layers"] == 1
+    assert malmoi.load(done.bundles[0]).encode("배가 아프다").shape == (32,)
+
+
+def test_more_layers_than_there_are_is_told(folder: Path) -> None:
+    with pytest.raises(OptionError, match="layers is 9; .* has 2. Choose a number from 1 to 2"):
+        run(folder, "nine-layers", layers=9)
+    assert not (folder / "nine-layers").exists()

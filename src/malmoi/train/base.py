@@ -1,14 +1,18 @@
 """A recipe's `base` → the folder of a model that can be trained."""
 
+import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 
+from ..bundle import foreign
 from ..bundle.manifest import MANIFEST, Manifest
 from ..catalog import find_model
 from ..errors import BundleError, BundleNotFound
 from .dequantise import rebuild
 from .packages import PACKAGE, in_package
 from .recipe import Recipe
-from .source import Source, read_source
+from .reranker_source import is_reranker, read_reranker
+from .source import Source, check_layers, read_source
 
 
 def find_base(name: str) -> Path:
@@ -36,21 +40,33 @@ def _with_weights(folder: Path) -> Path:
 
 
 def read_base(recipe: Recipe) -> Source:
-    """Describe the model that a recipe starts from, or say why it cannot be trained."""
+    """Describe the model that a recipe starts from, or say why it cannot be trained.
+
+    An encoder starts from an encoder, a reranker from either: one of ours brings its head.
+    """
     folder = find_base(recipe.base)
-    check_trainable(folder)
-    return read_source(folder, pooling=recipe.pooling, max_tokens=recipe.max_tokens)
+    if recipe.kind == "reranker":
+        check_trainable(folder, kinds=("encoder", "reranker"))
+    else:
+        check_trainable(folder)
+    if recipe.kind == "reranker" and foreign.is_foreign(folder) and is_reranker(folder):
+        source = read_reranker(folder, max_tokens=recipe.max_tokens)
+    else:
+        source = read_source(folder, pooling=recipe.pooling, max_tokens=recipe.max_tokens)
+    if recipe.layers:
+        check_layers(source, recipe.layers)
+    return dataclasses.replace(source, layers=recipe.layers)
 
 
-def check_trainable(folder: Path) -> None:
-    """Raise a BundleError for a bundle that is no encoder or has no weights to train."""
+def check_trainable(folder: Path, *, kinds: Sequence[str] = ("encoder",)) -> None:
+    """Raise a BundleError for a bundle of another kind, or without weights to train."""
     if not (folder / MANIFEST).is_file():
         return
     manifest = Manifest.read(folder)
-    if manifest.kind != "encoder":
+    if manifest.kind not in kinds:
         raise BundleError(
-            f"{folder} is of kind {manifest.kind!r}; an encoder is trained from an encoder. "
-            "Name another base."
+            f"{folder} is of kind {manifest.kind!r}; expected one of kind {' or '.join(kinds)} to "
+            "train from. Name another base."
         )
     if not any(folder.glob("*.safetensors")):
         raise BundleError(

@@ -6,27 +6,29 @@ tokenizing, its evaluators and its folders serve; nothing of them is written aga
 Shapes: scores (n, outputs), one output for a score or one for each label.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from safetensors.torch import load_file
 from sentence_transformers import CrossEncoder
 from sentence_transformers.base.modules import Dense, Transformer
 from sentence_transformers.sentence_transformer.modules import Dropout, Pooling
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ..bundle.foreign import read_json
+from ..bundle.foreign import DenseSpec
 from ..errors import BundleError, OptionError
 from ..files import writing_folder
 from ..tokens import Batch, Piece, Tokens
 from .module import WITH_TYPES
 from .quiet import quiet
-from .source import Source, read_source
+from .source import Source, check_layers, read_source
 
 OBJECTIVES = ("regression", "mse", "classification")
+_ACTIVATIONS = ["gelu", "identity"]  # after the dense layer and the projection
 
 
 def build_cross_encoder(
@@ -65,6 +67,29 @@ def build_cross_encoder(
     activation = nn.Identity() if labels else nn.Sigmoid()
     model: CrossEncoder = CrossEncoder(modules=modules, device="cpu", activation_fn=activation)
     return model
+
+
+def keep_head(model: CrossEncoder, source: Source) -> bool:
+    """Give a new model the head of the cross-encoder it starts from; False where it has another.
+
+    Heads with other labels, or of another form than ours, are left for a new one.
+    """
+    manifest = source.manifest
+    specs = [step for step in source.steps if isinstance(step, DenseSpec)]
+    layers: list[Any] = [module for module in model if isinstance(module, Dense)]
+    alike = manifest.pooling == "cls" and [spec.activation for spec in specs] == _ACTIVATIONS
+    if manifest.kind != "reranker" or manifest.labels != labels_of(model) or not alike:
+        return False
+    heads = [load_file(spec.weights) for spec in specs]
+    if [_shapes(head) for head in heads] != [_shapes(layer.state_dict()) for layer in layers]:
+        return False
+    for layer, head in zip(layers, heads, strict=True):
+        layer.load_state_dict(head)
+    return True
+
+
+def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(tensor.shape) for name, tensor in tensors.items()}
 
 
 def load_cross_encoder(folder: str | Path) -> CrossEncoder:
@@ -172,13 +197,8 @@ def _batch_scores(model: CrossEncoder, batch: Batch, device: str) -> Tensor:
 
 
 def _transformer(source: Source, layers: int | None) -> Transformer:
-    config = read_json(source.root / "config.json")
-    most = int(config.get("num_hidden_layers") or config.get("n_layers") or 1)
-    if layers is not None and not 1 <= layers <= most:
-        raise OptionError(
-            f"layers is {layers}; {source.root} has {most}. "
-            f"Choose a number from 1 to {most}, or leave the option out."
-        )
+    if layers is not None:
+        check_layers(source, layers)
     here = {"local_files_only": True, "trust_remote_code": False}
     with quiet():
         transformer: Transformer = Transformer(

@@ -16,13 +16,13 @@ from ..reranker import likeness
 from ..text import clean
 from ..tokens import Piece, Tokens
 from .batching import Ints, Sizes, Step, plan_epoch
-from .cross import build_cross_encoder, check_objective, cross_loss, score_pieces
+from .cross import build_cross_encoder, check_objective, cross_loss, keep_head, score_pieces
 from .data import Examples
 from .measuring import Measure
 from .processes import Processes
 from .quiet import quiet
 from .recipe import Recipe
-from .siamese import read_tokens
+from .siamese import freeze, read_tokens
 from .source import Source
 
 _HEAD_DROPOUT = 0.1
@@ -69,6 +69,8 @@ class Crossed:
             dropout=recipe.dropout if recipe.dropout >= 0 else _HEAD_DROPOUT,
             max_tokens=source.manifest.max_tokens,
         )
+        keep_head(self.model, source)
+        freeze(self.model[0].model, recipe.schedule.freeze)  # type: ignore[arg-type]
         if recipe.dropout >= 0:
             for module in self.model.modules():
                 if isinstance(module, nn.Dropout):

@@ -61,6 +61,7 @@ def _from_pretrained(source: Source, loader: Any) -> tuple[Any, dict[str, Any]]:
         attn_implementation="eager",  # the form of attention that the fuser recognises
         dtype=torch.float32,
         output_loading_info=True,
+        **({"num_hidden_layers": source.layers} if source.layers else {}),
     )
     return loaded
 

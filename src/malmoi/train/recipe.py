@@ -135,8 +135,9 @@ class Recipe:
     """A whole training run.
 
     `dropout` below 0 leaves the base model's own; `layers` above 0 keeps only so many of its
-    layers, for a reranker. `base_share` is how much of the base's weights is mixed into those of
-    an encoder whenever it is measured or saved: what it could do before is kept with them.
+    layers, counted from the embeddings up. `base_share` is how much of the base's weights is
+    mixed into those of an encoder whenever it is measured or saved: what it could do before is
+    kept with them.
     """
 
     name: str
@@ -243,6 +244,7 @@ def _check(recipe: Recipe, where: str) -> None:
         raise OptionError(f"{where}: data is empty; expected one [[data]] or more. Add one.")
     schedule, output = recipe.schedule, recipe.output
     for key, value, least in (
+        ("layers", recipe.layers, 0),
         ("schedule.epochs", schedule.epochs, 0 if schedule.steps else 1),
         ("schedule.steps", schedule.steps, 0),
         ("schedule.batch_size", schedule.batch_size, 2),
@@ -262,10 +264,6 @@ def _check(recipe: Recipe, where: str) -> None:
         raise OptionError(
             f"{where}: base_share is {recipe.base_share} and the kind {recipe.kind}; expected a "
             "share below 1, for an encoder. Correct it."
-        )
-    if recipe.layers and recipe.kind != "reranker":
-        raise OptionError(
-            f"{where}: layers is for rerankers; the kind is {recipe.kind}. Remove it."
         )
     if recipe.dropout >= 1:
         raise OptionError(f"{where}: dropout is {recipe.dropout}; expected less than 1.")

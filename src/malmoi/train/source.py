@@ -24,11 +24,13 @@ class Source:
 
     `root` holds the transformer and its tokenizer; `steps` are what follows its token states:
     "pool", "normalize" or a DenseSpec. The manifest's dimension is not known before a run.
+    `layers` above 0 loads only so many of its layers, counted from the embeddings up.
     """
 
     root: Path
     manifest: Manifest
     steps: tuple[Step, ...]
+    layers: int = 0
 
     @property
     def lower(self) -> bool:
@@ -83,6 +85,17 @@ def check_pooling(pooling: str) -> None:
                 f'pooling "{name}" is not known; known are {", ".join(POOLINGS)}. '
                 "Choose one of them: mean suits most encoders."
             )
+
+
+def check_layers(source: Source, layers: int) -> None:
+    """Raise an OptionError unless the model has so many layers."""
+    config = foreign.read_json(source.root / "config.json")
+    most = int(config.get("num_hidden_layers") or config.get("n_layers") or 1)
+    if not 1 <= layers <= most:
+        raise OptionError(
+            f"layers is {layers}; {source.root} has {most}. "
+            f"Choose a number from 1 to {most}, or leave the option out."
+        )
 
 
 def _folder(path: str | Path) -> Path:
