@@ -96,7 +96,8 @@ class _Laid:
 
 
 def _lay(text: str, words: Ints, steps: Sequence[str]) -> _Laid:
-    parts, begins, ends = [], [], []
+    parts: list[str] = []
+    begins, ends = [], []
     at, before = 0, int(words[0, 0])
     spelt = "symbols" in steps
     for start, end in words.tolist():
