@@ -47,6 +47,7 @@ ANY = st.text(st.characters(exclude_categories=()), max_size=60)
         ("좋아요😀👍!", "좋아요 😀👍 !"),
         ("가족👨‍👩‍👧은 ☺️", "가족 👨‍👩‍👧 은 ☺️"),
         ("김○○ 님", "김 ○○ 님"),
+        ("8⟶1", "8 ⟶ 1"),
         ("○\u0301", None),  # an accent stays on what it stands on
         ("cafe\u0301○", "cafe\u0301 ○"),
         # what vocabularies know stays

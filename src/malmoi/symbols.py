@@ -20,7 +20,7 @@ _ENCLOSED = "\u2460-\u24ff\u2776-\u2793\u3200-\u321e\u3220-\u3247\u3251-\u327e\u
 _WORDS = "\u2103\u2109\u2121\u213b\u2150-\u2152\u2155-\u215e\u2160-\u217f\u32cc-\u32cf\u3371-\u33df"
 # Arrows, technical signs, boxes, shapes, pictures; and what makes one picture of several.
 _MARKS = (
-    "\u2190-\u21ff\u2300-\u23ff\u2500-\u2775\u2794-\u27bf\u2900-\u297f\u2b00-\u2bff"
+    "\u2190-\u21ff\u2300-\u23ff\u2500-\u2775\u2794-\u27bf\u27f0-\u27ff\u2900-\u297f\u2b00-\u2bff"
     "\U0001f000-\U0001faff"
 )
 _JOINERS = "\u200d\ufe0f\U000e0020-\U000e007f"
