@@ -9,10 +9,11 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from .symbols import spellings
 from .text import STANDARD, clean
 
 # Steps that look at more than a letter and its marks; the rest can be done cluster by cluster.
-_WIDE = ("spaces", "jamo", "scripts")
+_WIDE = ("symbols", "spaces", "jamo", "scripts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,8 @@ def align(text: str, steps: Sequence[str] = STANDARD) -> Aligned:
         for start, end in _clusters(text)
         for letter in clean(text[start:end], close)
     ]
+    if "symbols" in steps:
+        spans = list(_spelt(spans))
     if "spaces" in steps:
         spans = list(_squeezed(spans))
     if "".join(letter for letter, _, _ in spans) == cleaned:
@@ -72,7 +75,29 @@ def _clusters(text: str) -> Iterator[tuple[int, int]]:
 def _joins(before: str, letter: str) -> bool:
     if "\ud800" <= before <= "\udbff":
         return "\udc00" <= letter <= "\udfff"
-    return "\u1160" <= letter <= "\u11ff" or unicodedata.combining(letter) != 0
+    if "\u1160" <= letter <= "\u11a7":  # a vowel alone may be a dot, see symbols
+        return "\u1100" <= before <= "\u115f" or "\ua960" <= before <= "\ua97c"
+    return "\u11a8" <= letter <= "\u11ff" or unicodedata.combining(letter) != 0
+
+
+def _spelt(spans: Sequence[tuple[str, int, int]]) -> Iterator[tuple[str, int, int]]:
+    """Spell signs as text.spell_symbols does; spaces that come with them stand for nothing."""
+    at = 0
+    for first, last, spelling in spellings("".join(letter for letter, _, _ in spans)):
+        yield from spans[at:first]
+        start, end = spans[first][1], spans[last - 1][2]
+        word = spelling.strip()
+        if spelling[0] == " ":
+            yield " ", start, start
+        if len(word) == last - first:  # letter for letter
+            yield from ((word[i], *spans[first + i][1:]) for i in range(len(word)))
+        else:
+            yield from ((letter, start, end) for letter in word)
+        if spelling[-1] == " ":
+            following = spans[last][1]
+            yield " ", following, following
+        at = last
+    yield from spans[at:]
 
 
 def _squeezed(spans: Sequence[tuple[str, int, int]]) -> Iterator[tuple[str, int, int]]:

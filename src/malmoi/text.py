@@ -9,6 +9,7 @@ import unicodedata
 from collections.abc import Callable, Sequence
 
 from .errors import OptionError, TextError
+from .symbols import spell_symbols
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # Zero-width characters and marks of direction that no tokenizer should see. ZWJ and ZWNJ carry
@@ -170,6 +171,7 @@ STEPS: dict[str, Callable[[str], str]] = {
     "invisible": drop_invisible,
     "control": drop_control,
     "jamo": join_jamo,
+    "symbols": spell_symbols,
     "spaces": squeeze,
     "scripts": space_scripts,
     "lower": lower,
