@@ -15,7 +15,8 @@ from .normal import STOP, Form, Normal
 from .readings import Reader
 from .shelf import BAG, PLAIN, Shelf, Spelling, hashed
 
-_TOKEN = re.compile(r"[가-힣]+|[A-Za-zÀ-ÖØ-öø-ÿ]+(?:[-/'&+][A-Za-z0-9]+)*|\d+(?:\.\d+)?")
+# A stroke parts words, for it makes lists ("HTN/DM"); "N/V" is two that are one name together.
+_TOKEN = re.compile(r"[가-힣]+|[A-Za-zÀ-ÖØ-öø-ÿ]+(?:[-'&+][A-Za-z0-9]+)*|\d+(?:\.\d+)?")
 
 
 def _words(text: str) -> list[str]:
@@ -149,10 +150,11 @@ def _before_particle(token: "re.Match[str]") -> Iterator[int]:
 
 
 def _whole(text: str) -> bool:
-    """Tell whether a stretch begins and ends with words of a name, not with what binds them."""
+    """Tell whether a stretch begins and ends with words of a name, and is no list."""
     words = text.casefold().split()
     return not (
-        words[0] in STOP
+        "/" in text
+        or words[0] in STOP
         or words[-1] in STOP
         or (len(words[-1]) > 2 and words[-1].endswith(("의", "을", "를", "에서", "으로")))
     )

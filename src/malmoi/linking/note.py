@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ..text import as_text
-from .cues import attributes
+from .attributes import said
 from .defined import definitions
 from .finder import Finder, Span
 from .linker import Linked, Linker
@@ -60,16 +60,10 @@ class NoteReader:
         defined = definitions(note)
         spans = self._joined(note, self._finder.find(note, defined))
         linked = self.linker.link([span.text for span in spans], k=k, defined=defined)
+        attributes = said(note, [(span.start, span.end) for span in spans])
         return [
-            NoteMention(
-                span.start,
-                span.end,
-                span.text,
-                attributes(note, span.start, span.end),
-                span.by,
-                found,
-            )
-            for span, found in zip(spans, linked, strict=True)
+            NoteMention(span.start, span.end, span.text, about, span.by, found)
+            for span, about, found in zip(spans, attributes, linked, strict=True)
             if found.candidates
         ]
 
