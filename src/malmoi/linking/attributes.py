@@ -16,6 +16,9 @@ _HIS = re.compile(r"^\s*(?:had|has|with|died of|died from)(?![a-z])", re.IGNOREC
 _PATIENT = re.compile("본인|환자")
 # "HTN, r/o pneumonia": what stands before an item speaks of that, not of the one before.
 _LEADS_ON = re.compile(rf"\s*(?:for\s+|of\s+)?{MASK}")
+# "HIV 양성, RPR 음성": the sign is part of the name; but "HIV 양성 아님".
+_POSITIVE = re.compile("(?:양성|positive)$", re.IGNORECASE)
+_DENIED = re.compile(r"(?:은|는|이|도)?\s*(?:아[니닌님]|없)")
 _LATIN = re.compile("[a-z]", re.IGNORECASE)
 _GLUE = re.compile(rf"및|또는|(?<={MASK})(?:이나|나|와|과)(?![가-힣])")
 
@@ -29,7 +32,9 @@ def said(note: str, spans: Sequence[tuple[int, int]]) -> list[tuple[str, ...]]:
     [(), ('negated',), ('uncertain',)]
     """
     hidden = masked(note, spans)
-    return [_attributes(_Around.of(note, hidden, start, end)) for start, end in spans]
+    return [
+        _attributes(note[start:end], _Around.of(note, hidden, start, end)) for start, end in spans
+    ]
 
 
 @dataclass(frozen=True)
@@ -47,11 +52,13 @@ class _Around:
         return cls(note[before], note[after], hidden[before], hidden[after])
 
 
-def _attributes(around: _Around) -> tuple[str, ...]:
+def _attributes(text: str, around: _Around) -> tuple[str, ...]:
     found = {cue.attribute for cue in BEFORE if _reaches_on(cue, around)}
     found |= {cue.attribute for cue in AFTER if _reaches_back(cue, around)}
     found |= _headed(around.left)
     own = sign(around.hidden_left, around.hidden_right)
+    if _POSITIVE.search(text) and not _DENIED.match(around.right):
+        own = "+"
     if own:
         found.discard(NEGATED)  # whatever is said of the list
     if own == "-" or (not own and _signed_apart(around.hidden_right)):

@@ -50,8 +50,8 @@ AFTER = (
     # 배제할 수 없음 denies nothing, 없어짐 says that it was there, 부인과 is gynaecology.
     _after(NEGATED, r"(?<!수 )(?<!수)없(?:[음으었고는다이습]|어(?![지졌짐]))|부인(?!과)|아님|아닌"
            rf"|아니[며고었다]|음성(?!장애)|배제[됨되]|(?:{_SEEN})지(?:는|도)? ?않"
-           r"|(?<![a-z])(?:absent|denied|negative|none|(?<!not )(?<!cannot be )ruled out)"
-           r"(?![a-z])"),
+           r"|(?<![a-z])(?:absent|denied|negative|non-?reactive|none"
+           r"|(?<!not )(?<!cannot be )ruled out)(?![a-z])"),
     _after(UNCERTAIN, r"의심(?!되지)|의증|추정|가능성|감별|여부|배제(?:할|하기|하지| ?위)|r/o|\?"
            r"|(?<![a-z])(?:suspected|likely|possible|(?:not|cannot be) (?:ruled out|excluded))"
            r"(?![a-z])"),
