@@ -1,5 +1,6 @@
 """Cleaned text keeps the way back to the original."""
 
+import difflib
 import unicodedata
 
 import pytest
@@ -96,3 +97,27 @@ def test_any_text_has_ordered_spans_inside_it(text: str, steps: tuple[str, ...])
     for start, end in zip(aligned.starts, aligned.ends, strict=True):
         assert last <= start <= end <= len(text)
         last = start
+
+
+def test_a_mark_joins_its_letter_over_what_is_dropped() -> None:
+    aligned = align("ae\u200b\u0301 b\u200bc")
+    assert aligned.text == "aé bc"
+    assert [aligned.span(i, i + 1) for i in range(5)] == [(0, 1), (1, 4), (4, 5), (5, 6), (7, 8)]
+
+
+def test_comparing_letter_by_letter_is_kept_to_short_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[int] = []
+
+    class Counting(difflib.SequenceMatcher):  # type: ignore[type-arg]
+        def __init__(self, junk: None, a: str, b: str, autojunk: bool) -> None:
+            compared.append(len(a) * len(b))
+            super().__init__(junk, a, b, autojunk)
+
+    monkeypatch.setattr(difflib, "SequenceMatcher", Counting)
+    text = "ae\u200b\u0301" * 2_000
+    assert align(text).text == clean(text) and not compared
+    text = "환자는DM으로 ㄷㅏㅇ " * 2_000 + "가A" * 2_000
+    aligned = align(text, ("scripts", "jamo"))
+    assert aligned.text == clean(text, ("scripts", "jamo"))
+    assert text[slice(*aligned.span(4, 6))] == "DM"  # the long word costs the others nothing
+    assert len(compared) == 4_000 and max(compared) < 100

@@ -69,6 +69,17 @@ def test_the_right_concept_comes_first(linker: Linker, mention: str, code: str) 
     assert found.best.code == code, [c.code for c in found.candidates]
 
 
+@pytest.mark.parametrize("mention", ["HBsAg(+)", "HBsAg positive", "HBs Ag (+)", "HBsAg 양성"])
+def test_a_positive_test_is_what_it_shows(mention: str) -> None:
+    first = Linker("sample").link(mention).best
+    assert first is not None and first.code == "B18.1"
+
+
+def test_a_negative_test_is_not_what_it_would_show() -> None:
+    codes = [candidate.code for candidate in Linker("sample").link("HBsAg(-)").candidates]
+    assert "B18.1" not in codes
+
+
 def test_candidates_say_why(linker: Linker) -> None:
     for mention, why in (("기침", "exact"), ("HTN", "abbreviation"), ("울혈성심부젼", "fuzzy")):
         first = linker.link(mention).best
