@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ..errors import DataError, OptionError
 from ..files import Tell
-from ..tables import BadRows, read_numbered_rows
+from ..tables import BadRows, read_columns
 
 PARTS = ("train", "dev", "test")
 DECIDE = ("note", "patient")
@@ -144,12 +144,8 @@ def _read(
     file: str | Path, columns: Mapping[str, str], rows: _Rows, tell: Tell, strict: bool
 ) -> None:
     bad = BadRows(str(file), strict)
-    for line, row in read_numbered_rows(file, tell=tell, strict=strict):
-        for name in columns.values():
-            if name not in row:
-                raise DataError(
-                    f"{file} has no column {name}; it has {', '.join(row)}. Correct the columns."
-                )
+    remedy = "Correct the columns."
+    for line, row in read_columns(file, list(columns.values()), bad, tell=tell, remedy=remedy):
         if not row[columns["text"]].strip():
             bad.add(line, "an empty note", "text")
         elif not row[columns["label"]].strip():

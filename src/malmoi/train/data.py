@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..bundle.manifest import sha256
 from ..errors import DataError
 from ..files import Tell
-from ..tables import BadRows, Row, read_numbered_rows
+from ..tables import BadRows, Row, read_columns
 from .objectives import OBJECTIVES, Objective
 from .recipe import Data, Recipe, needed_columns
 from .sampling import Clusters
@@ -146,13 +146,8 @@ def file_rows(
     """Yield file, line and columns of the rows in which every column passes its check."""
     bad = BadRows(str(path), strict)
     without = without or {}
-    for line, row in read_numbered_rows(path, tell=tell, strict=strict):
-        for name in (*columns.values(), *where, *without):
-            if name not in row:
-                raise DataError(
-                    f"{path} has no column {name}; it has {', '.join(row)}. "
-                    "Correct the columns in the recipe."
-                )
+    names, remedy = [*columns.values(), *where, *without], "Correct the columns in the recipe."
+    for line, row in read_columns(path, names, bad, tell=tell, remedy=remedy):
         if any(row[name] != value for name, value in where.items()):
             continue
         if any(row[name] in values for name, values in without.items()):
