@@ -108,6 +108,13 @@ def test_a_second_file_without_rows_is_told(tmp_path: Path) -> None:
     assert told == [f"{tmp_path / 'y.tsv'} has no rows"]
 
 
+def test_texts_taken_for_labels_are_refused(tmp_path: Path) -> None:
+    rows = "".join(f"배 {i}\t선박\t1\tno\n" for i in range(101))
+    columns = {"a": "a", "b": "b", "label": "a"}
+    with pytest.raises(DataError, match="101 different labels in 101 rows"):
+        read(tmp_path, HEADER + rows, columns=columns, objective="softmax")
+
+
 def test_cp949_is_read_and_told(tmp_path: Path) -> None:
     examples, told = read(tmp_path, GOOD.encode("cp949"))
     assert examples.texts[:2] == ["배", "선박"]

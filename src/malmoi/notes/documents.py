@@ -184,8 +184,8 @@ def _check_labels(found: "Sequence[str] | set[str]", known: Sequence[str]) -> No
     unknown = sorted(set(found) - set(known))
     if unknown:
         raise DataError(
-            f"{len(unknown)} labels of the notes, {unknown[0]!r} the first, are not the model's "
-            f"({', '.join(known)}). Correct them, or name the rows to keep."
+            f"{len(unknown)} labels of the notes are not the model's, which are "
+            f"{', '.join(known)}. Correct them, or name the rows to keep."
         )
 
 

@@ -16,6 +16,7 @@ from ..bundle.manifest import sha256
 from ..errors import DataError
 from ..files import Tell
 from ..tables import BadRows, Row, read_columns
+from .checks import check_classes
 from .objectives import OBJECTIVES, Objective
 from .recipe import Data, Recipe, needed_columns
 from .sampling import Clusters
@@ -49,15 +50,17 @@ def find_files(recipe: Recipe, root: Path) -> dict[str, Path]:
         named += [file for negatives in entry.negatives for file in negatives.files]
     for measure in recipe.evaluation:
         named += [measure.file, *([measure.dictionary] if measure.dictionary else [])]
-    found = {}
-    for name in named:
-        found[name] = root / name
-        if not found[name].is_file():
-            raise DataError(
-                f"there is no file {found[name]}; the recipe names {name} under the data root "
-                f"{root}. Name the root with --data, or correct the recipe."
-            )
-    return found
+    return {name: check_file(root / name, name, root) for name in named}
+
+
+def check_file(path: Path, name: str, root: Path) -> Path:
+    """Give the path of a file that a recipe names, or say that it is missing."""
+    if path.is_file():
+        return path
+    raise DataError(
+        f"there is no file {path}; the recipe names {name} under the data root "
+        f"{root.absolute()}. Name the root with --data, or correct the recipe."
+    )
 
 
 def hash_files(files: dict[str, Path]) -> dict[str, str]:
@@ -201,6 +204,7 @@ def _labels(
             )
         return ((scores - least) / (most - least)).astype(np.float32), ()
     classes = entry.labels or tuple(sorted({row[column] for *_, row in rows}))
+    check_classes(classes, len(rows), where=", ".join(entry.files))
     numbers = {name: i for i, name in enumerate(classes)}
     for file, line, row in rows:
         if row[column] not in numbers:
