@@ -45,12 +45,18 @@ class Examples:
 
 def find_files(recipe: Recipe, root: Path) -> dict[str, Path]:
     """Find every file that a recipe names, or name the first that is missing."""
-    named = [file for entry in recipe.data for file in entry.files]
-    for entry in recipe.data:
-        named += [file for negatives in entry.negatives for file in negatives.files]
+    named = learnt_files(recipe)
     for measure in recipe.evaluation:
         named += [measure.file, *([measure.dictionary] if measure.dictionary else [])]
     return {name: check_file(root / name, name, root) for name in named}
+
+
+def learnt_files(recipe: Recipe) -> list[str]:
+    """Name the files that a recipe learns from; those of evaluations may change in a run."""
+    named = [file for entry in recipe.data for file in entry.files]
+    for entry in recipe.data:
+        named += [file for negatives in entry.negatives for file in negatives.files]
+    return named
 
 
 def check_file(path: Path, name: str, root: Path) -> Path:
