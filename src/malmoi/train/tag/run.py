@@ -28,6 +28,11 @@ class Prepared:
     source: Source
     material: Material
 
+    @property
+    def hashes(self) -> dict[str, str]:
+        """The sha256 of every file."""
+        return self.material.hashes
+
 
 def prepare(recipe: Tagging, root: Path, *, strict: bool, tell: Tell) -> Prepared:
     """Read and check everything but the weights."""
