@@ -163,6 +163,7 @@ def test_a_head_of_other_labels_is_begun_anew(table: dict[str, Any], tmp_path: P
 def test_an_encoder_is_not_trained_from_a_reranker(table: dict[str, Any], tmp_path: Path) -> None:
     train(make_recipe(table | {"schedule": {"epochs": 1, "batch_size": 12}}), data=tmp_path)
     encoder = table | {"kind": "encoder", "objective": "cosine", "layers": 0}
+    encoder["output"] = {"folder": str(tmp_path / "encoder")}
     with pytest.raises(BundleError, match="of kind 'reranker'; expected one of kind encoder"):
         train(make_recipe(encoder | {"base": str(tmp_path / "run/bundle")}), data=tmp_path)
 
