@@ -1,6 +1,7 @@
 """Text clean-up: each step does its one thing, twice is the same as once, and nothing breaks it."""
 
 import unicodedata
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -101,6 +102,11 @@ def test_ordinary_words_keep_their_letters(text: str) -> None:
 )
 def test_steps_do_what_they_say(step: str, given_: str, expected: str) -> None:
     assert clean_up.STEPS[step](given_) == expected
+
+
+def test_every_step_is_documented() -> None:
+    guide = (Path(__file__).parents[1] / "docs/training.md").read_text("utf-8")
+    assert all(f"| `{step}` |" in guide for step in clean_up.STEPS)
 
 
 def test_an_unknown_step_is_named() -> None:
