@@ -85,7 +85,8 @@ def test_a_recipe_makes_a_reranker(table: dict[str, Any], tmp_path: Path, labels
     assert reranker.labels == (("other", "same") if labels else ())
     manifest = Manifest.read(bundle)
     assert manifest.training["recipe"]["layers"] == 1 and manifest.scores
-    assert "load_reranker" in (bundle / "README.md").read_text("utf-8")
+    card = (bundle / "README.md").read_text("utf-8")
+    assert "load_reranker" in card and "1 of its layers" in card
     assert load_cross_encoder(bundle)[0].model.config.num_hidden_layers == 1
 
 

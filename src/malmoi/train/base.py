@@ -8,6 +8,7 @@ from ..errors import BundleError, BundleNotFound
 from .dequantise import rebuild
 from .packages import PACKAGE, in_package
 from .recipe import Recipe
+from .reranker_source import is_cross_encoder
 from .source import Source, read_source
 
 
@@ -37,19 +38,29 @@ def _with_weights(folder: Path) -> Path:
 
 def read_base(recipe: Recipe) -> Source:
     """Describe the model that a recipe starts from, or say why it cannot be trained."""
-    folder = find_base(recipe.base)
-    check_trainable(folder)
+    folder = find_trainable(recipe.base)
     return read_source(folder, pooling=recipe.pooling, max_tokens=recipe.max_tokens)
 
 
-def check_trainable(folder: Path) -> None:
-    """Raise a BundleError for a bundle that is no encoder or has no weights to train."""
+def find_trainable(name: str) -> Path:
+    """Find a base that training can start from: an encoder, with its weights."""
+    folder = find_base(name)
+    _check_trainable(folder)
+    return folder
+
+
+def _check_trainable(folder: Path) -> None:
     if not (folder / MANIFEST).is_file():
+        if is_cross_encoder(folder):
+            raise BundleError(
+                f"{folder} is a cross-encoder; expected an encoder to start from. "
+                "Name another base."
+            )
         return
     manifest = Manifest.read(folder)
     if manifest.kind != "encoder":
         raise BundleError(
-            f"{folder} is of kind {manifest.kind!r}; an encoder is trained from an encoder. "
+            f"{folder} is of kind {manifest.kind!r}; expected an encoder to start from. "
             "Name another base."
         )
     if not any(folder.glob("*.safetensors")):

@@ -22,7 +22,7 @@ from ..bundle.foreign import read_json
 from ..errors import BundleError, OptionError
 from ..files import writing_folder
 from ..tokens import Batch, Piece, Tokens
-from .module import WITH_TYPES
+from .module import WITH_TYPES, check_whole
 from .quiet import quiet
 from .source import Source, read_source
 
@@ -97,6 +97,13 @@ def save_cross_encoder(model: CrossEncoder, folder: str | Path, *, replace: bool
         model.save_pretrained(str(half), create_model_card=False)
         for file in half.rglob("*.safetensors"):
             file.chmod(0o644)  # safetensors writes 0600; a model folder is read by others too
+
+
+def transformer_of(model: CrossEncoder) -> nn.Module:
+    """Give the transformer below the head."""
+    transformer: Any = model[0]
+    found: nn.Module = transformer.model
+    return found
 
 
 def labels_of(model: CrossEncoder) -> tuple[str, ...]:
@@ -179,6 +186,7 @@ def _transformer(source: Source, layers: int | None) -> Transformer:
             f"layers is {layers}; {source.root} has {most}. "
             f"Choose a number from 1 to {most}, or leave the option out."
         )
+    check_whole(source)
     here = {"local_files_only": True, "trust_remote_code": False}
     with quiet():
         transformer: Transformer = Transformer(

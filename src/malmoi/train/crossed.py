@@ -16,13 +16,19 @@ from ..reranker import likeness
 from ..text import clean
 from ..tokens import Piece, Tokens
 from .batching import Ints, Sizes, Step, plan_epoch
-from .cross import build_cross_encoder, check_objective, cross_loss, score_pieces
+from .cross import (
+    build_cross_encoder,
+    check_objective,
+    cross_loss,
+    score_pieces,
+    transformer_of,
+)
 from .data import Examples
 from .measuring import Measure
 from .processes import Processes
 from .quiet import quiet
 from .recipe import Recipe
-from .siamese import read_tokens
+from .siamese import freeze, read_tokens
 from .source import Source
 
 _HEAD_DROPOUT = 0.1
@@ -73,6 +79,7 @@ class Crossed:
             for module in self.model.modules():
                 if isinstance(module, nn.Dropout):
                     module.p = recipe.dropout
+        freeze(transformer_of(self.model), recipe.schedule.freeze)
         self.model.to(self.processes.device)
         self.module: nn.Module = self.model
         self.plan = functools.lru_cache(maxsize=2)(self._plan)
