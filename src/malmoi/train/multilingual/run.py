@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ...bundle import Manifest
 from ...errors import OptionError
 from ...files import Tell
-from ..base import find_base
+from ..base import find_trainable
 from ..folder import opening_run
 from ..source import Source, read_source
 from .material import Material, read_material
@@ -41,7 +41,7 @@ def prepare(
     recipe: Distillation, root: Path, *, strict: bool, tell: Tell
 ) -> tuple[Source, Material]:
     """Read and check everything but the weights."""
-    source = read_source(find_base(recipe.base), max_tokens=recipe.max_tokens)
+    source = read_source(find_trainable(recipe.base), max_tokens=recipe.max_tokens)
     if source.steps not in (("pool",), ("pool", "normalize")):
         raise OptionError(
             f"base {recipe.base} has a Dense module; expected a transformer and its pooling. "
