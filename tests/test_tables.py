@@ -91,6 +91,15 @@ def test_a_carriage_return_inside_a_cell_is_a_character(tmp_path: Path) -> None:
         list(read_rows(path))
 
 
+def test_a_line_of_json_with_a_key_twice_is_counted(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.jsonl", '{"a": "1", "a": "2"}\n{"a": "3"}\n')
+    told: list[str] = []
+    assert list(read_rows(path, tell=told.append)) == [{"a": "3"}]
+    assert told == [f"{path}: 1 rows passed over (lines 1)"]
+    with pytest.raises(DataError, match="line 1 of .* has a key twice; expected each key once"):
+        list(read_rows(path, strict=True))
+
+
 def test_columns_are_named_only_where_they_are_names() -> None:
     secret = "환자 김철수"
     assert secret not in show_columns([secret, "복통이 있다", "4.5"], asked=("a", "b"))

@@ -180,13 +180,27 @@ def _json_objects(lines: Iterator[str], bad: BadRows) -> Iterator[tuple[int, dic
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
+            row = json.loads(line, object_pairs_hook=_once)
+        except _Twice:
+            bad.add(number, "a key twice", "each key once")
+            continue
         except (ValueError, RecursionError):
             row = None
         if isinstance(row, dict):
             yield number, row
         else:
             bad.add(number, "no JSON object", "one object a line")
+
+
+class _Twice(ValueError):
+    pass
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise _Twice
+    return found
 
 
 def _as_str(value: object, null: str) -> str:

@@ -96,6 +96,14 @@ def test_places_that_cannot_hold_a_run(folder: Path, tmp_path: Path) -> None:
                 runs.recipe("encoder", folder, output={"folder": str(tmp_path / place)}),
                 data=folder,
             )
+    with pytest.raises(OutputError, match="cannot make .*: embedded null"):
+        train(
+            runs.recipe("encoder", folder, output={"folder": str(tmp_path / "a\0b")}), data=folder
+        )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.access", lambda path, mode: False)
+        with pytest.raises(OutputError, match="may not be written to"):
+            folders.check_new(tmp_path / "x/out", resume=False)
     (tmp_path / "other").mkdir()
     (tmp_path / "other/letter.txt").touch()
     with pytest.raises(OutputError, match="holds no run"):

@@ -5,6 +5,7 @@
 
 import contextlib
 import json
+import os
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -41,7 +42,14 @@ def check_new(folder: Path, *, resume: bool) -> bool:
             f"{folder} exists and holds no run; expected a new folder. "
             "Name another one as output.folder."
         )
+    parent = next((place for place in folder.absolute().parents if place.exists()), Path("/"))
+    if not os.access(parent, os.W_OK):  # told now, and not when all the data are read
+        raise _cannot_make(folder, f"{parent} may not be written to")
     return False
+
+
+def _cannot_make(folder: Path, reason: str) -> OutputError:
+    return OutputError(f"cannot make {folder}: {reason}. Name another one as output.folder.")
 
 
 def check_recipe(recipe: HasJson, folder: Path) -> None:
@@ -80,10 +88,8 @@ def opening_run(recipe: HasJson, hashes: Mapping[str, str], folder: Path) -> Ite
     new = not folder.exists() or not any(folder.iterdir())
     try:
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(
-            f"cannot make {folder}: {error.strerror}. Name another one as output.folder."
-        ) from error
+    except (OSError, ValueError) as error:  # a name may hold a NUL
+        raise _cannot_make(folder, getattr(error, "strerror", None) or str(error)) from error
     try:
         for place in (folder, folder / "checkpoints"):
             clear_halves(place)
