@@ -126,3 +126,19 @@ def test_a_full_folder_is_kept_unless_it_is_to_be_replaced(tmp_path: Path) -> No
     with writing_folder(folder, replace=True) as half:
         (half / "new").touch()
     assert os.listdir(folder) == ["new"] and os.listdir(tmp_path) == ["model"]
+
+
+def test_a_file_in_a_folder_is_named_by_where_it_was_to_stand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(number: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with (
+        pytest.raises(OutputError, match=r"cannot write .*/bundle/a\.json: the disk is full"),
+        writing_folder(tmp_path / "bundle") as half,
+        writing(half / "a.json"),
+    ):
+        pass
+    assert list(tmp_path.iterdir()) == []

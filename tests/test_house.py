@@ -11,6 +11,7 @@ SOURCE = Path(__file__).parents[1] / "src/malmoi"
 # A module may use those above it, never those below (docs/architecture.md draws the same list).
 ORDER = [
     "errors",
+    "symbols",
     "text",
     "offsets",
     "morphemes",

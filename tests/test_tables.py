@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from malmoi.errors import DataError
-from malmoi.tables import read_rows, read_texts
+from malmoi.tables import BadRows, read_columns, read_rows, read_texts, show_columns
 
 
 def write(tmp_path: Path, name: str, text: str, encoding: str = "utf-8") -> Path:
@@ -61,3 +61,65 @@ def test_an_empty_table_and_an_unknown_ending_are_said(tmp_path: Path) -> None:
         list(read_rows(write(tmp_path, "a.tsv", "")))
     with pytest.raises(DataError, match=r"ends in .xls; expected"):
         list(read_rows(write(tmp_path, "a.xls", "")))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a\tb\ta\n1\t2\t3\n", "columns 1 and 3 of .* have the same name"),
+        ("배가 아프다\t배가 아프다\t5\n", "columns 1 and 2 of .* have the same name"),
+        ("a\tb\r1\t2\r3\t4\r", "end in a carriage return alone"),
+        ("a\0\tb\0\n1\t2\n", "NUL characters in its first line"),
+    ],
+)
+def test_first_lines_that_are_no_header_are_said(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(DataError, match=message) as raised:
+        list(read_rows(write(tmp_path, "a.tsv", text)))
+    assert "배" not in str(raised.value)
+
+
+def test_empty_names_may_come_twice(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.tsv", "a\t\t\n1\t\t\n")
+    assert [row["a"] for row in read_rows(path)] == ["1"]
+
+
+def test_a_carriage_return_inside_a_cell_is_a_character(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.tsv", "a\tb\nx\ry\tz\r\n\n1\t2\n")
+    assert list(read_rows(path)) == [{"a": "x\ry", "b": "z"}, {"a": "1", "b": "2"}]
+    path = write(tmp_path, "a.csv", "a,b\rx,y\r")
+    with pytest.raises(DataError, match=r"line 1 of .* Check its quotes and line ends"):
+        list(read_rows(path))
+
+
+def test_a_line_of_json_with_a_key_twice_is_counted(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.jsonl", '{"a": "1", "a": "2"}\n{"a": "3"}\n')
+    told: list[str] = []
+    assert list(read_rows(path, tell=told.append)) == [{"a": "3"}]
+    assert told == [f"{path}: 1 rows passed over (lines 1)"]
+    with pytest.raises(DataError, match="line 1 of .* has a key twice; expected each key once"):
+        list(read_rows(path, strict=True))
+
+
+def test_columns_are_named_only_where_they_are_names() -> None:
+    secret = "환자 김철수"
+    assert secret not in show_columns([secret, "복통이 있다", "4.5"], asked=("a", "b"))
+    assert show_columns([secret, "복통", "positive"]) == "positive and 2 others"
+    assert show_columns(["발화", "응답", "평점"], asked=("발화", "평점")) == "발화, 응답, 평점"
+    assert show_columns(["code", "배" * 41]) == "code and 1 other"
+
+
+def test_lines_of_json_without_a_column_are_counted(tmp_path: Path) -> None:
+    rows = '{"a": "1", "b": "2"}\n{"a": "3"}\n{"a": null, "b": "4"}\n'
+    path = write(tmp_path, "a.jsonl", rows)
+    told: list[str] = []
+    bad = BadRows("a.jsonl", strict=False)
+    found = list(read_columns(path, ["a", "b"], bad, tell=told.append, remedy="Mend it."))
+    assert found == [(1, {"a": "1", "b": "2"}), (3, {"a": "", "b": "4"})]
+    assert bad.lines == [2]
+    with pytest.raises(DataError, match=r"no column c; it has a, b\. Mend it\."):
+        list(read_columns(path, ["a", "c"], bad, tell=told.append, remedy="Mend it."))
+    with pytest.raises(DataError, match="line 2 of a.jsonl has no b"):
+        list(read_columns(path, ["a", "b"], BadRows("a.jsonl", True), tell=print, remedy=""))
+    empty = write(tmp_path, "b.jsonl", "")
+    assert list(read_columns(empty, ["a"], bad, tell=told.append, remedy="")) == []
+    assert told == [f"{empty} has no rows"]

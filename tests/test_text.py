@@ -1,6 +1,7 @@
 """Text clean-up: each step does its one thing, twice is the same as once, and nothing breaks it."""
 
 import unicodedata
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -29,6 +30,14 @@ def test_standard_clean_up_is_stable_and_encodable(text: str) -> None:
     once = clean_up.clean(text)
     assert clean_up.clean(once) == once
     once.encode("utf-8")
+
+
+@given(text=ANY | KOREAN | st.text("가Ⅱ①㎎℃ㆍ▲😀 \u0301\u119e\u1112\u11ab\uff65"))
+def test_spelling_goes_with_the_standard_steps(text: str) -> None:
+    steps = ("surrogates", "narrow", "invisible", "control", "symbols", "compose", "spaces")
+    once = clean_up.clean(text, steps)
+    assert clean_up.clean(once, steps) == once
+    assert unicodedata.normalize("NFC", once) == once
 
 
 @given(text=ANY)
@@ -88,10 +97,16 @@ def test_ordinary_words_keep_their_letters(text: str) -> None:
         ("scripts", "환자는DM으로", "환자는 DM으로"),
         ("scripts", "DM nephropathy로 f/u 중", "DM nephropathy로 f/u 중"),
         ("lower", "DM 환자", "dm 환자"),
+        ("symbols", "진통ㆍ소염 500㎎", "진통·소염 500mg"),
     ],
 )
 def test_steps_do_what_they_say(step: str, given_: str, expected: str) -> None:
     assert clean_up.STEPS[step](given_) == expected
+
+
+def test_every_step_is_documented() -> None:
+    guide = (Path(__file__).parents[1] / "docs/training.md").read_text("utf-8")
+    assert all(f"| `{step}` |" in guide for step in clean_up.STEPS)
 
 
 def test_an_unknown_step_is_named() -> None:

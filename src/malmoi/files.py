@@ -74,6 +74,9 @@ def writing_folder(path: str | Path, *, replace: bool = False) -> Iterator[Path]
                 _sync(file)
         _swap(half, path)
         _sync_folder(path.parent)
+    except OutputError as error:
+        # A file in the folder could not be written; the half's own name is gone by now.
+        raise OutputError(str(error).replace(str(half), str(path))) from error
     except OSError as error:
         if isinstance(error, MalmoiError):  # BundleNotFound is an OSError too
             raise

@@ -9,11 +9,13 @@ import unicodedata
 from collections.abc import Callable, Sequence
 
 from .errors import OptionError, TextError
+from .symbols import spell_symbols
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # Zero-width characters and marks of direction that no tokenizer should see. ZWJ and ZWNJ carry
 # meaning inside emoji and Indic words, so only those without a meaning in Korean or English go.
 _INVISIBLE = re.compile("[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
+INVISIBLE = frozenset(filter(_INVISIBLE.match, map(chr, (0xAD, *range(0x2000, 0x2070), 0xFEFF))))
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _SPACE = re.compile(r"\s+")
 
@@ -170,6 +172,7 @@ STEPS: dict[str, Callable[[str], str]] = {
     "invisible": drop_invisible,
     "control": drop_control,
     "jamo": join_jamo,
+    "symbols": spell_symbols,
     "spaces": squeeze,
     "scripts": space_scripts,
     "lower": lower,

@@ -80,6 +80,8 @@ def test_a_reranker_is_opened_as_one(run: Run, bundle: Path, scores: Path) -> No
     ("arguments", "code", "message"),
     [
         (["--data", "no.tsv"], 1, "there is no file no.tsv"),
+        (["--data", "no.tsv", "--against", "nowhere"], 1, "there is no file no.tsv"),
+        (["--data", "sts.tsv", "--train", "no.tsv"], 1, "there is no file no.tsv"),
         (["--data", "sts.tsv"], 1, "has the columns score, ko1, en2; it was not clear"),
         (["--data", "sts.tsv", "--columns", "a"], 2, "expected role=column"),
         (["--data", "sts.tsv", "--columns", "q=ko1"], 1, "this task knows a, b, score"),

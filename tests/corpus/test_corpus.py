@@ -278,6 +278,17 @@ def test_another_model(tmp_path: Path, corpus: Corpus, monkeypatch: pytest.Monke
         Corpus.open(tmp_path / "x.malmoi", same_name)
 
 
+def test_a_corpus_outlives_a_step_of_clean_up(tmp_path: Path) -> None:
+    """A model is known by texts without signs, so one that learns to spell them is the same."""
+    steps = ("surrogates", "symbols")
+    before = malmoi.load(graphs.write_bundle(tmp_path / "before"))
+    after = malmoi.load(graphs.write_bundle(tmp_path / "after", clean=steps))
+    with Corpus.open(tmp_path / "x.malmoi", before, words="bigrams") as made:
+        made.add([Document("a", "cat▲"), Document("b", "배")])
+    with Corpus.open(tmp_path / "x.malmoi", after) as opened:
+        assert {hit.id for hit in opened.search("배ㆍcat", k=2)} == {"a", "b"}
+
+
 def test_the_same_model_under_another_name(tmp_path: Path, corpus: Corpus) -> None:
     corpus.close()
     renamed = malmoi.load(graphs.write_bundle(tmp_path / "renamed", name="renamed"))

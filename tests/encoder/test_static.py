@@ -23,6 +23,7 @@ from malmoi.arrays import read_safetensors, write_safetensors
 from malmoi.bundle import Manifest
 from malmoi.encoder.bags import Bags, sum_rows
 from malmoi.encoder.pieces import WordPieces
+from malmoi.symbols import spell_symbols
 from malmoi.train.static_table import quantise
 
 TEXTS = [
@@ -253,6 +254,19 @@ def test_the_short_way_gives_what_the_tokenizer_gives(lowercase: bool) -> None:
     def agrees(parts: list[str]) -> None:
         text = "".join(parts)
         expected = tokenizer.encode(text, add_special_tokens=False).ids
+        assert words.bags([text]).ids.tolist() == expected
+
+    agrees()
+
+
+def test_signs_are_spelt_word_by_word_as_in_the_whole_text() -> None:
+    tokenizer = bert_tokenizer()
+    words = WordPieces(bert_tokenizer(), steps=("surrogates", "symbols"))
+
+    @settings(max_examples=400, deadline=None)
+    @given(text=st.text("abd  병원에ㆍ℃㎎ⅡⅩ①⅛▲→😀\u200d1"))
+    def agrees(text: str) -> None:
+        expected = tokenizer.encode(spell_symbols(text), add_special_tokens=False).ids
         assert words.bags([text]).ids.tolist() == expected
 
     agrees()

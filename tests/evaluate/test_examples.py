@@ -88,6 +88,14 @@ def test_bad_rows_are_passed_over_and_told(write: Write) -> None:
         sts.read(path, strict=True)
 
 
+def test_a_row_in_place_of_a_header_is_not_shown(write: Write) -> None:
+    path = write("환자 김철수 배가 아프다\t복통이 있다\t4.5\n배고프다\t허기지다\t3\n")
+    for columns in ({}, {"a": "ko1"}):
+        with pytest.raises(DataError, match="3 columns of no known name") as raised:
+            sts.read(path, columns=columns)
+        assert "김철수" not in str(raised.value)
+
+
 def test_cp949_and_json_lines_are_read(write: Write) -> None:
     told: list[str] = []
     korean = write(table("score a b", "1 배가_아프다 복통", "5 눈 설"), encoding="cp949")

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from malmoi.bundle import Manifest
 from malmoi.lexicon import Lexicon, build_lexicon
 from malmoi.precision import to_precision
 
@@ -32,8 +33,10 @@ K37\theadword\t상세불명의 충수염\tUnspecified appendicitis
 class WordEncoder:
     """Vectors of hashed character pairs: no meaning, but the same for the same text."""
 
-    def __init__(self, name: str = "words", dimension: int = 64) -> None:
-        self.name, self.dimension = name, dimension
+    def __init__(
+        self, name: str = "words", dimension: int = 64, *, manifest: Manifest | None = None
+    ) -> None:
+        self.name, self.dimension, self.manifest = name, dimension, manifest
 
     def encode(self, texts: Any, *, precision: str = "float32", progress: bool = False) -> Any:
         rows = np.stack([self._row(text) for text in texts])

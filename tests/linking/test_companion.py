@@ -71,6 +71,11 @@ def test_what_people_say_is_found_in_a_table_that_lacks_it(
     assert first is not None and first.code == code
 
 
+def test_another_spelling_of_shock_is_the_same_word() -> None:
+    for one, other in (("심장성 쇽", "심장성 쇼크"), ("아나필락시스쇽", "아나필락시스쇼크")):
+        assert normal().form(one).core == normal().form(other).core
+
+
 def test_the_lexicon_itself_stays_as_it_is(kcd: Linker) -> None:
     assert kcd.lexicon.folder is not None
     assert len(kcd.names) > len(kcd.lexicon) == len(Lexicon.open(kcd.lexicon.folder))

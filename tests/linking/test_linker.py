@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import malmoi
 from graphs import Run
 from linking.shelves import WordEncoder, open_lexicon, write_lexicon
+from malmoi.bundle import Manifest
 from malmoi.errors import LexiconError, OptionError, TextError
 from malmoi.lexicon import add_names
 from malmoi.linking import Linked, Linker, calibrate
@@ -25,6 +26,7 @@ from malmoi.linking.jamo import letters, mistyped, to_hangul, to_latin
 from malmoi.linking.letters import Core, Letters
 from malmoi.linking.nil import load_threshold, save_threshold
 from malmoi.linking.vectors import Vectors
+from malmoi.text import SAFE
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +67,17 @@ def test_the_right_concept_comes_first(linker: Linker, mention: str, code: str) 
     found = linker.link(mention)
     assert found.best is not None
     assert found.best.code == code, [c.code for c in found.candidates]
+
+
+@pytest.mark.parametrize("mention", ["HBsAg(+)", "HBsAg positive", "HBs Ag (+)", "HBsAg 양성"])
+def test_a_positive_test_is_what_it_shows(mention: str) -> None:
+    first = Linker("sample").link(mention).best
+    assert first is not None and first.code == "B18.1"
+
+
+def test_a_negative_test_is_not_what_it_would_show() -> None:
+    codes = [candidate.code for candidate in Linker("sample").link("HBsAg(-)").candidates]
+    assert "B18.1" not in codes
 
 
 def test_candidates_say_why(linker: Linker) -> None:
@@ -158,6 +171,19 @@ def test_the_index_is_kept_and_another_model_refused(tmp_path: Path) -> None:
     with pytest.raises(LexiconError, match="with the model words; expected other.*--rebuild"):
         Linker(folder, WordEncoder("other", 32))
     assert Linker(folder, WordEncoder("other", 32), rebuild=True).link("폐렴").best
+
+
+def test_a_model_that_learns_to_spell_signs_encodes_names_anew(tmp_path: Path) -> None:
+    folder = write_lexicon(tmp_path)
+    files = {"model.onnx": "ab"}
+    after = WordEncoder(manifest=Manifest(files=files, clean=(*SAFE, "symbols")))
+    Linker(folder, WordEncoder(manifest=Manifest(files=files)))
+    made = {p: p.stat().st_mtime_ns for p in (folder / "linking").rglob("*.npy")}
+    Linker(folder, after)  # the weights are the same, so nobody is asked to rebuild
+    now = {p: p.stat().st_mtime_ns for p in (folder / "linking").rglob("*.npy")}
+    assert {p.name for p in now if now[p] != made[p]} == {"codes.npy"}
+    Linker(folder, after)
+    assert now == {p: p.stat().st_mtime_ns for p in (folder / "linking").rglob("*.npy")}
 
 
 def test_names_added_later_are_found(tmp_path: Path) -> None:

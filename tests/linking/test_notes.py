@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from graphs import Run
 from linking.shelves import open_lexicon
+from malmoi.lexicon import build_lexicon
 from malmoi.linking import Linker, NoteReader, to_html
 from malmoi.linking.defined import definitions
 
@@ -20,6 +21,11 @@ from malmoi.linking.defined import definitions
 @pytest.fixture(scope="module")
 def reader(tmp_path_factory: pytest.TempPathFactory) -> NoteReader:
     return NoteReader(Linker(open_lexicon(tmp_path_factory.mktemp("notes"))))
+
+
+@pytest.fixture(scope="module")
+def sample() -> NoteReader:
+    return NoteReader(Linker("sample"))
 
 
 def found(reader: NoteReader, note: str) -> dict[str, tuple[str, tuple[str, ...]]]:
@@ -71,6 +77,50 @@ def test_cues_in_both_languages(
     reader: NoteReader, note: str, mention: str, attributes: tuple[str, ...]
 ) -> None:
     assert found(reader, note)[mention][1] == attributes
+
+
+@pytest.mark.parametrize(
+    ("note", "mention", "attributes"),
+    [
+        ("HBsAg(+), anti-HCV(-)", "HBsAg", ()),
+        ("HBs Ag: negative", "HBs Ag", ("negated",)),
+        ("HBsAg(-), 기침(+)", "HBsAg", ("negated",)),
+        ("HBsAg 음성", "HBsAg", ("negated",)),
+        ("HBsAg 양성, RPR 음성", "HBsAg 양성", ()),
+        ("HBsAg 양성 아님", "HBsAg 양성", ("negated",)),
+        ("HBsAg/anti-HBs/anti-HCV (-/+/-)", "HBsAg", ("negated",)),
+        ("HBsAg/anti-HBs/anti-HCV (+/-/-)", "HBsAg", ()),
+    ],
+)
+def test_results_of_tests_are_linked_as_what_they_show(
+    sample: NoteReader, note: str, mention: str, attributes: tuple[str, ...]
+) -> None:
+    assert found(sample, note)[mention] == ("B18.1", attributes)
+
+
+@pytest.mark.parametrize(
+    "note", ["HBsAg 검사 예정", "HbA1c 9.2%", "anti-HCV (+)", "VDRL(+)", "anti-HBs(+), HBsAb 양성"]
+)
+def test_a_test_alone_is_no_finding_nor_one_the_lexicon_lacks(
+    sample: NoteReader, note: str
+) -> None:
+    assert not sample.read(note)
+
+
+def test_results_are_names_of_the_lexicon_too(tmp_path: Path) -> None:
+    (tmp_path / "own.tsv").write_text("code\tko\nR76.1\tPPD 양성\nD24\t유방 혹 양성\n", "utf-8")
+    build_lexicon([tmp_path / "own.tsv"], tmp_path / "own.lexicon")
+    reader = NoteReader(Linker(tmp_path / "own.lexicon"))
+    [mention] = reader.read("PPD(-), 유방 혹(+)")
+    assert mention.to_json() | {"candidates": []} == {
+        "mention": "PPD",
+        "start": 0,
+        "end": 3,
+        "attributes": ["negated"],
+        "by": "result",
+        "candidates": [],
+    }
+    assert mention.linked.mention == "PPD" and mention.linked.candidates[0].code == "R76.1"
 
 
 def test_the_longest_name_wins_and_particles_stay_outside(reader: NoteReader) -> None:

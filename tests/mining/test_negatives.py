@@ -123,6 +123,10 @@ def test_bad_input_is_told() -> None:
         list(mine_negatives(Points(), [("0", "1")]))
     with pytest.raises(OptionError, match="ranks are 5 to 2"):
         Choice(first=5, last=2)
+    with pytest.raises(OptionError, match="margin is nan; expected a finite number"):
+        Choice(margin=float("nan"))
+    with pytest.raises(OptionError, match="relative_margin is inf"):
+        Choice(relative_margin=float("inf"))
     with pytest.raises(OptionError, match="pick is 'best'"):
         Choice(pick="best")  # type: ignore[arg-type]
 

@@ -12,6 +12,7 @@ from malmoi.tagger.decode import decode, make_labels
 from malmoi.tagger.pieces import Pieces, cut_pieces, cut_windows
 
 STEPS = ("surrogates", "narrow", "invisible", "compose", "spaces")
+SPELT = ("surrogates", "narrow", "invisible", "symbols", "compose", "spaces")
 
 
 def wordpiece() -> Tokenizer:
@@ -41,8 +42,10 @@ def unigram() -> Tokenizer:
 TOKENIZERS = {"wordpiece": wordpiece(), "bytes": byte_level(), "unigram": unigram()}
 
 
-def units(text: str, *, unit: str = "word", kind: str = "wordpiece") -> list[str]:
-    pieces = cut_pieces(TOKENIZERS[kind], text, STEPS, unit=unit)
+def units(
+    text: str, *, unit: str = "word", kind: str = "wordpiece", steps: tuple[str, ...] = STEPS
+) -> list[str]:
+    pieces = cut_pieces(TOKENIZERS[kind], text, steps, unit=unit)
     return [text[s:e] for s, e in zip(pieces.starts, pieces.ends, strict=True)]
 
 
@@ -60,6 +63,22 @@ def test_pieces_are_units_where_words_are_too_large() -> None:
     assert set(units(f"a {decomposed}", unit="piece")) <= {"a", decomposed}
 
 
+@pytest.mark.parametrize("kind", TOKENIZERS)
+def test_signs_that_are_spelt_keep_their_places(kind: str) -> None:
+    text = "▲간암ㆍ서울에 a㎎ 간암Ⅱ에"
+    words = ["▲", "간암", "ㆍ", "서울에", "a", "㎎", "간암", "Ⅱ", "에"]
+    assert units(text, kind=kind, steps=SPELT) == words
+    assert set("".join(units(text, kind=kind, unit="piece", steps=SPELT))) <= set(text)
+
+
+@pytest.mark.parametrize("text", ["▲간암", "간암→서울", "간암ㆍ서울", "간암Ⅱ"])
+def test_a_sign_costs_no_word_beside_it(text: str) -> None:
+    tokenizer = TOKENIZERS["wordpiece"]
+    ids = cut_pieces(tokenizer, text, SPELT, unit="word").ids
+    pieces = [tokenizer.id_to_token(id) for id in ids]
+    assert [piece for piece in ("간암", "서울") if piece in text and piece not in pieces] == []
+
+
 def test_an_empty_text_has_no_units() -> None:
     for text in ("", "   \n", "\u200b"):
         assert units(text) == []
@@ -68,11 +87,16 @@ def test_an_empty_text_has_no_units() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.text(max_size=60), st.sampled_from(["word", "piece"]), st.sampled_from(sorted(TOKENIZERS))
+    st.text(max_size=60) | st.text("간암 aㆍ℃Ⅱ①▲😀\u200b\u119e"),
+    st.sampled_from(["word", "piece"]),
+    st.sampled_from(sorted(TOKENIZERS)),
+    st.sampled_from([STEPS, SPELT]),
 )
-def test_places_are_in_order_and_inside(text: str, unit: str, kind: str) -> None:
+def test_places_are_in_order_and_inside(
+    text: str, unit: str, kind: str, steps: tuple[str, ...]
+) -> None:
     text = text.encode("utf-8", "replace").decode("utf-8")
-    pieces = cut_pieces(TOKENIZERS[kind], text, STEPS, unit=unit)
+    pieces = cut_pieces(TOKENIZERS[kind], text, steps, unit=unit)
     assert np.all(pieces.starts < pieces.ends)
     assert np.all(np.diff(pieces.starts) >= 0) and np.all(pieces.ends <= len(text))
     assert np.all(pieces.heads < len(pieces.ids))

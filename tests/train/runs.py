@@ -5,6 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import tiny
+from malmoi.train.classify.settings import make_classification
+from malmoi.train.recipe import make_recipe
+from malmoi.train.stages import make_stage
 
 WORDS = [
     "배가",
@@ -67,4 +70,40 @@ def prepare(folder: Path, *, rows: int = 48) -> Path:
     """Write the base and the data of `table` into `folder`."""
     tiny.tiny_transformer(folder / "base")
     write_pairs(folder / "pairs.tsv", rows=rows)
+    return folder
+
+
+_COLUMNS = {"a": "a", "b": "b", "score": "score"}
+_SCORED = {"files": ["pairs.tsv"], "columns": _COLUMNS, "range": [0, 5]}
+_NOTES = {"files": ["notes.tsv"], "columns": {"text": "text", "label": "label"}}
+# Every kind of recipe, by the file it learns from and what it has of its own.
+KINDS: dict[str, tuple[str, dict[str, Any]]] = {
+    "encoder": ("pairs.tsv", {}),
+    "reranker": ("pairs.tsv", {"kind": "reranker", "data": [_SCORED], "objective": "regression"}),
+    "tag": ("marked.tsv", {"data": {"train": ["marked.tsv"], "dev": ["marked.tsv"]}}),
+    "classify": ("notes.tsv", {"data": _NOTES}),
+    "pretrain": ("text.txt", {"data": {"files": ["text.txt"], "held_out": 0.3, "lines": True}}),
+}
+
+
+def recipe(kind: str, folder: Path, **changes: Any) -> Any:
+    """A recipe of one kind on the files of `prepare_kinds`, long enough to be stopped."""
+    made = table(folder, schedule={"epochs": 9, "learning_rate": 1e-3}, max_tokens=32)
+    made["output"] = {"folder": str(folder / f"run-{kind}"), "checkpoint_steps": 2}
+    made |= KINDS[kind][1] | changes
+    if kind in ("encoder", "reranker"):
+        return make_recipe(made)
+    made["objective"] = kind
+    return make_classification(made) if kind == "classify" else make_stage(made, where="it")
+
+
+def prepare_kinds(folder: Path) -> Path:
+    """Write the base and the data of every kind into `folder`."""
+    prepare(folder)
+    words = [f"{word}\t{'B-X' if i % 2 else 'O'}" for i, word in enumerate(WORDS)]
+    (folder / "marked.tsv").write_text("\n\n".join(words) + "\n", "utf-8")
+    lines = [f"{word} the ship {i}" for i, word in enumerate(WORDS * 3)]
+    (folder / "text.txt").write_text("\n".join(lines) + "\n", "utf-8")
+    notes = [f"{line}\t{'yes' if i % 2 else 'no'}" for i, line in enumerate(lines)]
+    (folder / "notes.tsv").write_text("\n".join(["text\tlabel", *notes]) + "\n", "utf-8")
     return folder

@@ -86,6 +86,15 @@ def test_a_decision_and_the_windows_that_made_it(trained: Path) -> None:
     assert "ship" in note[best.start : best.end]
 
 
+def test_the_bundle_says_how_it_was_made(trained: Path) -> None:
+    manifest = malmoi.load_classifier(trained).manifest
+    card = (trained / "README.md").read_text("utf-8")
+    digest = manifest.training["data"]["notes.jsonl"]
+    assert len(digest) == 64 and f"| notes.jsonl | {digest[:16]}… |" in card
+    assert manifest.training["seed"] == 1 and "Seed 1, " in card and "- torch " in card
+    assert any(name.startswith("test:") for name in manifest.scores)
+
+
 def test_the_decision_is_the_rule_over_its_windows(trained: Path) -> None:
     model = malmoi.load_classifier(trained)
     model.pool = dataclasses.replace(model.pool, temperature=1.0)

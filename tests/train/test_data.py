@@ -1,5 +1,6 @@
 """Files → examples, and every way in which a file can be bad."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,40 @@ def test_files_that_cannot_be_learnt_from(
 ) -> None:
     with pytest.raises(DataError, match=message):
         read(tmp_path, text, **changes)
+
+
+def test_a_file_without_a_header_is_said_without_its_text(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no column a; it has 3 columns of no known name") as raised:
+        read(tmp_path, "환자 김철수 배가 아프다\t복통이 있다\t4.5\n배고프다\t허기지다\t3\n")
+    assert "김철수" not in str(raised.value)
+
+
+def test_a_column_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="columns 1 and 3 .* the same name"):
+        read(tmp_path, "a\tb\ta\tscore\n배\t선박\t사과\t5\nx\ty\tz\t1\n")
+
+
+def test_nothing_is_learnt_from_a_json_null(tmp_path: Path) -> None:
+    rows = [{"a": "배", "b": "선박", "score": 5}, {"a": "배", "b": None, "score": 0}]
+    rows += [{"a": "배", "score": 1}, {"a": "배", "b": "ship", "score": 1}]
+    (tmp_path / "x.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    examples, told = read(tmp_path, GOOD, files=("x.jsonl",))
+    assert examples.texts == ["배", "선박", "ship"]
+    assert told == [f"{tmp_path / 'x.jsonl'}: 2 rows passed over (lines 2, 3)"]
+
+
+def test_a_second_file_without_rows_is_told(tmp_path: Path) -> None:
+    (tmp_path / "y.tsv").write_text(HEADER, "utf-8")
+    examples, told = read(tmp_path, GOOD, files=("x.tsv", "y.tsv"))
+    assert len(examples) == 2
+    assert told == [f"{tmp_path / 'y.tsv'} has no rows"]
+
+
+def test_texts_taken_for_labels_are_refused(tmp_path: Path) -> None:
+    rows = "".join(f"배 {i}\t선박\t1\tno\n" for i in range(101))
+    columns = {"a": "a", "b": "b", "label": "a"}
+    with pytest.raises(DataError, match="101 different labels in 101 rows"):
+        read(tmp_path, HEADER + rows, columns=columns, objective="softmax")
 
 
 def test_cp949_is_read_and_told(tmp_path: Path) -> None:

@@ -235,6 +235,26 @@ def test_a_stage_goes_on_from_its_checkpoint_to_the_same_weights(
         assert torch.equal(value, weights(tmp_path / "twice")[name]), name
 
 
+def test_a_stage_that_had_begun_with_other_data_says_so(root: Path, tmp_path: Path) -> None:
+    for name in ("pairs.tsv", "base", "teacher"):
+        (tmp_path / name).symlink_to(root / name)
+    made = table(tmp_path, tmp_path / "run", teacher=str(root / "teacher"))
+    made["output"]["checkpoint_minutes"] = 0.0
+
+    def cut(message: str) -> None:
+        if message.startswith("distil step 12 "):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(make_distillation(made), data=tmp_path, tell=cut, threads=1)
+    text = (root / "pairs.tsv").read_text("utf-8")
+    (tmp_path / "pairs.tsv").unlink()
+    (tmp_path / "pairs.tsv").write_text(text + "old moon sleeps well\t늙은 달이 잘 잔다\n", "utf-8")
+    _, told = go(made, tmp_path, resume=True)
+    assert "vocabulary was done with other settings or data, and is done again" in told
+    assert "distil had begun with other settings or data, and begins anew" in told
+
+
 def test_a_damaged_checkpoint_is_told_and_the_stage_begins_anew(root: Path, tmp_path: Path) -> None:
     made = table(root, tmp_path / "run", teacher=str(root / "teacher"))
     go(made, root)

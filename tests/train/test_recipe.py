@@ -62,6 +62,15 @@ def test_an_unknown_key_names_the_nearest() -> None:
         ({"dropout": 1.0}, "dropout is 1.0; expected less than 1"),
         ({"clean": ["upper"]}, "'upper' is not known"),
         ({"evaluation": [{"task": "stss", "file": "x"}]}, "known are sts"),
+        ({"evaluation": [{"task": "sts", "file": "x.tsv"}] * 2}, "both called sts:x"),
+        ({"evaluation": [{"task": "sts", "file": "x", "limit": -1}]}, "limit is -1"),
+        ({"seed": -1}, "seed is -1; expected 0 to"),
+        ({"seed": 2**63}, "seed is 9223372036854775808; expected 0 to"),
+        ({"schedule": {"learning_rate": float("inf")}}, "is inf; expected a finite number"),
+        ({"schedule": {"weight_decay": -0.1}}, "weight_decay is -0.1; expected 0 or more"),
+        ({"schedule": {"clip": -1.0}}, "clip is -1.0; expected 0 or more"),
+        ({"output": {"checkpoint_minutes": -1}}, "checkpoint_minutes is -1.0"),
+        ({"output": {"precision": []}}, "precision is empty"),
     ],
 )
 def test_a_value_outside_its_range(changes: dict[str, Any], message: str) -> None:
@@ -78,7 +87,11 @@ def test_a_value_outside_its_range(changes: dict[str, Any], message: str) -> Non
         ({"range": [0, 1, 2]}, "expected 2 values"),
         ({"options": {"scala": 2}}, "Did you mean scale"),
         ({"options": {"scale": "big"}}, "option scale of cosent is 'big'; expected float"),
+        ({"options": {"scale": float("nan")}}, "option scale of cosent is nan"),
         ({"weight": 0}, "weight 0"),
+        ({"weight": float("nan")}, "weight is nan; expected a finite number"),
+        ({"range": [0, float("inf")]}, r"range\[1\] is inf"),
+        ({"labels": ["yes", "no"]}, "labels is for a label; cosent reads none"),
         ({"files": []}, "no files"),
         ({"triplets": {"positive": "yes"}}, "triplets is .* for cosent"),
     ],
@@ -87,6 +100,16 @@ def test_a_data_entry_that_does_not_fit(entry: dict[str, Any], message: str) -> 
     made = table()
     made["data"][0] |= entry
     with pytest.raises(OptionError, match=message):
+        make_recipe(made)
+
+
+def test_labels_are_named_once_and_where_they_are_read() -> None:
+    made = table(objective="softmax")
+    made["data"][0]["labels"] = ["yes", "no", "no"]
+    with pytest.raises(OptionError, match="labels names one twice"):
+        make_recipe(made)
+    made["data"][0] |= {"labels": ["yes", "no"], "range": [0, 5]}
+    with pytest.raises(OptionError, match="range is for a score; softmax reads none"):
         make_recipe(made)
 
 
@@ -110,6 +133,24 @@ def test_set_changes_one_key(tmp_path: Path) -> None:
         load_recipe(path, sets=["schedule.epochs"])
     with pytest.raises(OptionError, match=r"data\.0\.weigth|weigth is not a key"):
         load_recipe(path, sets=["data.0.weigth=2"])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("data.9.weight=1", r"--set data\.9\.weight=1: there is no number 9; expected 0 to 1"),
+        ("data.x.weight=1", "x is no number"),
+        ("data.²=1", "² is no number"),
+        ("name.x=1", 'what stands before "x" is no table'),
+        ("name.x.y=1", 'what stands before "x" is no table'),
+        ("schedule..epochs=1", "is no table"),
+        (".=1", "is no table"),
+        ("schedule=3", "schedule is not a table"),
+    ],
+)
+def test_set_names_a_place_that_is_not_there(change: str, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        load_recipe(RECIPES / "sts-cosent.toml", sets=[change])
 
 
 def test_a_file_that_is_no_recipe(tmp_path: Path) -> None:

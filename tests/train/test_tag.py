@@ -88,7 +88,9 @@ def test_it_learns_and_says_how_well(trained: Trained) -> None:
     assert manifest.kind == "tagger"
     assert manifest.labels == ("O", "B-D", "I-D", "B-P", "I-P")
     assert manifest.scores["test:f1"] == pytest.approx(trained.scores["test:f1"], abs=1e-4)
-    assert "train.tsv" in (trained.bundles[0] / "README.md").read_text("utf-8")
+    card = (trained.bundles[0] / "README.md").read_text("utf-8")
+    assert f"| train.tsv | {manifest.training['data']['train.tsv'][:16]}… |" in card
+    assert f"Seed 1, {trained.steps} steps." in card and "- torch " in card
     assert json.loads((trained.folder / "report.json").read_text("utf-8"))["task"] == "tagging"
 
 

@@ -76,9 +76,15 @@ def test_the_bundle_says_how_it_was_made(folder: Path) -> None:
     assert any("48 of the 48 pairs of pairs.tsv are trained on too" in line for line in told)
     assert manifest.matryoshka == (32, 8)
     assert manifest.scores == {"sts:pairs": round(done.scores["sts:pairs"], 4)}
+    assert training["seed"] == training["recipe"]["seed"] == 1
     card = (done.bundles[0] / "README.md").read_text("utf-8")
     assert "cosent" in card
     assert "MIT" in card
+    digest = training["data"]["pairs.tsv"][:16]
+    assert f"| pairs.tsv | cosent | {digest}… |" in card
+    assert f"| pairs.tsv | evaluation sts:pairs | {digest}… |" in card
+    assert f"| sts:pairs | {manifest.scores['sts:pairs']:.4f} |" in card
+    assert f"Seed 1, {done.steps} steps." in card and "- torch " in card
     assert [path.name for path in done.bundles] == ["bundle", "bundle-int8"]
     assert Manifest.read(done.bundles[1]).precision == "int8"
 

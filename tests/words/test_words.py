@@ -101,6 +101,40 @@ def test_offsets_hold_in_text_that_needs_cleaning(encoder: malmoi.TextEncoder) -
         assert words[0].pieces[0].startswith("배")
 
 
+SIGNS = "▲약 25℃에서 진통ㆍ소염 5㎎, 안지오텐신Ⅱ로 좋아요😀끝"
+
+
+def test_offsets_hold_where_signs_are_spelt(encoder: malmoi.TextEncoder) -> None:
+    words = encoder.words(SIGNS)
+    assert [SIGNS[word.start : word.end] for word in words] == SIGNS.split()
+    for word in words:
+        assert word.start == word.tokens[0].start and word.end == word.tokens[-1].end
+    tokens = [token for word in words for token in word.tokens]
+    unknown = [SIGNS[token.start : token.end] for token in tokens if token.text == "[UNK]"]
+    assert unknown == ["▲", "😀"]  # which cost no word beside them
+    degrees = [token for token in words[1].tokens if SIGNS[token.start : token.end] == "℃"]
+    assert [token.text for token in degrees] == ["##°", "##c"]
+
+
+def test_a_sign_that_is_spelt_is_not_cut(encoder: malmoi.TextEncoder) -> None:
+    at = SIGNS.index("℃")
+    [word] = encoder.words(SIGNS, by=[(at, at + 1)])
+    assert (word.text, word.pieces) == ("℃", ("##°", "##c"))
+    [grams] = encoder.words("체중 5㎎을", by=[(4, 5)])
+    assert (grams.text, grams.pieces) == ("㎎", ("##mg",))
+
+
+def test_morphemes_around_signs(encoder: malmoi.TextEncoder) -> None:
+    pytest.importorskip("kiwipiepy", reason="kiwipiepy is not installed")
+    text = "25℃에서 5㎎을 안지오텐신Ⅱ로"
+    words = encoder.words(text, by="morphemes")
+    assert [text[word.start : word.end] for word in words] == [word.text for word in words]
+    assert "".join(word.text for word in words) == text.replace(" ", "")
+    pieces = {word.text: word.pieces for word in words}
+    assert pieces["에서"] == ("##에서",) and pieces["을"] == ("##을",)
+    assert "[UNK]" not in {piece for word in words for piece in word.pieces}
+
+
 def test_spans_of_ones_own(encoder: malmoi.TextEncoder) -> None:
     [word] = encoder.words("바짓단이 뜯어졌다", by=[(2, 3)])
     assert (word.text, word.start, word.end) == ("단", 2, 3)

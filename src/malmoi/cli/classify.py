@@ -9,7 +9,7 @@ import typer
 from ..errors import DataError, OptionError
 from ..files import read_text
 from ..notes import Decision, NoteClassifier, Rule, load_classifier
-from ..tables import is_table, read_rows
+from ..tables import is_table, read_rows, show_columns
 from .output import Csv, Table, Threads, choose, print_rows, say
 
 
@@ -82,7 +82,7 @@ def _notes(file: str, text: str, patient: str | None) -> Iterator[tuple[str, str
         for column in (text, *([patient] if patient else [])):
             if column not in row:
                 raise DataError(
-                    f"{file} has no column {column}; it has {', '.join(row)}. "
+                    f"{file} has no column {column}; it has {show_columns(list(row))}. "
                     "Name it with --text or --patient."
                 )
         yield row[patient] if patient else row.get("id", str(i)), row[text]

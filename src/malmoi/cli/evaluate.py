@@ -11,6 +11,7 @@ from ..bundle import open_bundle
 from ..bundle.manifest import KINDS
 from ..catalog import find_model
 from ..encoder import load
+from ..errors import DataError
 from ..evaluate import Report, Settings, load_baselines
 from ..evaluate import evaluate as measure
 from ..notes import load_classifier
@@ -94,6 +95,9 @@ def evaluate(
     form = choose(table=table, as_csv=as_csv)
     if plot is not None:
         check_figure(plot)
+    for file in (data, train, documents):  # before models are opened, which may take a while
+        if file is not None and not file.exists():
+            raise DataError(f"there is no file {file}; expected examples. Check the name.")
     settings = Settings(
         columns=parse_columns(columns),
         sides=sides,

@@ -32,6 +32,9 @@ def train(
 ) -> None:
     """Train a model as a recipe says; prints the bundles it wrote and their scores."""
     form = choose(table=table, as_csv=as_csv)
+    for change in changes or ():
+        if "=" not in change:
+            raise typer.BadParameter(f"--set {change}: expected key=value, as schedule.epochs=2")
     read = load_recipe(recipe, sets=changes or [])
     done = train_recipe(read, data=data, resume=resume, strict=strict, threads=threads, tell=say)
     rows = [{"bundle": str(path), "steps": done.steps, **done.scores} for path in done.bundles]

@@ -15,7 +15,7 @@ import numpy as np
 from ..errors import CutWarning, DataError
 from ..files import Tell, read_lines
 from ..progress import progressing
-from ..tables import is_table, read_typed_rows
+from ..tables import is_table, read_typed_rows, show_columns
 from .checks import checked_document
 from .corpus import Corpus
 from .store import Document, Progress, Stored, Vector
@@ -241,8 +241,8 @@ class _Source:
         for column in (text, named, *(columns.fields or ())):
             if column is not None and column not in row:
                 raise DataError(
-                    f"line {number} of {file} has no column {column!r}; it has {', '.join(row)}. "
-                    "Name columns with --text, --id and --field."
+                    f"line {number} of {file} has no column {column!r}; it has "
+                    f"{show_columns(list(row))}. Name columns with --text, --id and --field."
                 )
         rest = [column for column in row if column not in (text, named)]
         kept = rest if columns.fields is None else columns.fields

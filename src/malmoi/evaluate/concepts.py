@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import DataError
 from ..files import Tell
 from ..pooling import Floats, normalize
-from ..tables import BadRows, read_numbered_rows
+from ..tables import BadRows, read_numbered_rows, show_columns
 from .examples import Roles
 from .measures import mean
 from .models import vectors_of
@@ -101,7 +101,7 @@ def _column(
         if name in row:
             return name
     raise DataError(
-        f"{path} has no column {' or '.join(names)}; it has {', '.join(row)}. "
+        f"{path} has no column {' or '.join(names)}; it has {show_columns(list(row))}. "
         f"Name the {role}'s column."
     )
 

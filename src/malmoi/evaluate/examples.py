@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 from ..bundle.manifest import sha256
 from ..errors import DataError, OptionError
 from ..files import Tell
-from ..tables import BadRows, Row, read_numbered_rows
+from ..tables import BadRows, Row, read_numbered_rows, show_columns
 
 T = TypeVar("T")
 Roles = Mapping[str, str]
@@ -110,7 +110,7 @@ def read_examples(
     rows: list[T] = []
     chosen: dict[str, str] = {}
     parse = parsers[0][1]
-    for line, row in read_numbered_rows(path, tell=tell, strict=strict):
+    for line, row in read_numbered_rows(path, tell=tell, strict=strict, null=""):
         if not chosen:
             form, chosen = choose_columns(
                 list(row), [form for form, _ in parsers], columns or {}, sides, where=str(path)
@@ -154,8 +154,8 @@ def choose_columns(
     wanted = f" for the sides {sides}" if sides else ""
     example = ",".join(f"{role}=…" for role in forms[0].roles if role not in forms[0].optional)
     raise DataError(
-        f"{where} has the columns {', '.join(header)}; it was not clear which of them are "
-        f"{needs}{wanted}. Name them with --columns {example}"
+        f"{where} has {show_columns(header, lead='the columns ')}; it was not clear which of "
+        f"them are {needs}{wanted}. Name them with --columns {example}"
     )
 
 
@@ -168,8 +168,8 @@ def _check_asked(header: Sequence[str], forms: Sequence[Form], asked: Roles, whe
             )
         if name not in header:
             raise DataError(
-                f"{where} has no column {name!r}; it has {', '.join(header)}. "
-                f"Name one of these for {role}."
+                f"{where} has no column {name!r}; it has "
+                f"{show_columns(header, asked=asked.values())}. Name one of these for {role}."
             )
 
 

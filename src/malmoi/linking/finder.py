@@ -13,9 +13,11 @@ import numpy as np
 from ..offsets import align
 from .normal import STOP, Form, Normal
 from .readings import Reader
+from .results import positive, result
 from .shelf import BAG, PLAIN, Shelf, Spelling, hashed
 
-_TOKEN = re.compile(r"[가-힣]+|[A-Za-zÀ-ÖØ-öø-ÿ]+(?:[-/'&+][A-Za-z0-9]+)*|\d+(?:\.\d+)?")
+# A stroke parts words, for it makes lists ("HTN/DM"); "N/V" is two that are one name together.
+_TOKEN = re.compile(r"[가-힣]+|[A-Za-zÀ-ÖØ-öø-ÿ]+(?:[-'&+][A-Za-z0-9]+)*|\d+(?:\.\d+)?")
 
 
 def _words(text: str) -> list[str]:
@@ -35,6 +37,7 @@ _PARTICLES = tuple(
         reverse=True,
     )
 )
+_LOOK = 80  # characters after a name in which a result may stand
 _GAP = re.compile(r"[ \-·/'’,()]{0,2}")
 # Names of a table that are ordinary words in a note.
 _WORDS = frozenset(
@@ -53,7 +56,8 @@ class Span:
     start: int
     end: int
     text: str
-    by: str  # "dictionary", "abbreviation" or "tagger"
+    by: str  # "dictionary", "abbreviation", "result" or "tagger"
+    asked: str = ""  # what to link instead of the text: "HBsAg 양성" for the HBsAg of "HBsAg(+)"
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,7 @@ class _Try:
     end: int
     text: str
     by: str = "dictionary"
+    asked: str = ""
 
 
 class Finder:
@@ -76,12 +81,26 @@ class Finder:
         """Give the mentions of a note in order, none overlapping; offsets are the note's own."""
         aligned = align(note)
         tries = list(_stretches(aligned.text))
-        kept = self._known(tries, defined or {})
+        kept = [*self._results(tries, aligned.text), *self._known(tries, defined or {})]
         found = []
         for one in _longest(kept):
             start, end = aligned.span(one.start, one.end)
-            found.append(Span(start, end, note[start:end], one.by))
+            found.append(Span(start, end, note[start:end], one.by, one.asked))
         return found
+
+    def _results(self, tries: Sequence[_Try], text: str) -> Iterator[_Try]:
+        """Give the stretches that are tests with a result, where the lexicon has a name for it."""
+        given = [one for one in tries if result(one.text, text[one.end : one.end + _LOOK])]
+        forms = [self._normal.form(positive(one.text)) for one in given]
+        named = self._has([form.key for form in forms], PLAIN)
+        for one, form, known in zip(given, forms, named, strict=True):
+            if known or self._has_meaning(form):
+                yield _Try(one.start, one.end, one.text, "result", positive(one.text))
+
+    def _has_meaning(self, form: Form) -> bool:
+        """Tell whether the lexicon has what the tables say that a name means."""
+        meant = self._reader.synonyms.get(form.key, ())
+        return any(self._has([self._normal.form(text).core_key for text in meant], BAG))
 
     def _known(self, tries: Sequence[_Try], defined: Mapping[str, str]) -> Iterator[_Try]:
         forms = [self._normal.form(one.text) for one in tries]
@@ -149,10 +168,11 @@ def _before_particle(token: "re.Match[str]") -> Iterator[int]:
 
 
 def _whole(text: str) -> bool:
-    """Tell whether a stretch begins and ends with words of a name, not with what binds them."""
+    """Tell whether a stretch begins and ends with words of a name, and is no list."""
     words = text.casefold().split()
     return not (
-        words[0] in STOP
+        "/" in text
+        or words[0] in STOP
         or words[-1] in STOP
         or (len(words[-1]) > 2 and words[-1].endswith(("의", "을", "를", "에서", "으로")))
     )
@@ -166,8 +186,8 @@ def _worth(form: Form) -> bool:
     return len(key) >= (4 if key.isascii() else 2)
 
 
-def _longest(found: Iterator[_Try]) -> list[_Try]:
-    """Keep the longest of overlapping stretches, the earlier of equals; in order."""
+def _longest(found: Sequence[_Try]) -> list[_Try]:
+    """Keep the longest of overlapping stretches, of equals the earlier or first; in order."""
     kept: list[_Try] = []
     for one in sorted(found, key=lambda one: (one.start - one.end, one.start)):
         if all(one.end <= other.start or other.end <= one.start for other in kept):

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from ..text import as_text
-from .cues import attributes
+from .attributes import said
 from .defined import definitions
 from .finder import Finder, Span
 from .linker import Linked, Linker
@@ -59,17 +59,14 @@ class NoteReader:
         note = as_text(note, where="note")
         defined = definitions(note)
         spans = self._joined(note, self._finder.find(note, defined))
-        linked = self.linker.link([span.text for span in spans], k=k, defined=defined)
+        asked = [span.asked or span.text for span in spans]
+        linked = self.linker.link(asked, k=k, defined=defined)
+        attributes = said(note, [(span.start, span.end) for span in spans])
         return [
             NoteMention(
-                span.start,
-                span.end,
-                span.text,
-                attributes(note, span.start, span.end),
-                span.by,
-                found,
+                span.start, span.end, span.text, about, span.by, replace(found, mention=span.text)
             )
-            for span, found in zip(spans, linked, strict=True)
+            for span, about, found in zip(spans, attributes, linked, strict=True)
             if found.candidates
         ]
 

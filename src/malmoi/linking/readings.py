@@ -10,6 +10,7 @@ from pathlib import Path
 from ..lexicon.abbreviations import Abbreviations
 from .jamo import mistyped
 from .normal import plain, read_pairs
+from .results import said_positive
 from .variants import table_lines
 
 _SAMPLE = resources.files("malmoi") / "data" / "sample.tsv"
@@ -113,6 +114,10 @@ class Reader:
         """Tell whether a plain form without spaces is a lay name of the tables."""
         return key in self.synonyms or key in self.sample
 
+    def _synonyms(self, text: str) -> tuple[str, ...]:
+        named = said_positive(text)  # "HBsAg(+)" stands in the table as "HBsAg 양성"
+        return self.synonyms.get(_short(named or text), ())
+
     def readings(self, mention: str, defined: Mapping[str, str] | None = None) -> list[Reading]:
         """Give the ways to read a mention, the mention itself first.
 
@@ -126,7 +131,7 @@ class Reader:
         for text in (mention, other) if other else (mention,):
             if text is not mention:
                 found.append(Reading(text, "keyboard"))
-            found += [Reading(meant, "synonym") for meant in self.synonyms.get(_short(text), ())]
+            found += [Reading(meant, "synonym") for meant in self._synonyms(text)]
             found += [Reading(meant, "sample") for meant in self.sample.get(_short(text), ())]
             found += [
                 Reading(spelled, "abbreviation") for spelled in self.abbreviations.spelled_out(text)

@@ -23,7 +23,7 @@ from .grams import Floats, Grams, Rows
 from .normal import Normal
 from .places import NOWHERE, Place, read_stamp
 from .sketch import LEAST, WIDTH, Sketch
-from .vectors import NameEncoder, Vectors, encode_names, identity
+from .vectors import NameEncoder, Vectors, encode_names, identity, reading
 
 # Each has a number of its own: encoding again takes minutes, spelling again seconds.
 SPELLINGS, VECTORS, SKETCHES = 4, 2, 1
@@ -176,6 +176,7 @@ class _Maker:
             "segment": self.segment.identity,
             "model": identity(self.encoder),
             "name": self.encoder.name,
+            **reading(self.encoder),
         }
         name = f"{self.segment.identity[:12]}/vectors"
         cached = f"{name}-{stamp['model']}"
@@ -226,6 +227,8 @@ class _Maker:
         if found.get("segment") != self.segment.identity or found.get("format") != VECTORS:
             return
         label, other = self.lexicon.folder or self.lexicon.label, found.get("name")
+        if (found.get("model"), other) == (identity(self.encoder), self.encoder.name):
+            return  # the same one, which has learnt to read signs since
         same = " (other weights of that name)" if other == self.encoder.name else ""
         raise LexiconError(
             f"{label} was indexed with the model {other}; expected {self.encoder.name}{same}. "

@@ -37,6 +37,15 @@ def identity(encoder: object) -> str:
     return hashlib.sha256(told.encode()).hexdigest()[:16]
 
 
+def reading(encoder: object) -> dict[str, object]:
+    """Say how a model reads text beyond what its files decide, for the stamp of its vectors.
+
+    Only a model that spells signs says it, so that vectors made before any did are used on.
+    """
+    steps = getattr(getattr(encoder, "manifest", None), "clean", ())
+    return {"clean": list(steps)} if "symbols" in steps else {}
+
+
 def encode_names(encoder: NameEncoder, texts: Iterable[str], *, progress: bool) -> NDArray[np.int8]:
     """Encode names as int8 codes, each distinct one once. Shape (names, dim)."""
     listed = list(texts)

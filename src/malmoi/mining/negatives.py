@@ -6,6 +6,7 @@ float16, so that a million of them fit in a gigabyte whatever the number of anch
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,6 +73,9 @@ class Choice:
                 f"count is {self.count} and the ranks are {self.first} to {self.last}; expected "
                 "a count from 1 and ranks from 1 upwards. Correct them."
             )
+        for name, value in (("margin", self.margin), ("relative_margin", self.relative_margin)):
+            if value is not None and not math.isfinite(value):
+                raise OptionError(f"{name} is {value}; expected a finite number. Correct it.")
         if self.pick not in ("nearest", "random"):
             raise OptionError(f'pick is {self.pick!r}; known are "nearest" and "random".')
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ..errors import DataError, OptionError
 from ..files import Tell
-from ..tables import BadRows, read_numbered_rows
+from ..tables import BadRows, read_columns
 
 PARTS = ("train", "dev", "test")
 DECIDE = ("note", "patient")
@@ -144,12 +144,8 @@ def _read(
     file: str | Path, columns: Mapping[str, str], rows: _Rows, tell: Tell, strict: bool
 ) -> None:
     bad = BadRows(str(file), strict)
-    for line, row in read_numbered_rows(file, tell=tell, strict=strict):
-        for name in columns.values():
-            if name not in row:
-                raise DataError(
-                    f"{file} has no column {name}; it has {', '.join(row)}. Correct the columns."
-                )
+    remedy = "Correct the columns."
+    for line, row in read_columns(file, list(columns.values()), bad, tell=tell, remedy=remedy):
         if not row[columns["text"]].strip():
             bad.add(line, "an empty note", "text")
         elif not row[columns["label"]].strip():
@@ -188,8 +184,8 @@ def _check_labels(found: "Sequence[str] | set[str]", known: Sequence[str]) -> No
     unknown = sorted(set(found) - set(known))
     if unknown:
         raise DataError(
-            f"{len(unknown)} labels of the notes, {unknown[0]!r} the first, are not the model's "
-            f"({', '.join(known)}). Correct them, or name the rows to keep."
+            f"{len(unknown)} labels of the notes are not the model's, which are "
+            f"{', '.join(known)}. Correct them, or name the rows to keep."
         )
 
 

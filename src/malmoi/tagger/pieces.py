@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from ..symbols import spell_symbols
 from ..text import clean
 
 if TYPE_CHECKING:
@@ -95,10 +96,12 @@ class _Laid:
 
 
 def _lay(text: str, words: Ints, steps: Sequence[str]) -> _Laid:
-    parts, begins, ends = [], [], []
+    parts: list[str] = []
+    begins, ends = [], []
     at, before = 0, int(words[0, 0])
+    spelt = "symbols" in steps
     for start, end in words.tolist():
-        if start > before:
+        if start > before or (parts and spelt and _parted(text, start)):
             parts.append(" ")
             at += 1
         word = clean(text[start : min(end, start + _LONGEST_WORD)], steps).strip()
@@ -108,6 +111,11 @@ def _lay(text: str, words: Ints, steps: Sequence[str]) -> _Laid:
         ends.append(at)
         before = end
     return _Laid("".join(parts), np.array(begins), np.array(ends), words)
+
+
+def _parted(text: str, place: int) -> bool:
+    """Whether a sign before or after a place has a space there once it is spelt: ▲간암, 간암Ⅱ."""
+    return " " in spell_symbols(text[place - 1 : place + 1])
 
 
 def _cut(tokenizer: "Tokenizer", text: str, words: Ints, steps: Sequence[str], unit: str) -> Pieces:

@@ -1,7 +1,6 @@
 """A recipe's `base` → the folder of a model that can be trained."""
 
 import dataclasses
-from collections.abc import Sequence
 from pathlib import Path
 
 from ..bundle import foreign
@@ -11,7 +10,7 @@ from ..errors import BundleError, BundleNotFound
 from .dequantise import rebuild
 from .packages import PACKAGE, in_package
 from .recipe import Recipe
-from .reranker_source import is_reranker, read_reranker
+from .reranker_source import is_cross_encoder, read_reranker
 from .source import Source, check_layers, read_source
 
 
@@ -44,12 +43,9 @@ def read_base(recipe: Recipe) -> Source:
 
     An encoder starts from an encoder, a reranker from either: one of ours brings its head.
     """
-    folder = find_base(recipe.base)
-    if recipe.kind == "reranker":
-        check_trainable(folder, kinds=("encoder", "reranker"))
-    else:
-        check_trainable(folder)
-    if recipe.kind == "reranker" and foreign.is_foreign(folder) and is_reranker(folder):
+    reranker = recipe.kind == "reranker"
+    folder = find_trainable(recipe.base, rerankers=reranker)
+    if reranker and foreign.is_foreign(folder) and is_cross_encoder(folder):
         source = read_reranker(folder, max_tokens=recipe.max_tokens)
     else:
         source = read_source(folder, pooling=recipe.pooling, max_tokens=recipe.max_tokens)
@@ -58,15 +54,27 @@ def read_base(recipe: Recipe) -> Source:
     return dataclasses.replace(source, layers=recipe.layers)
 
 
-def check_trainable(folder: Path, *, kinds: Sequence[str] = ("encoder",)) -> None:
-    """Raise a BundleError for a bundle of another kind, or without weights to train."""
+def find_trainable(name: str, *, rerankers: bool = False) -> Path:
+    """Find a base that training can start from, with its weights: an encoder, maybe a reranker."""
+    folder = find_base(name)
+    _check_trainable(folder, rerankers=rerankers)
+    return folder
+
+
+def _check_trainable(folder: Path, *, rerankers: bool) -> None:
+    expected = "an encoder or a reranker" if rerankers else "an encoder"
     if not (folder / MANIFEST).is_file():
+        if is_cross_encoder(folder) and not rerankers:
+            raise BundleError(
+                f"{folder} is a cross-encoder; expected {expected} to start from. "
+                "Name another base."
+            )
         return
     manifest = Manifest.read(folder)
-    if manifest.kind not in kinds:
+    if manifest.kind not in ("encoder", "reranker" if rerankers else "encoder"):
         raise BundleError(
-            f"{folder} is of kind {manifest.kind!r}; expected one of kind {' or '.join(kinds)} to "
-            "train from. Name another base."
+            f"{folder} is of kind {manifest.kind!r}; expected {expected} to start from. "
+            "Name another base."
         )
     if not any(folder.glob("*.safetensors")):
         raise BundleError(

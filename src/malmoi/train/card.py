@@ -65,12 +65,10 @@ def write_card(manifest: Manifest, recipe: Recipe) -> str:
         "",
         "## Data",
         "",
-        "| file | objective | sha256 |",
+        "| file | for | sha256 |",
         "|---|---|---|",
     ]
-    for entry in recipe.data:
-        for file in entry.files:
-            lines.append(f"| {file} | {entry.objective} | {training['data'][file][:16]}… |")
+    lines += [f"| {file} | {use} | {training['data'][file][:16]}… |" for file, use in _uses(recipe)]
     lines += ["", "## Scores", ""]
     if manifest.scores:
         lines += ["| evaluation | score |", "|---|---|"]
@@ -81,14 +79,42 @@ def write_card(manifest: Manifest, recipe: Recipe) -> str:
     for name, count in training["repeated"].items():
         if count:
             lines += ["", f"{count:,} pairs of {name} stand in the training data too."]
-    lines += ["", "## Training", "", f"Seed {recipe.seed}, {training['processes']} process(es)."]
-    lines += [f"- {name} {version}" for name, version in training["versions"].items()]
+    if recipe.layers:
+        lines += ["", f"It began as the base with {recipe.layers} of its layers."]
+    lines += how_made(training)
     if recipe.matryoshka:
         dims = ", ".join(str(dim) for dim in recipe.matryoshka)
         lines += ["", f"The first {dims} dimensions may be used alone."]
     if manifest.licence:
         lines += ["", f"Licence: {manifest.licence}"]
     return "\n".join(lines) + "\n"
+
+
+def how_made(training: dict[str, Any]) -> list[str]:
+    """Say with what seed, how many steps and which versions a model was made."""
+    several = f", {training['processes']} processes" if training.get("processes", 1) > 1 else ""
+    steps = f", {training['steps']:,} steps" if "steps" in training else ""
+    return [
+        "",
+        "## Training",
+        "",
+        f"Seed {training['seed']}{steps}{several}.",
+        "",
+        *(f"- {name} {version}" for name, version in training["versions"].items()),
+    ]
+
+
+def _uses(recipe: Recipe) -> list[tuple[str, str]]:
+    """List every file of a recipe with what it was used for."""
+    found = []
+    for entry in recipe.data:
+        found += [(file, entry.objective) for file in entry.files]
+        for negatives in entry.negatives:
+            found += [(file, f"{entry.objective}, negatives") for file in negatives.files]
+    for measure in recipe.evaluation:
+        files = [measure.file, *([measure.dictionary] if measure.dictionary else [])]
+        found += [(file, f"evaluation {measure.title}") for file in files]
+    return found
 
 
 def _what(manifest: Manifest) -> str:

@@ -18,12 +18,13 @@ from sentence_transformers.base.modules import Dense, Transformer
 from sentence_transformers.sentence_transformer.modules import Dropout, Pooling
 from torch import Tensor, nn
 from torch.nn import functional
+from transformers import PreTrainedModel
 
 from ..bundle.foreign import DenseSpec
 from ..errors import BundleError, OptionError
 from ..files import writing_folder
 from ..tokens import Batch, Piece, Tokens
-from .module import WITH_TYPES
+from .module import WITH_TYPES, check_whole
 from .quiet import quiet
 from .source import Source, check_layers, read_source
 
@@ -124,6 +125,13 @@ def save_cross_encoder(model: CrossEncoder, folder: str | Path, *, replace: bool
             file.chmod(0o644)  # safetensors writes 0600; a model folder is read by others too
 
 
+def transformer_of(model: CrossEncoder) -> PreTrainedModel:
+    """Give the transformer below the head."""
+    transformer: Any = model[0]
+    found: PreTrainedModel = transformer.model
+    return found
+
+
 def labels_of(model: CrossEncoder) -> tuple[str, ...]:
     """Name the model's labels; none for a model with one score."""
     if model.num_labels == 1:
@@ -199,6 +207,7 @@ def _batch_scores(model: CrossEncoder, batch: Batch, device: str) -> Tensor:
 def _transformer(source: Source, layers: int | None) -> Transformer:
     if layers is not None:
         check_layers(source, layers)
+    check_whole(source)
     here = {"local_files_only": True, "trust_remote_code": False}
     with quiet():
         transformer: Transformer = Transformer(

@@ -4,7 +4,6 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,7 +17,14 @@ from ..text import clean
 from ..tokens import Piece, Tokens
 from .attention import use_fused_attention
 from .batching import Ints, Sizes, Step, plan_epoch
-from .cross import build_cross_encoder, check_objective, cross_loss, keep_head, score_pieces
+from .cross import (
+    build_cross_encoder,
+    check_objective,
+    cross_loss,
+    keep_head,
+    score_pieces,
+    transformer_of,
+)
 from .data import Examples
 from .measuring import Measure
 from .processes import Processes
@@ -72,13 +78,12 @@ class Crossed:
             max_tokens=source.manifest.max_tokens,
         )
         keep_head(self.model, source)
-        transformer: Any = self.model[0].model
-        use_fused_attention(transformer)
-        freeze(transformer, recipe.schedule.freeze)
+        use_fused_attention(transformer_of(self.model))
         if recipe.dropout >= 0:
             for module in self.model.modules():
                 if isinstance(module, nn.Dropout):
                     module.p = recipe.dropout
+        freeze(transformer_of(self.model), recipe.schedule.freeze)
         self.model.to(self.processes.device)
         self.module: nn.Module = self.model
         self.plan = functools.lru_cache(maxsize=2)(self._plan)

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from ..bundle.manifest import sha256
 from ..errors import DataError
 from ..files import Tell
-from ..tables import BadRows, Row, read_numbered_rows
+from ..tables import BadRows, Row, read_columns
+from .checks import check_classes
 from .objectives import OBJECTIVES, Objective
 from .recipe import Data, Recipe, needed_columns
 from .sampling import Clusters
@@ -44,20 +45,28 @@ class Examples:
 
 def find_files(recipe: Recipe, root: Path) -> dict[str, Path]:
     """Find every file that a recipe names, or name the first that is missing."""
+    named = learnt_files(recipe)
+    for measure in recipe.evaluation:
+        named += [measure.file, *([measure.dictionary] if measure.dictionary else [])]
+    return {name: check_file(root / name, name, root) for name in named}
+
+
+def learnt_files(recipe: Recipe) -> list[str]:
+    """Name the files that a recipe learns from; those of evaluations may change in a run."""
     named = [file for entry in recipe.data for file in entry.files]
     for entry in recipe.data:
         named += [file for negatives in entry.negatives for file in negatives.files]
-    for measure in recipe.evaluation:
-        named += [measure.file, *([measure.dictionary] if measure.dictionary else [])]
-    found = {}
-    for name in named:
-        found[name] = root / name
-        if not found[name].is_file():
-            raise DataError(
-                f"there is no file {found[name]}; the recipe names {name} under the data root "
-                f"{root}. Name the root with --data, or correct the recipe."
-            )
-    return found
+    return named
+
+
+def check_file(path: Path, name: str, root: Path) -> Path:
+    """Give the path of a file that a recipe names, or say that it is missing."""
+    if path.is_file():
+        return path
+    raise DataError(
+        f"there is no file {path}; the recipe names {name} under the data root "
+        f"{root.absolute()}. Name the root with --data, or correct the recipe."
+    )
 
 
 def hash_files(files: dict[str, Path]) -> dict[str, str]:
@@ -146,13 +155,8 @@ def file_rows(
     """Yield file, line and columns of the rows in which every column passes its check."""
     bad = BadRows(str(path), strict)
     without = without or {}
-    for line, row in read_numbered_rows(path, tell=tell, strict=strict):
-        for name in (*columns.values(), *where, *without):
-            if name not in row:
-                raise DataError(
-                    f"{path} has no column {name}; it has {', '.join(row)}. "
-                    "Correct the columns in the recipe."
-                )
+    names, remedy = [*columns.values(), *where, *without], "Correct the columns in the recipe."
+    for line, row in read_columns(path, names, bad, tell=tell, remedy=remedy):
         if any(row[name] != value for name, value in where.items()):
             continue
         if any(row[name] in values for name, values in without.items()):
@@ -206,6 +210,7 @@ def _labels(
             )
         return ((scores - least) / (most - least)).astype(np.float32), ()
     classes = entry.labels or tuple(sorted({row[column] for *_, row in rows}))
+    check_classes(classes, len(rows), where=", ".join(entry.files))
     numbers = {name: i for i, name in enumerate(classes)}
     for file, line, row in rows:
         if row[column] not in numbers:

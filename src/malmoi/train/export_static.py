@@ -17,7 +17,7 @@ from ..encoder.pieces import WordPieces
 from ..errors import DataError, OptionError
 from ..files import Tell, writing_folder
 from ..pooling import Floats, normalize
-from ..tables import is_table, read_rows, read_texts
+from ..tables import is_table, read_rows, read_texts, show_columns
 from .static_lessons import Lessons, collect
 from .static_table import (
     Table,
@@ -212,8 +212,8 @@ def _read(files: Sequence[str | Path], columns: Sequence[str], tell: Tell) -> It
             found = [row[column] for column in columns if column in row]
             if not found:
                 raise DataError(
-                    f"{path} has the columns {', '.join(row)}; expected {' or '.join(columns)}. "
-                    "Name one of its own with --column."
+                    f"{path} has {show_columns(list(row), lead='the columns ')}; expected "
+                    f"{' or '.join(columns)}. Name one of its own with --column."
                 )
             yield from found
 

@@ -101,7 +101,8 @@ def read_log(path: Path) -> list[dict[str, str]]:
         return []
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    return [row for row in rows if set(row) == set(COLUMNS) and None not in row.values()]
+    whole = [row for row in rows if set(row) == set(COLUMNS) and None not in row.values()]
+    return [row for row in whole if row["step"].isdecimal()]
 
 
 def draw_log(path: Path, image: Path) -> bool:

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from ..errors import DataError
+from ..errors import DataError, OptionError
 from ..files import Tell
 from . import checkpoint
 from .batching import Step
@@ -132,10 +132,11 @@ def check_loss(loss: float, step: int) -> float:
     """Give the loss back, or stop before broken weights are saved."""
     if math.isfinite(loss):
         return loss
-    raise DataError(
-        f"the loss became {loss} at step {step:,}; expected a number. Lower "
-        "schedule.learning_rate, and go on from the last checkpoint with --resume."
-    )
+    if step == 1:  # no step has changed the weights yet
+        remedy = "Check the weights of the base, and the options of the objective."
+    else:
+        remedy = "Begin anew with a lower schedule.learning_rate, in another output.folder."
+    raise DataError(f"the loss became {loss} at step {step:,}; expected a number. {remedy}")
 
 
 def evaluation_due(schedule: Schedule, state: State, *, last: bool) -> bool:
@@ -151,6 +152,11 @@ def make_optimizer(
 
     `scales` are factors of the learning rate, by the id of a parameter.
     """
+    if not any(p.requires_grad for p in module.parameters()):
+        raise OptionError(
+            f"schedule.freeze is {', '.join(schedule.freeze)}, which is all that the model has; "
+            "expected something to train. Freeze less."
+        )
     sorted_out: dict[tuple[bool, float], list[nn.Parameter]] = {}
     for p in module.parameters():
         if p.requires_grad:

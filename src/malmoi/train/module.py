@@ -52,6 +52,12 @@ def load_transformer(source: Source, loader: Any = AutoModel) -> PreTrainedModel
     return ready
 
 
+def check_whole(source: Source) -> None:
+    """Raise a BundleError where weights are missing, which a library would draw at random."""
+    with torch.random.fork_rng(devices=[]):  # what is drawn after this is as if it had not been
+        load_transformer(source)
+
+
 def _from_pretrained(source: Source, loader: Any) -> tuple[Any, dict[str, Any]]:
     loaded: tuple[Any, dict[str, Any]] = loader.from_pretrained(
         source.root,

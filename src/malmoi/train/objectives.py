@@ -6,6 +6,7 @@ named as text, "module:function", because it needs torch and a recipe is checked
 """
 
 import importlib
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -63,13 +64,17 @@ class Objective:
             expected = type(self.options[key])
             if expected is float and isinstance(value, int) and not isinstance(value, bool):
                 value = float(value)
-            if not isinstance(value, expected):
+            if not isinstance(value, expected) or not _is_finite(value):
                 raise OptionError(
                     f"{where}: option {key} of {self.name} is {value!r}; "
                     f"expected {expected.__name__}, such as {self.options[key]!r}. Correct it."
                 )
             settled[key] = value
         return settled
+
+
+def _is_finite(value: object) -> bool:
+    return not isinstance(value, float) or math.isfinite(value)
 
 
 def _imported(name: str) -> Callable[..., Any]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..bundle.manifest import POOLINGS
 from ..errors import DataError, OptionError
 from ..text import check_steps
+from .checks import check_evaluations, check_least, check_run
 from .objectives import Objective, find_objective
 from .settings import read_table
 
@@ -221,14 +222,30 @@ def _change(table: dict[str, Any], change: str) -> None:
     *parents, last = key.strip().split(".")
     place: Any = table
     for name in parents:
-        place = place[_index(name)] if isinstance(place, list) else place.setdefault(name, {})
-    place[_index(last) if isinstance(place, list) else last] = parsed
+        at = _place(place, name, change)
+        place = place[at] if isinstance(place, list) else place.setdefault(at, {})
+    place[_place(place, last, change)] = parsed
 
 
-def _index(name: str) -> int:
-    if not name.isdigit():
-        raise OptionError(f"--set: {name} is no number; expected one, as data.0.weight=2.")
-    return int(name)
+def _place(table: Any, name: str, change: str) -> Any:
+    """Give the key or the number that a part of "data.0.weight" names in its table or list."""
+    if isinstance(table, list):
+        if not name.isdecimal():
+            raise OptionError(
+                f"--set {change}: {name} is no number; expected one, as data.0.weight=2."
+            )
+        if int(name) >= len(table):
+            raise OptionError(
+                f"--set {change}: there is no number {name}; expected 0 to {len(table) - 1}. "
+                "Count from 0, or add the table to the recipe."
+            )
+        return int(name)
+    if not isinstance(table, dict) or not name:
+        raise OptionError(
+            f'--set {change}: what stands before "{name}" is no table; expected key=value, as '
+            "schedule.epochs=2."
+        )
+    return name
 
 
 def _check(recipe: Recipe, where: str) -> None:
@@ -242,24 +259,11 @@ def _check(recipe: Recipe, where: str) -> None:
     check_steps(recipe.clean or ())
     if not recipe.data:
         raise OptionError(f"{where}: data is empty; expected one [[data]] or more. Add one.")
-    schedule, output = recipe.schedule, recipe.output
-    for key, value, least in (
-        ("layers", recipe.layers, 0),
-        ("schedule.epochs", schedule.epochs, 0 if schedule.steps else 1),
-        ("schedule.steps", schedule.steps, 0),
-        ("schedule.batch_size", schedule.batch_size, 2),
-        ("schedule.batch_tokens", schedule.batch_tokens, 0),
-        ("schedule.piece_tokens", schedule.piece_tokens, 1),
-        ("schedule.evaluate_steps", schedule.evaluate_steps, 0),
-        ("schedule.learning_rate", schedule.learning_rate, 1e-12),
-        ("schedule.warmup", schedule.warmup, 0),
-        ("output.keep", output.keep, 1),
-        ("output.checkpoint_steps", output.checkpoint_steps, 0),
-        ("output.early_stopping", output.early_stopping, 0),
-        *((f"matryoshka[{i}]", dim, 1) for i, dim in enumerate(recipe.matryoshka)),
-    ):
-        if not value >= least:
-            raise OptionError(f"{where}: {key} is {value}; expected {least} or more. Correct it.")
+    check_least("layers", recipe.layers, 0, where=where)
+    check_run(recipe.schedule, recipe.output, seed=recipe.seed, where=where)
+    check_evaluations(recipe.evaluation, where=where)
+    for i, dim in enumerate(recipe.matryoshka):
+        check_least(f"matryoshka[{i}]", dim, 1, where=where)
     if not 0 <= recipe.base_share < 1 or (recipe.base_share and recipe.kind != "encoder"):
         raise OptionError(
             f"{where}: base_share is {recipe.base_share} and the kind {recipe.kind}; expected a "
@@ -282,9 +286,20 @@ def _check_data(recipe: Recipe, entry: Data, where: str) -> None:
     _check_columns(entry, objective, where)
     if entry.range is not None and not entry.range[0] < entry.range[1]:
         raise OptionError(f"{where}: range is {list(entry.range)}; expected [least, most].")
+    _check_labels(entry, objective, where)
     _check_names(entry, objective, where)
     if not entry.files or entry.weight <= 0 or entry.limit < 0:
         raise OptionError(f"{where}: no files, weight 0 or limit below 0; expected more. Mend it.")
+
+
+def _check_labels(entry: Data, objective: Objective, where: str) -> None:
+    for key, value, kind in (("range", entry.range, "score"), ("labels", entry.labels, "label")):
+        if value and kind not in needed_columns(entry, objective):
+            raise OptionError(
+                f"{where}: {key} is for a {kind}; {objective.name} reads none. Remove it."
+            )
+    if len(set(entry.labels)) < len(entry.labels):
+        raise OptionError(f"{where}: labels names one twice; expected each once. Remove it.")
 
 
 def _check_names(entry: Data, objective: Objective, where: str) -> None:

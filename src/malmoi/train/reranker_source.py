@@ -18,10 +18,15 @@ _SHARED = "config_sentence_transformers.json"
 _KEPT = ("name", "clean", "languages", "licence", "training")
 
 
+def is_cross_encoder(folder: Path) -> bool:
+    """Tell whether sentence-transformers saved a folder as a cross-encoder, with its head."""
+    return folder.is_dir() and bool(_shared(folder).get("model_type") == "CrossEncoder")
+
+
 def is_reranker(path: str | Path) -> bool:
     """Tell whether a folder holds a cross-encoder or another sequence classifier."""
     folder = Path(path)
-    if _shared(folder).get("model_type") == "CrossEncoder":
+    if is_cross_encoder(folder):
         return True
     if foreign.is_foreign(folder):  # an encoder, whatever its transformer was made from
         return False

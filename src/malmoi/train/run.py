@@ -3,20 +3,23 @@
 The order is that of patience: the recipe is checked, then the files, then the model is loaded.
 """
 
+import contextlib
 import dataclasses
-import json
+import functools
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from ..bundle import Manifest
-from ..errors import OptionError, OutputError, require
-from ..files import Tell, writing, writing_folder
+from ..errors import OptionError, require
+from ..files import Tell, writing_folder
 from .base import read_base
 from .classify import run as notes_run
+from .classify.data import Notes
 from .classify.settings import Classification
-from .data import Examples, count_repeated, find_files, hash_files, read_examples
+from .data import Examples, count_repeated, find_files, hash_files, learnt_files, read_examples
+from .folder import check_data, check_new, check_recipe, opening_run
 from .measuring import Measure, read_measure
 from .multilingual import run as multilingual
 from .multilingual.settings import Distillation
@@ -25,8 +28,6 @@ from .source import Source
 from .stages import Stage, prepare_stage, run_stage
 
 _PACKAGES = ("torch", "transformers", "sentence_transformers", "safetensors", "onnx")
-# What may differ between the run that was stopped and the one that goes on.
-_FREE = ("output", "evaluation", "name")
 
 
 @dataclass(frozen=True)
@@ -67,21 +68,49 @@ def train(
     that would be passed over. Raises KeyboardInterrupt when stopped, after saving.
     """
     tell = tell or _silent
+    first = not int(os.environ.get("RANK", "0"))
+    if not first:
+        tell = _silent  # one process of several speaks for all
     if isinstance(recipe, (str, Path)):
         recipe = load_recipe(recipe)
     if isinstance(recipe, Distillation):
         return _distil(recipe, data_root(data), resume, strict, threads, tell)
-    if isinstance(recipe, Classification):
-        return _classify(recipe, data_root(data), resume, strict, threads, tell)
-    if isinstance(recipe, Stage):
-        return _stage(recipe, data_root(data), resume, strict, threads, tell)
-    if int(os.environ.get("RANK", "0")):
-        tell = _silent  # one process of several speaks for all
-    prepared = prepare(recipe, data_root(data), strict=strict, tell=tell)
-    _check_folder(recipe, resume=resume)
+    folder = Path(recipe.output.folder)
+    # The first process alone looks at the folder: to the others it may be there already.
+    going_on = first and check_new(folder, resume=resume)
+    if going_on:
+        check_recipe(recipe, folder)
+    ready = _ready(recipe, data_root(data), strict, tell)
+    if going_on:
+        check_data(ready.hashes, folder, tell=tell)
     for package in _PACKAGES:
         require(package, extra="train", purpose="malmoi train")
-    return _run(prepared, resume=resume, threads=threads, tell=tell)
+    with opening_run(recipe, ready.hashes, folder) if first else contextlib.nullcontext():
+        return ready.run(resume=resume, threads=threads, tell=tell)
+
+
+class _Run(Protocol):
+    def __call__(self, *, resume: bool, threads: int | None, tell: Tell) -> Trained: ...
+
+
+@dataclass(frozen=True)
+class _Ready:
+    """A run whose files are read: the hashes of those it learns from, and how to start it."""
+
+    hashes: dict[str, str]
+    run: _Run
+
+
+def _ready(recipe: Recipe | Classification | Stage, root: Path, strict: bool, tell: Tell) -> _Ready:
+    if isinstance(recipe, Recipe):
+        prepared = prepare(recipe, root, strict=strict, tell=tell)
+        learnt = {name: prepared.hashes[name] for name in learnt_files(recipe)}
+        return _Ready(learnt, functools.partial(_run, prepared))
+    if isinstance(recipe, Classification):
+        source, notes = notes_run.prepare(recipe, root, strict=strict, tell=tell)
+        return _Ready(notes.hashes, functools.partial(_classify, recipe, source, notes))
+    stage = prepare_stage(recipe, root, strict=strict, tell=tell)
+    return _Ready(stage.hashes, functools.partial(_stage, recipe, stage))
 
 
 def _distil(
@@ -92,7 +121,7 @@ def _distil(
             "a recipe with objective distil runs in one process; torchrun started several. "
             "Start it as: malmoi train"
         )
-    multilingual.check_folder(recipe, resume=resume)
+    check_new(Path(recipe.output.folder), resume=resume)
     source, material = multilingual.prepare(recipe, root, strict=strict, tell=tell)
     for package in _PACKAGES:
         require(package, extra="train", purpose="malmoi train")
@@ -101,35 +130,21 @@ def _distil(
 
 
 def _classify(
-    recipe: Classification, root: Path, resume: bool, strict: bool, threads: int | None, tell: Tell
+    recipe: Classification,
+    source: Source,
+    notes: Notes,
+    *,
+    resume: bool,
+    threads: int | None,
+    tell: Tell,
 ) -> Trained:
-    if int(os.environ.get("RANK", "0")):
-        tell = _silent
-    source, notes = notes_run.prepare(recipe, root, strict=strict, tell=tell)
-    _check_folder(recipe, resume=resume)
-    for package in _PACKAGES:
-        require(package, extra="train", purpose="malmoi train")
-    if not int(os.environ.get("RANK", "0")):
-        from .saver import Places  # here, because it imports torch
-
-        _open_folder(recipe, Places(Path(recipe.output.folder)))
     done = notes_run.run(recipe, source, notes, resume=resume, threads=threads, tell=tell)
     return Trained(done.folder, done.bundles, done.scores, done.steps)
 
 
 def _stage(
-    recipe: Stage, root: Path, resume: bool, strict: bool, threads: int | None, tell: Tell
+    recipe: Stage, prepared: Any, *, resume: bool, threads: int | None, tell: Tell
 ) -> Trained:
-    first = not int(os.environ.get("RANK", "0"))
-    tell = tell if first else _silent
-    prepared = prepare_stage(recipe, root, strict=strict, tell=tell)
-    _check_folder(recipe, resume=resume)
-    for package in _PACKAGES:
-        require(package, extra="train", purpose="malmoi train")
-    if first:
-        from .saver import Places  # here, because it imports torch
-
-        _open_folder(recipe, Places(Path(recipe.output.folder)))
     done = run_stage(recipe, prepared, resume=resume, threads=threads, tell=tell)
     return Trained(done.folder, done.bundles, done.scores, done.steps)
 
@@ -162,36 +177,6 @@ def prepare(recipe: Recipe, root: Path, *, strict: bool = False, tell: Tell) -> 
     return Prepared(recipe, source, examples, measures, hash_files(files), repeated)
 
 
-def _check_folder(recipe: Recipe | Classification | Stage, *, resume: bool) -> None:
-    """Keep a run from writing over another, and from going on as something else."""
-    folder = Path(recipe.output.folder)
-    stored = folder / "recipe.json"
-    if not stored.is_file():
-        if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-            raise OutputError(
-                f"{folder} exists and holds no run; expected a new folder. "
-                "Name another one as output.folder."
-            )
-        return
-    if not resume:
-        raise OutputError(
-            f"{folder} holds a run already; expected a new folder. Go on with it by --resume, "
-            "name another one with --set output.folder=…, or remove it."
-        )
-    old, new = json.loads(stored.read_text("utf-8")), _as_json(recipe)
-    for key in new:
-        if key not in _FREE and old.get(key) != new[key]:
-            raise OptionError(
-                f"{stored} differs from the recipe in {key}; a run goes on as it began. "
-                "Restore the recipe, or begin anew in another output.folder."
-            )
-
-
-def _as_json(recipe: Recipe | Classification | Stage) -> dict[str, Any]:
-    back: dict[str, Any] = json.loads(json.dumps(recipe.to_json()))
-    return back
-
-
 def _run(prepared: Prepared, *, resume: bool, threads: int | None, tell: Tell) -> Trained:
     import torch  # here, because everything above is checked without it
 
@@ -213,8 +198,6 @@ def _run(prepared: Prepared, *, resume: bool, threads: int | None, tell: Tell) -
             recipe, prepared.source, prepared.examples, prepared.measures, processes=processes
         )
         places = Places(Path(recipe.output.folder))
-        if processes.first:
-            _open_folder(recipe, places)
         count = sum(p.numel() for p in task.module.parameters() if p.requires_grad)
         rows = sum(len(part) for part in prepared.examples)
         tell(f"training {count / 1e6:.1f} million weights on {rows:,} examples")
@@ -235,17 +218,6 @@ def _run(prepared: Prepared, *, resume: bool, threads: int | None, tell: Tell) -
             bundles = _finish(prepared, places, state, world=processes.world, tell=tell)
         processes.wait()
     return Trained(places.folder, bundles, state.best_scores, state.step)
-
-
-def _open_folder(recipe: Recipe | Classification | Stage, places: Any) -> None:
-    from .checkpoint import clear_halves
-
-    places.checkpoints.mkdir(parents=True, exist_ok=True)
-    for folder in (places.folder, places.checkpoints):
-        clear_halves(folder)
-    with writing(places.folder / "recipe.json") as file:
-        text = json.dumps(recipe.to_json(), ensure_ascii=False, indent=2)
-        file.write(text.encode() + b"\n")
 
 
 def _finish(

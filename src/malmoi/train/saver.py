@@ -108,6 +108,8 @@ class Saver:
     def _save_best(self) -> None:
         with writing_folder(self.places.best, replace=True) as half, checkpoint.tensor_errors():
             self.task.save(half)
+            for file in half.rglob("*.safetensors"):
+                file.chmod(0o644)  # safetensors writes 0600; a model folder is read by others too
 
     def finish(self, state: State) -> None:
         """Save the end of the run; without evaluations the last model is the best."""

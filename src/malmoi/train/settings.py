@@ -2,6 +2,7 @@
 
 import dataclasses
 import difflib
+import math
 import types
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -15,7 +16,8 @@ _NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or 
 def read_table(cls: type[T], table: object, *, where: str, prefix: str = "") -> T:
     """Make a dataclass from a table; `where` names the file and `prefix` the table in messages."""
     if not isinstance(table, dict):
-        raise OptionError(f"{where}: {prefix or 'it'} is not a table; expected keys. Mend it.")
+        name = prefix.rstrip(".") or "it"
+        raise OptionError(f"{where}: {name} is not a table; expected keys. Mend it.")
     hints = get_type_hints(cls)
     specs = {spec.name: spec for spec in dataclasses.fields(cls)}  # type: ignore[arg-type]
     for key in table:
@@ -64,6 +66,8 @@ def _typed(value: object, hint: Any, *, where: str, key: str) -> Any:
         return float(value)
     if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
         raise _wrong(value, _NAMES.get(hint, hint.__name__), where=where, key=key)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise _wrong(value, "a finite number", where=where, key=key)
     return value
 
 

@@ -4,9 +4,11 @@ Nothing in the folder is run and nothing is unpickled: weights must be safetenso
 """
 
 import dataclasses
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..arrays import tensor_names
 from ..bundle import foreign
 from ..bundle.foreign import DenseSpec
 from ..bundle.manifest import MANIFEST, POOLINGS, Manifest
@@ -14,6 +16,7 @@ from ..errors import BundleError, BundleNotFound, OptionError
 
 ARCHITECTURES = ("bert", "roberta", "xlm-roberta", "albert", "electra", "distilbert", "mpnet")
 GRAPH = "onnx/model.onnx"
+_LAYER = re.compile(r"(?:^|\.)layer\.(\d+)\.")
 
 Step = str | DenseSpec
 
@@ -182,13 +185,31 @@ def _check_steps(source: Source, folder: Path) -> None:
 
 
 def _check_weights(source: Source) -> None:
-    if any(source.root.glob("*.safetensors")):
+    files = sorted(source.root.glob("*.safetensors"))
+    if files:
+        _check_layers(source, [name for file in files for name in tensor_names(file)])
         return
     if any(source.root.glob("pytorch_model*.bin")):
         raise _pickled(source.root)
     raise BundleError(
         f"{source.root} has no weights; expected model.safetensors. Copy the whole folder again."
     )
+
+
+def _check_layers(source: Source, names: list[str]) -> None:
+    """Raise a BundleError where a layer has no weights at all: some would be drawn at random."""
+    if source.manifest.architecture == "albert":  # its layers share their weights
+        return
+    config = foreign.read_json(source.root / "config.json")
+    count = int(config.get("num_hidden_layers") or config.get("n_layers") or 0)
+    found = {int(number) for name in names for number in _LAYER.findall(name)}
+    lacking = [f"layer.{number}" for number in range(count) if number not in found]
+    if lacking or not any(name.endswith("word_embeddings.weight") for name in names):
+        what = ", ".join(lacking[:3]) or "word_embeddings"
+        raise BundleError(
+            f"the weights in {source.root} lack {what}; expected a whole encoder. Copy the whole "
+            "folder again."
+        )
 
 
 def _refuse_pickles(folder: Path) -> None:

@@ -183,7 +183,11 @@ def _borders(aligned: Aligned, spans: Sequence[Span]) -> list[int]:
     """Where words begin and end, as places in the cleaned text."""
     wanted = {place for span in spans for place in span}
     starts = {i for i, start in enumerate(aligned.starts) if start in wanted}
-    return sorted(starts | {i + 1 for i, end in enumerate(aligned.ends) if end in wanted})
+    ends = {i + 1 for i, end in enumerate(aligned.ends) if end in wanted}
+    sources = list(zip(aligned.starts, aligned.ends, strict=True))
+    # Letters that stand for one sign, as mg does for ㎎, are not parted.
+    inside = {i for i in range(1, len(sources)) if sources[i - 1] == sources[i]}
+    return sorted((starts | ends) - inside)
 
 
 def _placed(aligned: Aligned, unit: Unit) -> Unit:

@@ -4,10 +4,11 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...bundle.manifest import sha256
 from ...errors import DataError
 from ...files import Tell
 from ...notes.documents import PARTS, Choice, Document, leakage, part_of, read_documents
+from ..checks import check_classes
+from ..data import check_file, hash_files
 from .settings import Classification, NoteData
 
 SHARES = {"dev": 0.15, "test": 0.15}
@@ -26,7 +27,7 @@ class Notes:
 def read_notes(recipe: Classification, root: Path, *, tell: Tell, strict: bool) -> Notes:
     """Read every note that a recipe names; bad data are told before torch is imported."""
     data = recipe.data
-    hashes = {name: sha256(_find(root, name)) for name in _names(data)}
+    hashes = hash_files({name: check_file(root / name, name, root) for name in _names(data)})
     if data.files:
         everything = _read(data, data.files, root, (), tell, strict)
         labels = _labels(data, everything)
@@ -45,16 +46,6 @@ def read_notes(recipe: Classification, root: Path, *, tell: Tell, strict: bool) 
 
 def _names(data: NoteData) -> tuple[str, ...]:
     return (*data.files, *data.train, *data.dev, *data.test)
-
-
-def _find(root: Path, name: str) -> Path:
-    path = root / name
-    if not path.is_file():
-        raise DataError(
-            f"there is no file {path}; the recipe names {name} under the data root {root}. "
-            "Name the root with --data, or correct the recipe."
-        )
-    return path
 
 
 def _read(
@@ -90,6 +81,7 @@ def _labels(data: NoteData, documents: list[Document]) -> tuple[str, ...]:
             "all notes have the same label; expected two labels or more, for there is nothing to "
             "tell apart. Check the label column."
         )
+    check_classes(labels, len(documents), where=", ".join(data.files or data.train))
     return labels
 
 

@@ -17,7 +17,7 @@ from ...notes.calibration import fit_temperature
 from ...notes.classifier import DECISION, NoteClassifier, Pool
 from ...notes.decision import Rule, tune
 from ...notes.documents import Document
-from ..base import check_trainable, find_base
+from ..base import find_trainable
 from ..source import Source, read_source
 from .data import Notes, read_notes
 from .settings import Classification
@@ -39,9 +39,7 @@ def prepare(
     recipe: Classification, root: Path, *, strict: bool, tell: Tell
 ) -> tuple[Source, Notes]:
     """Read and check everything but the weights."""
-    folder = find_base(recipe.base)
-    check_trainable(folder)
-    source = read_source(folder, max_tokens=recipe.max_tokens)
+    source = read_source(find_trainable(recipe.base), max_tokens=recipe.max_tokens)
     if recipe.clean is not None:
         manifest = dataclasses.replace(source.manifest, clean=recipe.clean)
         source = dataclasses.replace(source, manifest=manifest)
@@ -60,6 +58,7 @@ def run(
     """Train, export, choose the rule's c and the temperature on dev, and judge test once."""
     import torch  # here, because everything before is checked without it
 
+    from ..bfloat16 import check_bfloat16
     from ..loop import train as loop
     from ..processes import joining
     from ..saver import Places
@@ -67,6 +66,8 @@ def run(
 
     if threads:
         torch.set_num_threads(threads)
+    if recipe.schedule.bf16 and not torch.cuda.is_available():
+        check_bfloat16()
     with joining() as processes:
         task = Noted(recipe, source, notes, processes=processes)
         places = Places(Path(recipe.output.folder))
@@ -141,7 +142,7 @@ def _export(
     part = "test" if notes.parts["test"] else "dev"
     report = report_rules(model, pool, notes.parts[part], part=part, name=recipe.name)
     scores = {f"{part}:{name}": round(one.value, 4) for name, one in report.metrics.items()}
-    card = write_card(recipe, notes, pool, report)
+    card = write_card(recipe, notes, pool, manifest, report)
     (half / "README.md").write_text(card, "utf-8")
     Manifest.write(dataclasses.replace(manifest, scores=scores), half)
     return report
@@ -192,8 +193,12 @@ def _provenance(recipe: Classification, notes: Notes, state: Any) -> dict[str, A
     }
 
 
-def write_card(recipe: Classification, notes: Notes, pool: Pool, report: Report) -> str:
+def write_card(
+    recipe: Classification, notes: Notes, pool: Pool, manifest: Manifest, report: Report
+) -> str:
     """Say in Markdown what the classifier decides, from what, and how well."""
+    from ..card import how_made
+
     lines = [
         f"# {recipe.name}",
         "",
@@ -217,6 +222,7 @@ def write_card(recipe: Classification, notes: Notes, pool: Pool, report: Report)
     lines += [f"| {name} | {digest[:16]}… |" for name, digest in notes.hashes.items()]
     for what, count in notes.leaked.items():
         lines += ["", f"Leakage: {count:,} {what} are the same."]
-    if recipe.output.licence:
-        lines += ["", f"Licence: {recipe.output.licence}"]
+    lines += how_made(manifest.training)
+    if manifest.licence:
+        lines += ["", f"Licence: {manifest.licence}"]
     return "\n".join(lines) + "\n"

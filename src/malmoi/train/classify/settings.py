@@ -8,6 +8,7 @@ from ...errors import OptionError
 from ...notes.decision import RULES
 from ...notes.documents import DECIDE, PARTS
 from ...text import check_steps
+from ..checks import check_run
 from ..recipe import DECAYS, PRECISIONS, Output, Schedule
 from ..settings import read_table
 
@@ -73,12 +74,15 @@ def make_classification(table: dict[str, Any], *, where: str = "the recipe") -> 
     for precision in recipe.output.precision:
         _one_of(precision, PRECISIONS, "output.precision", where)
     check_steps(recipe.clean or ())
+    check_run(recipe.schedule, recipe.output, seed=recipe.seed, where=where)
     _check_files(recipe.data, where)
     _check_columns(recipe.data, where)
     if not 0 <= recipe.dropout < 1:
         raise OptionError(f"{where}: dropout is {recipe.dropout}; expected 0 to less than 1.")
-    if recipe.windows < 0 or recipe.data.limit < 0 or recipe.data.largest < 0:
-        raise OptionError(f"{where}: windows, limit or largest is below 0; expected 0 or more.")
+    if min(recipe.windows, recipe.layers, recipe.data.limit, recipe.data.largest) < 0:
+        raise OptionError(
+            f"{where}: windows, layers, limit or largest is below 0; expected 0 or more."
+        )
     return recipe
 
 

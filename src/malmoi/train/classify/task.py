@@ -18,10 +18,10 @@ from ...notes.documents import Document
 from ...text import clean
 from ...tokens import Piece
 from ..batching import Sizes, Step, plan_epoch
-from ..cross import build_cross_encoder, score_pieces
+from ..cross import build_cross_encoder, score_pieces, transformer_of
 from ..processes import Processes
 from ..quiet import quiet
-from ..siamese import read_tokens
+from ..siamese import freeze, read_tokens
 from ..source import Source
 from .data import Notes
 from .settings import Classification
@@ -87,6 +87,7 @@ class Noted:
             dropout=recipe.dropout,
             max_tokens=source.manifest.max_tokens,
         )
+        freeze(transformer_of(self.model), recipe.schedule.freeze)
         self.model.to(self.processes.device)
         self.module: nn.Module = self.model
         self.weights = self._class_weights()

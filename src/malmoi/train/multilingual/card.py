@@ -1,6 +1,7 @@
 """The README of a distilled model: what it is, what it was made from, how well it does."""
 
 from ...bundle import Manifest
+from ..card import how_made
 from .settings import Distillation
 
 
@@ -41,8 +42,7 @@ def write_card(manifest: Manifest, recipe: Distillation) -> str:
         lines += [f"| {name} | {score:.4f} |" for name, score in manifest.scores.items()]
     else:
         lines += ["None was measured."]
-    lines += ["", "## Versions", ""]
-    lines += [f"- {name} {version}" for name, version in training["versions"].items()]
+    lines += how_made(training)
     if recipe.matryoshka:
         sizes = ", ".join(map(str, recipe.matryoshka))
         lines += ["", f"The first {sizes} dimensions may be used alone."]

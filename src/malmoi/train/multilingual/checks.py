@@ -7,6 +7,7 @@ from typing import Any
 
 from ...errors import OptionError
 from ...text import check_steps
+from ..checks import check_evaluations, check_seed
 from ..recipe import LAYERS, TASKS
 from ..recipe import PRECISIONS as BUNDLES
 from ..settings import read_table, unknown_key
@@ -52,6 +53,8 @@ KINDS = {
 def make_distillation(table: dict[str, Any], *, where: str = "the recipe") -> Distillation:
     """Make a distillation recipe from parsed TOML, and check it."""
     recipe = read_table(Distillation, table, where=where)
+    check_seed(recipe.seed, where=where)
+    check_evaluations(recipe.evaluation, where=where)
     try:
         _check(recipe)
         for i, entry in enumerate(recipe.parallel):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ...errors import DataError
 from ...files import Tell
-from ..data import hash_files
+from ..data import check_file, hash_files
 from ..measuring import Measure, read_measure
 from .settings import Distillation, Parallel, Task
 from .texts import Pair, Reader, choose, locate, named_files, without
@@ -43,7 +43,7 @@ def read_material(
     recipe: Distillation, root: Path, *, strict: bool = False, tell: Tell
 ) -> Material:
     """Find and read every file; raises DataError for the first that cannot be used."""
-    files = {name: _find(root, name) for name in named_files(recipe)}
+    files = {name: check_file(locate(root, name), name, root) for name in named_files(recipe)}
     reader = Reader(root, tell, strict)
     held = reader.held(recipe.held_out) if recipe.held_out else []
     pairs = {entry.title: _pairs(reader, entry, held) for entry in recipe.parallel}
@@ -70,13 +70,3 @@ def _pairs(reader: Reader, entry: Parallel, held: list[Pair]) -> list[Pair]:
             "Lower held_out.pairs, or add files."
         )
     return pairs
-
-
-def _find(root: Path, name: str) -> Path:
-    path = locate(root, name)
-    if not path.is_file():
-        raise DataError(
-            f"there is no file {path}; the recipe names {name} under the data root {root}. "
-            "Name the root with --data, or correct the recipe."
-        )
-    return path

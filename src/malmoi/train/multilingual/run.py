@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...bundle import Manifest
-from ...errors import OptionError, OutputError
-from ...files import Tell, writing
-from ..base import find_base
+from ...errors import OptionError
+from ...files import Tell
+from ..base import find_trainable
+from ..folder import opening_run
 from ..source import Source, read_source
 from .material import Material, read_material
 from .settings import Distillation, Learning, Tune
@@ -40,7 +41,7 @@ def prepare(
     recipe: Distillation, root: Path, *, strict: bool, tell: Tell
 ) -> tuple[Source, Material]:
     """Read and check everything but the weights."""
-    source = read_source(find_base(recipe.base), max_tokens=recipe.max_tokens)
+    source = read_source(find_trainable(recipe.base), max_tokens=recipe.max_tokens)
     if source.steps not in (("pool",), ("pool", "normalize")):
         raise OptionError(
             f"base {recipe.base} has a Dense module; expected a transformer and its pooling. "
@@ -59,36 +60,8 @@ def run(
 ) -> Distilled:
     """Do every stage that is not done yet."""
     folder = Path(recipe.output.folder)
-    _open_folder(recipe, folder)
-    return _Run(recipe, source, material, folder, threads, tell).stages()
-
-
-def check_folder(recipe: Distillation, *, resume: bool) -> None:
-    """Keep a run from writing over another."""
-    folder = Path(recipe.output.folder)
-    stored = folder / "recipe.json"
-    if stored.is_file() and not resume:
-        raise OutputError(
-            f"{folder} holds a run already; expected a new folder. Go on with it by --resume, "
-            "name another one with --set output.folder=…, or remove it."
-        )
-    if not stored.is_file() and folder.exists() and (folder.is_file() or any(folder.iterdir())):
-        raise OutputError(
-            f"{folder} exists and holds no run; expected a new folder. "
-            "Name another one as output.folder."
-        )
-
-
-def _open_folder(recipe: Distillation, folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(
-            f"cannot make {folder}: {error.strerror}. Name another one as output.folder."
-        ) from error
-    with writing(folder / "recipe.json") as file:
-        text = json.dumps(recipe.to_json(), ensure_ascii=False, indent=2)
-        file.write(text.encode() + b"\n")
+    with opening_run(recipe, material.hashes, folder):
+        return _Run(recipe, source, material, folder, threads, tell).stages()
 
 
 @dataclass

@@ -25,6 +25,8 @@ class Saves:
         folder.mkdir(parents=True, exist_ok=True)
         for old in folder.iterdir():
             if not old.name.startswith(key):  # of other settings, or half written
+                if old.suffix == ".safetensors":
+                    tell(f"{folder.name} had begun with other settings or data, and begins anew")
                 old.unlink()
         self.path, self.notes = folder / f"{key}.safetensors", folder / f"{key}.json"
         self.every, self.tell, self.spent = every, tell, 0.0

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ...errors import DataError
 from ...files import Tell, read_lines
 from ...notes.windows import sentences
-from ...tables import is_table, read_numbered_rows
+from ...tables import BadRows, is_table, read_columns
 from ...tagger.pieces import cut_pieces
 from ...text import compose, squeeze
 from .settings import Also, LeaveOut, TextData
@@ -63,18 +63,14 @@ def _of_file(path: Path, data: Also, tell: Tell, strict: bool) -> Iterator[Docum
     if not is_table(path):
         yield from _of_lines(path, data.lines, tell)
         return
-    for _, row in read_numbered_rows(path, tell=tell, strict=strict):
-        missing = [
-            name for name in (*data.columns, *([data.id] if data.id else [])) if name not in row
-        ]
-        if missing:
-            raise DataError(
-                f"{path} has no column {missing[0]}; it has {', '.join(row)}. Correct data.columns."
-            )
+    names = [*data.columns, *([data.id] if data.id else [])]
+    bad, remedy = BadRows(str(path), strict), "Correct data.columns."
+    for _, row in read_columns(path, names, bad, tell=tell, remedy=remedy):
         text = "\n".join(row[name] for name in data.columns)
         found = [text[span.start : span.end] for span in sentences(text)]
         if found:
             yield Document(row[data.id] if data.id else "", found)
+    bad.report(tell)
 
 
 def _of_lines(path: Path, each: bool, tell: Tell) -> Iterator[Document]:
@@ -104,11 +100,14 @@ class Barred:
         texts: set[bytes] = set()
         for entry in entries:
             for file in entry.files:
-                for _, row in read_numbered_rows(root / file, tell=tell, strict=strict):
+                bad = BadRows(str(root / file), strict)
+                names, remedy = [entry.id] if entry.id else entry.columns, "Correct data.leave_out."
+                for _, row in read_columns(root / file, names, bad, tell=tell, remedy=remedy):
                     if entry.id:
                         ids.add(row[entry.id].strip())
                     else:
                         texts.add(_digest("\n".join(row[name] for name in entry.columns)))
+                bad.report(tell)
         return cls(frozenset(ids), frozenset(texts))
 
     def holds(self, document: Document) -> bool:

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...bundle.manifest import sha256
 from ...errors import DataError
 from ...files import Tell, writing
 from ...text import SAFE
 from ...tokens import read_tokenizer
-from ..base import find_base
+from ..base import find_trainable
+from ..data import check_file, hash_files
 from ..source import Source, read_transformer
 from ..stages import Done
 from .corpus import PARTS, Barred, Document, Packed, pack, read_documents
@@ -35,16 +35,10 @@ def prepare(recipe: Pretraining, root: Path, *, strict: bool, tell: Tell) -> Pre
     """Find the base and every file, and read the first document."""
     source = None
     if recipe.base:
-        source = read_transformer(find_base(recipe.base), max_tokens=recipe.max_tokens)
+        source = read_transformer(find_trainable(recipe.base), max_tokens=recipe.max_tokens)
     left = [file for entry in recipe.data.leave_out for file in entry.files]
-    hashes = {}
-    for name in (*(file for part in recipe.data.parts for file in part.files), *left):
-        if not (root / name).is_file():
-            raise DataError(
-                f"there is no file {root / name}; the recipe names {name} under the data root "
-                f"{root}. Name the root with --data, or correct the recipe."
-            )
-        hashes[name] = sha256(root / name)
+    names = (*(file for part in recipe.data.parts for file in part.files), *left)
+    hashes = hash_files({name: check_file(root / name, name, root) for name in names})
     Barred.read(recipe.data.leave_out, root, tell=tell, strict=strict)
     prepared = Prepared(source, root, hashes, strict)
     if next(_documents(recipe, prepared, lambda message: None), None) is None:
@@ -64,6 +58,7 @@ def run(
 
     from ..bfloat16 import check_bfloat16
     from ..loop import train as loop
+    from ..module import check_whole
     from ..processes import joining
     from ..saver import Places
     from .start import make_start
@@ -73,6 +68,8 @@ def run(
         torch.set_num_threads(threads)
     if recipe.schedule.bf16 and not torch.cuda.is_available():
         check_bfloat16()
+    if prepared.source is not None:
+        check_whole(prepared.source)  # before the text is packed, which may take hours
     with joining() as processes:
         places = Places(Path(recipe.output.folder))
         steps = _steps(recipe, prepared)
@@ -154,6 +151,7 @@ def _report(
     report = {
         "task": "pretrain",
         "recipe": recipe.to_json(),
+        "seed": recipe.seed,
         "scores": scores | state.best_scores,
         "data": prepared.hashes,
         "versions": versions(),

@@ -6,6 +6,7 @@ from typing import Any
 
 from ...errors import OptionError
 from ...text import check_steps
+from ..checks import check_run
 from ..recipe import DECAYS, Output, Schedule
 from ..settings import read_table
 from ..stages import Stage
@@ -115,6 +116,7 @@ def make(table: dict[str, Any], *, where: str = "the recipe") -> Pretraining:
         if value not in known:
             raise OptionError(f'{where}: {key} is "{value}"; known are {", ".join(known)}.')
     check_steps(recipe.clean or ())
+    check_run(recipe.schedule, recipe.output, seed=recipe.seed, where=where, smallest_batch=1)
     scratch = recipe.scratch
     for key, number, good in (
         ("data.held_out", recipe.data.held_out, 0 < recipe.data.held_out < 1),

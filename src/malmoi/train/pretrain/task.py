@@ -22,6 +22,7 @@ from ..batching import Step
 from ..module import WITH_TYPES
 from ..processes import Processes
 from ..quiet import quiet
+from ..siamese import freeze
 from ..source import Source
 from ..tokenizer import write_tokenizer
 from .corpus import Ints, Packed
@@ -74,6 +75,7 @@ class Pretrained:
         self.mask_id, self.pad_id = _special(self.tokenizer, source)
         torch.manual_seed(recipe.seed)  # the heads are drawn at random
         self.lm = load_masked_lm(source, dropout=recipe.dropout)
+        freeze(self.lm.base_model, recipe.schedule.freeze)
         self.head = _head(self.lm, source)
         hidden = int(self.lm.config.hidden_size)
         following = nn.Linear(hidden, 2)

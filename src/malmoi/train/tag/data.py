@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ...bundle.manifest import sha256
 from ...errors import DataError
 from ...files import Tell
 from ...tagger.marked import Marked, read_marked
+from ..data import check_file, hash_files
 from .settings import TagData, Tagging
 
 
@@ -28,7 +28,7 @@ def read_material(recipe: Tagging, root: Path, *, tell: Tell, strict: bool) -> M
     """Read everything a recipe names; bad data are told before torch is imported."""
     data = recipe.data
     names = (*data.train, *data.dev, *data.test, *data.files)
-    hashes = {name: sha256(_find(root, name)) for name in names}
+    hashes = hash_files({name: check_file(root / name, name, root) for name in names})
     if data.files:
         parts = _divide(_read(data, data.files, root, tell, strict), data, recipe.seed)
     else:
@@ -47,16 +47,6 @@ def read_material(recipe: Tagging, root: Path, *, tell: Tell, strict: bool) -> M
             tell(f"{part} has {counts[part][name]:,} of the type {name}, which train has not")
     repeated = _repeated(parts, tell)
     return Material(parts, tuple(sorted(counts["train"])), hashes, repeated)
-
-
-def _find(root: Path, name: str) -> Path:
-    path = root / name
-    if not path.is_file():
-        raise DataError(
-            f"there is no file {path}; the recipe names {name} under the data root {root}. "
-            "Name the root with --data, or correct the recipe."
-        )
-    return path
 
 
 def _read(

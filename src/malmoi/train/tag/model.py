@@ -23,7 +23,7 @@ from .. import probe
 from ..attention import use_fused_attention
 from ..build import NOTICES, check_size, float_graph
 from ..calibrate import calibration_batches
-from ..module import GraphModule, load_transformer
+from ..module import GraphModule, check_whole, load_transformer
 from ..quantise import quantise
 from ..quiet import quiet
 from ..source import Source, read_transformer
@@ -35,6 +35,7 @@ def load_token_classifier(
 ) -> PreTrainedModel:
     """Load an encoder's weights below a new linear layer, with this dropout everywhere."""
     names = dict(enumerate(labels))
+    check_whole(source)
     try:
         with quiet():
             model: Any = AutoModelForTokenClassification.from_pretrained(

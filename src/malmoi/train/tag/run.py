@@ -12,7 +12,7 @@ from ...evaluate.tagging import measure
 from ...files import Tell, writing_folder
 from ...tagger import load_tagger
 from ...tagger.decode import make_labels
-from ..base import find_base
+from ..base import find_trainable
 from ..source import Source, read_source
 from ..stages import Done
 from .data import Material, read_material
@@ -28,10 +28,15 @@ class Prepared:
     source: Source
     material: Material
 
+    @property
+    def hashes(self) -> dict[str, str]:
+        """The sha256 of every file."""
+        return self.material.hashes
+
 
 def prepare(recipe: Tagging, root: Path, *, strict: bool, tell: Tell) -> Prepared:
     """Read and check everything but the weights."""
-    source = read_source(find_base(recipe.base), max_tokens=recipe.max_tokens)
+    source = read_source(find_trainable(recipe.base), max_tokens=recipe.max_tokens)
     if recipe.clean is not None:
         manifest = dataclasses.replace(source.manifest, clean=recipe.clean)
         source = dataclasses.replace(source, manifest=manifest)
@@ -161,6 +166,8 @@ def _provenance(recipe: Tagging, material: Material, state: Any) -> dict[str, An
 
 def write_card(recipe: Tagging, material: Material, manifest: Manifest, report: Report) -> str:
     """Say in Markdown what the tagger finds, what it was made from and how well it does."""
+    from ..card import how_made
+
     lines = [
         f"# {recipe.name}",
         "",
@@ -182,6 +189,7 @@ def write_card(recipe: Tagging, material: Material, manifest: Manifest, report: 
         "| file | sha256 |",
         "|---|---|",
         *(f"| {name} | {digest[:16]}… |" for name, digest in material.hashes.items()),
+        *how_made(manifest.training),
     ]
     if manifest.licence:
         lines += ["", f"Licence: {manifest.licence}"]

@@ -8,6 +8,7 @@ from ...errors import OptionError
 from ...tagger.pieces import UNITS
 from ...tagger.schemes import SCHEMES
 from ...text import check_steps
+from ..checks import check_run
 from ..recipe import DECAYS, PRECISIONS, Output, Schedule
 from ..settings import read_table
 from ..stages import Stage
@@ -73,14 +74,13 @@ def make(table: dict[str, Any], *, where: str = "the recipe") -> Tagging:
     for precision in recipe.output.precision:
         _one_of(precision, PRECISIONS, "output.precision", where)
     check_steps(recipe.clean or ())
+    check_run(recipe.schedule, recipe.output, seed=recipe.seed, where=where, smallest_batch=1)
     _check_files(recipe.data, where)
     for key, value, good in (
         ("dropout", recipe.dropout, 0 <= recipe.dropout < 1),
         ("balance", recipe.balance, 0 <= recipe.balance <= 1),
         ("head_rate", recipe.head_rate, recipe.head_rate > 0),
         ("data.limit", recipe.data.limit, recipe.data.limit >= 0),
-        ("schedule.epochs", recipe.schedule.epochs, recipe.schedule.epochs >= 0),
-        ("schedule.batch_size", recipe.schedule.batch_size, recipe.schedule.batch_size >= 1),
     ):
         if not good:
             raise OptionError(f"{where}: {key} is {value}, out of its range. Correct it.")

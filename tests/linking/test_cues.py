@@ -1,0 +1,76 @@
+"""How far cues reach: a table of phrases, each with what it says of every item in it.
+
+`phrases.tsv` has a note, its items (`야간발한=negated`; nothing after a name means: as it stands)
+and "wrong" where what is expected does not come out yet.
+"""
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from linking.shelves import open_lexicon
+from malmoi.linking import Linker, NoteReader
+from malmoi.linking.attributes import said
+
+TABLE = Path(__file__).with_name("phrases.tsv")
+Items = dict[str, tuple[str, ...]]
+
+
+def phrases() -> list[tuple[str, Items, bool]]:
+    rows = csv.DictReader(TABLE.read_text("utf-8").splitlines(), delimiter="\t")
+    return [
+        (row["note"].replace("\\n", "\n"), _items(row["items"]), row["remains"] == "wrong")
+        for row in rows
+    ]
+
+
+def _items(cell: str) -> Items:
+    pairs = (item.partition("=") for item in cell.split("; "))
+    return {name: tuple(about.split()) for name, _, about in pairs}
+
+
+def spans(note: str, names: list[str]) -> dict[str, tuple[int, int]]:
+    """Find each name, the longest first, so that "cough" is not sought within another name."""
+    found: dict[str, tuple[int, int]] = {}
+    left = note
+    for name in sorted(names, key=len, reverse=True):
+        start = left.index(name)
+        found[name] = (start, start + len(name))
+        left = left[:start] + "\0" * len(name) + left[start + len(name) :]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("note", "items"),
+    [
+        pytest.param(note, items, marks=[pytest.mark.xfail(strict=True)] if wrong else [])
+        for note, items, wrong in phrases()
+    ],
+)
+def test_a_phrase_says_what_it_says(note: str, items: Items) -> None:
+    places = sorted(spans(note, list(items)).items(), key=lambda place: place[1])
+    found = said(note, [span for _, span in places])
+    assert dict(zip((name for name, _ in places), found, strict=True)) == items
+
+
+def test_an_item_is_read_without_knowing_the_others() -> None:
+    """A lexicon does not have every item of a list; most phrases must come out all the same."""
+    asked = right = 0
+    for note, items, wrong in phrases():
+        for name, span in {} if wrong else spans(note, list(items)).items():
+            asked += 1
+            right += said(note, [span]) == [items[name]]
+    assert asked > 400 and right >= asked - 3
+
+
+def test_strokes_make_lists(tmp_path: Path) -> None:
+    reader = NoteReader(Linker(open_lexicon(tmp_path)))
+    found = {m.text: m.attributes for m in reader.read("HTN/DM/fever (+/-/-), 기침/N/V(-)")}
+    assert found == {
+        "HTN": (),
+        "DM": ("negated",),
+        "fever": ("negated",),
+        "기침": ("negated",),
+        "N/V": ("negated",),
+    }
