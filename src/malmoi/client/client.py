@@ -175,8 +175,19 @@ class Client:
         return found[0] if isinstance(mentions, str) else found
 
     def read(self, note: str, *, k: int = 5, lexicon: str | None = None) -> list[NoteMention]:
-        """Give the linked mentions of a note in order, as `NoteReader.read` does."""
+        """Give the linked mentions of a note in order, as `NoteReader.read` does.
+
+        A note that the server had no time to read whole is told of in a CutWarning.
+        """
         body = {"text": as_text(note, where="note"), "k": k, "lexicon": lexicon}
+        found = self.post("/v1/link/note", body)
+        if found.get("cut") is not None:
+            warnings.warn(
+                f"the note was read up to character {found['cut']:,} of {len(note):,}: the server "
+                "had no time for more. Send parts.",
+                CutWarning,
+                stacklevel=2,
+            )
         return [
             NoteMention(
                 one["start"],
@@ -186,7 +197,7 @@ class Client:
                 one["by"],
                 _linked(one),
             )
-            for one in self.post("/v1/link/note", body)["mentions"]
+            for one in found["mentions"]
         ]
 
     def words(

@@ -86,6 +86,7 @@ const WORDS = {
   noteEmpty: ["기록을 붙여 넣으면 용어를 찾아 표시합니다.", "Paste a note, and the terms in it are marked."],
   noCandidate: ["용어집에서 맞는 것을 찾지 못했습니다.", "Nothing in the lexicon fits."],
   noMention: ["기록에서 용어를 찾지 못했습니다.", "No term was found in the note."],
+  noteCut: ["시간이 모자라 {0}번째 글자까지만 읽었습니다. 나누어 넣어 보세요.", "There was time to read up to character {0} only. Try it in parts."],
   candidatesOf: ["‘{0}’의 코드", "Codes for “{0}”"],
   mentionsFound: ["찾은 용어 {0}개", "{0} terms found"],
   noteKey: ["밑줄이 점선이면 의심, 부정, 가족력처럼 환자에게 확정되지 않은 것입니다.", "A dashed line marks what is suspected, denied or of the family, not settled for the patient."],
