@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from .errors import DataError
+from .errors import DataError, by_number, counted
 from .files import Tell, read_lines
 
 Row = dict[str, str]
@@ -42,7 +42,11 @@ class BadRows:
         if self.lines:
             shown = ", ".join(str(line) for line in self.lines[:_SHOWN])
             more = ", …" if len(self.lines) > _SHOWN else ""
-            tell(f"{self.name}: {len(self.lines):,} rows passed over (lines {shown}{more})")
+            lines = by_number(len(self.lines), "line", "lines")
+            tell(
+                f"{self.name}: {counted(len(self.lines), 'row')} passed over ({lines} "
+                f"{shown}{more})"
+            )
 
 
 def is_table(path: str | Path) -> bool:
@@ -142,7 +146,7 @@ def _table_rows(lines: Iterator[str], separator: str, bad: BadRows) -> Iterator[
             if len(values) == len(header):
                 yield reader.line_num, dict(zip(header, values, strict=True))
             elif values:
-                bad.add(reader.line_num, f"{len(values)} fields", str(len(header)))
+                bad.add(reader.line_num, counted(len(values), "field"), str(len(header)))
     except csv.Error as error:
         raise DataError(
             f"line {reader.line_num} of {bad.name} cannot be read as a table ({error}). "

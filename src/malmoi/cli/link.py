@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from ..encoder import load
-from ..errors import DataError
+from ..errors import DataError, counted
 from ..files import opening, read_lines, sniff
 from ..lexicon import Lexicon
 from ..linking import Linked, Linker, NoteReader, calibrate, to_html
@@ -197,7 +197,7 @@ def _calibrate(linker: Linker, path: Path) -> None:
     save_threshold(found, linker.lexicon.folder)
     say(
         f"NIL is a score below {found.score}: it decides {found.accuracy:.1%} of "
-        f"{found.mentions:,} mentions rightly and answers {found.answered:.1%}"
+        f"{counted(found.mentions, 'mention')} rightly and answers {found.answered:.1%}"
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..corpus import Hit as Found
-from ..errors import CutWarning, TextError
+from ..errors import CutWarning, TextError, by_number, counted
 from ..linking import Candidate, Linked, NoteMention
 from ..pooling import Floats, normalize
 from ..precision import Precision, check_precision, to_precision
@@ -267,9 +267,10 @@ class Client:
             kept = vectors.astype(np.float32)
             yield kept if precision == "float32" else to_precision(normalize(kept), precision)
         if cut:
+            were, them = by_number(cut, "was", "were"), by_number(cut, "it", "them")
             warnings.warn(
-                f"{cut:,} of {count:,} texts were longer than the model reads and were cut; "
-                'on_long="windows" reads them whole',
+                f"{cut:,} of {counted(count, 'text')} {were} longer than the model reads and "
+                f'{were} cut; on_long="windows" reads {them} whole',
                 CutWarning,
                 stacklevel=3,
             )

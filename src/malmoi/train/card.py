@@ -7,6 +7,7 @@ from typing import Any
 
 from .. import __version__
 from ..bundle import Manifest
+from ..errors import by_number, counted
 from .checkpoint import State
 from .data import Examples
 from .recipe import Recipe
@@ -80,8 +81,13 @@ def write_card(manifest: Manifest, recipe: Recipe) -> str:
         lines += [f"None was measured in the {training['steps']:,} steps of training."]
     for name, count in training["repeated"].items():
         if count:
-            lines += ["", f"{count:,} pairs of {name} stand in the training data too."]
-    lines += ["", "## Training", "", f"Seed {recipe.seed}, {training['processes']} process(es)."]
+            lines += [
+                "",
+                f"{counted(count, 'pair')} of {name} {by_number(count, 'stands', 'stand')} in the "
+                "training data too.",
+            ]
+    processes = counted(training["processes"], "process", "processes")
+    lines += ["", "## Training", "", f"Seed {recipe.seed}, {processes}."]
     lines += [f"- {name} {version}" for name, version in training["versions"].items()]
     if recipe.matryoshka:
         dims = ", ".join(str(dim) for dim in recipe.matryoshka)

@@ -5,9 +5,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...bundle.manifest import sha256
-from ...errors import DataError
+from ...errors import DataError, counted
 from ...files import Tell
-from ...notes.documents import PARTS, Choice, Document, leakage, part_of, read_documents
+from ...notes.documents import (
+    PARTS,
+    Choice,
+    Document,
+    leakage,
+    part_of,
+    read_documents,
+    say_leaked,
+)
 from .settings import Classification, NoteData
 
 SHARES = {"dev": 0.15, "test": 0.15}
@@ -39,7 +47,7 @@ def read_notes(recipe: Classification, root: Path, *, tell: Tell, strict: bool) 
     _check(parts, labels, tell)
     leaked = leakage(parts)
     for what, count in leaked.items():
-        tell(f"leakage: {count:,} {what} are the same")
+        tell(f"leakage: {say_leaked(what, count)}")
     return Notes(parts, labels, hashes, leaked)
 
 
@@ -108,10 +116,10 @@ def _check(parts: dict[str, list[Document]], labels: tuple[str, ...], tell: Tell
     for part in ("train", "dev"):
         if len({one.label for one in parts[part]}) < 2:
             raise DataError(
-                f"the {part} part has {len(parts[part])} documents of one label or none; expected "
-                "two labels at least. Add notes, or change data.shares or the seed."
+                f"the {part} part has {counted(len(parts[part]), 'document')} of one label or "
+                "none; expected two labels at least. Add notes, or change data.shares or the seed."
             )
     for part, documents in parts.items():
         counts = Counter(one.label for one in documents)
         shown = ", ".join(f"{label} {counts[label]:,}" for label in labels)
-        tell(f"{part}: {len(documents):,} documents ({shown})")
+        tell(f"{part}: {counted(len(documents), 'document')} ({shown})")
