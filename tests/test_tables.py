@@ -38,7 +38,7 @@ def test_ragged_rows_are_counted_with_their_lines(tmp_path: Path) -> None:
 
 def test_strict_stops_at_the_first_bad_row(tmp_path: Path) -> None:
     path = write(tmp_path, "a.tsv", "a\tb\n1\t2\nx\n")
-    with pytest.raises(DataError, match=r"line 3 of .* has 1 fields; expected 2"):
+    with pytest.raises(DataError, match=r"line 3 of .* has 1 field; expected 2"):
         list(read_rows(path, strict=True))
     path = write(tmp_path, "a.jsonl", '{"a": 1}\n[' + "[" * 100_000)
     with pytest.raises(DataError, match="line 2 of .* has no JSON object"):

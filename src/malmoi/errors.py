@@ -14,7 +14,8 @@
     ├── OfflineError (ConnectionError)      a download was asked for and could not be made
     └── MissingExtra (ImportError)          a part of malmoi that is not installed
 
-Every message has three beats: what was found, what was expected, what to do.
+Every message has three beats: what was found, what was expected, what to do; `counted` words its
+numbers.
 """
 
 import importlib
@@ -84,6 +85,24 @@ class MissingExtra(MalmoiError, ImportError):
 
 class CutWarning(UserWarning):
     """Some texts were longer than the model reads and were cut."""
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """Give a number with what it counts, for a message.
+
+    >>> counted(1, "row"), counted(1200, "row"), counted(0, "entity is", "entities are")
+    ('1 row', '1,200 rows', '0 entities are')
+    """
+    return f"{count:,} {by_number(count, one, many or f'{one}s')}"
+
+
+def by_number(count: int, one: str, many: str) -> str:
+    """Choose the word that goes with a number.
+
+    >>> by_number(1, "is", "are"), by_number(2, "is", "are")
+    ('is', 'are')
+    """
+    return one if count == 1 else many
 
 
 def require(module: str, *, extra: str, purpose: str) -> ModuleType:

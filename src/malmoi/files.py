@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from .errors import DataError, MalmoiError, OutputError
+from .errors import DataError, MalmoiError, OutputError, counted
 
 # A line longer than this is no sentence, and reading it whole could fill the memory.
 LONGEST_LINE = 64 * 1024 * 1024
@@ -219,7 +219,7 @@ def _decoded(file: io.BufferedReader, name: str, tell: Tell) -> Iterator[str]:
         yield line
     if broken:
         tell(
-            f"{name} has {broken} line{'s' if broken > 1 else ''} that are not {encoding} "
+            f"{name} has {counted(broken, 'line that is', 'lines that are')} not {encoding} "
             f"(the first is line {first_broken}); their broken characters became U+FFFD"
         )
 

@@ -10,7 +10,15 @@ import numpy as np
 from .bundle import MANIFEST, Bundle, open_bundle
 from .catalog import RERANKER, find_model, shipped_models
 from .encoder import TextEncoder
-from .errors import BundleError, BundleNotFound, CutWarning, OptionError, TextError
+from .errors import (
+    BundleError,
+    BundleNotFound,
+    CutWarning,
+    OptionError,
+    TextError,
+    by_number,
+    counted,
+)
 from .joining import Join, cosines, open_beside, squash
 from .pairs import Pair, PairTokens
 from .pooling import Floats
@@ -151,9 +159,10 @@ class Reranker:
                 at, cut = at + len(block), cut + cut_here
                 advance(len(block))
         if cut:
+            were = by_number(cut, "was", "were")
             warnings.warn(
-                f"{cut:,} of {len(rows):,} pairs were longer than {self.max_tokens} tokens and "
-                "were cut, the longer text first",
+                f"{cut:,} of {counted(len(rows), 'pair')} {were} longer than {self.max_tokens} "
+                f"tokens and {were} cut, the longer text first",
                 CutWarning,
                 stacklevel=3,  # the caller of score or probabilities
             )
@@ -197,9 +206,9 @@ class Reranker:
         found = self._start([("가", "a")])()[0].shape[1]
         if found != stated or len(self.labels) != (stated if stated > 1 else 0):
             raise BundleError(
-                f"{session.path} gives {found} scores a pair, and malmoi.json says {stated} with "
-                f"{len(self.labels)} labels; expected the same, and no label for a lone score. "
-                "Export the model again with: malmoi export"
+                f"{session.path} gives {counted(found, 'score')} a pair, and malmoi.json says "
+                f"{stated} with {counted(len(self.labels), 'label')}; expected the same, and no "
+                "label for a lone score. Export the model again with: malmoi export"
             )
 
 

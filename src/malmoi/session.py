@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import BundleCorrupt, BundleError
+from .errors import BundleCorrupt, BundleError, counted
 from .tokens import Batch
 
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
@@ -69,8 +69,8 @@ class Session:
         except Exception as error:
             # The graph's own message may quote shapes, never text.
             raise BundleError(
-                f"{self.path} failed on a batch of {batch.ids.shape[0]} texts with ids up to "
-                f"{batch.ids.max()}; expected a graph that fits its tokenizer. "
+                f"{self.path} failed on a batch of {counted(batch.ids.shape[0], 'text')} with ids "
+                f"up to {batch.ids.max()}; expected a graph that fits its tokenizer. "
                 "Export the model again with: malmoi export"
             ) from error
         return found

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .errors import DataError
+from .errors import DataError, by_number, counted
 from .files import Tell, read_lines
 
 Row = dict[str, str]
@@ -52,7 +52,11 @@ class BadRows:
         if self.lines:
             shown = ", ".join(str(line) for line in self.lines[:_SHOWN])
             more = ", …" if len(self.lines) > _SHOWN else ""
-            tell(f"{self.name}: {len(self.lines):,} rows passed over (lines {shown}{more})")
+            lines = by_number(len(self.lines), "line", "lines")
+            tell(
+                f"{self.name}: {counted(len(self.lines), 'row')} passed over ({lines} "
+                f"{shown}{more})"
+            )
 
 
 def is_table(path: str | Path) -> bool:
@@ -219,7 +223,7 @@ def _table_rows(lines: Iterator[str], separator: str, bad: BadRows) -> Iterator[
         if len(values) == len(header):
             yield number, dict(zip(header, values, strict=True))
         else:
-            bad.add(number, f"{len(values)} fields", str(len(header)))
+            bad.add(number, counted(len(values), "field"), str(len(header)))
 
 
 def _tab_rows(lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:

@@ -143,7 +143,7 @@ def test_a_tokenizer_that_does_not_fit_the_graph(tmp_path: Path) -> None:
         malmoi.load(folder)
     config = json.loads((folder / "config.json").read_text()) | {"vocab_size": 99}
     (folder / "config.json").write_text(json.dumps(config))  # a config that does not tell
-    with pytest.raises(BundleError, match="failed on a batch of 1 texts with ids up to 32"):
+    with pytest.raises(BundleError, match="failed on a batch of 1 text with ids up to 32"):
         malmoi.load(folder).encode("더")
 
 

@@ -76,8 +76,8 @@ def test_encode_options(run: Run, bundle: Path) -> None:
 def test_cut_texts_and_empty_lines_are_told(run: Run, bundle: Path) -> None:
     done = run("encode", "-m", bundle, stdin="cat " * 50 + "\n\n배\n")
     assert len(rows(done.stdout)) == 3
-    assert "1 of 3 texts were longer than 12 tokens and were cut; --on-long windows" in done.stderr
-    assert "1 of 3 texts are empty" in done.stderr
+    assert "1 of 3 texts was longer than 12 tokens and was cut; --on-long windows" in done.stderr
+    assert "1 of 3 texts is empty" in done.stderr
     done = run("encode", "-m", bundle, "--on-long", "windows", stdin="cat " * 50 + "\n")
     assert done.stderr == ""
 
@@ -91,7 +91,7 @@ def test_similarity_of_arguments_and_of_pairs(run: Run, bundle: Path) -> None:
     done = run("similarity", "배", "cat", "-m", bundle, "--table")
     assert done.stdout.split()[:3] == ["a", "b", "score"]
     done = run("similarity", "-", "-m", bundle, stdin="배 cat\n")
-    assert done.returncode == 1 and "line 1 of stdin has 1 fields" in done.stderr
+    assert done.returncode == 1 and "line 1 of stdin has 1 field;" in done.stderr
 
 
 def test_info_shows_a_bundle(run: Run, bundle: Path) -> None:

@@ -119,5 +119,5 @@ def test_pairs_that_are_not_the_same_are_no_positives(run: Run, bundle: Path) ->
     rows = ["same\tquestion1\tquestion2", "1\t배\tboat", "0\t배\tdog", "1\t고양이\tcat"]
     stray.write_text("\n".join(rows), "utf-8")
     done = run("negatives", stray, "-m", bundle, "--relative-margin", "0")
-    assert "1 pairs are not the same and were left out" in done.stderr
+    assert "1 pair is not the same and was left out" in done.stderr
     assert len(done.stdout.splitlines()) == 2

@@ -22,13 +22,13 @@ def test_build_add_and_look(run: Run, table: Path, tmp_path: Path) -> None:
     assert "4 names of 2 concepts" in done.stdout and "NOS/NEC: 1" in done.stdout
     (tmp_path / "mine.tsv").write_bytes("code\tname\nE14\t소갈\n".encode("cp949"))
     done = run("lexicon", "add", "x.lexicon", "mine.tsv")
-    assert "added 1 names to x.lexicon" in done.stderr and "cp949" in done.stderr
+    assert "added 1 name to x.lexicon" in done.stderr and "cp949" in done.stderr
     done = run("lexicon", "show", "x.lexicon", "E14")
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert {row["name"] for row in rows} == {"당뇨병", "Diabetes mellitus", "소갈"}
     assert rows[0]["original"] == "당뇨병(E14)"
     done = run("lexicon", "info", "x.lexicon")
-    assert "all files whole" in done.stdout and "1 names were added later" in done.stdout
+    assert "all files whole" in done.stdout and "1 name was added later, in 1 part" in done.stdout
     found = json.loads(run("lexicon", "info", "x.lexicon", "--json").stdout)
     assert found["names"] == 5 and len(found["segments"]) == 2
 

@@ -52,7 +52,7 @@ def test_index_and_search(run: Run, tmp_path: Path) -> None:
     # What is there is not written again; what has changed is.
     write_rows(tmp_path / "faq.jsonl", [*ROWS[:2], ROWS[2] | {"text": "the dog has a boat"}])
     done = run("index", "x.malmoi", "faq.jsonl", "--model", "tiny", "--check")
-    assert "1 documents written, 2 unchanged" in done.stderr
+    assert "1 document written, 2 unchanged" in done.stderr
     assert json.loads(done.stdout)["recall@10"] == 1.0
 
 

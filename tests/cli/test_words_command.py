@@ -24,7 +24,7 @@ def test_a_word_is_compared_and_drawn(run: Run, tmp_path: Path) -> None:
 def test_words_are_listed_with_their_pieces(run: Run, tmp_path: Path) -> None:
     done = run("words", "-", "--by", "spaces", "--special", "--table", stdin="배가 왔다\n\n")
     assert done.returncode == 0, done.stderr
-    assert "1 empty texts were left out" in done.stderr
+    assert "1 empty text was left out" in done.stderr
     assert [line.split()[1] for line in done.stdout.splitlines()[1:]] == [
         "[CLS]",
         "배가",

@@ -109,9 +109,9 @@ def test_replaced_and_deleted(make: Make) -> None:
 def test_rules(make: Make) -> None:
     store = make()
     store.write(some()[:2], rule="new")
-    with pytest.raises(DataError, match="1 of 2 ids are in the corpus already"):
+    with pytest.raises(DataError, match="1 of 2 ids is in the corpus already"):
         store.write([some()[1], some()[2]], rule="new")
-    with pytest.raises(DataError, match="1 of 2 ids are not in the corpus"):
+    with pytest.raises(DataError, match="1 of 2 ids is not in the corpus"):
         store.write([some()[1], some()[2]], rule="known")
     with pytest.raises(DataError, match="different ids"):
         store.write([some()[2], some()[2]], rule="new")

@@ -82,7 +82,7 @@ def test_bad_rows_are_passed_over_and_told(write: Write) -> None:
     path = write(table(*rows))
     told: list[str] = []
     assert [row.score for row in sts.read(path, tell=told.append).rows] == [1, 3]
-    assert any("1 rows passed over (lines 6)" in line for line in told)
+    assert any("1 row passed over (line 6)" in line for line in told)
     assert any("4 rows passed over (lines 3, 4, 5, 8)" in line for line in told)
     with pytest.raises(DataError, match="line 3 of .* has no number in score; expected a finite"):
         sts.read(path, strict=True)

@@ -33,7 +33,7 @@ def test_files_of_three_forms_are_read(tmp_path: Path) -> None:
     told: list[str] = []
     table, source = read(tmp_path / "a.tsv", tell=told.append)
     assert [(c.mention, c.codes) for c in table] == [("폐렴", ("J18.9", "J18")), ("없는것", ())]
-    assert source.rows == 2 and any("1 rows passed over" in line for line in told)
+    assert source.rows == 2 and any("1 row passed over" in line for line in told)
     lines, _ = read(tmp_path / "b.txt")
     assert [c.codes for c in lines] == [("R05",), ("D1", "2")]
     kept, _ = read(tmp_path / "c.jsonl", types=("Disease", "CompositeMention"))

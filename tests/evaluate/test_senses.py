@@ -33,7 +33,7 @@ def test_every_choice_of_layers_is_reported_with_its_interval(data: Path) -> Non
     best = report.metrics[report.main]
     assert 0.6 < best.value <= 1 and best.low <= best.value <= best.high
     assert report.data.rows == 21
-    assert any("1 rows passed over (lines 23)" in line for line in told)
+    assert any("1 row passed over (line 23)" in line for line in told)
     assert report.details["train_accuracy"][report.main] == pytest.approx(best.value)
 
 

@@ -151,7 +151,7 @@ def test_values_details_and_types_that_were_not_learnt() -> None:
     assert values["f1:Disease"] == pytest.approx(2 / 5) and values["f1:Drug"] == 0
     assert outcome.details["errors"]["wrong border"] == 1
     assert outcome.details["errors"]["missed"] == 1
-    assert "has not learnt Drug: 1 entities" in outcome.notes[0]
+    assert "has not learnt Drug: 1 entity is missed" in outcome.notes[0]
 
 
 def test_nothing_marked_and_nothing_found_is_no_number_out_of_thin_air() -> None:

@@ -58,7 +58,7 @@ def test_a_users_table_replaces_extends_and_removes(tmp_path: Path) -> None:
         ("short\tlong\na\tb\n", "has the columns short, long"),
         ("abbreviation\ten\n\tb\n", "line 2 .* has no abbreviation"),
         ("abbreviation\ten\tkind\na\tb\tblue\n", "a kind that is not known"),
-        ("abbreviation\ten\na\n", "has 1 fields"),
+        ("abbreviation\ten\na\n", "has 1 field;"),
         ("", "is empty"),
     ],
 )

@@ -173,7 +173,7 @@ def test_the_command(run: Run, run_here: Run, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert [row["topic"] for row in rows] == [0, 1, 2] and sum(row["size"] for row in rows) == 12
-    assert "1 empty lines were left out" in done.stderr and "joined topic" in done.stderr
+    assert "1 empty line was left out" in done.stderr and "joined topic" in done.stderr
     assert len((tmp_path / "l.tsv").read_text("utf-8").splitlines()) == 13
     done = run_here("cluster", "-", "--assign", "t.json", "--table", stdin="환불해 주세요\n")
     assert done.returncode == 0, done.stderr

@@ -119,7 +119,7 @@ def test_anchors_in_several_blocks_are_all_mined(monkeypatch: pytest.MonkeyPatch
 def test_bad_input_is_told() -> None:
     with pytest.raises(DataError, match="0 anchors and 0 distinct texts"):
         list(mine_negatives(Points(), []))
-    with pytest.raises(DataError, match="1 anchors and 1 distinct texts"):
+    with pytest.raises(DataError, match="1 anchor and 1 distinct text"):
         list(mine_negatives(Points(), [("0", "1")]))
     with pytest.raises(OptionError, match="ranks are 5 to 2"):
         Choice(first=5, last=2)

@@ -114,7 +114,7 @@ def test_threads_end_with_who_asked() -> None:
 def test_paraphrases_come_best_first(encoder: malmoi.TextEncoder) -> None:
     told: list[str] = []
     lines = gather(TEXTS, where="texts", tell=told.append)
-    assert told == ["texts: 1 empty lines were left out"]
+    assert told == ["texts: 1 empty line was left out"]
     found = list(mine_pairs(encoder, lines, least=0.6))
     assert (found[0].a.number, found[0].b.number, found[0].score) == (1, 6, 1.0)
     assert (found[1].a.number, found[1].b.number) == (1, 3)

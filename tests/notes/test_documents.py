@@ -39,7 +39,7 @@ def test_notes_of_a_patient_are_gathered(file: Path) -> None:
 def test_empty_notes_are_counted_with_their_line(file: Path) -> None:
     told: list[str] = []
     assert len(read_documents([file], COLUMNS, tell=told.append)) == 3
-    assert "1 rows passed over (lines 4)" in told[0]
+    assert "1 row passed over (line 4)" in told[0]
     with pytest.raises(DataError, match="line 4 .*an empty note"):
         read_documents([file], COLUMNS, strict=True)
 

@@ -16,7 +16,7 @@ def test_processes_give_the_same_rows_in_order(bundle: Path) -> None:
 
 
 def test_errors_and_warnings_come_back(bundle: Path) -> None:
-    with pytest.warns(malmoi.CutWarning, match="1 of 1 texts were longer than 12 tokens"):
+    with pytest.warns(malmoi.CutWarning, match="1 of 1 text was longer than 12 tokens"):
         list(encode_in_processes(bundle, ["cat " * 50], processes=1))
     with pytest.raises(malmoi.TextError, match=r"texts\[1\] is int"):
         list(encode_in_processes(bundle, ["a", 1], processes=1))  # type: ignore[list-item]

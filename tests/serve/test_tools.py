@@ -1,5 +1,6 @@
 """Search, linking, words and the map over HTTP, with the samples that ship."""
 
+import itertools
 import re
 import threading
 from collections.abc import Iterator
@@ -17,7 +18,8 @@ from malmoi.catalog import DEFAULT, shipped_models
 from malmoi.client import Client
 from malmoi.corpus import Corpus
 from malmoi.encoder import Encoder
-from malmoi.errors import DataError
+from malmoi.errors import CutWarning, DataError
+from malmoi.linking import deadline
 from malmoi.mining.keywords import keywords
 from malmoi.serve.house import Stock, open_stock
 from malmoi.serve.samples import SampleCorpus
@@ -76,6 +78,24 @@ def test_linking(site: Served) -> None:
     mentions = site.post("/v1/link/note", {"text": note}).json["mentions"]
     assert [note[one["start"] : one["end"]] for one in mentions][:2] == ["HTN", "DM"]
     assert mentions[-1]["attributes"] == ["uncertain"]
+
+
+def test_a_note_is_cut_at_the_deadline_and_says_so(
+    site: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticks = itertools.count(step=5)
+    monkeypatch.setattr(deadline, "now", lambda: float(next(ticks)))
+    note = "가a나b다c라d" * 6_250
+    answer = site.post("/v1/link/note", {"text": note})
+    assert answer.status == 200 and answer.headers["x-malmoi-cut"] == "1"
+    assert 0 < answer.json["cut"] < len(note)
+    client = Client(site.url)
+    with pytest.warns(CutWarning, match="of 50,000"):
+        client.read(note)
+    client.close()
+    monkeypatch.undo()
+    answer = site.post("/v1/link/note", {"text": "폐렴 없음"})
+    assert answer.json["cut"] is None and "x-malmoi-cut" not in answer.headers
 
 
 def test_words(site: Served) -> None:

@@ -55,7 +55,7 @@ def test_broken_iob_is_mended_counted_and_told(tmp_path: Path) -> None:
         ("a b c d e", [("b c", "X"), ("d", "X")]),
         ("f g h", [("f", "X"), ("g", "Y")]),
     ]
-    assert any("1 times I- after O (it begins an entity), first in line 2" in t for t in told)
+    assert any("1 time I- after O (it begins an entity), first in line 2" in t for t in told)
     assert any("I- after another type" in t for t in told)
     assert any(
         "a line without a label (the token is kept as O), first in line 5" in t for t in told

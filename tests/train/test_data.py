@@ -49,9 +49,9 @@ def test_rows_that_do_not_fit_are_counted_with_their_lines(tmp_path: Path) -> No
     text = GOOD + "ragged\n" + "a\tb\tnan\tno\n" + "a\tb\tmany\tno\n" + " \tb\t1\tno\n"
     examples, told = read(tmp_path, text)
     assert len(examples) == 2
-    assert "1 rows passed over (lines 4)" in told[0]
+    assert "1 row passed over (line 4)" in told[0]
     assert "3 rows passed over (lines 5, 6, 7)" in told[1]
-    with pytest.raises(DataError, match="line 4 .* 1 fields; expected 4"):
+    with pytest.raises(DataError, match="line 4 .* 1 field; expected 4"):
         read(tmp_path, text, strict=True)
     with pytest.raises(DataError, match="line 4 .* no number in score"):
         read(tmp_path, GOOD + "a\tb\tnan\tno\n", strict=True)

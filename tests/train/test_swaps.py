@@ -25,7 +25,7 @@ def test_only_whole_words_that_are_sure_of_their_translation_are_swapped() -> No
     pairs = s.word_pairs(MEANS, NAMES, TABLE, near=1)
     assert pairs.pieces.tolist() == [[2, 5], [3, 6]]  # no inner piece, no word of one syllable
     assert pairs.near.tolist() == [[1], [0]]
-    with pytest.raises(DataError, match="1 words have a sure translation"):
+    with pytest.raises(DataError, match="1 word has a sure translation"):
         s.word_pairs(MEANS | {3: {8: 0.9}}, NAMES, TABLE, near=1)  # "of" is no word to swap
     with pytest.raises(DataError, match="2 words have a sure translation"):
         s.word_pairs(MEANS, NAMES, TABLE, near=2)

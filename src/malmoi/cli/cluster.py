@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from ..encoder import TextEncoder, load
+from ..errors import counted
 from ..files import writing
 from ..mining.clusters import Clusters, Labels, merge_to, number_by_size
 from ..mining.clusters import cluster as group
@@ -64,7 +65,7 @@ def cluster(
         known = make_topics(encoder.name, lines.texts, vectors, own, least=clusters.least)
         numbers = number_by_size(own)
         found = f"{clusters.method}, least {clusters.least:.2f}"
-        say(f"{len(lines.texts):,} texts, {len(known.topics):,} topics ({found})")
+        say(f"{counted(len(lines.texts), 'text')}, {counted(len(known.topics), 'topic')} ({found})")
     else:
         numbers, _ = known.assign(encoder, lines.texts)
     print_rows(_rows(known, numbers, form), form)
@@ -92,7 +93,7 @@ def _rows(known: Topics, numbers: Labels, form: Format) -> "list[dict[str, objec
         rows.append(row)
     alone = int((numbers < 0).sum())
     if alone:
-        say(f"{alone:,} texts are in no topic")
+        say(f"{counted(alone, 'text is', 'texts are')} in no topic")
     return rows
 
 
@@ -127,6 +128,6 @@ def _write(
             }
             for topic in known.topics
         ]
-        title = f"{len(lines.texts):,} texts · {encoder.name}"
+        title = f"{counted(len(lines.texts), 'text')} · {encoder.name}"
         shown = save_map(html, lines.texts, vectors, numbers, topics, title=title)
         say(f"wrote {html}" + (f" with a sample of {shown:,}" if shown < len(lines.texts) else ""))

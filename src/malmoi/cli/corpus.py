@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from ..corpus.copying import copy_corpus
+from ..errors import counted
 from .output import say, watched
 
 app = typer.Typer(help="Copy a corpus between a file and Milvus.", no_args_is_help=True)
@@ -24,4 +25,4 @@ def copy(
 ) -> None:
     """Copy every document with its vector into another store; nothing is encoded again."""
     count = copy_corpus(source, target, progress=watched())
-    say(f"copied {count:,} documents to {target}")
+    say(f"copied {counted(count, 'document')} to {target}")

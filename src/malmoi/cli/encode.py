@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..arrays import writing_vectors
 from ..encoder import load
-from ..errors import DataError
+from ..errors import DataError, by_number, counted
 from ..scale import EncodedDataset, encode_dataset, encode_in_processes
 from ..tables import read_texts
 from .output import Csv, ModelOption, Table, Threads, choose, print_rows, say, watched
@@ -110,10 +110,14 @@ def encode(
 
 def _tell(done: EncodedDataset) -> None:
     if done.cut:
-        say(f"{done.cut:,} texts were too long and were cut; --on-long windows reads them whole")
+        were, them = by_number(done.cut, "was", "were"), by_number(done.cut, "it", "them")
+        say(
+            f"{counted(done.cut, 'text')} {were} too long and {were} cut; --on-long windows reads "
+            f"{them} whole"
+        )
     if done.empty:
-        say(f"{done.empty:,} texts are empty; they were encoded too, so that rows match")
-    say(f"{done.folder} has {done.rows:,} vectors in {done.parts:,} parts")
+        say(f"{counted(done.empty, 'text')} {_empty(done.empty)}")
+    say(f"{done.folder} has {counted(done.rows, 'vector')} in {counted(done.parts, 'part')}")
 
 
 def _texts(files: list[str], column: str | None) -> Iterator[str]:
@@ -129,7 +133,12 @@ def _texts(files: list[str], column: str | None) -> Iterator[str]:
             f"{', '.join(files)} is empty; expected one text a line. Name another file."
         )
     if empty:
-        say(f"{empty:,} of {count:,} texts are empty; they were encoded too, so that rows match")
+        say(f"{empty:,} of {counted(count, 'text')} {_empty(empty)}")
+
+
+def _empty(count: int) -> str:
+    said = by_number(count, "is empty; it was", "are empty; they were")
+    return f"{said} encoded too, so that rows match"
 
 
 def _write(rows: Rows, out: Path) -> None:
@@ -138,7 +147,7 @@ def _write(rows: Rows, out: Path) -> None:
         while block := list(itertools.islice(rows, _BLOCK)):
             write([text for text, _ in block], np.stack([vector for _, vector in block]))
             count += len(block)
-    say(f"wrote {count:,} vectors to {out}")
+    say(f"wrote {counted(count, 'vector')} to {out}")
 
 
 def _numbers(vector: NDArray[Any]) -> list[Any]:

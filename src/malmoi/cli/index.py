@@ -8,6 +8,7 @@ import typer
 from ..corpus import Columns, Corpus, Taken, index_files
 from ..corpus.measuring import check_recall
 from ..encoder import TextEncoder, load
+from ..errors import counted
 from .output import Csv, ModelOption, Table, Threads, choose, print_rows, say, watched
 
 
@@ -68,8 +69,12 @@ def _encoder(corpus: Path, model: str | None, threads: int | None) -> TextEncode
 
 
 def _report(taken: Taken, opened: Corpus, path: Path) -> None:
-    empty = f", {taken.empty:,} without text were passed over" if taken.empty else ""
+    empty = (
+        f", {counted(taken.empty, 'without text was', 'without text were')} passed over"
+        if taken.empty
+        else ""
+    )
     say(
-        f"{taken.written:,} documents written, {taken.unchanged:,} unchanged{empty}; "
+        f"{counted(taken.written, 'document')} written, {taken.unchanged:,} unchanged{empty}; "
         f"{path} has {len(opened):,}"
     )

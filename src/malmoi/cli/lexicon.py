@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..errors import counted
 from ..lexicon import Lexicon, Report, add_names, build_lexicon
 from ..lexicon.report import describe
 from ..lexicon.store import find_lexicon
@@ -98,7 +99,7 @@ def add(
         tell=say,
     )
     _show(report, as_json)
-    say(f"added {report.names:,} names to {lexicon}")
+    say(f"added {counted(report.names, 'name')} to {lexicon}")
 
 
 @app.command()
@@ -116,7 +117,10 @@ def info(lexicon: Place, as_json: Json = False) -> None:
     added = len(opened.segments) - 1
     if added:
         first = len(opened.segments[0])
-        lines.append(f"{len(opened) - first:,} names were added later, in {added} part(s)")
+        lines.append(
+            f"{counted(len(opened) - first, 'name was', 'names were')} added later, in "
+            f"{counted(added, 'part')}"
+        )
     sys.stdout.write("\n".join([*lines, *describe(data)]) + "\n")
 
 

@@ -11,13 +11,24 @@ from typing import Annotated, Any
 import typer
 
 from ..encoder import load
-from ..errors import DataError
+from ..errors import DataError, counted
 from ..files import opening, read_lines, sniff
 from ..lexicon import Lexicon
 from ..linking import Linked, Linker, NoteReader, calibrate, to_html
 from ..linking.nil import UNCALIBRATED, load_threshold, save_threshold
 from ..linking.vectors import identity
-from .output import Csv, Format, ModelOption, Table, Threads, choose, print_rows, say, watched
+from .output import (
+    Csv,
+    Format,
+    ModelOption,
+    Table,
+    Threads,
+    choose,
+    print_rows,
+    say,
+    seconds,
+    watched,
+)
 
 _BLOCK = 1024
 
@@ -43,6 +54,9 @@ def link(
     ] = False,
     tagger: Annotated[
         str | None, typer.Option(help="note: a tagger that finds mentions beside the lexicon.")
+    ] = None,
+    within: Annotated[
+        str | None, typer.Option(help="note: time for it, as 2s; reads as far as that allows.")
     ] = None,
     html: Annotated[
         bool, typer.Option("--html", help="note: print a page, mentions marked.")
@@ -86,7 +100,13 @@ def link(
     if calibrate_on is not None:
         _calibrate(linker, calibrate_on)
     if note is not None:
-        _note(linker, note, k, tagger, threads, html, form)
+        opened = None
+        if tagger is not None:
+            from ..tagger import load_tagger
+
+            opened = load_tagger(tagger, threads=threads)
+        time = None if within is None else seconds(within)
+        _note(NoteReader(linker, tagger=opened), note, k, time, html, form)
     elif mentions:
         border = _border(linker) if nil else None
         print_rows(_rows(linker, _texts(mentions), k, border, form), form)
@@ -177,26 +197,21 @@ def _calibrate(linker: Linker, path: Path) -> None:
     save_threshold(found, linker.lexicon.folder)
     say(
         f"NIL is a score below {found.score}: it decides {found.accuracy:.1%} of "
-        f"{found.mentions:,} mentions rightly and answers {found.answered:.1%}"
+        f"{counted(found.mentions, 'mention')} rightly and answers {found.answered:.1%}"
     )
 
 
 def _note(
-    linker: Linker,
-    path: str,
-    k: int,
-    tagger: str | None,
-    threads: int | None,
-    html: bool,
-    form: Format,
+    reader: NoteReader, path: str, k: int, within: float | None, html: bool, form: Format
 ) -> None:
     text = _whole(path)
-    opened = None
-    if tagger is not None:
-        from ..tagger import load_tagger
-
-        opened = load_tagger(tagger, threads=threads)
-    found = NoteReader(linker, tagger=opened).read(text, k=k)
+    scan = reader.scan(text, k=k, within=within)
+    found = scan.mentions
+    if scan.cut is not None:
+        say(
+            f"the note was read up to character {scan.cut:,} of {len(text):,}: there was no time "
+            "for more. Allow more with: --within"
+        )
     if html:
         sys.stdout.write(to_html(text, found, title=Path(path).name))
     elif form is Format.JSON:

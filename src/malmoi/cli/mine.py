@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from ..encoder import load
+from ..errors import counted
 from ..files import writing
 from ..mining.pairs import TOP, TextPair, deduplicate, mine_pairs
 from ..mining.texts import read
@@ -49,7 +50,7 @@ def mine(
         with writing(dedup) as out:
             out.writelines(line.text.encode("utf-8", "replace") + b"\n" for line in kept)
         total = len(lines.lines) + len(lines.again)
-        say(f"wrote {len(kept):,} of {total:,} lines to {dedup}")
+        say(f"wrote {len(kept):,} of {counted(total, 'line')} to {dedup}")
         return
     if other is None:
         score = 0.8 if least is None else least

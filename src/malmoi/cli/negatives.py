@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from ..encoder import load
+from ..errors import counted
 from ..evaluate.examples import PAIRS, QUERIES, Form, Roles, read_examples, text, truth
 from ..mining.negatives import Choice, as_row, mine_negatives, write_triplets
 from ..tables import read_texts
@@ -86,7 +87,7 @@ def negatives(
     if out is None:
         print_rows((as_row(triplet) for triplet in triplets), form)
     else:
-        say(f"wrote {write_triplets(out, triplets):,} triplets to {out}")
+        say(f"wrote {counted(write_triplets(out, triplets), 'triplet')} to {out}")
 
 
 def _pairs(
@@ -98,7 +99,9 @@ def _pairs(
     )
     kept = [row for row in examples.rows if row is not None]
     if len(kept) < len(examples.rows):
-        say(f"{len(examples.rows) - len(kept):,} pairs are not the same and were left out")
+        left = len(examples.rows) - len(kept)
+        said = counted(left, "pair is not the same and was", "pairs are not the same and were")
+        say(f"{said} left out")
     yield from kept
 
 

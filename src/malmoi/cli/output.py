@@ -3,6 +3,7 @@
 import csv
 import enum
 import json
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from typing import Annotated
@@ -36,6 +37,21 @@ def choose(*, table: bool, as_csv: bool) -> Format:
     if table and as_csv:
         raise typer.BadParameter("--table and --csv exclude each other; choose one")
     return Format.TABLE if table else Format.CSV if as_csv else Format.JSON
+
+
+_UNITS = {"ms": 0.001, "s": 1.0, "": 1.0}
+
+
+def seconds(text: str) -> float:
+    """Read the time that --within allows.
+
+    >>> seconds("200ms"), seconds("1.5s")
+    (0.2, 1.5)
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|)", text.strip())
+    if not found:
+        raise typer.BadParameter(f"--within is {text!r}; expected a time such as 200ms or 1.5s")
+    return float(found[1]) * _UNITS[found[2]]
 
 
 def say(message: str) -> None:

@@ -1,6 +1,5 @@
 """`malmoi search`: the documents of a corpus that fit a query."""
 
-import re
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -11,9 +10,7 @@ from ..corpus import Corpus, Hit
 from ..corpus.corpus import RERANKED, WEIGHTS
 from ..encoder import load
 from ..reranker import load_reranker
-from .output import Csv, ModelOption, Table, Threads, choose, print_rows
-
-_UNITS = {"ms": 0.001, "s": 1.0, "": 1.0}
+from .output import Csv, ModelOption, Table, Threads, choose, print_rows, seconds
 
 
 def search(
@@ -45,7 +42,7 @@ def search(
 ) -> None:
     """Print the documents that fit the query best, the best first."""
     form = choose(table=table, as_csv=as_csv)
-    seconds = None if within is None else _seconds(within)
+    time = None if within is None else seconds(within)
     encoder = load(model, threads=threads) if model is not None else None
     with Corpus.open(corpus, encoder) as opened:
         scorer = load_reranker(reranker, threads=threads) if rerank or within else None
@@ -60,7 +57,7 @@ def search(
             exact=exact,
             reranker=scorer,
             depth=depth,
-            within=seconds,
+            within=time,
         )
     print_rows((_row(hit) for hit in hits), form)
 
@@ -69,13 +66,6 @@ def _row(hit: Hit) -> dict[str, object]:
     scores = {name: round(score, 6) for name, score in hit.scores.items()}
     own = {"id": hit.id, "text": hit.text, "score": round(hit.score, 6)}
     return own | {"metadata": dict(hit.metadata), "scores": scores}
-
-
-def _seconds(text: str) -> float:
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|)", text.strip())
-    if not found:
-        raise typer.BadParameter(f"--within is {text!r}; expected a time such as 200ms or 1.5s")
-    return float(found[1]) * _UNITS[found[2]]
 
 
 def _weights(text: str) -> dict[str, float]:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ..encoder import TextEncoder, load
-from ..errors import DataError
+from ..errors import DataError, counted
 from ..files import read_lines
 from ..pooling import normalize
 from .output import Csv, ModelOption, Table, Threads, choose, print_rows, say
@@ -48,7 +48,7 @@ def _stdin_pairs() -> Iterator[tuple[str, str]]:
         parts = line.split("\t")
         if len(parts) != 2:
             raise DataError(
-                f"line {number} of stdin has {len(parts)} fields; expected two texts with a tab "
-                "between them. Mend the line."
+                f"line {number} of stdin has {counted(len(parts), 'field')}; expected two texts "
+                "with a tab between them. Mend the line."
             )
         yield parts[0], parts[1]

@@ -9,7 +9,7 @@ import typer
 
 from .. import morphemes
 from ..encoder import TextEncoder, load
-from ..errors import DataError
+from ..errors import DataError, counted
 from ..files import read_lines
 from ..plots import check_figure, plot_layers, plot_occurrences, plot_tokens, plot_values
 from ..plots.figure import short
@@ -57,7 +57,9 @@ def words(
     _check(word, [plot, layers_plot, hist], heat)
     given = _texts(texts)
     if heat is not None and len(given) != 2:
-        raise typer.BadParameter(f"--heat compares two texts; {len(given)} were given")
+        raise typer.BadParameter(
+            f"--heat compares two texts; {counted(len(given), 'was', 'were')} given"
+        )
     encoder = load(model, threads=threads)
     cut: By = by or ("morphemes" if morphemes.available() else "spaces")
     chosen = _parse_layers(layers)
@@ -92,7 +94,7 @@ def _texts(texts: list[str]) -> list[str]:
     given = list(read_lines("-", tell=say)) if texts == ["-"] else texts
     kept = [text for text in given if text.strip()]
     if len(kept) < len(given):
-        say(f"{len(given) - len(kept)} empty texts were left out")
+        say(f"{counted(len(given) - len(kept), 'empty text was', 'empty texts were')} left out")
     if not kept:
         raise DataError("there is no text; expected a sentence or more. Give some.")
     return kept

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..corpus import Hit as Found
-from ..errors import CutWarning, TextError
+from ..errors import CutWarning, TextError, by_number, counted
 from ..linking import Candidate, Linked, NoteMention
 from ..pooling import Floats, normalize
 from ..precision import Precision, check_precision, to_precision
@@ -175,8 +175,19 @@ class Client:
         return found[0] if isinstance(mentions, str) else found
 
     def read(self, note: str, *, k: int = 5, lexicon: str | None = None) -> list[NoteMention]:
-        """Give the linked mentions of a note in order, as `NoteReader.read` does."""
+        """Give the linked mentions of a note in order, as `NoteReader.read` does.
+
+        A note that the server had no time to read whole is told of in a CutWarning.
+        """
         body = {"text": as_text(note, where="note"), "k": k, "lexicon": lexicon}
+        found = self.post("/v1/link/note", body)
+        if found.get("cut") is not None:
+            warnings.warn(
+                f"the note was read up to character {found['cut']:,} of {len(note):,}: the server "
+                "had no time for more. Send parts.",
+                CutWarning,
+                stacklevel=2,
+            )
         return [
             NoteMention(
                 one["start"],
@@ -186,7 +197,7 @@ class Client:
                 one["by"],
                 _linked(one),
             )
-            for one in self.post("/v1/link/note", body)["mentions"]
+            for one in found["mentions"]
         ]
 
     def words(
@@ -256,9 +267,10 @@ class Client:
             kept = vectors.astype(np.float32)
             yield kept if precision == "float32" else to_precision(normalize(kept), precision)
         if cut:
+            were, them = by_number(cut, "was", "were"), by_number(cut, "it", "them")
             warnings.warn(
-                f"{cut:,} of {count:,} texts were longer than the model reads and were cut; "
-                'on_long="windows" reads them whole',
+                f"{cut:,} of {counted(count, 'text')} {were} longer than the model reads and "
+                f'{were} cut; on_long="windows" reads {them} whole',
                 CutWarning,
                 stacklevel=3,
             )

@@ -4,7 +4,7 @@ import contextlib
 import itertools
 from pathlib import Path
 
-from ..errors import CorpusError
+from ..errors import CorpusError, counted
 from ..progress import progressing
 from .opening import open_store
 
@@ -28,8 +28,8 @@ def copy_corpus(source: str | Path, target: str | Path, *, progress: bool = Fals
                 )
             if len(new) > len(old):
                 raise CorpusError(
-                    f"{target} has {len(new):,} documents, more than {source}; expected a new "
-                    "corpus or one that this copy began. Name another one."
+                    f"{target} has {counted(len(new), 'document')}, more than {source}; expected a "
+                    "new corpus or one that this copy began. Name another one."
                 )
             count = 0
             with progressing("copying", total=len(old), shown=progress) as advance:

@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from ..encoder import TextEncoder, load
-from ..errors import OptionError
+from ..errors import OptionError, counted
 from ..pooling import Floats, normalize
 from ..precision import Precision, to_precision
 from ..text import as_text
@@ -102,8 +102,8 @@ class Corpus:
     def __repr__(self) -> str:
         about = self.store.about
         return (
-            f"<Corpus of {len(self):,} documents: {about.model}, {about.dimension} dimensions, "
-            f"{about.precision}, {about.words}>"
+            f"<Corpus of {counted(len(self), 'document')}: {about.model}, {about.dimension} "
+            f"dimensions, {about.precision}, {about.words}>"
         )
 
     def __enter__(self) -> Self:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..bundle import Manifest
-from ..errors import CutWarning, OptionError, TextError
+from ..errors import CutWarning, OptionError, TextError, by_number, counted
 from ..pooling import normalize
 from ..precision import Precision, check_precision, to_precision
 from ..progress import progressing
@@ -154,9 +154,10 @@ class TextEncoder(WordEncoder, ABC):
                 advance(len(block))
                 yield block
         if cut:
+            were, them = by_number(cut, "was", "were"), by_number(cut, "it", "them")
             warnings.warn(
-                f"{cut:,} of {count:,} texts were longer than {self.max_tokens} tokens and were "
-                'cut; on_long="windows" reads them whole',
+                f"{cut:,} of {counted(count, 'text')} {were} longer than {self.max_tokens} tokens "
+                f'and {were} cut; on_long="windows" reads {them} whole',
                 CutWarning,
                 stacklevel=3,  # the caller of encode or encode_iter
             )

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from ..bundle.manifest import sha256
-from ..errors import DataError, OptionError
+from ..errors import DataError, OptionError, counted
 from ..files import Tell
 from ..tables import BadRows, Row, read_numbered_rows, show_columns
 
@@ -124,7 +124,7 @@ def read_examples(
     if not rows:
         raise DataError(f"{path} has no row that can be used; expected some. Check the file.")
     listed = ", ".join(f"{role}={name}" for role, name in chosen.items())
-    tell(f"{path}: {len(rows):,} rows with {listed}")
+    tell(f"{path}: {counted(len(rows), 'row')} with {listed}")
     return Examples(rows, Source(Path(path).name, sha256(Path(path)), len(rows), chosen))
 
 

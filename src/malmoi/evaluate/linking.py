@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import DataError, OptionError
+from ..errors import DataError, OptionError, counted
 from ..files import Tell, writing
 from ..lexicon import Lexicon, language_of
 from ..linking import Linked, Linker
@@ -168,7 +168,11 @@ def outcome_of(judged: Sequence[Judged], lexicon: Lexicon, *, ks: Sequence[int] 
     units = np.array([mentions.setdefault(one.case.mention, len(mentions)) for one in known])
     codes = _parts(lexicon)
     missing = sum(codes.isdisjoint(one.case.codes) for one in known)
-    notes = (f"{missing:,} mentions have no code that the lexicon knows",) if missing else ()
+    notes = (
+        (f"{counted(missing, 'mention has', 'mentions have')} no code that the lexicon knows",)
+        if missing
+        else ()
+    )
     return Outcome(
         {name: mean(values) for name, values in columns.items()},
         units=units,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..bundle.manifest import sha256
-from ..errors import DataError
+from ..errors import DataError, counted
 from ..files import Tell, read_lines
 from ..lexicon import language_of
 from ..linking.defined import definitions
@@ -66,7 +66,7 @@ def read(
         cases, chosen = list(_dictionary(path)), {"mention": "name", "code": "code"}
     if not cases:
         raise DataError(f"{path} has no mention that can be used; expected some. Check the file.")
-    tell(f"{path}: {len(cases):,} mentions")
+    tell(f"{path}: {counted(len(cases), 'mention')}")
     return cases, Source(path.name, sha256(path), len(cases), chosen)
 
 

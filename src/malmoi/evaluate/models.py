@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import BundleError, OptionError
+from ..errors import BundleError, OptionError, counted
 from ..pooling import normalize
 
 Floats = NDArray[np.float32]
@@ -66,7 +66,8 @@ def vectors_of(encoder: object, texts: Sequence[str], *, prompt: str | None = No
     if broken:
         raise BundleError(
             f"{name_of(encoder)} gave vectors that are not finite for {broken:,} of "
-            f"{len(rows):,} texts; expected numbers. Export the model again with: malmoi export"
+            f"{counted(len(rows), 'text')}; expected numbers. Export the model again "
+            "with: malmoi export"
         )
     spread: Floats = vectors[at]
     return spread

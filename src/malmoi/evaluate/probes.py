@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import DataError, OptionError, require
+from ..errors import DataError, OptionError, by_number, require
 from ..pooling import Floats
 
 FOLDS = 10
@@ -48,8 +48,7 @@ def cross_validate(
     folds = min(folds, int(groups.max()) + 1)
     if folds < 2:
         raise DataError(
-            f"all {len(labels):,} rows have the same first text; expected different ones. "
-            "Check the columns."
+            f"{_all(labels)} the same first text; expected different ones. Check the columns."
         )
     parts = selection.StratifiedGroupKFold(folds, shuffle=True, random_state=seed)
     predicted = labels.copy()
@@ -68,20 +67,23 @@ def train_test(features: Floats, labels: Labels, tested: Floats, *, seed: int = 
     return Probed(probe.predict(tested), (strength,))
 
 
+def _all(labels: Labels) -> str:
+    count = len(labels)
+    return "the only row has" if count == 1 else f"all {count:,} rows have"
+
+
 def _usable_folds(labels: Labels, folds: int) -> int:
     if folds < 2:
         raise OptionError(f"folds is {folds}; expected 2 or more. 10 is usual.")
     counts = Counter(labels.tolist())
     if len(counts) < 2:
-        raise DataError(
-            f"all {len(labels):,} rows have one label; expected two labels or more. "
-            "Check the column."
-        )
+        raise DataError(f"{_all(labels)} one label; expected two labels or more. Check the column.")
     rarest = min(counts.values())
     if rarest < 2:
         single = sum(count == 1 for count in counts.values())
         raise DataError(
-            f"{single:,} of {len(counts):,} labels stand in one row only; expected each in two or "
+            f"{single:,} of {len(counts):,} labels {by_number(single, 'stands', 'stand')} in one "
+            "row only; expected each in two or "
             "more, to learn from one and try on the other. Leave rare labels out of the file."
         )
     return min(folds, rarest)

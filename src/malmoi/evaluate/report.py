@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import DataError
+from ..errors import DataError, counted
 from ..files import writing
 from . import bootstrap
 from .bootstrap import Interval
@@ -105,7 +105,9 @@ class Report:
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        lines = [f"{self.task} of {self.model} on {self.data.file} ({self.data.rows:,} rows)"]
+        lines = [
+            f"{self.task} of {self.model} on {self.data.file} ({counted(self.data.rows, 'row')})"
+        ]
         lines += [f"  {name:<20} {metric}" for name, metric in self.metrics.items()]
         return "\n".join([*lines, *(f"  {line}" for line in self.verdicts())])
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import OptionError
+from ..errors import OptionError, counted
 from ..pooling import Floats, normalize
 from .measures import mean
 from .models import vectors_of
@@ -77,7 +77,8 @@ def usable_ks(ks: Sequence[int], searches: Searches) -> tuple[list[int], tuple[s
     if len(kept) == len(set(ks)):
         return kept, ()
     left = ", ".join(str(k) for k in sorted(set(ks) - set(kept)))
-    note = f"only {ranked:,} documents are ranked, so k = {left} says nothing and was left out"
+    few = counted(ranked, "document is", "documents are")
+    note = f"only {few} ranked, so k = {left} says nothing and was left out"
     return kept or [1], (note,)
 
 

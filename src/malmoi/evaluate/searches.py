@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import DataError
+from ..errors import DataError, counted
 from ..files import Tell
 from ..tables import read_texts
 from .examples import QUERIES, Examples, Form, Roles, Source, label, number, read_examples, text
@@ -169,6 +169,6 @@ def _check(searches: Searches, where: str) -> None:
         )
     if len(searches.documents) < 3:
         raise DataError(
-            f"{where} has {len(searches.documents)} documents; expected three or more, for less "
-            "can hardly be ranked. Add documents."
+            f"{where} has {counted(len(searches.documents), 'document')}; expected three or more, "
+            "for less can hardly be ranked. Add documents."
         )

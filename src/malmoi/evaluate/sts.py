@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import DataError
+from ..errors import DataError, counted
 from ..files import Tell
 from .examples import PAIRS, Examples, Form, Roles, number, read_examples, text
 from .measures import pearson, spearman
@@ -52,8 +52,9 @@ def _parse(values: Roles) -> ScoredPair:
 def _check(pairs: Sequence[ScoredPair], where: str) -> None:
     if len({pair.score for pair in pairs}) < 2:
         raise DataError(
-            f"{where} has the score {pairs[0].score:g} in all of its {len(pairs):,} rows; expected "
-            "different ones, for a correlation with a constant is undefined. Check the column."
+            f"{where} has the score {pairs[0].score:g} in all of its {counted(len(pairs), 'row')}; "
+            "expected different ones, for a correlation with a constant is undefined. Check the "
+            "column."
         )
 
 

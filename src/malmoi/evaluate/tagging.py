@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import OptionError
+from ..errors import OptionError, counted
 from ..files import Tell
 from ..tagger.marked import Marked, Span, read_marked
 from .measures import Floats, Measure
@@ -131,7 +131,10 @@ def outcome_of(counts: Counts, known: Sequence[str] = ()) -> Outcome:
     notes: tuple[str, ...] = ()
     if unseen:
         many = sum(c[name] for c in counts.gold for name in unseen)
-        notes = (f"the tagger has not learnt {', '.join(unseen)}: {many:,} entities are missed",)
+        notes = (
+            f"the tagger has not learnt {', '.join(unseen)}: "
+            f"{counted(many, 'entity is', 'entities are')} missed",
+        )
     return Outcome(measures, np.arange(len(right)), "f1", details, notes)
 
 

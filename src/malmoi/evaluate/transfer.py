@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import by_number, counted
 from ..files import Tell
 from ..pooling import Floats
 from .examples import PAIRS, Examples, Form, Roles, label, read_examples, text
@@ -85,7 +86,10 @@ def _overlap(rows: Sequence[Labelled], train: Sequence[Labelled]) -> tuple[str, 
     seen = sum(row.texts in known for row in rows)
     if not seen:
         return ()
-    return (f"{seen:,} of {len(rows):,} rows stand in the training file too; the values flatter",)
+    return (
+        f"{seen:,} of {counted(len(rows), 'row')} {by_number(seen, 'stands', 'stand')} in the "
+        "training file too; the values flatter",
+    )
 
 
 def features_of(encoder: object, rows: Sequence[Labelled]) -> Floats:

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import OptionError
+from ..errors import OptionError, counted
 from .nearest import Best, Floats, Rows
 from .table import Mask, Positions, Table
 
@@ -59,7 +59,7 @@ class Index(ABC):
 
     def __repr__(self) -> str:
         return (
-            f"<{type(self).__name__} of {len(self):,} vectors, "
+            f"<{type(self).__name__} of {counted(len(self), 'vector')}, "
             f"{self.dimension} dimensions, {self.precision}>"
         )
 

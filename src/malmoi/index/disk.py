@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Streamed, read_safetensors, write_safetensors
-from ..errors import BundleCorrupt
+from ..errors import BundleCorrupt, counted
 from .base import ExactIndex, Index
 from .codes import Codes
 from .flat import FlatIndex
@@ -106,7 +106,8 @@ def _about(arrays: dict[str, NDArray[Any]], path: Path) -> About:
         ) from error
     if about.format > FORMAT or shapes[0] != shapes[1]:
         raise BundleCorrupt(
-            f"{path} is an index of format {about.format} with {shapes[0]} rows and {shapes[1]} "
-            f"vectors; expected format {FORMAT} and as many of both. {_REMEDY}"
+            f"{path} is an index of format {about.format} with {counted(shapes[0], 'row')} and "
+            f"{counted(shapes[1], 'vector')}; expected format {FORMAT} and as many of both. "
+            f"{_REMEDY}"
         )
     return about

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import OptionError
+from ..errors import OptionError, counted
 from ..precision import check_precision, int8_scale, to_precision
 from .nearest import Floats, Rows
 
@@ -110,7 +110,8 @@ class Table:
         given: Rows = np.asarray(rows, dtype=np.int64)
         if given.shape != (count,) or (np.diff(given, prepend=last) <= 0).any():
             raise OptionError(
-                f"{given.size} row numbers were given for {count} vectors, after row {last}; "
+                f"{counted(given.size, 'row number was', 'row numbers were')} given for "
+                f"{counted(count, 'vector')}, after row {last}; "
                 "expected as many, each greater than the one before. Number them anew."
             )
         return given

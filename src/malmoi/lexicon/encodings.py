@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from ..errors import counted
 from ..files import LONGEST_LINE, Tell, opening, read_lines
 
 _HEAD = 1024 * 1024
@@ -68,15 +69,17 @@ def _tell_encodings(name: str, seen: Counter[str], first: dict[str, int], tell: 
     if seen["cp949"] and seen["utf-8"]:
         fewer = min(("utf-8", "cp949"), key=lambda encoding: seen[encoding])
         tell(
-            f"{name} mixes encodings: {seen['utf-8']:,} lines are UTF-8, {seen['cp949']:,} cp949 "
+            f"{name} mixes encodings: {counted(seen['utf-8'], 'line is', 'lines are')} UTF-8, "
+            f"{seen['cp949']:,} cp949 "
             f"(the first {fewer} line is {first[fewer]}); each was read as what it is"
         )
     elif seen["cp949"]:
         tell(f"{name} is cp949, not UTF-8; reading it as cp949")
     if seen["broken"]:
         tell(
-            f"{name} has {seen['broken']:,} lines that are neither UTF-8 nor cp949 (the first is "
-            f"line {first['broken']}); their broken names are left out and counted"
+            f"{name} has {counted(seen['broken'], 'line that is', 'lines that are')} neither UTF-8 "
+            f"nor cp949 (the first is line {first['broken']}); their broken names are left out and "
+            "counted"
         )
 
 

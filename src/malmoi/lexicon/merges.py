@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from ..errors import DataError
+from ..errors import DataError, counted
 from ..files import Tell
 from .cells import read_cells
 
@@ -15,8 +15,8 @@ def read_merges(path: Path, *, tell: Tell = lambda message: None) -> dict[str, s
         cells = [cell.strip() for cell in cells]
         if len(cells) < 2 or not cells[0] or not cells[1]:
             raise DataError(
-                f"line {line} of {path} has {len([c for c in cells if c])} cell(s); expected an "
-                "old code and the one it became. Mend the line."
+                f"line {line} of {path} has {counted(len([c for c in cells if c]), 'cell')}; "
+                "expected an old code and the one it became. Mend the line."
             )
         old, new = cells[:2]
         if line == 1 and old.casefold() in ("from", "old", "code", "구코드", "이전코드"):

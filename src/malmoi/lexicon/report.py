@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from ..errors import by_number, counted
+
 EXAMPLES = 20
 
 
@@ -72,18 +74,24 @@ def describe(report: dict[str, Any]) -> list[str]:
     report = Report().to_json() | report  # one written by an earlier version may lack a field
     per = report["names_per_concept"]
     lines = [
-        f"{report['names']:,} names of {report['concepts']:,} concepts; a concept has "
+        f"{counted(report['names'], 'name')} of {counted(report['concepts'], 'concept')}; a "
+        "concept has "
         f"{per.get('mean', 0)} on average, {per.get('most', 0):,} at most{_by_language(report)}",
-        f"  languages   {_counts(report['languages'])}; {report['without_korean']:,} concepts have "
-        f"no Korean name, {report['without_english']:,} no English one",
-        f"  kinds       {_counts(report['kinds'])}; {report['exclusions']:,} exclusions kept apart",
+        f"  languages   {_counts(report['languages'])}; "
+        f"{counted(report['without_korean'], 'concept has', 'concepts have')} no Korean name, "
+        f"{report['without_english']:,} no English one",
+        f"  kinds       {_counts(report['kinds'])}; {counted(report['exclusions'], 'exclusion')} "
+        "kept apart",
         f"  sources     {_counts(report['sources'])}",
     ]
     for table in report["tables"]:
         passed = table["passed"]
-        lines.append(f"  table       {table['file']} ({table['form']}): {table['rows']:,} names")
+        lines.append(
+            f"  table       {table['file']} ({table['form']}): {counted(table['rows'], 'name')}"
+        )
         lines += [
-            f"    passed over {count:,}: {reason} (lines {_lines(table, reason)})"
+            f"    passed over {count:,}: {reason} ({by_number(count, 'line', 'lines')} "
+            f"{_lines(table, reason)})"
             for reason, count in passed.items()
         ]
     for step, listing in report["cleaned"].items():

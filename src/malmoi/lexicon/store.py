@@ -9,7 +9,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import LexiconError
+from ..errors import LexiconError, counted
 from ..files import Tell
 from .manifest import MANIFEST, LexiconManifest
 from .segment import Rows, Segment, Small
@@ -63,7 +63,7 @@ class Lexicon:
         for segment, entry in zip(segments, manifest.segments, strict=True):
             if len(segment) != entry.names or len(segment.texts) != entry.names:
                 raise LexiconError(
-                    f"{segment.folder} holds {len(segment):,} names; {MANIFEST} says "
+                    f"{segment.folder} holds {counted(len(segment), 'name')}; {MANIFEST} says "
                     f"{entry.names:,}. Copy the folder again, or build it again."
                 )
         lexicon = cls(segments, manifest=manifest, folder=folder)
@@ -79,7 +79,8 @@ class Lexicon:
 
     def __repr__(self) -> str:
         """Say what it is in a line."""
-        return f"<Lexicon {self.label}: {len(self):,} names of {len(self.codes):,} concepts>"
+        names = counted(len(self), "name")
+        return f"<Lexicon {self.label}: {names} of {counted(len(self.codes), 'concept')}>"
 
     @property
     def label(self) -> str:

@@ -11,7 +11,7 @@ from .evidence import Weights
 from .highlight import to_html
 from .linker import Candidate, Linked, Linker
 from .nil import Threshold, calibrate
-from .note import NoteMention, NoteReader
+from .note import NoteMention, NoteReader, NoteScan
 
 __all__ = [
     "Candidate",
@@ -19,6 +19,7 @@ __all__ = [
     "Linker",
     "NoteMention",
     "NoteReader",
+    "NoteScan",
     "Threshold",
     "Weights",
     "calibrate",

@@ -31,10 +31,26 @@ def said(note: str, spans: Sequence[tuple[int, int]]) -> list[tuple[str, ...]]:
     >>> said("체중감소 5kg, 야간발한(-), r/o 폐렴", [(0, 4), (10, 14), (23, 25)])
     [(), ('negated',), ('uncertain',)]
     """
-    hidden = masked(note, spans)
-    return [
-        _attributes(note[start:end], _Around.of(note, hidden, start, end)) for start, end in spans
-    ]
+    context = Context.of(note, spans)
+    return [context.said(*span) for span in spans]
+
+
+@dataclass(frozen=True)
+class Context:
+    """A note, and the same with its mentions masked."""
+
+    note: str
+    hidden: str
+
+    @classmethod
+    def of(cls, note: str, spans: Sequence[tuple[int, int]]) -> "Context":
+        """Mask a note's mentions, which are ascending and apart."""
+        return cls(note, masked(note, spans))
+
+    def said(self, start: int, end: int) -> tuple[str, ...]:
+        """Say what holds of one of them."""
+        around = _Around.of(self.note, self.hidden, start, end)
+        return _attributes(self.note[start:end], around)
 
 
 @dataclass(frozen=True)

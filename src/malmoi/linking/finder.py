@@ -5,13 +5,15 @@ has anyway, so there is no second dictionary to load. A Korean name may carry a 
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar
 
 import numpy as np
 
 from ..offsets import align
-from .normal import STOP, Form, Normal
+from .deadline import NEVER, Deadline
+from .normal import LONGEST, STOP, Form, Normal
 from .readings import Reader
 from .results import positive, result
 from .shelf import BAG, PLAIN, Shelf, Spelling, hashed
@@ -24,6 +26,11 @@ def _words(text: str) -> list[str]:
     return text.split()
 
 
+# A long note is read piece by piece, so that the clock is looked at before all of it is cleaned.
+_PIECE = 4_000
+_BORDERS = (re.compile(r"[.;:!?。]\s"), re.compile(r"\n"), re.compile(r"\s"))
+# Letters looked up between two looks at the clock; a stretch costs as much as some letters more.
+_PORTION, _EACH = 8_000, 20
 _LONGEST = 7  # words of a name looked up in text; longer titles are not written into notes
 # What may follow a noun without a space; the longest first.
 _PARTICLES = tuple(
@@ -59,6 +66,19 @@ class Span:
     by: str  # "dictionary", "abbreviation", "result" or "tagger"
     asked: str = ""  # what to link instead of the text: "HBsAg 양성" for the HBsAg of "HBsAg(+)"
 
+    @property
+    def to_link(self) -> str:
+        """The text to link."""
+        return self.asked or self.text
+
+
+@dataclass(frozen=True)
+class Found:
+    """The mentions of a note up to `cut`, where there was no time for more; None is all of it."""
+
+    spans: list[Span]
+    cut: int | None
+
 
 @dataclass(frozen=True)
 class _Try:
@@ -77,16 +97,35 @@ class Finder:
         self._keys = [shelf.spelling for shelf in shelves]
         self._normal, self._reader = normal, reader
 
-    def find(self, note: str, defined: Mapping[str, str] | None = None) -> list[Span]:
+    def find(
+        self, note: str, defined: Mapping[str, str] | None = None, deadline: Deadline = NEVER
+    ) -> Found:
         """Give the mentions of a note in order, none overlapping; offsets are the note's own."""
+        found: list[Span] = []
+        for at, piece in pieces(note):
+            part = self._find_in(piece, defined or {}, deadline)
+            found += [_moved(span, at) for span in part.spans]
+            if part.cut is not None:
+                return Found(found, at + part.cut)
+        return Found(found, None)
+
+    def _find_in(self, note: str, defined: Mapping[str, str], deadline: Deadline) -> Found:
+        if deadline.passed():
+            return Found([], 0)
         aligned = align(note)
-        tries = list(_stretches(aligned.text))
-        kept = [*self._results(tries, aligned.text), *self._known(tries, defined or {})]
+        kept: list[_Try] = []
+        cut = None
+        for tries in _portions(_stretches(aligned.text)):
+            if deadline.passed():
+                cut = aligned.starts[tries[0].start]
+                break
+            kept += self._results(tries, aligned.text)
+            kept += self._known(tries, defined)
         found = []
-        for one in _longest(kept):
+        for one in longest(kept, len(aligned.text)):
             start, end = aligned.span(one.start, one.end)
             found.append(Span(start, end, note[start:end], one.by, one.asked))
-        return found
+        return Found(found, cut)
 
     def _results(self, tries: Sequence[_Try], text: str) -> Iterator[_Try]:
         """Give the stretches that are tests with a result, where the lexicon has a name for it."""
@@ -145,6 +184,42 @@ class Finder:
         return False
 
 
+def pieces(note: str) -> Iterator[tuple[int, str]]:
+    """Cut a long note between sentences, else lines, else words, each piece with its place.
+
+    >>> list(pieces("기침 있음. " * 2)) == [(0, "기침 있음. " * 2)]
+    True
+    >>> [len(piece) for _, piece in pieces("기침 있음. " * 1000)]
+    [3997, 3003]
+    """
+    at = 0
+    while len(note) - at > _PIECE:
+        window = note[at + _PIECE // 2 : at + _PIECE]
+        ends = (list(border.finditer(window)) for border in _BORDERS)
+        last = next((found[-1].end() for found in ends if found), len(window))
+        yield at, note[at : at + _PIECE // 2 + last]
+        at += _PIECE // 2 + last
+    yield at, note[at:]
+
+
+def _moved(span: Span, by: int) -> Span:
+    return replace(span, start=span.start + by, end=span.end + by)
+
+
+def _portions(tries: Iterator[_Try]) -> Iterator[list[_Try]]:
+    """Put stretches together, as many as can be looked up in some hundredths of a second."""
+    portion: list[_Try] = []
+    letters = 0
+    for one in tries:
+        portion.append(one)
+        letters += _EACH + len(one.text)
+        if letters > _PORTION:
+            yield portion
+            portion, letters = [], 0
+    if portion:
+        yield portion
+
+
 def _stretches(text: str) -> Iterator[_Try]:
     """Give every stretch of up to seven words, and those that end before a particle."""
     tokens = list(_TOKEN.finditer(text))
@@ -153,6 +228,8 @@ def _stretches(text: str) -> Iterator[_Try]:
         for token in tokens[i : i + _LONGEST]:
             if token is not first and not _GAP.fullmatch(text, last_end, token.start()):
                 break
+            if token.end() - first.start() > LONGEST:
+                break  # no name is that long
             last_end = token.end()
             yield _Try(first.start(), last_end, text[first.start() : last_end])
             for end in _before_particle(token):
@@ -186,10 +263,30 @@ def _worth(form: Form) -> bool:
     return len(key) >= (4 if key.isascii() else 2)
 
 
-def _longest(found: Sequence[_Try]) -> list[_Try]:
-    """Keep the longest of overlapping stretches, of equals the earlier or first; in order."""
-    kept: list[_Try] = []
+class Stretch(Protocol):
+    """What lies somewhere in a text."""
+
+    @property
+    def start(self) -> int:
+        """Its first letter."""
+
+    @property
+    def end(self) -> int:
+        """The letter behind its last."""
+
+
+S = TypeVar("S", bound=Stretch)
+
+
+def longest(found: Iterable[S], length: int) -> list[S]:
+    """Keep the longest of overlapping stretches, of equals the earlier or first; in order.
+
+    `length` is that of the text they lie in.
+    """
+    kept: list[S] = []
+    taken = bytearray(length)  # a mark a letter, so that many mentions are not compared in pairs
     for one in sorted(found, key=lambda one: (one.start - one.end, one.start)):
-        if all(one.end <= other.start or other.end <= one.start for other in kept):
+        if taken.find(1, one.start, one.end) < 0:
+            taken[one.start : one.end] = b"\1" * (one.end - one.start)
             kept.append(one)
     return sorted(kept, key=lambda one: one.start)

@@ -1,14 +1,17 @@
 """A note → its mentions, each linked, with where it stands and what is said of it."""
 
 import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from ..errors import CutWarning
 from ..text import as_text
-from .attributes import said
+from .attributes import Context
+from .deadline import Deadline
 from .defined import definitions
-from .finder import Finder, Span
+from .finder import Finder, Span, longest
 from .linker import Linked, Linker
 
 
@@ -21,6 +24,10 @@ class Tags(Protocol):
 
 # "CXR상 pneumonia", "가족력상 위암": what stands before a name without being part of it.
 _LEADS = re.compile(r"(?:상|에서|는|은|으로|력|및)[\s:]*$")
+
+
+# Mentions linked at once: all that suit a batch, or few enough to look at the clock in between.
+_ALL, _STEP = 256, 32
 
 
 @dataclass(frozen=True)
@@ -46,6 +53,14 @@ class NoteMention:
         }
 
 
+@dataclass(frozen=True)
+class NoteScan:
+    """The mentions of a note up to `cut`, where there was no time for more; None is all of it."""
+
+    mentions: list[NoteMention]
+    cut: int | None
+
+
 class NoteReader:
     """Finds the mentions of notes by dictionary and, where there is one, a tagger."""
 
@@ -54,21 +69,50 @@ class NoteReader:
         self.linker, self.tagger = linker, tagger
         self._finder = Finder(linker.shelves, linker.normal, linker.reader)
 
-    def read(self, note: str, *, k: int = 5) -> list[NoteMention]:
-        """Give the linked mentions of a note in order."""
-        note = as_text(note, where="note")
-        defined = definitions(note)
-        spans = self._joined(note, self._finder.find(note, defined))
-        asked = [span.asked or span.text for span in spans]
-        linked = self.linker.link(asked, k=k, defined=defined)
-        attributes = said(note, [(span.start, span.end) for span in spans])
-        return [
-            NoteMention(
-                span.start, span.end, span.text, about, span.by, replace(found, mention=span.text)
+    def read(self, note: str, *, k: int = 5, within: float | None = None) -> list[NoteMention]:
+        """Give the linked mentions of a note in order.
+
+        `within` is a time in seconds. A note that takes longer is read as far as there is time
+        for, which is told in a CutWarning; `scan` says it in its answer instead.
+        """
+        found = self.scan(note, k=k, within=within)
+        if found.cut is not None:
+            warnings.warn(
+                f"the note was read up to character {found.cut:,} of {len(note):,}: there was no "
+                "time for more. Allow more with: within",
+                CutWarning,
+                stacklevel=2,
             )
-            for span, about, found in zip(spans, attributes, linked, strict=True)
-            if found.candidates
+        return found.mentions
+
+    def scan(self, note: str, *, k: int = 5, within: float | None = None) -> NoteScan:
+        """Give the linked mentions of a note in order, and where it was cut for want of time.
+
+        Half of the time is for finding mentions, the rest for linking them. A tagger reads the
+        note whole.
+        """
+        note = as_text(note, where="note")
+        deadline = Deadline.within(within)
+        self.linker.link([], k=k)  # refuses a bad k before anything is done
+        defined = definitions(note)
+        found = self._finder.find(note, defined, deadline.half())
+        cut = found.cut
+        spans = [
+            span for span in self._joined(note, found.spans) if cut is None or span.start < cut
         ]
+        step = _ALL if within is None else _STEP
+        context = Context.of(note, [(span.start, span.end) for span in spans])
+        known: dict[str, Linked] = {}
+        mentions: list[NoteMention] = []
+        for at in range(0, len(spans), step):
+            if deadline.passed():
+                cut = spans[at].start
+                break
+            batch = spans[at : at + step]
+            new = list(dict.fromkeys(one.to_link for one in batch if one.to_link not in known))
+            known |= zip(new, self.linker.link(new, k=k, defined=defined), strict=True)
+            mentions += [_mention(one, known[one.to_link], context) for one in batch]
+        return NoteScan([one for one in mentions if one.linked.candidates], cut)
 
     def _joined(self, note: str, spans: list[Span]) -> list[Span]:
         """Add what the tagger found; of two that overlap the longer one stays.
@@ -82,16 +126,19 @@ class NoteReader:
             for one in self.tagger.tag(note)
             if note[one.start : one.end].strip()
         ]
-        tagged = [one for one in tagged if not any(_leads_in(one, name) for name in spans)]
-        kept: list[Span] = []
-        for span in sorted([*spans, *tagged], key=lambda one: (one.start - one.end, one.start)):
-            if all(span.end <= other.start or other.end <= span.start for other in kept):
-                kept.append(span)
-        return sorted(kept, key=lambda span: span.start)
+        names = {span.end: span for span in spans}
+        tagged = [one for one in tagged if not _leads_in(one, names.get(one.end))]
+        return longest([*spans, *tagged], len(note))
 
 
-def _leads_in(tagged: Span, name: Span) -> bool:
+def _mention(span: Span, linked: Linked, context: Context) -> NoteMention:
+    about = context.said(span.start, span.end)
+    mine = replace(linked, mention=span.text)
+    return NoteMention(span.start, span.end, span.text, about, span.by, mine)
+
+
+def _leads_in(tagged: Span, name: Span | None) -> bool:
     """Tell whether a tagger's span is a name with words before it that only lead up to it."""
-    if tagged.end != name.end or tagged.start >= name.start:
+    if name is None or tagged.start >= name.start:
         return False
     return bool(_LEADS.search(tagged.text[: name.start - tagged.start]))

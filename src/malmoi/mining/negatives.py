@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import BundleError, DataError, OptionError
+from ..errors import BundleError, DataError, OptionError, counted
 from ..files import Tell, writing
 from ..index.nearest import Floats, Nearest, Pairs, nearest
 from ..pooling import normalize
@@ -144,7 +144,7 @@ def mine_negatives(
             advance(len(block))
     if lacking and tell:
         tell(
-            f"{lacking:,} of {total:,} pairs found no negative at ranks {choice.first} to "
+            f"{lacking:,} of {counted(total, 'pair')} found no negative at ranks {choice.first} to "
             f"{choice.last} below the margin; a smaller margin or a higher last rank finds more"
         )
 
@@ -168,8 +168,8 @@ def _gather(pairs: Iterable[tuple[str, str]], documents: Iterable[str]) -> _Pool
         number(text)
     if not anchors or len(texts) < 2:
         raise DataError(
-            f"there are {len(anchors):,} anchors and {len(texts):,} distinct texts to choose from; "
-            "expected one anchor and two texts or more. Check the file."
+            f"found {counted(len(anchors), 'anchor')} and {counted(len(texts), 'distinct text')} "
+            "to choose from; expected one anchor and two texts or more. Check the file."
         )
     return _Pool(texts, list(anchors.values()), rows)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from ..encoder import TextEncoder
-from ..errors import DataError
+from ..errors import DataError, counted
 from ..files import Tell
 from ..pooling import Floats, normalize
 from ..tables import read_texts
@@ -55,7 +55,7 @@ def gather(texts: Iterable[str], *, where: str, tell: Tell | None = None) -> Lin
             rows[stripped] = len(lines)
             lines.append(Line(stripped, number))
     if empty and tell:
-        tell(f"{where}: {empty:,} empty lines were left out")
+        tell(f"{where}: {counted(empty, 'empty line was', 'empty lines were')} left out")
     if not lines:
         raise DataError(f"{where} has no text; expected one a line. Check the file.")
     return Lines(lines, again)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..bundle import Bundle, open_bundle
 from ..catalog import find_model
-from ..errors import BundleError, OptionError, TextError
+from ..errors import BundleError, OptionError, TextError, counted
 from ..pooling import Floats
 from ..progress import progressing
 from ..runner import Runner, chunks, in_turn
@@ -238,14 +238,15 @@ class NoteClassifier:
         if missing or len(self.labels) < 2:
             raise BundleError(
                 f"{session.path} has the outputs {', '.join(session.outputs)} and "
-                f"{len(self.labels)} labels; expected {', '.join(wanted)} and two labels or more. "
+                f"{counted(len(self.labels), 'label')}; expected {', '.join(wanted)} and two "
+                "labels or more. "
                 "Train the classifier again."
             )
         width = self._start(["가 a"])().shape[1]
         if width < len(self.labels):
             raise BundleError(
-                f"{session.path} gives {width} scores and malmoi.json names {len(self.labels)} "
-                "labels; expected as many. Train the classifier again."
+                f"{session.path} gives {counted(width, 'score')} and malmoi.json names "
+                f"{len(self.labels)} labels; expected as many. Train the classifier again."
             )
 
 

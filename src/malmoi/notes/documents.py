@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..errors import DataError, OptionError
+from ..errors import DataError, OptionError, by_number, counted
 from ..files import Tell
 from ..tables import BadRows, read_columns
 
@@ -132,6 +132,16 @@ def leakage(parts: Mapping[str, Sequence[Document]]) -> dict[str, int]:
     return found
 
 
+def say_leaked(what: str, count: int) -> str:
+    """Say one finding of `leakage`.
+
+    >>> say_leaked("notes of train and dev", 1), say_leaked("patients of train and test", 2)
+    ('1 note of train and dev is the same', '2 patients of train and test are the same')
+    """
+    thing, _, where = what.partition("s of ")
+    return f"{counted(count, thing)} of {where} {by_number(count, 'is', 'are')} the same"
+
+
 def _patients(documents: Sequence[Document]) -> set[str]:
     return {one.patient for one in documents}
 
@@ -184,7 +194,8 @@ def _check_labels(found: "Sequence[str] | set[str]", known: Sequence[str]) -> No
     unknown = sorted(set(found) - set(known))
     if unknown:
         raise DataError(
-            f"{len(unknown)} labels of the notes are not the model's, which are "
+            f"{counted(len(unknown), 'label')} of the notes "
+            f"{by_number(len(unknown), 'is', 'are')} not the model's, which are "
             f"{', '.join(known)}. Correct them, or name the rows to keep."
         )
 

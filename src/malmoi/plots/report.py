@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..errors import counted
 from .figure import save_figure
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def _draw_report(report: "Report", figure: Any, label: Callable[[str], str]) -> 
     axes.set_ylim(len(names) - 0.5, -0.5)  # the first metric on top
     axes.grid(axis="x", alpha=0.3)
     axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.set_title(label(f"{report.task}: {report.data.file}, {report.data.rows:,} rows"))
+    axes.set_title(label(f"{report.task}: {report.data.file}, {counted(report.data.rows, 'row')}"))
     figure.legend(loc="outside lower center", ncols=min(3, len(models)), frameon=False)
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import DataError
+from ..errors import DataError, counted
 from .figure import Label, save_figure, short
 from .words import Project, label_places, project
 
@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 def plot_terms(found: "Neighbourhood", path: str | Path, *, method: Project = "pca") -> None:
     """Draw the asked terms and their nearest ones in the plane, one colour an asked term."""
     if len(found.terms) < 3:
-        raise DataError(f"{len(found.terms)} terms make no map; expected three or more. Add some.")
+        raise DataError(
+            f"{counted(len(found.terms), 'term makes', 'terms make')} no map; expected three or "
+            "more. Add some."
+        )
     points = project(found.vectors, method)
     asked = found.terms[: found.asked]
     owner = {term: i for i, term in enumerate(asked)}

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..errors import DataError, require
+from ..errors import DataError, counted, require
 from ..pooling import Floats, normalize
 from ..words import Occurrence, Word, likeness
 from .figure import Label, save_figure, short
@@ -37,7 +37,8 @@ def plot_occurrences(
     """Draw a word's occurrences as points in the plane, each with its sentence beside it."""
     if len(found) < 2:
         raise DataError(
-            f"the word occurs {len(found)} times; a map expects two or more. Give more texts."
+            f"the word occurs {counted(len(found), 'time')}; a map expects two or more. Give more "
+            "texts."
         )
     points = project(normalize(np.stack([one.word.vector for one in found])), method)
 
@@ -56,7 +57,9 @@ def plot_occurrences(
         (left, low), (width, height) = points.min(axis=0), _extent(points)
         axes.set_xlim(left - width / 10, left + 1.5 * width)  # labels stand on the right
         axes.set_ylim(low - height / 10, low + 1.2 * height)
-        axes.set_title(label(f"{found[0].word.text}: {len(found)} occurrences, {method.upper()}"))
+        axes.set_title(
+            label(f"{found[0].word.text}: {counted(len(found), 'occurrence')}, {method.upper()}")
+        )
         axes.grid(alpha=0.3)
 
     save_figure(path, draw)

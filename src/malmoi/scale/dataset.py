@@ -21,7 +21,7 @@ from .. import errors
 from ..catalog import DEFAULT
 from ..encoder import load
 from ..encoder.base import OnLong
-from ..errors import MalmoiError, OptionError, require
+from ..errors import MalmoiError, OptionError, by_number, counted, require
 from ..files import Tell
 from ..precision import Precision
 from ..progress import Advance, progressing
@@ -79,7 +79,10 @@ def encode_dataset(
     parts = plan.parts()
     found = len(parts) - len(_missing(parts, folder))
     if found and tell:
-        tell(f"{found:,} of {len(parts):,} parts were done already")
+        tell(
+            f"{found:,} of {counted(len(parts), 'part')} {by_number(found, 'was', 'were')} done "
+            "already"
+        )
     rounds: list[list[Report]] = []
     if found < len(parts):
         total = sum(part.rows for part in _missing(parts, folder))
@@ -133,7 +136,8 @@ def _until_done(
     fruitless = 0
     while missing := _missing(parts, work.out):
         if rounds and tell:
-            tell(f"{len(missing):,} parts were lost with their workers; trying them again")
+            lost = "parts were lost with their workers; trying them"
+            tell(f"{counted(len(missing), 'part was lost with its worker; trying it', lost)} again")
         rounds.append(_round(work, missing, advance))
         fruitless = 0 if len(_missing(parts, work.out)) < len(missing) else fruitless + 1
         time.sleep(fruitless)  # what failed may be about to come back
@@ -256,8 +260,8 @@ def _checked(parts: list[Part], out: Path) -> int:
         found = count_rows(out / part.name)
         if found != part.rows:
             raise MalmoiError(
-                f"{out / part.name} has {found:,} rows; expected {part.rows:,}. Remove the file "
-                "and run again."
+                f"{out / part.name} has {counted(found, 'row')}; expected {part.rows:,}. Remove "
+                "the file and run again."
             )
         rows += found
     return rows

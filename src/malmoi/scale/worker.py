@@ -13,7 +13,7 @@ import numpy as np
 from ..bundle import MANIFEST, open_bundle
 from ..catalog import find_model
 from ..encoder import TextEncoder, load
-from ..errors import BundleError, CutWarning, DataError, MalmoiError, require
+from ..errors import BundleError, CutWarning, DataError, MalmoiError, counted, require
 from ..files import writing
 from .parts import VECTOR, Part, Settings, read_part
 
@@ -95,7 +95,8 @@ class PartEncoder:
                     writer.close()
             if rows != part.rows:
                 raise DataError(
-                    f"{part.file} has changed while it was read; expected {part.rows:,} rows from "
+                    f"{part.file} has changed while it was read; expected "
+                    f"{counted(part.rows, 'row')} from "
                     f"row {part.start:,} on, found {rows:,}. Begin again in another folder."
                 )
         return Report(part.name, rows, cut, empty)

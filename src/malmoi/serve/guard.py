@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ..errors import counted
 from .direct import App, Message, Receive, Scope, Send, Way
 from .house import House
 from .keys import Key, KeyRing
@@ -108,7 +109,10 @@ class Guard:
             )
         if wait := self._ring.take(key):
             raise Refusal(
-                429, "rate_limit", f"more than {key.rate} requests a minute. Wait.", wait=wait
+                429,
+                "rate_limit",
+                f"more than {counted(key.rate, 'request')} a minute. Wait.",
+                wait=wait,
             )
         return key
 

@@ -114,10 +114,14 @@ class FoundMention(LinkedMention):
 
 
 class NoteGiven(Shape):
-    """The mentions of a note, in order; offsets count code points."""
+    """The mentions of a note, in order; offsets count code points.
+
+    `cut` is where reading stopped for want of time, null for a note that was read whole.
+    """
 
     lexicon: str
     mentions: list[FoundMention]
+    cut: int | None
 
 
 class WordsAsked(Shape):

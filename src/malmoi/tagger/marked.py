@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..errors import DataError
+from ..errors import DataError, counted
 from ..files import Tell, read_lines
 from ..tables import BadRows
 from .schemes import SCHEMES, Token, find_scheme, spans_of
@@ -61,7 +61,9 @@ class Findings:
     def report(self, tell: Tell) -> None:
         """Tell each kind of finding once, with its first line."""
         for what, count in self.counts.items():
-            tell(f"{self.path}: {count:,} times {what}, first in line {self.lines[what]:,}")
+            tell(
+                f"{self.path}: {counted(count, 'time')} {what}, first in line {self.lines[what]:,}"
+            )
 
 
 def read_marked(

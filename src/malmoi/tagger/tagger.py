@@ -9,7 +9,7 @@ import numpy as np
 
 from ..bundle import Bundle, open_bundle
 from ..catalog import find_model
-from ..errors import BundleError, TextError
+from ..errors import BundleError, TextError, counted
 from ..pooling import Floats
 from ..runner import Runner, in_turn
 from ..text import SAFE, as_text
@@ -133,7 +133,8 @@ class Tagger:
         [logits] = session.run(batch, [_LOGITS])
         if logits.shape != (1, len(ids), stated):
             raise BundleError(
-                f"{session.path} gives logits of the shape {logits.shape} for {len(ids)} tokens; "
+                f"{session.path} gives logits of the shape {logits.shape} for "
+                f"{counted(len(ids), 'token')}; "
                 f"expected one of {stated} labels a token. Train the tagger again."
             )
 

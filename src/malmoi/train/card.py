@@ -7,6 +7,7 @@ from typing import Any
 
 from .. import __version__
 from ..bundle import Manifest
+from ..errors import by_number, counted
 from .checkpoint import State
 from .data import Examples
 from .recipe import Recipe
@@ -78,7 +79,11 @@ def write_card(manifest: Manifest, recipe: Recipe) -> str:
         lines += [f"None was measured in the {training['steps']:,} steps of training."]
     for name, count in training["repeated"].items():
         if count:
-            lines += ["", f"{count:,} pairs of {name} stand in the training data too."]
+            lines += [
+                "",
+                f"{counted(count, 'pair')} of {name} {by_number(count, 'stands', 'stand')} in the "
+                "training data too.",
+            ]
     if recipe.layers:
         lines += ["", f"It began as the base with {recipe.layers} of its layers."]
     lines += how_made(training)

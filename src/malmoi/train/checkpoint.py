@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from ..errors import DataError
+from ..errors import DataError, counted
 from ..files import Tell, writing_folder
 
 _PREFIX = "step-"
@@ -87,8 +87,8 @@ def load_newest(
             tell(f"{place} cannot be read ({type(error).__name__}); trying the one before it")
     if places:
         raise DataError(
-            f"none of the {len(places)} checkpoints in {folder} can be read; expected one. "
-            "Start the run again without --resume."
+            f"none of the {counted(len(places), 'checkpoint')} in {folder} can be read; expected "
+            "one. Start the run again without --resume."
         )
     return None
 

@@ -18,7 +18,7 @@ from transformers import AutoModel, AutoModelForSequenceClassification, PreTrain
 
 from ..bundle import Manifest
 from ..bundle.foreign import MODULES, read_json, write_json
-from ..errors import BundleError
+from ..errors import BundleError, counted
 from ..files import Tell, writing_folder
 from ..pairs import PairTokens
 from ..text import check_steps
@@ -178,8 +178,8 @@ def _check_outputs(source: Source, outputs: int) -> None:
     expected = source.manifest.dimension
     if outputs != expected:
         raise BundleError(
-            f"{source.root} gives {outputs} scores a pair and its config.json names {expected} "
-            "labels; expected the same. Correct id2label in config.json."
+            f"{source.root} gives {counted(outputs, 'score')} a pair and its config.json names "
+            f"{expected} labels; expected the same. Correct id2label in config.json."
         )
 
 

@@ -14,7 +14,7 @@ from ..bundle.manifest import sha256
 from ..catalog import find_model
 from ..encoder import Encoder
 from ..encoder.pieces import WordPieces
-from ..errors import DataError, OptionError
+from ..errors import DataError, OptionError, counted
 from ..files import Tell, writing_folder
 from ..pooling import Floats, normalize
 from ..tables import is_table, read_rows, read_texts, show_columns
@@ -112,7 +112,7 @@ class _Maker:
         weights = weights_by_count(np.bincount(lessons.bags.ids, minlength=len(vectors)))
         rows = (vectors @ axes) * weights[:, None]
         del vectors
-        self.tell(f"learning from {len(lessons):,} texts")
+        self.tell(f"learning from {counted(len(lessons), 'text')}")
         cosine = learn(rows, lessons, axes, epochs=epochs, rate=rate, seed=seed, tell=self.tell)
         story = {"texts": len(lessons), "epochs": epochs, "rate": rate, "cosine": round(cosine, 4)}
         return quantise(rows, self._empty(axes)), story

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..bundle import Manifest
 from ..encoder import TextEncoder
-from ..errors import DataError
+from ..errors import DataError, counted
 from ..joining import Join, cosines
 from ..pairs import Pair
 from ..reranker import Reranker
@@ -28,8 +28,8 @@ def fit_join(
     wanted = np.asarray(scores, dtype=np.float64)
     if len(wanted) != len(pairs) or len(pairs) < 10 or wanted.min() < 0 or wanted.max() > 1:
         raise DataError(
-            f"there are {len(pairs)} pairs and {len(wanted)} scores; expected ten or more of each, "
-            "scores from 0 to 1. Divide grades by the highest one."
+            f"there are {counted(len(pairs), 'pair')} and {counted(len(wanted), 'score')}; "
+            "expected ten or more of each, scores from 0 to 1. Divide grades by the highest one."
         )
     own = reranker.own_scores(pairs)
     columns = np.stack([own, cosines(encoder, pairs), np.ones(len(pairs))], axis=1)

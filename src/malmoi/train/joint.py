@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..errors import DataError, OptionError
+from ..errors import DataError, OptionError, counted
 from .distil import DistilConfig, Distillable, bag_ids, contrast, distance, draw
 from .student import Student
 
@@ -160,7 +160,9 @@ def likeness_rows(
     """
     near = min(near, len(texts) - 1)
     if near < 3:
-        raise DataError(f"only {len(texts)} sentences to pair; expected at least 4. Give more.")
+        raise DataError(
+            f"only {counted(len(texts), 'sentence')} to pair; expected at least 4. Give more."
+        )
     rows: list[Row] = []
     few = min(8, near)
     for begin in range(0, len(texts), 2000):

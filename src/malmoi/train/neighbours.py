@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..errors import DataError
+from ..errors import DataError, counted
 from .distil import Distillable, bag_ids, contrast, distance
 from .joint import Nested, cosent, encode_ids, normalize, pick_by
 from .student import Student
@@ -24,8 +24,8 @@ def nearest_rows(goals: NDArray[np.float32], count: int, *, block: int = 512) ->
     """Give each row's nearest others by cosine, the nearest first: (n, count)."""
     if len(goals) <= count:
         raise DataError(
-            f"{len(goals)} sentences are too few for {count} neighbours each; expected more. "
-            "Draw more of the parallel entries."
+            f"{counted(len(goals), 'sentence is', 'sentences are')} too few for {count} neighbours "
+            "each; expected more. Draw more of the parallel entries."
         )
     unit = normalize(torch.from_numpy(goals), dim=1)
     found = np.zeros((len(unit), count), dtype=np.int64)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ..bundle import Manifest
-from ..errors import OptionError, require
+from ..errors import OptionError, by_number, counted, require
 from ..files import Tell, writing_folder
 from .base import read_base
 from .classify import run as notes_run
@@ -172,7 +172,8 @@ def prepare(recipe: Recipe, root: Path, *, strict: bool = False, tell: Tell) -> 
         repeated[entry.file] = count
         if count:
             tell(
-                f"{count:,} of the {len(measure.pairs):,} pairs of {entry.file} are trained on too"
+                f"{count:,} of the {counted(len(measure.pairs), 'pair')} of {entry.file} "
+                f"{by_number(count, 'is', 'are')} trained on too"
             )
     return Prepared(recipe, source, examples, measures, hash_files(files), repeated)
 
@@ -200,10 +201,11 @@ def _run(prepared: Prepared, *, resume: bool, threads: int | None, tell: Tell) -
         places = Places(Path(recipe.output.folder))
         count = sum(p.numel() for p in task.module.parameters() if p.requires_grad)
         rows = sum(len(part) for part in prepared.examples)
-        tell(f"training {count / 1e6:.1f} million weights on {rows:,} examples")
+        tell(f"training {count / 1e6:.1f} million weights on {counted(rows, 'example')}")
         if cut := sum(ids.cut for ids in task.ids):
             texts = sum(len(part.texts) for part in prepared.examples)
-            tell(f"{cut:,} of {texts:,} texts are longer than max_tokens and are cut")
+            are = by_number(cut, "is", "are")
+            tell(f"{cut:,} of {counted(texts, 'text')} {are} longer than max_tokens and {are} cut")
         state = loop(
             task,
             recipe.schedule,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from ..errors import OutputError
+from ..errors import OutputError, counted
 from ..files import Tell, writing_folder
 from . import checkpoint
 from .checkpoint import State
@@ -103,7 +103,10 @@ class Saver:
         state.waited += 1
         if 0 < self.output.early_stopping <= state.waited:
             state.ended = True
-            self.tell(f"stopping early: the last {state.waited} scores were no better")
+            self.tell(
+                f"stopping early: the last {counted(state.waited, 'score was', 'scores were')} no "
+                "better"
+            )
 
     def _save_best(self) -> None:
         with writing_folder(self.places.best, replace=True) as half, checkpoint.tensor_errors():

@@ -6,7 +6,7 @@ import math
 import types
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from ..errors import OptionError
+from ..errors import OptionError, counted
 
 T = TypeVar("T")
 
@@ -76,7 +76,7 @@ def _tuple(value: object, inner: tuple[Any, ...], *, where: str, key: str) -> tu
         raise _wrong(value, "a list", where=where, key=key)
     kinds = [inner[0]] * len(value) if inner[-1] is ... else list(inner)
     if len(value) != len(kinds):
-        raise _wrong(value, f"{len(kinds)} values", where=where, key=key)
+        raise _wrong(value, counted(len(kinds), "value"), where=where, key=key)
     return tuple(
         _typed(item, kind, where=where, key=f"{key}[{i}]")
         for i, (item, kind) in enumerate(zip(value, kinds, strict=True))

@@ -15,7 +15,7 @@ from typing import Any
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 
-from ..errors import BundleError, OptionError
+from ..errors import BundleError, OptionError, counted
 from ..files import writing_folder
 from .vocabulary import Spec, open_spec, read_spec
 
@@ -113,7 +113,8 @@ def _copy(base: Path, out: Path, spec: Spec, rows: list[int]) -> None:
     tables = [name for name in weights if name.endswith(_TABLE)]
     if len(tables) != 1:
         raise BundleError(
-            f"{base} has {len(tables)} tables called {_TABLE}; expected one. Name another base."
+            f"{base} has {counted(len(tables), 'table')} called {_TABLE}; expected one. Name "
+            "another base."
         )
     weights[tables[0]] = weights[tables[0]][rows].contiguous()
     save_file(weights, out / "model.safetensors", {"format": "pt"})

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..encoder import TextEncoder
 from ..encoder.bags import Bags
 from ..encoder.pieces import WordPieces
-from ..errors import DataError
+from ..errors import DataError, counted
 from ..files import Tell
 from ..pooling import Floats
 
@@ -71,7 +71,7 @@ def collect(
             goals.write(encoder.encode(chosen, on_long="windows").astype(np.float16).tobytes())
             total += len(chosen)
             if total % _TOLD < len(chosen):
-                tell(f"{total:,} texts encoded")
+                tell(f"{counted(total, 'text')} encoded")
     if not total:
         raise DataError(
             "the texts have no line with a known piece; expected one text a line. Check the files."

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..errors import DataError
+from ..errors import DataError, counted
 from .distil import Distillable, bag_ids
 from .joint import Nested, encode_ids, normalize, pick_by
 from .neighbours import toward
@@ -58,8 +58,8 @@ def word_pairs(
     pieces = np.array(found, dtype=np.int64).reshape(-1, 2)
     if len(pieces) <= near:
         raise DataError(
-            f"{len(pieces)} words have a sure translation; expected more than the {near} "
-            "neighbours of each. Give more parallel text, or lower near."
+            f"{counted(len(pieces), 'word has', 'words have')} a sure translation; expected more "
+            f"than the {near} neighbours of each. Give more parallel text, or lower near."
         )
     place = {pair: at for at, pair in enumerate(found)}
     return WordPairs(pieces, _nearest_words(pieces, table - table.mean(0), near), place)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import DataError
+from ..errors import DataError, by_number, counted
 from ..evaluate.concepts import is_held_out
 from ..files import Tell
 from .confusable import Confusable, Pair, fold, read_confusable
@@ -59,8 +59,9 @@ def read_synonyms(entry: Data, root: Path, *, seed: int, tell: Tell, strict: boo
         )
     found = read_confusable(entry, root, names_of(pairs), list(concepts), tell=tell, strict=strict)
     beside = found.with_siblings(list(concepts), options.siblings)
+    count = len({pair.concept for pair in pairs})
     tell(
-        f"{len(pairs):,} pairs of {len({pair.concept for pair in pairs}):,} concepts; "
+        f"{counted(len(pairs), 'pair')} of {counted(count, 'concept')}; "
         f"{sum(map(bool, beside.beside)):,} have others that they are confused with"
     )
     return _examples([*pairs, *beside.loners], [*concepts, *beside.added], beside, options)
@@ -97,7 +98,9 @@ def _kept(entry: Data, rows: list[Found], tell: Tell) -> list[Found]:
         return rows
     column = entry.columns["concept"]
     kept = [row for row in rows if not is_held_out(row[2][column], entry.hold_out)]
-    tell(f"{len(rows) - len(kept):,} of {len(rows):,} rows are of concepts that are held out")
+    left = len(rows) - len(kept)
+    are = by_number(left, "is", "are")
+    tell(f"{left:,} of {counted(len(rows), 'row')} {are} of concepts that are held out")
     return kept
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ..errors import OptionError
+from ..errors import OptionError, counted
 from ..morphemes import Morpheme, morphemes
 from ..offsets import Aligned, align
 from ..tokens import Tokens
@@ -148,8 +148,8 @@ def _spans(text: str, by: By) -> list[Span]:
     spans = [(int(start), int(end)) for start, end in by]
     if any(not 0 <= start < end <= len(text) for start, end in spans):
         raise OptionError(
-            f"by has a span outside the text of {len(text)} characters; expected (start, end) "
-            "with start before end. Count from 0."
+            f"by has a span outside the text of {counted(len(text), 'character')}; expected "
+            "(start, end) with start before end. Count from 0."
         )
     return spans
 

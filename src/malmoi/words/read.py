@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..bundle import Manifest
-from ..errors import CutWarning, OptionError
+from ..errors import CutWarning, OptionError, by_number, counted
 from ..pooling import FUNCTIONS, Floats, normalize
 from ..runner import Runner
 from ..text import SAFE, as_text
@@ -118,8 +118,9 @@ class Reader:
         yield from self._block(block, choice, merge, special)
         if shortened:
             warnings.warn(
-                f"{shortened:,} texts were longer than {self._runner.tokens.max_tokens} tokens "
-                "and were cut; words beyond are left out",
+                f"{counted(shortened, 'text was', 'texts were')} longer than "
+                f"{self._runner.tokens.max_tokens} tokens "
+                f"and {by_number(shortened, 'was', 'were')} cut; words beyond are left out",
                 CutWarning,
                 stacklevel=3,
             )

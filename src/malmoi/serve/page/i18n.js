@@ -53,7 +53,7 @@ const WORDS = {
   noReranker: ["순위를 다시 매기는 모델은 켜져 있지 않습니다 (malmoi serve --reranker).", "No reranker is served (malmoi serve --reranker)."],
   noCorpus: ["이 서버에는 말뭉치가 없습니다. 이렇게 켜면 찾을 수 있습니다:", "No corpus is served here. Start the server like this to search one:"],
   nothingFound: ["맞는 글이 없습니다. 다른 말로 찾아 보거나 '뜻'으로 찾아 보세요.", "Nothing fits. Try other words, or search by meaning."],
-  foundIn: ["글 {0}건에서 찾음 · {1} ms", "from {0} documents · {1} ms"],
+  foundIn: ["글 {0}건에서 찾음 · {1} ms", "from {0} document{s0} · {1} ms"],
   score_dense: ["뜻", "meaning"],
   score_keyword: ["낱말", "words"],
   score_rerank: ["다시", "rerank"],
@@ -81,13 +81,14 @@ const WORDS = {
   notePlaceholder: ["pt는 HTN, DM 있으며 CXR상 pneumonia 의심", "pt는 HTN, DM 있으며 CXR상 pneumonia 의심"],
   termsRun: ["코드 찾기", "Find codes"],
   lexicon: ["용어집", "Lexicon"],
-  lexiconOf: ["용어집: {0} (이름 {1}개)", "Lexicon: {0} ({1} names)"],
+  lexiconOf: ["용어집: {0} (이름 {1}개)", "Lexicon: {0} ({1} name{s1})"],
   noLexicon: ["이 서버에는 용어집이 없습니다. 이렇게 켜면 쓸 수 있습니다:", "No lexicon is served here. Start the server like this:"],
   noteEmpty: ["기록을 붙여 넣으면 용어를 찾아 표시합니다.", "Paste a note, and the terms in it are marked."],
   noCandidate: ["용어집에서 맞는 것을 찾지 못했습니다.", "Nothing in the lexicon fits."],
   noMention: ["기록에서 용어를 찾지 못했습니다.", "No term was found in the note."],
+  noteCut: ["시간이 모자라 {0}번째 글자까지만 읽었습니다. 나누어 넣어 보세요.", "There was time to read up to character {0} only. Try it in parts."],
   candidatesOf: ["‘{0}’의 코드", "Codes for “{0}”"],
-  mentionsFound: ["찾은 용어 {0}개", "{0} terms found"],
+  mentionsFound: ["찾은 용어 {0}개", "{0} term{s0} found"],
   noteKey: ["밑줄이 점선이면 의심, 부정, 가족력처럼 환자에게 확정되지 않은 것입니다.", "A dashed line marks what is suspected, denied or of the family, not settled for the patient."],
   why_exact: ["똑같은 이름", "same name"],
   why_abbreviation: ["줄임말", "abbreviation"],
@@ -124,7 +125,7 @@ const WORDS = {
   mapPart: ["{1}건 가운데 {0}건을 그렸습니다.", "{0} of {1} documents are drawn."],
   groups: ["묶음", "Groups"],
   group: ["묶음", "Group"],
-  documents: ["{0}건", "{0} texts"],
+  documents: ["{0}건", "{0} text{s0}"],
 };
 
 let current = ["ko", "en"].includes(localStorage.getItem("malmoi-lang"))
@@ -141,5 +142,7 @@ export function setLanguage(name) {
 
 export function t(name, ...values) {
   const text = (WORDS[name] ?? [name, name])[current === "ko" ? 0 : 1];
-  return values.reduce((made, value, i) => made.replaceAll(`{${i}}`, String(value)), text);
+  // {s0} is the s of "3 terms", which "1 term" has not.
+  const fill = (made, value, i) => made.replaceAll(`{s${i}}`, String(value) === "1" ? "" : "s").replaceAll(`{${i}}`, String(value));
+  return values.reduce(fill, text);
 }

@@ -24,7 +24,7 @@ export function draw(panel, info, values, link) {
     if (!text) return fill(out, empty());
     fill(out, h("p", { class: "status" }, t("working")));
     try {
-      if (kind === "note") fill(out, note(field.value, (await post("/v1/link/note", { text: field.value, lexicon, k: 4 })).mentions));
+      if (kind === "note") fill(out, note(field.value, await post("/v1/link/note", { text: field.value, lexicon, k: 4 })));
       else fill(out, mention((await post("/v1/link", { mentions: text, lexicon, k: 5 })).results[0]));
     } catch (error) {
       if (error.name !== "AbortError") fill(out, problem(error));
@@ -72,8 +72,9 @@ function candidates(list) {
     h("div", { class: "score" }, h("span", { class: "number" }, one.score.toFixed(3)), meter(one.score, t("scoreOf", one.score.toFixed(3)))))));
 }
 
-function note(text, mentions) {
-  if (!mentions.length) return h("p", { class: "empty" }, t("noMention"));
+function note(text, { mentions, cut }) {
+  const warning = cut === null ? null : h("p", { class: "notice warm" }, t("noteCut", cut.toLocaleString()));
+  if (!mentions.length) return warning ?? h("p", { class: "empty" }, t("noMention"));
   const side = h("section", { class: "card", "aria-live": "polite" });
   const buttons = [];
   const choose = (i) => {
@@ -93,5 +94,5 @@ function note(text, mentions) {
     h("section", { class: "card" }, h("h2", {}, t("mentionsFound", mentions.length)), gap(), h("div", { class: "note" }, body), h("p", { class: "small soft" }, t("noteKey"))),
     side);
   choose(0);
-  return view;
+  return warning ? h("div", { class: "stack" }, warning, view) : view;
 }

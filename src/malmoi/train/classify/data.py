@@ -4,9 +4,17 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...errors import DataError
+from ...errors import DataError, counted
 from ...files import Tell
-from ...notes.documents import PARTS, Choice, Document, leakage, part_of, read_documents
+from ...notes.documents import (
+    PARTS,
+    Choice,
+    Document,
+    leakage,
+    part_of,
+    read_documents,
+    say_leaked,
+)
 from ..checks import check_classes
 from ..data import check_file, hash_files
 from .settings import Classification, NoteData
@@ -40,7 +48,7 @@ def read_notes(recipe: Classification, root: Path, *, tell: Tell, strict: bool) 
     _check(parts, labels, tell)
     leaked = leakage(parts)
     for what, count in leaked.items():
-        tell(f"leakage: {count:,} {what} are the same")
+        tell(f"leakage: {say_leaked(what, count)}")
     return Notes(parts, labels, hashes, leaked)
 
 
@@ -100,10 +108,10 @@ def _check(parts: dict[str, list[Document]], labels: tuple[str, ...], tell: Tell
     for part in ("train", "dev"):
         if len({one.label for one in parts[part]}) < 2:
             raise DataError(
-                f"the {part} part has {len(parts[part])} documents of one label or none; expected "
-                "two labels at least. Add notes, or change data.shares or the seed."
+                f"the {part} part has {counted(len(parts[part]), 'document')} of one label or "
+                "none; expected two labels at least. Add notes, or change data.shares or the seed."
             )
     for part, documents in parts.items():
         counts = Counter(one.label for one in documents)
         shown = ", ".join(f"{label} {counts[label]:,}" for label in labels)
-        tell(f"{part}: {len(documents):,} documents ({shown})")
+        tell(f"{part}: {counted(len(documents), 'document')} ({shown})")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...bundle import Manifest, open_bundle
+from ...errors import counted
 from ...evaluate.examples import Source as DataSource
 from ...evaluate.notes import attention_weights, by_rules, judge, probabilities
 from ...evaluate.report import Report, make_report
@@ -16,7 +17,7 @@ from ...files import Tell, writing, writing_folder
 from ...notes.calibration import fit_temperature
 from ...notes.classifier import DECISION, NoteClassifier, Pool
 from ...notes.decision import Rule, tune
-from ...notes.documents import Document
+from ...notes.documents import Document, say_leaked
 from ..base import find_trainable
 from ..source import Source, read_source
 from .data import Notes, read_notes
@@ -72,7 +73,8 @@ def run(
         task = Noted(recipe, source, notes, processes=processes)
         places = Places(Path(recipe.output.folder))
         windows = len(task.train_windows.pieces)
-        tell(f"training on {windows:,} windows of {len(notes.parts['train']):,} documents")
+        documents = counted(len(notes.parts["train"]), "document")
+        tell(f"training on {counted(windows, 'window')} of {documents}")
         state = loop(
             task,
             recipe.schedule,
@@ -208,7 +210,7 @@ def write_card(
         f"Rule: {pool.rule.name}, c = {pool.rule.c:g}; temperature {pool.temperature:.3f}; all "
         "chosen on the dev part.",
         "",
-        f"## Scores ({report.data.file}, {report.data.rows:,} documents)",
+        f"## Scores ({report.data.file}, {counted(report.data.rows, 'document')})",
         "",
         "| rule | metric | value | 95 % |",
         "|---|---|---|---|",
@@ -221,7 +223,7 @@ def write_card(
     lines += ["", "## Data", "", "| file | sha256 |", "|---|---|"]
     lines += [f"| {name} | {digest[:16]}… |" for name, digest in notes.hashes.items()]
     for what, count in notes.leaked.items():
-        lines += ["", f"Leakage: {count:,} {what} are the same."]
+        lines += ["", f"Leakage: {say_leaked(what, count)}."]
     lines += how_made(manifest.training)
     if manifest.licence:
         lines += ["", f"Licence: {manifest.licence}"]

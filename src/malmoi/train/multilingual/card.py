@@ -1,6 +1,7 @@
 """The README of a distilled model: what it is, what it was made from, how well it does."""
 
 from ...bundle import Manifest
+from ...errors import counted
 from ..card import how_made
 from .settings import Distillation
 
@@ -32,7 +33,8 @@ def write_card(manifest: Manifest, recipe: Distillation) -> str:
         "|---|---|",
         *(f"| {file} | {digest[:16]}… |" for file, digest in training["data"].items()),
         "",
-        f"{training['held_out']:,} sentence pairs were held out of all of it.",
+        f"{counted(training['held_out'], 'sentence pair was', 'sentence pairs were')} held out of "
+        "all of it.",
         "",
         "## Scores",
         "",
@@ -60,5 +62,5 @@ def _stages(recipe: Distillation) -> list[str]:
     lines.append(f"1. It learnt the vectors of `{teacher}` on the parallel files.")
     if recipe.tune:
         titles = ", ".join(task.title for task in recipe.task)
-        lines.append(f"1. It was tuned in {len(recipe.tune)} stage(s) on: {titles}.")
+        lines.append(f"1. It was tuned in {counted(len(recipe.tune), 'stage')} on: {titles}.")
     return lines

@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...errors import DataError
+from ...errors import DataError, counted
 from ...files import Tell
 from ..data import check_file, hash_files
 from ..measuring import Measure, read_measure
@@ -56,8 +56,8 @@ def read_material(
     measures = [read_measure(entry, root, tell=tell, strict=strict) for entry in recipe.evaluation]
     count = sum(map(len, pairs.values()))
     tell(
-        f"{count:,} sentence pairs, {sum(map(len, chosen.values())):,} of them to distil on, "
-        f"{len(held):,} held out"
+        f"{counted(count, 'sentence pair')}, {sum(map(len, chosen.values())):,} of them to distil "
+        f"on, {len(held):,} held out"
     )
     return Material(reader, pairs, chosen, held, rows, measures, hash_files(files))
 

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import DataError
+from ...errors import DataError, counted
 from ..distil import Distillable
 from ..joint import (
     PositivePairs,
@@ -208,8 +208,8 @@ def _positive(
 def _check_found(task: Task, found: Sequence[object]) -> None:
     if len(found) < 2:
         raise DataError(
-            f"task {task.title} has {len(found)} examples in {', '.join(task.files)}; expected "
-            "two or more. Check its columns and the values positive and negative."
+            f"task {task.title} has {counted(len(found), 'example')} in {', '.join(task.files)}; "
+            "expected two or more. Check its columns and the values positive and negative."
         )
 
 

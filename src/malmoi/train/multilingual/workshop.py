@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ...errors import OptionError
+from ...errors import OptionError, counted
 from ...files import Tell
 from ..bfloat16 import best_precision, check_bfloat16
 from ..distil import Distillable, ParallelText, TeacherCache, prepare
@@ -74,7 +74,7 @@ class Workshop:
         cache = teacher.cache
         missing = len({s for text in texts for s in text.source}) - len(cache)
         if missing > 0:
-            self.tell(f"the teacher reads about {missing:,} sentences")
+            self.tell(f"the teacher reads about {counted(missing, 'sentence')}")
         return prepare(texts, student, cache, teacher.encode, self.folder / "ids")
 
     def measure(self, student: Student, title: str) -> dict[str, float]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import DataError
+from ...errors import DataError, by_number, counted
 from ...files import Tell, read_lines
 from ...notes.windows import sentences
 from ...tables import BadRows, is_table, read_columns
@@ -50,7 +50,10 @@ def read_documents(data: TextData, root: Path, *, tell: Tell, strict: bool) -> I
         if data.limit and kept == data.limit:
             return
     if data.leave_out:
-        tell(f"{left:,} documents are left out, {kept:,} are learnt from")
+        tell(
+            f"{counted(left, 'document is', 'documents are')} left out, {kept:,} "
+            f"{by_number(kept, 'is', 'are')} learnt from"
+        )
 
 
 def _all(data: TextData, root: Path, tell: Tell, strict: bool) -> Iterator[Document]:

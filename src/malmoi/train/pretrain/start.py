@@ -12,6 +12,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from transformers import AutoModel, BertConfig, BertModel, PreTrainedTokenizerFast
 
 from ...bundle.foreign import write_json
+from ...errors import counted
 from ...files import Tell, writing_folder
 from ...text import clean
 from ..quiet import quiet
@@ -142,5 +143,5 @@ def make_start(
                 from_scratch(half, texts, recipe.scratch, longest=longest, seed=recipe.seed)
             else:
                 count = extended(source, half, texts, recipe.extend, seed=recipe.seed)
-                tell(f"the tokenizer has learnt {count:,} new pieces")
+                tell(f"the tokenizer has learnt {counted(count, 'new piece')}")
     return read_transformer(place, max_tokens=recipe.max_tokens)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...errors import DataError
+from ...errors import DataError, by_number, counted
 from ...files import Tell
 from ...tagger.marked import Marked, read_marked
 from ..data import check_file, hash_files
@@ -39,7 +39,7 @@ def read_material(recipe: Tagging, root: Path, *, tell: Tell, strict: bool) -> M
     counts = {part: _types(found) for part, found in parts.items()}
     for part, found in parts.items():
         shown = ", ".join(f"{name} {count:,}" for name, count in sorted(counts[part].items()))
-        tell(f"{part}: {len(found):,} texts ({shown or 'no entities'})")
+        tell(f"{part}: {counted(len(found), 'text')} ({shown or 'no entities'})")
     if not counts["train"]:
         raise DataError("the training files mark no entity; expected some. Check their columns.")
     for part in ("dev", "test"):
@@ -86,5 +86,6 @@ def _repeated(parts: dict[str, list[Marked]], tell: Tell) -> int:
         count = sum(marked.text in known for marked in parts[part])
         total += count
         if count:
-            tell(f"{count:,} of the {len(parts[part]):,} texts of {part} are trained on too")
+            texts, are = counted(len(parts[part]), "text"), by_number(count, "is", "are")
+            tell(f"{count:,} of the {texts} of {part} {are} trained on too")
     return total

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ...bundle import Manifest
+from ...errors import counted
 from ...evaluate.examples import Source as DataSource
 from ...evaluate.report import Report, make_report
 from ...evaluate.tagging import measure
@@ -63,7 +64,8 @@ def run(
     with joining() as processes:
         task = Tagged(recipe, source, material, processes=processes, tell=tell)
         places = Places(Path(recipe.output.folder))
-        tell(f"training on {len(task.windows.ids):,} windows, {len(task.labels)} labels")
+        windows, labels = counted(len(task.windows.ids), "window"), len(task.labels)
+        tell(f"training on {windows}, {labels} labels")
         state = loop(
             task,
             recipe.schedule,
@@ -180,7 +182,7 @@ def write_card(recipe: Tagging, material: Material, manifest: Manifest, report: 
         'tagger.tag("…")',
         "```",
         "",
-        f"Exact entities of the {report.data.file} part, {report.data.rows:,} texts:",
+        f"Exact entities of the {report.data.file} part, {counted(report.data.rows, 'text')}:",
         "",
         "| measure | value |",
         "|---|---|",

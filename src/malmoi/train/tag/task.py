@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ...errors import by_number, counted
 from ...evaluate.tagging import Counts
 from ...files import Tell
 from ...pooling import Floats
@@ -125,7 +126,11 @@ class Tagged:
                 made.heads.append(pieces.heads[own] - window.begin + len(self.frame.before))
                 made.targets.append(targets[own])
         if lost:
-            tell(f"{lost:,} entities are smaller than a {self.recipe.unit} and are not learnt")
+            are = by_number(lost, "is", "are")
+            tell(
+                f"{counted(lost, 'entity', 'entities')} {are} smaller than a {self.recipe.unit} "
+                f"and {are} not learnt"
+            )
         return made
 
     def _label_weights(self) -> Tensor:
