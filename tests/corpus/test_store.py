@@ -113,7 +113,7 @@ def test_rules(make: Make) -> None:
         store.write([some()[1], some()[2]], rule="new")
     with pytest.raises(DataError, match="1 of 2 ids is not in the corpus"):
         store.write([some()[1], some()[2]], rule="known")
-    with pytest.raises(DataError, match="different ids"):
+    with pytest.raises(DataError, match="1 different id;"):
         store.write([some()[2], some()[2]], rule="new")
     assert len(store) == 2
     store.write([some()[2], stored("c", "나중 것", 8)])
