@@ -170,6 +170,19 @@ def test_an_encoder_is_no_classifier(bundle: Path) -> None:
         malmoi.load_classifier(bundle)
 
 
+def test_dropout_is_that_of_the_recipe_everywhere(folder: Path) -> None:
+    from torch import nn
+
+    from malmoi.train.classify.run import prepare
+    from malmoi.train.classify.task import Noted
+
+    recipe = make_classification(table(folder, dropout=0.25))
+    source, notes = prepare(recipe, folder, strict=False, tell=lambda message: None)
+    module = Noted(recipe, source, notes).module
+    found = {one.p for one in module.modules() if isinstance(one, nn.Dropout)}
+    assert found == {0.25}
+
+
 def test_one_class_only(folder: Path, tmp_path: Path) -> None:
     write_notes(tmp_path / "notes.jsonl")
     text = (tmp_path / "notes.jsonl").read_text("utf-8").replace('"well"', '"sick"')

@@ -123,6 +123,7 @@ def test_a_stopped_run_goes_on_to_the_same_weights(folder: Path) -> None:
     again = run(folder, resume=True, **changes)
     one, two = (load_file(done.bundles[0] / "model.safetensors") for done in (whole, again))
     assert all(torch.equal(one[name], two[name]) for name in one)
+    assert again.scores == whole.scores and "perplexity:head alone" in again.scores
 
 
 def test_documents_of_test_sets_are_left_out(tmp_path: Path) -> None:

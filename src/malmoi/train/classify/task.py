@@ -87,6 +87,9 @@ class Noted:
             dropout=recipe.dropout,
             max_tokens=source.manifest.max_tokens,
         )
+        for module in self.model.modules():
+            if isinstance(module, nn.Dropout):
+                module.p = recipe.dropout
         freeze(transformer_of(self.model), recipe.schedule.freeze)
         self.model.to(self.processes.device)
         self.module: nn.Module = self.model

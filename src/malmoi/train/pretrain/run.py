@@ -97,7 +97,8 @@ def run(
         if processes.first:
             scores |= _report(recipe, prepared, places, task, before, state, tell)
         processes.wait()
-    return Done(places.folder, (places.best,), scores, state.step)
+    # One process of several has something to show.
+    return Done(places.folder, (places.best,) if processes.first else (), scores, state.step)
 
 
 def _steps(recipe: Pretraining, prepared: Prepared) -> tuple[str, ...]:

@@ -1,6 +1,8 @@
 """The task of pretraining: find hidden words, and tell whether one segment follows another."""
 
+import dataclasses
 import functools
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +17,7 @@ from torch.nn import functional
 from transformers import AutoModelForMaskedLM
 
 from ...errors import BundleError, OptionError
+from ...files import writing
 from ...tagger.tagger import Frame
 from ...tokens import read_tokenizer
 from ..attention import use_fused_attention
@@ -30,6 +33,7 @@ from .sequences import NOTHING, Pairs, blocks, mask, segment_pairs
 from .settings import Pretraining
 
 _WHOLE, _HEAD = 0, 1  # what a step teaches, in place of the number of a data set
+_HEAD_ALONE = "head.json"
 
 
 @dataclass(frozen=True)
@@ -151,7 +155,7 @@ class Pretrained:
     def loss(self, step: Step) -> Tensor:
         """Give the loss of the step's hidden words, and of its segments where asked for."""
         if step.data == _WHOLE and self.recipe.head_steps and self.before_whole is None:
-            self.before_whole = self._measure_now()
+            self.before_whole = self._after_head()
         rows = step.rows[self.processes.rank :: self.processes.world]
         # The loop seeds this generator for every step: masks are new each time, and repeatable.
         rng = np.random.default_rng(np.random.randint(2**31))
@@ -210,10 +214,18 @@ class Pretrained:
             float(np.average(losses, weights=weights)), float(np.average(right, weights=weights))
         )
 
-    def _measure_now(self) -> Measured:
+    def _after_head(self) -> Measured:
+        """Measure what the head alone has learnt; kept on disk for a run that goes on later."""
+        kept = Path(self.recipe.output.folder) / _HEAD_ALONE
+        if kept.is_file():
+            return Measured(**json.loads(kept.read_text("utf-8")))
         self.module.eval()
         found = self.measure()
         self.module.train()
+        self.processes.wait()  # nobody writes while another one looks
+        if self.processes.first:
+            with writing(kept) as file:
+                file.write(json.dumps(dataclasses.asdict(found)).encode() + b"\n")
         return found
 
     def evaluate(self) -> dict[str, float]:
