@@ -17,6 +17,9 @@ MASK = "\ue000"  # a letter of private use, which no note has
 # A clause ends here, and with it what any cue says. Line ends do, commas do not.
 END = re.compile(
     r"(?<!\d)\.|\.(?!\d)|[;。\n\r]|#|(?:^|\s)\d{1,2}[.)]\s"
+    # "r/o pneumonia, FHx: gastric cancer": a heading begins something new.
+    r"|,\s*(?:f/?hx|p/?m?hx|p/?mh|(?:family|past|medical) (?:medical )?(?:history|hx)"
+    r"|가족력|과거력|기왕력)\s*:"
     r"|(?<![a-z])(?:but|however|except|although|with|now|currently|presents?|has|had|reports?"
     r"|reported|c/o|complain\w*)(?![a-z])"
     r"|있[으었고음어는]|있다|하였|했|보이[며고]|호소|현재|\(\+\)|[A-Za-z가-힣]상 |에서|결과",
