@@ -84,6 +84,7 @@ def test_a_reranker_is_opened_as_one(run: Run, bundle: Path, scores: Path) -> No
         (["--data", "sts.tsv", "--train", "no.tsv"], 1, "there is no file no.tsv"),
         (["--data", "sts.tsv"], 1, "has the columns score, ko1, en2; it was not clear"),
         (["--data", "sts.tsv", "--columns", "a"], 2, "expected role=column"),
+        (["--data", "sts.tsv", "--columns", "a=ko1,a=en2"], 2, "expected each role once"),
         (["--data", "sts.tsv", "--columns", "q=ko1"], 1, "this task knows a, b, score"),
         (["--data", "sts.tsv", "--sides", "ko-en", "--k", "x"], 2, "expected numbers"),
         (["--data", "sts.tsv", "--sides", "ko-en", "--plot", "x.bmp"], 1, "known are .png"),

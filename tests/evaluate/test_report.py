@@ -181,6 +181,10 @@ def test_baselines_come_from_token_states_and_word_vectors(tmp_path: Path) -> No
 def test_baselines_need_token_states(bundle: Path, tmp_path: Path) -> None:
     with pytest.raises(BundleError, match=r"gives only sentence_embedding; .*--layers all"):
         load_baselines(bundle)
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch/config.json").write_text("{}", "utf-8")
+    with pytest.raises(BundleError, match=r"has no graph; .*--layers all"):
+        load_baselines(tmp_path / "torch")
     bare = graphs.write_foreign(tmp_path / "bare", steps=("pool",))
     with pytest.raises(BundleError, match=r"neither model\.safetensors with word vectors"):
         load_baselines(bare)

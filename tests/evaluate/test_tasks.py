@@ -230,6 +230,13 @@ def test_a_reranker_with_labels_judges_by_itself() -> None:
         nli.measure(Judge(), [Labelled(("a", "b"), "neutral"), Labelled(("a", "b"), "maybe")])
 
 
+def test_a_reranker_without_labels_cannot_judge() -> None:
+    scorer = Judge()
+    scorer.labels = ()  # type: ignore[assignment]
+    with pytest.raises(OptionError, match="judge gives one score and no labels"):
+        nli.measure(scorer, [Labelled(("a", "b"), "neutral"), Labelled(("a", "b"), "maybe")])
+
+
 def test_an_encoder_is_asked_through_a_probe() -> None:
     texts = [f"{word} {other}" for word in WORDS for other in WORDS[:4]]
     rows = [Labelled((text, text[::-1]), "same") for text in texts[::2]]

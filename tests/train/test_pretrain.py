@@ -1,5 +1,6 @@
 """`objective = "pretrain"`: text in, an encoder out that other recipes start from."""
 
+import importlib.util
 import json
 import random
 from pathlib import Path
@@ -67,6 +68,9 @@ def test_perplexity_falls_and_the_encoder_starts_another_recipe(folder: Path) ->
     assert "perplexity:head alone" in done.scores
     report = json.loads((done.folder / "report.json").read_text("utf-8"))
     assert report["data"].keys() == {"text.txt"} and report["steps"] == done.steps
+    assert report["seed"] == 1
+    if importlib.util.find_spec("matplotlib"):
+        assert (done.folder / "training.png").read_bytes().startswith(b"\x89PNG")
     next_one = runs.table(folder, schedule={"epochs": 1}, base=str(done.bundles[0]))
     next_one["output"] = {"folder": str(folder / "next")}
     from malmoi.train.recipe import make_recipe

@@ -142,6 +142,9 @@ def parse_columns(columns: str | None) -> dict[str, str] | None:
     parts = [part.partition("=") for part in columns.split(",")]
     if not all(role.strip() and name.strip() for role, _, name in parts):
         raise typer.BadParameter(f"--columns {columns}: expected role=column, with commas between")
+    roles = [role.strip() for role, _, _ in parts]
+    if len(set(roles)) < len(roles):
+        raise typer.BadParameter(f"--columns {columns}: expected each role once")
     return {role.strip(): name.strip() for role, _, name in parts}
 
 

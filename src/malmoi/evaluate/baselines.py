@@ -52,7 +52,13 @@ def load_baselines(
     The graph must give token states: a sentence-transformers folder's does, and a bundle's that
     was exported with `--layers all`.
     """
-    bundle = open_bundle(find_model(name_or_path), kinds=("encoder",))
+    folder = find_model(name_or_path)
+    if (folder / "config.json").is_file() and not any(folder.rglob("*.onnx")):
+        raise BundleError(
+            f"{folder} has no graph; expected one that gives token states, for the baselines. "
+            f"Make it once with: malmoi export {folder} OUT --layers all"
+        )
+    bundle = open_bundle(folder, kinds=("encoder",))
     runner = Runner(bundle, threads=threads)
     last = _last_states(bundle, runner)
     name = bundle.manifest.name

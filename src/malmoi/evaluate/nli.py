@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import DataError
+from ..errors import DataError, OptionError
 from ..files import Tell
 from .examples import PAIRS, Examples, Form, Roles, read_examples
 from .models import Judges, name_of
@@ -52,6 +52,11 @@ def measure(
 
 def judge(model: Judges, rows: Sequence[Labelled]) -> Labels:
     """The likeliest label of each pair, in the data's own spelling."""
+    if not model.labels:
+        raise OptionError(
+            f"{name_of(model)} gives one score and no labels; expected a reranker that was trained "
+            "on labels, or an encoder. Name another model."
+        )
     spelled = {row.label.casefold(): row.label for row in rows}
     names = [spelled.get(name.casefold(), name) for name in model.labels]
     strange = sorted(set(spelled.values()) - set(names))

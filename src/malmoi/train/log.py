@@ -120,9 +120,10 @@ def draw_log(path: Path, image: Path) -> bool:
     left.plot(*_split(_smoothed(losses)), color="tab:blue", label="loss")
     left.set_xlabel("step")
     left.set_ylabel("loss")
-    right = left.twinx()
-    right.plot(*_split(scores), color="tab:red", marker="o", label="dev score")
-    right.set_ylabel("dev score")
+    if scores:
+        right = left.twinx()
+        right.plot(*_split(scores), color="tab:red", marker="o", label="dev score")
+        right.set_ylabel("dev score")
     figure.legend(loc="outside upper right", ncols=2)
     with writing(image) as file:
         figure.savefig(file, format="png", dpi=150)

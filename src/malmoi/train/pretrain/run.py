@@ -144,7 +144,10 @@ def _report(
     import math
 
     from ..card import versions
+    from ..log import draw_log
 
+    if not draw_log(places.log, places.folder / "training.png"):
+        tell("no plot was drawn: matplotlib is not installed (pip install 'malmoi[plots]')")
     after = math.exp(-state.best_scores["held-out:log-likelihood"])
     scores = {"perplexity:before": before.perplexity, "perplexity:after": after}
     if task.before_whole is not None:
