@@ -95,7 +95,7 @@ def test_a_line_of_json_with_a_key_twice_is_counted(tmp_path: Path) -> None:
     path = write(tmp_path, "a.jsonl", '{"a": "1", "a": "2"}\n{"a": "3"}\n')
     told: list[str] = []
     assert list(read_rows(path, tell=told.append)) == [{"a": "3"}]
-    assert told == [f"{path}: 1 rows passed over (lines 1)"]
+    assert told == [f"{path}: 1 row passed over (line 1)"]
     with pytest.raises(DataError, match="line 1 of .* has a key twice; expected each key once"):
         list(read_rows(path, strict=True))
 
