@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from linking.shelves import open_lexicon
+from malmoi.lexicon import build_lexicon
 from malmoi.linking import Linker, NoteReader
 from malmoi.linking.attributes import said
 
@@ -74,3 +75,13 @@ def test_strokes_make_lists(tmp_path: Path) -> None:
         "기침": ("negated",),
         "N/V": ("negated",),
     }
+
+
+def test_a_list_is_no_name_of_its_own_where_its_items_are(tmp_path: Path) -> None:
+    names = "code\tko\nR05\t기침\nR05\t기침 가래\nR09.3\t가래\nJ18.9\t폐렴, 상세불명\n"
+    (tmp_path / "own.tsv").write_text(names, "utf-8")
+    build_lexicon([tmp_path / "own.tsv"], tmp_path / "own.lexicon")
+    reader = NoteReader(Linker(tmp_path / "own.lexicon"))
+    found = [(m.text, m.attributes) for m in reader.read("기침, 가래(-), 폐렴, 상세불명")]
+    assert found == [("기침", ()), ("가래", ("negated",)), ("폐렴, 상세불명", ())]
+    assert [m.text for m in reader.read("기침 가래 있음")] == ["기침 가래"]

@@ -6,6 +6,7 @@ has anyway, so there is no second dictionary to load. A Korean name may carry a 
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
@@ -44,6 +45,7 @@ _PARTICLES = tuple(
         reverse=True,
     )
 )
+_PART = re.compile(r"[^,/\s](?:[^,/]*[^,/\s])?")  # of what commas and strokes part
 _LOOK = 80  # characters after a name in which a result may stand
 _GAP = re.compile(r"[ \-·/'’,()]{0,2}")
 # Names of a table that are ordinary words in a note.
@@ -121,6 +123,8 @@ class Finder:
                 break
             kept += self._results(tries, aligned.text)
             kept += self._known(tries, defined)
+        known = {(one.start, one.end) for one in kept}
+        kept = [one for one in kept if not _is_list(one, known)]
         found = []
         for one in longest(kept, len(aligned.text)):
             start, end = aligned.span(one.start, one.end)
@@ -242,6 +246,14 @@ def _before_particle(token: "re.Match[str]") -> Iterator[int]:
         for particle in _PARTICLES:
             if word.endswith(particle) and len(word) - len(particle) >= 2:
                 yield token.end() - len(particle)
+
+
+def _is_list(one: _Try, known: AbstractSet[tuple[int, int]]) -> bool:
+    """Tell "기침, 가래", which may be denied each by itself, from "pneumonia, unspecified"."""
+    parts = list(_PART.finditer(one.text))
+    return len(parts) > 1 and all(
+        (one.start + part.start(), one.start + part.end()) in known for part in parts
+    )
 
 
 def _whole(text: str) -> bool:

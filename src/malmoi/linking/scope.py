@@ -16,7 +16,7 @@ MASK = "\ue000"  # a letter of private use, which no note has
 
 # A clause ends here, and with it what any cue says. Line ends do, commas do not.
 END = re.compile(
-    r"(?<!\d)\.|\.(?!\d)|[;。\n\r]|#|(?:^|\s)\d{1,2}[.)]\s"
+    r"(?<!vs)(?:(?<!\d)\.|\.(?!\d))|[;。\n\r]|#|(?:^|\s)\d{1,2}[.)]\s"
     # "r/o pneumonia, FHx: gastric cancer": a heading begins something new.
     r"|,\s*(?:f/?hx|p/?m?hx|p/?mh|(?:family|past|medical) (?:medical )?(?:history|hx)"
     r"|가족력|과거력|기왕력)\s*:"
