@@ -272,6 +272,9 @@ def test_held_out_documents_are_the_same_whatever_else_is_read() -> None:
         ({"data": {"files": []}}, "data.files is empty"),
         ({"data": {"leave_out": [{"files": ["x"]}]}}, "leave_out"),
         ({"scratch": {"hidden": 30, "heads": 4}}, "scratch.heads"),
+        ({"scratch": {"heads": 0}}, "scratch.heads is 0"),
+        ({"scratch": {"layers": 0}}, "scratch.layers is 0"),
+        ({"schedule": {"learning_rate": -1.0}}, "learning_rate is -1.0"),
     ],
 )
 def test_recipes_that_make_no_sense(folder: Path, changes: dict[str, Any], message: str) -> None:
@@ -285,6 +288,16 @@ def test_files_without_text(folder: Path) -> None:
         run(folder, data={"files": ["empty.txt"]}, output={"folder": str(folder / "none")})
     with pytest.raises(DataError, match="there is no file"):
         run(folder, data={"files": ["gone.txt"]}, output={"folder": str(folder / "none")})
+    (folder / "one.txt").write_text("the ship\n", "utf-8")
+    with pytest.raises(DataError, match="part has no text"):
+        run(folder, data={"files": ["one.txt"]}, output={"folder": str(folder / "none")})
+    assert not (folder / "none").exists()
+
+
+def test_test_sets_without_the_column_are_told(folder: Path) -> None:
+    left = [{"files": ["pairs.tsv"], "id": "pmid"}]
+    with pytest.raises(DataError, match="no column pmid; it has a, b, other, score, label"):
+        run(folder, data={"leave_out": left}, output={"folder": str(folder / "none")})
 
 
 def test_an_encoder_whose_head_is_in_parts(tmp_path: Path) -> None:

@@ -267,6 +267,9 @@ def test_files_without_entities_and_types_that_only_dev_has(folder: Path) -> Non
     recipe = make_stage(table(folder, data={"train": ["none.tsv"]}), where="")
     with pytest.raises(DataError, match="mark no entity"):
         read_material(recipe, folder, tell=lambda m: None, strict=False)
+    recipe = make_stage(table(folder, data={"types": ["Q"]}), where="")
+    with pytest.raises(DataError, match="no entity of the types Q"):
+        read_material(recipe, folder, tell=lambda m: None, strict=False)
     told: list[str] = []
     recipe = make_stage(table(folder, data={"test": ["other.tsv"]}), where="")
     read_material(recipe, folder, tell=told.append, strict=False)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import DataError
-from ...files import Tell, writing
+from ...files import Tell, writing, writing_folder
 from ...text import SAFE
 from ...tokens import read_tokenizer
 from ..base import find_trainable
@@ -120,15 +120,16 @@ def _pack(
     tokenizer = read_tokenizer(root / "tokenizer.json")
     tokenizer.no_truncation()
     tokenizer.no_padding()
-    counts = pack(
-        _documents(recipe, prepared, tell),
-        place,
-        tokenizer,
-        steps,
-        words=recipe.masking.words,
-        held_out=recipe.data.held_out,
-        seed=recipe.seed,
-    )
+    with writing_folder(place) as half:
+        counts = pack(
+            _documents(recipe, prepared, tell),
+            half,
+            tokenizer,
+            steps,
+            words=recipe.masking.words,
+            held_out=recipe.data.held_out,
+            seed=recipe.seed,
+        )
     tell(", ".join(f"{part}: {count:,} pieces" for part, count in counts.items()))
 
 

@@ -126,6 +126,9 @@ def make(table: dict[str, Any], *, where: str = "the recipe") -> Pretraining:
         ("extend", recipe.extend, recipe.extend >= 0),
         ("head_steps", recipe.head_steps, recipe.head_steps >= 0),
         ("measured", recipe.measured, recipe.measured >= 1),
+        ("scratch.layers", scratch.layers, scratch.layers >= 1),
+        ("scratch.hidden", scratch.hidden, scratch.hidden >= 1),
+        ("scratch.heads", scratch.heads, scratch.heads >= 1),
         ("scratch.heads", scratch.heads, scratch.hidden % max(scratch.heads, 1) == 0),
         ("scratch.vocabulary", scratch.vocabulary, scratch.vocabulary >= 100),
     ):

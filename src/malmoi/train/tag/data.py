@@ -41,7 +41,11 @@ def read_material(recipe: Tagging, root: Path, *, tell: Tell, strict: bool) -> M
         shown = ", ".join(f"{name} {count:,}" for name, count in sorted(counts[part].items()))
         tell(f"{part}: {counted(len(found), 'text')} ({shown or 'no entities'})")
     if not counts["train"]:
-        raise DataError("the training files mark no entity; expected some. Check their columns.")
+        kept = f" of the types {', '.join(data.types)}" if data.types else ""
+        raise DataError(
+            f"the training files mark no entity{kept}; expected some, as lines of a token, a tab "
+            "and a label. Check the files."
+        )
     for part in ("dev", "test"):
         for name in sorted(set(counts[part]) - set(counts["train"])):
             tell(f"{part} has {counts[part][name]:,} of the type {name}, which train has not")
