@@ -165,6 +165,15 @@ def lower(text: str) -> str:
     return text.lower()
 
 
+def is_whole(text: str) -> bool:
+    """Tell whether text can be written to a file: no half of a character stands alone in it.
+
+    >>> is_whole("배"), is_whole("\\ud800")
+    (True, False)
+    """
+    return _SURROGATE.search(text) is None
+
+
 STEPS: dict[str, Callable[[str], str]] = {
     "surrogates": mend_surrogates,
     "compose": compose,

@@ -178,6 +178,18 @@ def test_ctrl_c_leaves_no_half_file(bundle: Path, tmp_path: Path) -> None:
         stream.close()
 
 
+def test_ctrl_c_while_a_command_is_imported_is_one_line_too(
+    run_here: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(only: str | None = None) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("malmoi.cli.build", stop)
+    done = run_here("train", "x.toml")
+    assert done.returncode == 130
+    assert done.stderr == "malmoi: stopped; nothing half-written was left behind\n"
+
+
 def test_a_closed_pipe_is_no_error(bundle: Path, tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_text("".join(f"cat {i}\n" for i in range(20_000)))
     command = f"{sys.executable} -m malmoi encode x.txt -m {bundle} | head -n 1"

@@ -40,6 +40,10 @@ def test_empty_notes_are_counted_with_their_line(file: Path) -> None:
     told: list[str] = []
     assert len(read_documents([file], COLUMNS, tell=told.append)) == 3
     assert "1 row passed over (line 4)" in told[0]
+    broken = file.with_name("broken.jsonl")
+    broken.write_text('{"text": "a", "label": "\\ud800"}\n{"text": "b", "label": "x"}\n', "utf-8")
+    found = read_documents([broken], {"text": "text", "label": "label"}, tell=told.append)
+    assert [one.label for one in found] == ["x"] and "(line 1)" in told[-1]
     with pytest.raises(DataError, match="line 4 .*an empty note"):
         read_documents([file], COLUMNS, strict=True)
 

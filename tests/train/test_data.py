@@ -101,6 +101,17 @@ def test_nothing_is_learnt_from_a_json_null(tmp_path: Path) -> None:
     assert told == [f"{tmp_path / 'x.jsonl'}: 2 rows passed over (lines 2, 3)"]
 
 
+def test_a_label_with_half_a_character_is_passed_over(tmp_path: Path) -> None:
+    rows = [{"a": "배", "b": "선박", "label": label} for label in ("x", "\ud800", "y")]
+    (tmp_path / "x.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    columns = {"a": "a", "b": "b", "label": "label"}
+    examples, told = read(
+        tmp_path, GOOD, files=("x.jsonl",), columns=columns, objective="softmax", range=None
+    )
+    assert examples.classes == ("x", "y")
+    assert told == [f"{tmp_path / 'x.jsonl'}: 1 rows passed over (lines 2)"]
+
+
 def test_a_second_file_without_rows_is_told(tmp_path: Path) -> None:
     (tmp_path / "y.tsv").write_text(HEADER, "utf-8")
     examples, told = read(tmp_path, GOOD, files=("x.tsv", "y.tsv"))

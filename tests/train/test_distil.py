@@ -126,6 +126,23 @@ def test_checkpoint_goes_on_exactly(tmp_path: Path) -> None:
         torch.testing.assert_close(value, two.weights()[name])
 
 
+def test_a_checkpoint_that_cannot_be_written_leaves_no_half(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(tensors: object, path: Path) -> None:
+        path.write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+
+    student = tiny_student()
+    student.save_checkpoint(tmp_path / "c.safetensors")
+    before = (tmp_path / "c.safetensors").read_bytes()
+    monkeypatch.setattr("malmoi.train.student.save_file", full)
+    with pytest.raises(OSError, match="No space"):
+        student.save_checkpoint(tmp_path / "c.safetensors")
+    assert [path.name for path in tmp_path.iterdir()] == ["c.safetensors"]
+    assert (tmp_path / "c.safetensors").read_bytes() == before
+
+
 def test_only_touched_rows_move() -> None:
     student = tiny_student()
     before = student.table.clone()

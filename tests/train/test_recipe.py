@@ -61,6 +61,8 @@ def test_an_unknown_key_names_the_nearest() -> None:
         ({"data": []}, "data is empty"),
         ({"dropout": 1.0}, "dropout is 1.0; expected less than 1"),
         ({"clean": ["upper"]}, "'upper' is not known"),
+        ({"clean": ["compose"]}, "clean has no surrogates"),
+        ({"clean": []}, "clean has no surrogates"),
         ({"evaluation": [{"task": "stss", "file": "x"}]}, "known are sts"),
         ({"evaluation": [{"task": "sts", "file": "x.tsv"}] * 2}, "both called sts:x"),
         ({"evaluation": [{"task": "sts", "file": "x", "limit": -1}]}, "limit is -1"),
@@ -159,6 +161,15 @@ def test_a_file_that_is_no_recipe(tmp_path: Path) -> None:
     (tmp_path / "bad.toml").write_text("name = \n", "utf-8")
     with pytest.raises(DataError, match=r"is not TOML.*line 1"):
         load_recipe(tmp_path / "bad.toml")
+    (tmp_path / "bad.toml").write_bytes('name = "한국어"\n'.encode("cp949"))
+    with pytest.raises(DataError, match="is not UTF-8, which TOML is"):
+        load_recipe(tmp_path / "bad.toml")
+
+
+def test_a_recipe_may_begin_with_a_mark_and_end_its_lines_as_windows_does(tmp_path: Path) -> None:
+    text = (RECIPES / "sts-cosent.toml").read_text("utf-8").replace("\n", "\r\n")
+    (tmp_path / "marked.toml").write_bytes(text.encode("utf-8-sig"))
+    assert load_recipe(tmp_path / "marked.toml") == load_recipe(RECIPES / "sts-cosent.toml")
 
 
 @pytest.mark.parametrize("path", sorted(RECIPES.glob("*.toml")), ids=lambda path: path.stem)

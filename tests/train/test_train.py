@@ -18,9 +18,13 @@ from malmoi.bundle import Manifest
 from malmoi.train.log import draw_log, read_log
 from malmoi.train.objectives import OBJECTIVES
 from malmoi.train.recipe import make_recipe
-from malmoi.train.run import Trained, train
+from malmoi.train.run import Trained, prepare, train
 
-DEV = {"task": "sts", "file": "pairs.tsv", "columns": {"a": "a", "b": "b", "score": "score"}}
+DEV: dict[str, Any] = {
+    "task": "sts",
+    "file": "pairs.tsv",
+    "columns": {"a": "a", "b": "b", "score": "score"},
+}
 ENCODER_OBJECTIVES = [name for name, found in OBJECTIVES.items() if "encoder" in found.kinds]
 
 
@@ -113,6 +117,13 @@ def test_every_task_measures_during_training(folder: Path) -> None:
     done = run(folder, "tasks", evaluation=entries, schedule={"steps": 2})
     assert list(done.scores) == ["sts:pairs", "pairs:pairs", "retrieval:searches", "nli:pairs"]
     assert all(-1 <= score <= 1 for score in done.scores.values())
+
+
+def test_a_file_that_is_measured_twice_keeps_what_was_repeated(folder: Path) -> None:
+    across = DEV | {"columns": DEV["columns"] | {"b": "other"}, "name": "other"}
+    recipe = make_recipe(runs.table(folder, evaluation=[DEV, across]))
+    prepared = prepare(recipe, folder, tell=lambda message: None)
+    assert prepared.repeated == {"pairs.tsv": 48}
 
 
 def test_heads_stay_in_the_checkpoint(folder: Path) -> None:

@@ -103,6 +103,9 @@ def main() -> NoReturn:
         if leaving.code == 130:  # what typer makes of Ctrl-C
             say("stopped; nothing half-written was left behind")
         _leave(leaving.code)
+    except KeyboardInterrupt:  # before typer has begun, while a command is imported
+        say("stopped; nothing half-written was left behind")
+        _leave(130)
     _leave(0)
 
 

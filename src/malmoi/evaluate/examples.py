@@ -13,6 +13,7 @@ from ..bundle.manifest import sha256
 from ..errors import DataError, OptionError, counted
 from ..files import Tell
 from ..tables import BadRows, Row, read_numbered_rows, show_columns
+from ..text import is_whole
 
 T = TypeVar("T")
 Roles = Mapping[str, str]
@@ -236,8 +237,11 @@ def number(values: Roles, role: str) -> float:
 
 
 def label(values: Roles, role: str) -> str:
-    """A role's label, without white space around it; an empty one is a bad row."""
-    return text(values, role).strip()
+    """A role's label, without white space around it; an empty or a broken one is a bad row."""
+    found = text(values, role).strip()
+    if not is_whole(found):
+        raise BadRow(f"half a character in {role}", "a text")
+    return found
 
 
 _YES = ("1", "1.0", "true", "yes", "same", "duplicate", "paraphrase", "y", "t")

@@ -13,6 +13,7 @@ from pathlib import Path
 from ..errors import DataError, OptionError, by_number, counted
 from ..files import Tell
 from ..tables import BadRows, read_columns
+from ..text import is_whole
 
 PARTS = ("train", "dev", "test")
 DECIDE = ("note", "patient")
@@ -158,7 +159,7 @@ def _read(
     for line, row in read_columns(file, list(columns.values()), bad, tell=tell, remedy=remedy):
         if not row[columns["text"]].strip():
             bad.add(line, "an empty note", "text")
-        elif not row[columns["label"]].strip():
+        elif not row[columns["label"]].strip() or not is_whole(row[columns["label"]]):
             bad.add(line, "no label", "one")
         else:
             rows.note.append(row[columns["text"]])

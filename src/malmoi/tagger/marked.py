@@ -15,6 +15,7 @@ from typing import Any
 from ..errors import DataError, counted
 from ..files import Tell, read_lines
 from ..tables import BadRows
+from ..text import is_whole
 from .schemes import SCHEMES, Token, find_scheme, spans_of
 
 _TAG = re.compile(r"^(O|[BIESLU]-.+)$")
@@ -162,7 +163,7 @@ def _from_json(path: str | Path, findings: Findings, tell: Tell) -> Iterator[Mar
             text = row["text"]
             listed: list[Any] = next((row[name] for name in _LISTS if name in row), [])
             spans = [_span(item) for item in listed]
-            if not isinstance(text, str):
+            if not isinstance(text, str) or not all(is_whole(span.type) for span in spans):
                 raise TypeError
         except (ValueError, KeyError, TypeError, StopIteration, AttributeError):
             bad.add(number, "no text with entities", '{"text": …, "entities": [{"start": …}]}')

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..errors import DataError, OptionError
+from ..text import SAFE, check_steps
 
 if TYPE_CHECKING:
     from .recipe import Evaluation, Output, Schedule
@@ -41,6 +42,16 @@ def check_run(
             "Name one."
         )
     check_seed(seed, where=where)
+
+
+def check_clean(steps: Sequence[str] | None, *, where: str) -> None:
+    """Raise an OptionError for clean-up that is not known, or that no tokenizer is safe after."""
+    missing = [step for step in SAFE if step not in check_steps(SAFE if steps is None else steps)]
+    if missing:
+        raise OptionError(
+            f"{where}: clean has no {missing[0]}; expected it, for no tokenizer reads half a "
+            "character. Put it first."
+        )
 
 
 def check_least(key: str, value: float, least: float, *, where: str) -> None:

@@ -16,6 +16,7 @@ from ..bundle.manifest import sha256
 from ..errors import DataError
 from ..files import Tell
 from ..tables import BadRows, Row, read_columns
+from ..text import is_whole
 from .checks import check_classes
 from .objectives import OBJECTIVES, Objective
 from .recipe import Data, Recipe, needed_columns
@@ -122,6 +123,8 @@ def _rows(
     checks: dict[str, Check] = {}
     if "score" in needed_columns(entry, objective):
         checks["score"] = is_number
+    if "label" in needed_columns(entry, objective):
+        checks["label"] = is_label
     optional = [name for name in objective.optional if name in entry.columns]
     needed = {name: entry.columns[name] for name in needed_columns(entry, objective)}
     needed |= {name: entry.columns[name] for name in optional}
@@ -179,6 +182,11 @@ def _first_wrong(row: Row, columns: dict[str, str], checks: dict[str, Check]) ->
 
 def _is_text(value: str) -> bool:
     return bool(value.strip())
+
+
+def is_label(value: str) -> bool:
+    """Tell whether a cell holds a label, which must go into a bundle's manifest."""
+    return _is_text(value) and is_whole(value)
 
 
 def is_number(value: str) -> bool:

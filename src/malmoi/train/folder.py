@@ -93,8 +93,8 @@ def opening_run(recipe: HasJson, hashes: Mapping[str, str], folder: Path) -> Ite
     try:
         for place in (folder, folder / "checkpoints"):
             clear_halves(place)
+        _write(folder / RECIPE, recipe.to_json())  # the first: it says that there is a run
         _write(folder / DATA, dict(hashes))
-        _write(folder / RECIPE, recipe.to_json())  # the last: it says that there is a run
         yield
     except BaseException:
         if new and not _has_more(folder):

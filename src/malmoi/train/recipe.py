@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..bundle.manifest import POOLINGS
 from ..errors import DataError, OptionError
-from ..text import check_steps
-from .checks import check_evaluations, check_least, check_run
+from .checks import check_clean, check_evaluations, check_least, check_run
 from .objectives import Objective, find_objective
 from .settings import read_table
 
@@ -171,11 +170,12 @@ def load_recipe(
     One with `objective = "distil"` has other tables and is a Distillation (docs/distillation.md).
     """
     try:
-        with Path(path).open("rb") as file:
-            table = tomllib.load(file)
+        table = tomllib.loads(Path(path).read_text("utf-8-sig"))  # some editors write a mark
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}. Name a recipe (.toml).") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not UTF-8, which TOML is. Save it as UTF-8.") from error
+    except tomllib.TOMLDecodeError as error:
         raise DataError(f"{path} is not TOML: {error}. Mend that place.") from error
     for change in sets:
         _change(table, change)
@@ -256,7 +256,7 @@ def _check(recipe: Recipe, where: str) -> None:
         _one_of(precision, PRECISIONS, "output.precision", where)
     for pooling in (recipe.pooling or "mean").split("+"):
         _one_of(pooling, POOLINGS, "pooling", where)
-    check_steps(recipe.clean or ())
+    check_clean(recipe.clean, where=where)
     if not recipe.data:
         raise OptionError(f"{where}: data is empty; expected one [[data]] or more. Add one.")
     check_least("layers", recipe.layers, 0, where=where)

@@ -166,10 +166,11 @@ def prepare(recipe: Recipe, root: Path, *, strict: bool = False, tell: Tell) -> 
         for entry in recipe.data
     ]
     measures = [read_measure(entry, root, tell=tell, strict=strict) for entry in recipe.evaluation]
-    repeated = {}
+    repeated: dict[str, int] = {}
     for entry, measure in zip(recipe.evaluation, measures, strict=True):
         count = count_repeated(measure.pairs, examples)
-        repeated[entry.file] = count
+        # A file may be measured twice, in one language and across two.
+        repeated[entry.file] = max(count, repeated.get(entry.file, 0))
         if count:
             tell(
                 f"{count:,} of the {counted(len(measure.pairs), 'pair')} of {entry.file} "
@@ -204,8 +205,11 @@ def _run(prepared: Prepared, *, resume: bool, threads: int | None, tell: Tell) -
         tell(f"training {count / 1e6:.1f} million weights on {counted(rows, 'example')}")
         if cut := sum(ids.cut for ids in task.ids):
             texts = sum(len(part.texts) for part in prepared.examples)
+            some = counted(texts, "text")
+            if recipe.kind == "reranker":
+                some = counted(rows, "pair")
             are = by_number(cut, "is", "are")
-            tell(f"{cut:,} of {counted(texts, 'text')} {are} longer than max_tokens and {are} cut")
+            tell(f"{cut:,} of {some} {are} longer than max_tokens and {are} cut")
         state = loop(
             task,
             recipe.schedule,

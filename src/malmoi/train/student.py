@@ -203,10 +203,13 @@ class Student:
             for key, value in self.optimizer.state.get(p, {}).items():
                 state[f"adam.{i}.{key}"] = value
         part = path.with_suffix(".part")
-        save_file({k: v.contiguous() for k, v in state.items()}, part)
-        with part.open("rb") as file:
-            os.fsync(file.fileno())  # on the disk before it takes the name
-        part.replace(path)
+        try:
+            save_file({k: v.contiguous() for k, v in state.items()}, part)
+            with part.open("rb") as file:
+                os.fsync(file.fileno())  # on the disk before it takes the name
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)  # half of one would fill a disk that is full already
 
     def load_checkpoint(
         self, path: Path, *, optimizer: bool = True, averaged: bool = False

@@ -7,8 +7,7 @@ from typing import Any
 from ...errors import OptionError
 from ...notes.decision import RULES
 from ...notes.documents import DECIDE, PARTS
-from ...text import check_steps
-from ..checks import check_run
+from ..checks import check_clean, check_run
 from ..recipe import DECAYS, PRECISIONS, Output, Schedule
 from ..settings import read_table
 
@@ -73,7 +72,7 @@ def make_classification(table: dict[str, Any], *, where: str = "the recipe") -> 
     _one_of(recipe.data.decide, DECIDE, "data.decide", where)
     for precision in recipe.output.precision:
         _one_of(precision, PRECISIONS, "output.precision", where)
-    check_steps(recipe.clean or ())
+    check_clean(recipe.clean, where=where)
     check_run(recipe.schedule, recipe.output, seed=recipe.seed, where=where)
     _check_files(recipe.data, where)
     _check_columns(recipe.data, where)

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...errors import OptionError
-from ...text import check_steps
-from ..checks import check_evaluations, check_seed
+from ..checks import check_clean, check_evaluations, check_seed
 from ..recipe import LAYERS, TASKS
 from ..recipe import PRECISIONS as BUNDLES
 from ..settings import read_table, unknown_key
@@ -55,6 +54,7 @@ def make_distillation(table: dict[str, Any], *, where: str = "the recipe") -> Di
     recipe = read_table(Distillation, table, where=where)
     check_seed(recipe.seed, where=where)
     check_evaluations(recipe.evaluation, where=where)
+    check_clean(recipe.clean, where=where)
     try:
         _check(recipe)
         for i, entry in enumerate(recipe.parallel):
@@ -72,7 +72,6 @@ def make_distillation(table: dict[str, Any], *, where: str = "the recipe") -> Di
 
 
 def _check(recipe: Distillation) -> None:
-    check_steps(recipe.clean or ())
     _choose(recipe.precision, PRECISIONS, "precision")
     _choose(recipe.align.method, METHODS, "align.method")
     _choose(recipe.output.layers, LAYERS, "output.layers")

@@ -1,5 +1,6 @@
 """The stages that train: distillation and tuning, with checkpoints to go on from."""
 
+import contextlib
 import json
 import time
 from pathlib import Path
@@ -117,5 +118,9 @@ def _tell(
 
 
 def _log(shop: Workshop, row: dict[str, object]) -> None:
-    with (shop.folder / "log.jsonl").open("a", encoding="utf-8") as file:
+    # A full disk costs a row of the log, not the run.
+    with (
+        contextlib.suppress(OSError),
+        (shop.folder / "log.jsonl").open("a", encoding="utf-8") as file,
+    ):
         file.write(json.dumps(row, ensure_ascii=False) + "\n")

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...errors import OptionError
-from ...text import check_steps
-from ..checks import check_run
+from ..checks import check_clean, check_run
 from ..recipe import DECAYS, Output, Schedule
 from ..settings import read_table
 from ..stages import Stage
@@ -115,7 +114,7 @@ def make(table: dict[str, Any], *, where: str = "the recipe") -> Pretraining:
     ):
         if value not in known:
             raise OptionError(f'{where}: {key} is "{value}"; known are {", ".join(known)}.')
-    check_steps(recipe.clean or ())
+    check_clean(recipe.clean, where=where)
     check_run(recipe.schedule, recipe.output, seed=recipe.seed, where=where, smallest_batch=1)
     scratch = recipe.scratch
     for key, number, good in (

@@ -7,8 +7,7 @@ from typing import Any
 from ...errors import OptionError
 from ...tagger.pieces import UNITS
 from ...tagger.schemes import SCHEMES
-from ...text import check_steps
-from ..checks import check_run
+from ..checks import check_clean, check_run
 from ..recipe import DECAYS, PRECISIONS, Output, Schedule
 from ..settings import read_table
 from ..stages import Stage
@@ -73,7 +72,7 @@ def make(table: dict[str, Any], *, where: str = "the recipe") -> Tagging:
     _one_of(recipe.schedule.decay, DECAYS, "schedule.decay", where)
     for precision in recipe.output.precision:
         _one_of(precision, PRECISIONS, "output.precision", where)
-    check_steps(recipe.clean or ())
+    check_clean(recipe.clean, where=where)
     check_run(recipe.schedule, recipe.output, seed=recipe.seed, where=where, smallest_batch=1)
     _check_files(recipe.data, where)
     for key, value, good in (
