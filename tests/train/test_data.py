@@ -109,7 +109,7 @@ def test_a_label_with_half_a_character_is_passed_over(tmp_path: Path) -> None:
         tmp_path, GOOD, files=("x.jsonl",), columns=columns, objective="softmax", range=None
     )
     assert examples.classes == ("x", "y")
-    assert told == [f"{tmp_path / 'x.jsonl'}: 1 rows passed over (lines 2)"]
+    assert told == [f"{tmp_path / 'x.jsonl'}: 1 row passed over (line 2)"]
 
 
 def test_a_second_file_without_rows_is_told(tmp_path: Path) -> None:
