@@ -192,6 +192,30 @@ def test_one_class_only(folder: Path, tmp_path: Path) -> None:
         train(make_classification(made), data=tmp_path)
 
 
+def test_a_split_without_patients_is_the_same_wherever_the_data_lie(tmp_path: Path) -> None:
+    from malmoi.train.classify.data import read_notes
+
+    data = {"files": ["notes.jsonl"], "columns": {"text": "text", "label": "kind"}}
+    found = []
+    for name in ("here", "far/away"):
+        (tmp_path / name).mkdir(parents=True)
+        write_notes(tmp_path / name / "notes.jsonl")
+        recipe = make_classification(table(tmp_path, data=data))
+        found.append(read_notes(recipe, tmp_path / name, tell=lambda m: None, strict=False))
+    assert found[0].parts == found[1].parts
+    assert all(found[0].parts.values())
+
+
+def test_a_test_part_with_one_label_is_told_before_training(folder: Path) -> None:
+    (folder / "well.jsonl").write_text('{"text": "at dawn", "kind": "well"}\n', "utf-8")
+    files = {"train": ["notes.jsonl"], "dev": ["notes.jsonl"], "test": ["well.jsonl"]}
+    data = files | {"columns": {"text": "text", "label": "kind"}}
+    recipe = make_classification(table(folder, data=data, output={"folder": str(folder / "no")}))
+    with pytest.raises(DataError, match="the test part has 1 documents of one label"):
+        train(recipe, data=folder)
+    assert not (folder / "no").exists()
+
+
 def test_leakage_between_files_is_told(folder: Path, tmp_path: Path) -> None:
     from malmoi.train.classify.data import read_notes
 

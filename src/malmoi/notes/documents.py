@@ -73,19 +73,21 @@ def read_documents(
     choice: Choice | None = None,
     labels: Sequence[str] = (),
     decide: str = "note",
+    root: Path | None = None,
     tell: Tell | None = None,
     strict: bool = False,
 ) -> list[Document]:
     """Read labelled notes; `labels` are those of a model, and others are then an error.
 
     `columns` names "text", "label" and, where there is one, "patient"; without it every note is a
-    patient of its own. Notes without text are passed over and counted.
+    patient of its own, named by its file under `root` and its line, so that a split is the same
+    wherever the data lie. Notes without text are passed over and counted.
     """
     if decide not in DECIDE:
         raise OptionError(f"decide is {decide!r}; known are {' and '.join(DECIDE)}. Choose one.")
     rows = _Rows()
     for file in files:
-        _read(file, columns, rows, tell or (lambda message: None), strict)
+        _read(file, columns, rows, root, tell or (lambda message: None), strict)
     choice = choice or Choice()
     if choice.positive:
         _check_known(choice.positive, rows.label, files)
@@ -152,9 +154,16 @@ def _notes(documents: Sequence[Document]) -> set[str]:
 
 
 def _read(
-    file: str | Path, columns: Mapping[str, str], rows: _Rows, tell: Tell, strict: bool
+    file: str | Path,
+    columns: Mapping[str, str],
+    rows: _Rows,
+    root: Path | None,
+    tell: Tell,
+    strict: bool,
 ) -> None:
     bad = BadRows(str(file), strict)
+    inside = root is not None and Path(file).is_relative_to(root)
+    name = Path(file).relative_to(root).as_posix() if inside and root else str(file)
     remedy = "Correct the columns."
     for line, row in read_columns(file, list(columns.values()), bad, tell=tell, remedy=remedy):
         if not row[columns["text"]].strip():
@@ -164,7 +173,7 @@ def _read(
         else:
             rows.note.append(row[columns["text"]])
             rows.label.append(row[columns["label"]].strip())
-            alone = f"{file}:{line}"
+            alone = f"{name}:{line}"
             rows.patient.append(row[columns["patient"]] if "patient" in columns else alone)
     bad.report(tell)
 

@@ -74,6 +74,7 @@ def _read(
         choice=choice,
         labels=labels,
         decide=data.decide,
+        root=root,
         tell=tell,
         strict=strict,
     )
@@ -105,7 +106,7 @@ def _divide(documents: list[Document], data: NoteData, seed: int) -> dict[str, l
 
 
 def _check(parts: dict[str, list[Document]], labels: tuple[str, ...], tell: Tell) -> None:
-    for part in ("train", "dev"):
+    for part in ("train", "dev", *(("test",) if parts["test"] else ())):
         if len({one.label for one in parts[part]}) < 2:
             raise DataError(
                 f"the {part} part has {counted(len(parts[part]), 'document')} of one label or "
