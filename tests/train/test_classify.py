@@ -211,7 +211,7 @@ def test_a_test_part_with_one_label_is_told_before_training(folder: Path) -> Non
     files = {"train": ["notes.jsonl"], "dev": ["notes.jsonl"], "test": ["well.jsonl"]}
     data = files | {"columns": {"text": "text", "label": "kind"}}
     recipe = make_classification(table(folder, data=data, output={"folder": str(folder / "no")}))
-    with pytest.raises(DataError, match="the test part has 1 documents of one label"):
+    with pytest.raises(DataError, match="the test part has 1 document of one label"):
         train(recipe, data=folder)
     assert not (folder / "no").exists()
 
