@@ -10,7 +10,7 @@ import torch
 
 import malmoi
 from malmoi.bundle import Manifest
-from malmoi.errors import OptionError
+from malmoi.errors import DataError, OptionError
 from malmoi.train.cross import load_cross_encoder
 from malmoi.train.crossed import Crossed
 from malmoi.train.recipe import make_recipe
@@ -126,6 +126,20 @@ def test_objectives_of_the_other_kind_are_told(
 ) -> None:
     with pytest.raises(OptionError, match=told):
         make_recipe({key: value for key, value in table.items() if key != "layers"} | change)
+
+
+def test_an_evaluation_by_labels_needs_those_of_the_data(
+    table: dict[str, Any], tmp_path: Path
+) -> None:
+    measure = {"task": "nli", "file": "pairs.tsv"}
+    columns = {"a": "one", "b": "two", "label": "kind"}
+    entries = {"evaluation": [measure | {"columns": columns}]}
+    with pytest.raises(OptionError, match="the reranker gives one score and no labels"):
+        train(make_recipe(table | entries), data=tmp_path)
+    entries = {"evaluation": [measure | {"columns": columns | {"label": "score"}}]}
+    with pytest.raises(DataError, match=r"does not know \(2 of 2\); it knows other, same"):
+        train(make_recipe(with_labels(table) | entries), data=tmp_path)
+    assert not (tmp_path / "run").exists()
 
 
 def test_layers_are_for_rerankers(table: dict[str, Any]) -> None:

@@ -68,6 +68,12 @@ def train_test(features: Floats, labels: Labels, tested: Floats, *, seed: int = 
     return Probed(probe.predict(tested), (strength,))
 
 
+def check_probe(labels: Labels) -> None:
+    """Raise at once where a probe could not be fitted: too few rows, or a part not installed."""
+    _usable_folds(labels, 2)
+    _import("sklearn")
+
+
 def _usable_folds(labels: Labels, folds: int) -> int:
     if folds < 2:
         raise OptionError(f"folds is {folds}; expected 2 or more. 10 is usual.")
