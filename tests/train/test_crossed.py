@@ -10,7 +10,7 @@ import torch
 
 import malmoi
 from malmoi.bundle import Manifest
-from malmoi.errors import BundleError, OptionError
+from malmoi.errors import BundleError, DataError, OptionError
 from malmoi.train.cross import load_cross_encoder
 from malmoi.train.crossed import Crossed
 from malmoi.train.recipe import make_recipe
@@ -167,3 +167,17 @@ def test_an_encoder_is_not_trained_from_a_reranker(table: dict[str, Any], tmp_pa
     encoder["output"] = {"folder": str(tmp_path / "encoder")}
     with pytest.raises(BundleError, match="of kind 'reranker'; expected an encoder to start"):
         train(make_recipe(encoder | {"base": str(tmp_path / "run/bundle")}), data=tmp_path)
+
+
+def test_an_evaluation_by_labels_needs_those_of_the_data(
+    table: dict[str, Any], tmp_path: Path
+) -> None:
+    measure = {"task": "nli", "file": "pairs.tsv"}
+    columns = {"a": "one", "b": "two", "label": "kind"}
+    entries = {"evaluation": [measure | {"columns": columns}]}
+    with pytest.raises(OptionError, match="the reranker gives one score and no labels"):
+        train(make_recipe(table | entries), data=tmp_path)
+    entries = {"evaluation": [measure | {"columns": columns | {"label": "score"}}]}
+    with pytest.raises(DataError, match=r"does not know \(2 of 2\); it knows other, same"):
+        train(make_recipe(with_labels(table) | entries), data=tmp_path)
+    assert not (tmp_path / "run").exists()

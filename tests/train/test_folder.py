@@ -78,6 +78,16 @@ def test_a_run_that_fails_at_once_leaves_nothing(folder: Path, tmp_path: Path) -
     assert not (tmp_path / "runs/out").exists()
 
 
+def test_a_folder_that_was_there_stays_and_is_empty_again(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "other disk").mkdir()
+    (tmp_path / "out").symlink_to(tmp_path / "other disk")
+    made = runs.recipe("encoder", folder)
+    with pytest.raises(RuntimeError), folders.opening_run(made, {}, tmp_path / "out"):
+        (tmp_path / "out/checkpoints").mkdir()
+        raise RuntimeError
+    assert (tmp_path / "out").is_symlink() and list((tmp_path / "out").iterdir()) == []
+
+
 def test_a_run_that_has_saved_stays(folder: Path, tmp_path: Path) -> None:
     made = runs.recipe("encoder", folder)
     with pytest.raises(RuntimeError), folders.opening_run(made, {}, tmp_path / "out"):

@@ -13,7 +13,7 @@ import runs
 from safetensors.torch import load_file
 
 import malmoi
-from malmoi import BundleError, BundleNotFound, DataError, OptionError
+from malmoi import BundleError, BundleNotFound, DataError, MissingExtra, OptionError
 from malmoi.bundle import Manifest
 from malmoi.train.log import draw_log, read_log
 from malmoi.train.objectives import OBJECTIVES
@@ -117,6 +117,42 @@ def test_every_task_measures_during_training(folder: Path) -> None:
     done = run(folder, "tasks", evaluation=entries, schedule={"steps": 2})
     assert list(done.scores) == ["sts:pairs", "pairs:pairs", "retrieval:searches", "nli:pairs"]
     assert all(-1 <= score <= 1 for score in done.scores.values())
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"limit": 1}, "has the score .* in all of its 1 row"),
+        ({"task": "pairs", "columns": {"same": "label"}, "limit": 1}, "only pairs that are"),
+        ({"task": "nli", "columns": {"label": "label"}, "limit": 1}, "the only row has one label"),
+    ],
+)
+def test_an_evaluation_that_cannot_be_made_is_told_before_training(
+    folder: Path, changes: dict[str, Any], message: str
+) -> None:
+    entry = {"task": "sts", "file": "pairs.tsv"} | changes
+    with pytest.raises(DataError, match=message):
+        run(folder, "none", evaluation=[entry])
+    assert not (folder / "none").exists()
+
+
+def test_an_evaluation_that_needs_another_part_is_told_before_training(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    entry = {"task": "nli", "file": "pairs.tsv", "columns": {"label": "label"}}
+    with pytest.raises(MissingExtra, match=r"malmoi\[evaluate\]"):
+        run(folder, "none", evaluation=[entry])
+
+
+def test_the_first_queries_are_asked_among_all_documents(folder: Path) -> None:
+    from malmoi.train.measuring import read_measure
+    from malmoi.train.recipe import Evaluation
+
+    columns = {"query": "a", "document": "b"}
+    measure = read_measure(Evaluation("retrieval", "pairs.tsv", columns, limit=5), folder)
+    assert len(measure.data.queries) == len(measure.pairs) == 5
+    assert len(measure.data.documents) == 48
 
 
 def test_a_file_that_is_measured_twice_keeps_what_was_repeated(folder: Path) -> None:

@@ -50,21 +50,27 @@ def measure(
     return outcome_of(predicted, rows, details={"confusion": _confusion(gold, predicted)})
 
 
-def judge(model: Judges, rows: Sequence[Labelled]) -> Labels:
-    """The likeliest label of each pair, in the data's own spelling."""
-    if not model.labels:
+def check_labels(known: Sequence[str], rows: Sequence[Labelled], *, name: str) -> list[str]:
+    """Give a reranker's labels in the data's own spelling; raises where it does not know one."""
+    if not known:
         raise OptionError(
-            f"{name_of(model)} gives one score and no labels; expected a reranker that was trained "
-            "on labels, or an encoder. Name another model."
+            f"{name} gives one score and no labels; expected a reranker that was trained on "
+            "labels, or an encoder. Name another model."
         )
     spelled = {row.label.casefold(): row.label for row in rows}
-    names = [spelled.get(name.casefold(), name) for name in model.labels]
+    names = [spelled.get(label.casefold(), label) for label in known]
     strange = sorted(set(spelled.values()) - set(names))
     if strange:
         raise DataError(
-            f"the data has labels that {name_of(model)} does not know ({len(strange)} of "
-            f"{len(spelled)}); it knows {', '.join(names)}. Rename the labels in the file."
+            f"the data has labels that {name} does not know ({len(strange)} of {len(spelled)}); "
+            f"it knows {', '.join(names)}. Rename the labels in the file."
         )
+    return names
+
+
+def judge(model: Judges, rows: Sequence[Labelled]) -> Labels:
+    """The likeliest label of each pair, in the data's own spelling."""
+    names = check_labels(model.labels, rows, name=name_of(model))
     found = model.probabilities([(row.texts[0], row.texts[1]) for row in rows])
     likeliest: Labels = np.array(names, dtype=np.str_)[np.asarray(found).argmax(axis=1)]
     return likeliest

@@ -41,7 +41,7 @@ def read(
     examples = read_examples(
         path, [(FORM, _parse)], columns=columns, sides=sides, tell=tell, strict=strict
     )
-    _check(examples.rows, str(path))
+    check(examples.rows, str(path))
     return examples
 
 
@@ -49,7 +49,8 @@ def _parse(values: Roles) -> LabelledPair:
     return LabelledPair(text(values, "a"), text(values, "b"), truth(values, "same"))
 
 
-def _check(pairs: Sequence[LabelledPair], where: str) -> None:
+def check(pairs: Sequence[LabelledPair], where: str) -> None:
+    """Raise a DataError for pairs that nothing can be measured on."""
     if len({pair.same for pair in pairs}) < 2:
         kind = "the same" if pairs and pairs[0].same else "different"
         raise DataError(
@@ -64,7 +65,7 @@ def measure(model: object, pairs: Sequence[LabelledPair]) -> Outcome:
     The thresholds (`details`) are chosen on these very pairs, so accuracy and F1 are what the
     model can reach, not what a threshold chosen elsewhere would.
     """
-    _check(pairs, "the data")
+    check(pairs, "the data")
     same = [pair.same for pair in pairs]
     found = likeness(model, [pair.a for pair in pairs], [pair.b for pair in pairs])
     first = next(iter(found.values()))

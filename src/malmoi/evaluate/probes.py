@@ -67,6 +67,12 @@ def train_test(features: Floats, labels: Labels, tested: Floats, *, seed: int = 
     return Probed(probe.predict(tested), (strength,))
 
 
+def check_probe(labels: Labels) -> None:
+    """Raise at once where a probe could not be fitted: too few rows, or a part not installed."""
+    _usable_folds(labels, 2)
+    _import("sklearn")
+
+
 def _all(labels: Labels) -> str:
     count = len(labels)
     return "the only row has" if count == 1 else f"all {count:,} rows have"

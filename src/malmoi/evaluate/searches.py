@@ -1,5 +1,6 @@
 """What a search should find: files of sets, or of queries with their documents → Searches."""
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,6 +97,17 @@ def read(
     searches = from_sets(members, more) if members else from_pairs(pairs, more)
     _check(searches, str(path))
     return searches, examples.source
+
+
+def first_queries(searches: Searches, count: int) -> Searches:
+    """Keep the first queries only, among all documents."""
+    return dataclasses.replace(
+        searches,
+        queries=searches.queries[:count],
+        relevant=searches.relevant[:count],
+        own=searches.own[:count],
+        units=searches.units[:count],
+    )
 
 
 def _parse_member(values: Roles) -> Member:

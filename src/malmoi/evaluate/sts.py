@@ -41,7 +41,7 @@ def read(
     examples = read_examples(
         path, [(FORM, _parse)], columns=columns, sides=sides, tell=tell, strict=strict
     )
-    _check(examples.rows, str(path))
+    check(examples.rows, str(path))
     return examples
 
 
@@ -49,7 +49,8 @@ def _parse(values: Roles) -> ScoredPair:
     return ScoredPair(text(values, "a"), text(values, "b"), number(values, "score"))
 
 
-def _check(pairs: Sequence[ScoredPair], where: str) -> None:
+def check(pairs: Sequence[ScoredPair], where: str) -> None:
+    """Raise a DataError for pairs that nothing can be measured on."""
     if len({pair.score for pair in pairs}) < 2:
         raise DataError(
             f"{where} has the score {pairs[0].score:g} in all of its {counted(len(pairs), 'row')}; "
@@ -71,7 +72,7 @@ def measure(model: object, pairs: Sequence[ScoredPair]) -> Outcome:
     >>> round(measure(Lengths(), pairs).values()["spearman"], 6)
     1.0
     """
-    _check(pairs, "the data")
+    check(pairs, "the data")
     gold = [pair.score for pair in pairs]
     found = likeness(model, [pair.a for pair in pairs], [pair.b for pair in pairs])
     measures = {}

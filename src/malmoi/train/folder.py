@@ -85,7 +85,8 @@ def opening_run(recipe: HasJson, hashes: Mapping[str, str], folder: Path) -> Ite
     """Write down what a run begins with; a run that fails before it has saved leaves nothing."""
     from .checkpoint import clear_halves  # here, because it imports torch
 
-    new = not folder.exists() or not any(folder.iterdir())
+    there = folder.is_dir()  # an empty one, or a link to another disk, that somebody made
+    new = not there or not any(folder.iterdir())
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:  # a name may hold a NUL
@@ -98,7 +99,8 @@ def opening_run(recipe: HasJson, hashes: Mapping[str, str], folder: Path) -> Ite
         yield
     except BaseException:
         if new and not _has_more(folder):
-            shutil.rmtree(folder, ignore_errors=True)
+            for place in list(folder.iterdir()) if there else [folder]:
+                shutil.rmtree(place, ignore_errors=True) if place.is_dir() else place.unlink()
         raise
 
 

@@ -1,10 +1,13 @@
 """Evaluation during training: the tasks of `malmoi.evaluate`, one number each."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..evaluate import concepts, nli, pairs, retrieval, searches, sts
+from ..evaluate.probes import check_probe
+from ..evaluate.transfer import labels_of
 from ..files import Tell
 from .recipe import Evaluation
 
@@ -30,9 +33,18 @@ class Measure:
 
 
 def read_measure(
-    entry: Evaluation, root: Path, *, tell: Tell | None = None, strict: bool = False
+    entry: Evaluation,
+    root: Path,
+    *,
+    judges: Sequence[str] | None = None,
+    tell: Tell | None = None,
+    strict: bool = False,
 ) -> Measure:
-    """Read an evaluation's file."""
+    """Read an evaluation's file, and check that it can be measured: not after an epoch, but now.
+
+    `judges` are the labels of a reranker, which says itself what an encoder is asked through a
+    probe; None for an encoder.
+    """
     path = root / entry.file
     if entry.task == "concepts":
         names = concepts.read(
@@ -48,6 +60,7 @@ def read_measure(
         return Measure(entry.title, entry.task, names, [])
     if entry.task == "retrieval":
         found, _ = searches.read(path, columns=entry.columns, tell=tell, strict=strict)
+        found = searches.first_queries(found, entry.limit) if entry.limit else found
         together = [
             (query, found.documents[row])
             for query, rows in zip(found.queries, found.relevant, strict=True)
@@ -57,5 +70,10 @@ def read_measure(
     rows = _TASKS[entry.task].read(path, columns=entry.columns, tell=tell, strict=strict).rows
     rows = rows[: entry.limit] if entry.limit else rows
     if entry.task == "nli":
+        if judges is None:
+            check_probe(labels_of(rows))
+        else:
+            nli.check_labels(judges, rows, name="the reranker")
         return Measure(entry.title, entry.task, rows, [row.texts[:2] for row in rows])
+    _TASKS[entry.task].check(rows, str(path))
     return Measure(entry.title, entry.task, rows, [(row.a, row.b) for row in rows])

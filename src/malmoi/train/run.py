@@ -165,7 +165,11 @@ def prepare(recipe: Recipe, root: Path, *, strict: bool = False, tell: Tell) -> 
         read_examples(entry, root, seed=recipe.seed, tell=tell, strict=strict)
         for entry in recipe.data
     ]
-    measures = [read_measure(entry, root, tell=tell, strict=strict) for entry in recipe.evaluation]
+    judges = examples[0].classes if recipe.kind == "reranker" else None
+    measures = [
+        read_measure(entry, root, judges=judges, tell=tell, strict=strict)
+        for entry in recipe.evaluation
+    ]
     repeated: dict[str, int] = {}
     for entry, measure in zip(recipe.evaluation, measures, strict=True):
         count = count_repeated(measure.pairs, examples)
