@@ -27,6 +27,7 @@ from .cross import (
 )
 from .data import Examples
 from .measuring import Measure
+from .module import set_dropout
 from .processes import Processes
 from .quiet import quiet
 from .recipe import Recipe
@@ -80,9 +81,7 @@ class Crossed:
         keep_head(self.model, source)
         use_fused_attention(transformer_of(self.model))
         if recipe.dropout >= 0:
-            for module in self.model.modules():
-                if isinstance(module, nn.Dropout):
-                    module.p = recipe.dropout
+            set_dropout(self.model, recipe.dropout)
         freeze(transformer_of(self.model), recipe.schedule.freeze)
         self.model.to(self.processes.device)
         self.module: nn.Module = self.model

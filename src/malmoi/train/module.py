@@ -72,6 +72,13 @@ def _from_pretrained(source: Source, loader: Any) -> tuple[Any, dict[str, Any]]:
     return loaded
 
 
+def set_dropout(model: nn.Module, share: float) -> None:
+    """Let a model, its head included, drop this share of its states while it is trained."""
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = share
+
+
 class GraphModule(nn.Module):
     """A transformer and what follows it, with the inputs and the output of its graph by name.
 

@@ -16,7 +16,6 @@ from ..errors import OptionError, by_number, counted, require
 from ..files import Tell, writing_folder
 from .base import read_base
 from .classify import run as notes_run
-from .classify.data import Notes
 from .classify.settings import Classification
 from .data import Examples, count_repeated, find_files, hash_files, learnt_files, read_examples
 from .folder import check_data, check_new, check_recipe, opening_run
@@ -26,6 +25,7 @@ from .multilingual.settings import Distillation
 from .recipe import Recipe, load_recipe
 from .source import Source
 from .stages import Stage, prepare_stage, run_stage
+from .trained import Trained
 
 _PACKAGES = ("torch", "transformers", "sentence_transformers", "safetensors", "onnx")
 
@@ -40,16 +40,6 @@ class Prepared:
     measures: list[Measure]
     hashes: dict[str, str]
     repeated: dict[str, int]
-
-
-@dataclass(frozen=True)
-class Trained:
-    """What a run has made: its bundles, and the best model's scores by evaluation."""
-
-    folder: Path
-    bundles: tuple[Path, ...]
-    scores: dict[str, float]
-    steps: int
 
 
 def train(
@@ -108,9 +98,9 @@ def _ready(recipe: Recipe | Classification | Stage, root: Path, strict: bool, te
         return _Ready(learnt, functools.partial(_run, prepared))
     if isinstance(recipe, Classification):
         source, notes = notes_run.prepare(recipe, root, strict=strict, tell=tell)
-        return _Ready(notes.hashes, functools.partial(_classify, recipe, source, notes))
+        return _Ready(notes.hashes, functools.partial(notes_run.run, recipe, source, notes))
     stage = prepare_stage(recipe, root, strict=strict, tell=tell)
-    return _Ready(stage.hashes, functools.partial(_stage, recipe, stage))
+    return _Ready(stage.hashes, functools.partial(run_stage, recipe, stage))
 
 
 def _distil(
@@ -125,28 +115,7 @@ def _distil(
     source, material = multilingual.prepare(recipe, root, strict=strict, tell=tell)
     for package in _PACKAGES:
         require(package, extra="train", purpose="malmoi train")
-    done = multilingual.run(recipe, source, material, threads=threads, tell=tell)
-    return Trained(done.folder, done.bundles, done.scores, done.steps)
-
-
-def _classify(
-    recipe: Classification,
-    source: Source,
-    notes: Notes,
-    *,
-    resume: bool,
-    threads: int | None,
-    tell: Tell,
-) -> Trained:
-    done = notes_run.run(recipe, source, notes, resume=resume, threads=threads, tell=tell)
-    return Trained(done.folder, done.bundles, done.scores, done.steps)
-
-
-def _stage(
-    recipe: Stage, prepared: Any, *, resume: bool, threads: int | None, tell: Tell
-) -> Trained:
-    done = run_stage(recipe, prepared, resume=resume, threads=threads, tell=tell)
-    return Trained(done.folder, done.bundles, done.scores, done.steps)
+    return multilingual.run(recipe, source, material, threads=threads, tell=tell)
 
 
 def data_root(root: str | Path | None) -> Path:

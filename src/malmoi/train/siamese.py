@@ -25,7 +25,7 @@ from .checkpoint import write_tensors
 from .data import Examples
 from .losses import build_loss
 from .measuring import Measure
-from .module import SentenceModule, load_transformer
+from .module import SentenceModule, load_transformer, set_dropout
 from .objectives import OBJECTIVES
 from .processes import Processes
 from .quiet import quiet
@@ -233,9 +233,7 @@ def make_encoder(source: Source, *, dropout: float = -1.0) -> SentenceModule:
     steps = source.steps[:-1] if source.steps[-1] == "normalize" else source.steps
     encoder = SentenceModule(dataclasses.replace(source, steps=steps), transformer, layers=False)
     if dropout >= 0:
-        for module in encoder.modules():
-            if isinstance(module, nn.Dropout):
-                module.p = dropout
+        set_dropout(encoder, dropout)
     return encoder
 
 

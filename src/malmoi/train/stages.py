@@ -5,12 +5,12 @@ reads its data and `run.run` trains.
 """
 
 import importlib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..files import Tell
 from .recipe import Output
+from .trained import Trained
 
 STAGES = {"tag": "malmoi.train.tag", "pretrain": "malmoi.train.pretrain"}
 
@@ -27,16 +27,6 @@ class Stage:
         raise NotImplementedError
 
 
-@dataclass(frozen=True)
-class Done:
-    """What a run has made: its bundles or folders, and the best model's scores."""
-
-    folder: Path
-    bundles: tuple[Path, ...]
-    scores: dict[str, float]
-    steps: int
-
-
 def make_stage(table: dict[str, Any], *, where: str) -> Stage:
     """Make a recipe from parsed TOML, and check it."""
     made: Stage = _module(str(table["objective"]), "settings").make(table, where=where)
@@ -50,9 +40,9 @@ def prepare_stage(recipe: Stage, root: Path, *, strict: bool, tell: Tell) -> Any
 
 def run_stage(
     recipe: Stage, prepared: Any, *, resume: bool, threads: int | None, tell: Tell
-) -> Done:
+) -> Trained:
     """Train what was prepared."""
-    done: Done = _module(recipe.objective, "run").run(
+    done: Trained = _module(recipe.objective, "run").run(
         recipe, prepared, resume=resume, threads=threads, tell=tell
     )
     return done

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,20 +19,11 @@ from ...notes.decision import Rule, tune
 from ...notes.documents import Document, say_leaked
 from ..base import find_trainable
 from ..source import Source, read_source
+from ..trained import Trained
 from .data import Notes, read_notes
 from .settings import Classification
 
 REPORT = "report.json"
-
-
-@dataclass(frozen=True)
-class Classified:
-    """What a run has made."""
-
-    folder: Path
-    bundles: tuple[Path, ...]
-    scores: dict[str, float]
-    steps: int
 
 
 def prepare(
@@ -55,7 +45,7 @@ def run(
     resume: bool,
     threads: int | None,
     tell: Tell,
-) -> Classified:
+) -> Trained:
     """Train, export, choose the rule's c and the temperature on dev, and judge test once."""
     import torch  # here, because everything before is checked without it
 
@@ -89,7 +79,7 @@ def run(
         if processes.first:
             bundles, scores = _finish(recipe, source, notes, places, state, tell)
         processes.wait()
-    return Classified(places.folder, bundles, scores, state.step)
+    return Trained(places.folder, bundles, scores, state.step)
 
 
 def _finish(

@@ -19,6 +19,7 @@ from ...text import clean
 from ...tokens import Piece
 from ..batching import Sizes, Step, plan_epoch
 from ..cross import build_cross_encoder, score_pieces, transformer_of
+from ..module import set_dropout
 from ..processes import Processes
 from ..quiet import quiet
 from ..siamese import freeze, read_tokens
@@ -87,9 +88,7 @@ class Noted:
             dropout=recipe.dropout,
             max_tokens=source.manifest.max_tokens,
         )
-        for module in self.model.modules():
-            if isinstance(module, nn.Dropout):
-                module.p = recipe.dropout
+        set_dropout(self.model, recipe.dropout)
         freeze(transformer_of(self.model), recipe.schedule.freeze)
         self.model.to(self.processes.device)
         self.module: nn.Module = self.model

@@ -18,6 +18,7 @@ from ...files import Tell
 from ..base import find_trainable
 from ..folder import opening_run
 from ..source import Source, read_source
+from ..trained import Trained
 from .material import Material, read_material
 from .settings import Distillation, Learning, Tune
 from .stages import Stages
@@ -25,16 +26,6 @@ from .texts import named_files
 
 if TYPE_CHECKING:
     from .workshop import Workshop
-
-
-@dataclass(frozen=True)
-class Distilled:
-    """What a run has made: its bundles, the first one's scores, the steps of all stages."""
-
-    folder: Path
-    bundles: tuple[Path, ...]
-    scores: dict[str, float]
-    steps: int
 
 
 def prepare(
@@ -57,7 +48,7 @@ def run(
     *,
     threads: int | None,
     tell: Tell,
-) -> Distilled:
+) -> Trained:
     """Do every stage that is not done yet."""
     folder = Path(recipe.output.folder)
     with opening_run(recipe, material.hashes, folder):
@@ -73,7 +64,7 @@ class _Run:
     threads: int | None
     tell: Tell
 
-    def stages(self) -> Distilled:
+    def stages(self) -> Trained:
         import torch  # here, because everything before is checked without it
 
         if self.threads:
@@ -90,7 +81,7 @@ class _Run:
         stages.run("bundles", self._settings("bundles"), lambda _: self._bundles(stages.seconds))
         bundles = bundle_folders(recipe)
         scores = Manifest.read(bundles[0]).scores
-        return Distilled(self.folder, bundles, scores, self._steps(keys))
+        return Trained(self.folder, bundles, scores, self._steps(keys))
 
     def _trainings(self) -> list[tuple[str, Learning]]:
         tunes = [(f"tune-{i}", stage) for i, stage in enumerate(self.recipe.tune, start=1)]

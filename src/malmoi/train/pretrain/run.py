@@ -14,7 +14,7 @@ from ...tokens import read_tokenizer
 from ..base import find_trainable
 from ..data import check_file, hash_files
 from ..source import Source, read_transformer
-from ..stages import Done
+from ..trained import Trained
 from .corpus import PARTS, Barred, Document, Packed, pack, read_documents
 from .settings import Pretraining
 
@@ -52,7 +52,7 @@ def _documents(recipe: Pretraining, prepared: Prepared, tell: Tell) -> Iterator[
 
 def run(
     recipe: Pretraining, prepared: Prepared, *, resume: bool, threads: int | None, tell: Tell
-) -> Done:
+) -> Trained:
     """Pack the text, train, and say what perplexity was before and is after."""
     import torch  # here, because everything before is checked without it
 
@@ -98,7 +98,7 @@ def run(
             scores |= _report(recipe, prepared, places, task, before, state, tell)
         processes.wait()
     # One process of several has something to show.
-    return Done(places.folder, (places.best,) if processes.first else (), scores, state.step)
+    return Trained(places.folder, (places.best,) if processes.first else (), scores, state.step)
 
 
 def _steps(recipe: Pretraining, prepared: Prepared) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from ...tagger.tagger import Frame
 from ...tokens import read_tokenizer
 from ..attention import use_fused_attention
 from ..batching import Step
-from ..module import WITH_TYPES
+from ..module import WITH_TYPES, set_dropout
 from ..processes import Processes
 from ..quiet import quiet
 from ..siamese import freeze
@@ -260,9 +260,7 @@ def load_masked_lm(source: Source, *, dropout: float) -> Any:
             "safetensors that fit config.json. Copy the whole folder again."
         ) from error
     use_fused_attention(model)
-    for module in model.modules():
-        if isinstance(module, nn.Dropout):
-            module.p = dropout
+    set_dropout(model, dropout)
     return model
 
 

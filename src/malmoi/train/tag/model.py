@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import AutoModelForTokenClassification, PreTrainedModel
 
 from ...bundle import Manifest
@@ -23,7 +23,7 @@ from .. import probe
 from ..attention import use_fused_attention
 from ..build import NOTICES, check_size, float_graph
 from ..calibrate import calibration_batches
-from ..module import GraphModule, check_whole, load_transformer
+from ..module import GraphModule, check_whole, load_transformer, set_dropout
 from ..quantise import quantise
 from ..quiet import quiet
 from ..source import Source, read_transformer
@@ -54,9 +54,7 @@ def load_token_classifier(
             "safetensors that fit config.json. Copy the whole folder again."
         ) from error
     use_fused_attention(model)
-    for module in model.modules():
-        if isinstance(module, nn.Dropout):
-            module.p = dropout
+    set_dropout(model, dropout)
     loaded: PreTrainedModel = model
     return loaded
 

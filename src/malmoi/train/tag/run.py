@@ -15,7 +15,7 @@ from ...tagger import load_tagger
 from ...tagger.decode import make_labels
 from ..base import find_trainable
 from ..source import Source, read_source
-from ..stages import Done
+from ..trained import Trained
 from .data import Material, read_material
 from .settings import Tagging
 
@@ -46,7 +46,7 @@ def prepare(recipe: Tagging, root: Path, *, strict: bool, tell: Tell) -> Prepare
 
 def run(
     recipe: Tagging, prepared: Prepared, *, resume: bool, threads: int | None, tell: Tell
-) -> Done:
+) -> Trained:
     """Train, export the best by dev F1, and judge the finished bundle on the test part."""
     import torch  # here, because everything before is checked without it
 
@@ -81,7 +81,7 @@ def run(
             bundles, judged = _finish(recipe, source, material, places, state, tell)
             scores |= judged
         processes.wait()
-    return Done(places.folder, bundles, scores, state.step)
+    return Trained(places.folder, bundles, scores, state.step)
 
 
 def _finish(
