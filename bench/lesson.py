@@ -205,7 +205,7 @@ def log_of(name: str, options: argparse.Namespace) -> Path:
 def make(name: str, options: argparse.Namespace) -> None:
     made = make_recipe(recipe(name, RUNS[name], options))
     resume = folder_of(name, options).exists()
-    train(made, data=data_root(), resume=resume, threads=1, tell=print)
+    train(made, data=data_root(), resume=resume, threads=1)
 
 
 def models(options: argparse.Namespace) -> dict[str, Any]:

@@ -154,7 +154,7 @@ def main() -> None:
     warnings.filterwarnings("ignore")
     torch.set_num_threads(options.threads)
     made = recipe("unused")
-    prepared = prepare(made, options.data, tell=lambda message: None)
+    prepared = prepare(made, options.data)
     examples = [sampled(part, options.pairs // 2) for part in prepared.examples]
     ratios = []
     for epoch in range(options.rounds):

@@ -4,16 +4,19 @@ import codecs
 import contextlib
 import errno
 import io
+import logging
 import os
 import secrets
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
 
 from .errors import DataError, MalmoiError, OutputError, counted
+
+logger = logging.getLogger(__name__)
 
 # A line longer than this is no sentence, and reading it whole could fill the memory.
 LONGEST_LINE = 64 * 1024 * 1024
@@ -23,8 +26,6 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-
-Tell = Callable[[str], None]
 
 
 @contextlib.contextmanager
@@ -127,24 +128,24 @@ def _renamed(error: OSError, path: Path) -> OutputError:
     return OutputError(f"cannot write {path}: {reason}")
 
 
-def read_lines(path: str | Path, *, tell: Tell | None = None) -> Iterator[str]:
+def read_lines(path: str | Path) -> Iterator[str]:
     """Yield the lines of a text file (or of stdin for "-") without their ends, as they are read.
 
     UTF-8 with or without BOM, UTF-16 with BOM and cp949 are told apart by the first stretch that
-    is not ASCII; `tell` hears of anything but UTF-8. Broken bytes become U+FFFD and are told
+    is not ASCII; anything but UTF-8 is logged. Broken bytes become U+FFFD and are logged
     once, with the number of the first such line.
     """
     with opening(path) as file:
-        yield from _decoded(file, str(path) if str(path) != "-" else "stdin", tell or _silent)
+        yield from _decoded(file, str(path) if str(path) != "-" else "stdin")
 
 
-def read_text(path: str | Path, *, tell: Tell | None = None) -> str:
+def read_text(path: str | Path) -> str:
     """Give a whole text file (or stdin for "-"), its line ends as they are.
 
     Encodings are told apart as `read_lines` does, over the whole file. A file longer than
     the longest line allowed is refused.
     """
-    name, tell = (str(path) if str(path) != "-" else "stdin"), tell or _silent
+    name = str(path) if str(path) != "-" else "stdin"
     with opening(path) as file:
         data = file.read(LONGEST_LINE + 1)
     if len(data) > LONGEST_LINE:
@@ -154,10 +155,10 @@ def read_text(path: str | Path, *, tell: Tell | None = None) -> str:
         )
     encoding, mark = sniff(data)
     if not data.isascii():
-        _tell_encoding(encoding, mark, name, tell)
+        _log_encoding(encoding, mark, name)
     text = data[mark:].decode(encoding, "replace")
     if "\ufffd" in text and "\ufffd".encode(encoding, "replace") not in data:
-        tell(f"{name} has bytes that are not {encoding}; broken characters became U+FFFD")
+        logger.warning(f"{name} has bytes that are not {encoding}; broken characters became U+FFFD")
     return text
 
 
@@ -205,26 +206,22 @@ def _decodes(head: bytes, encoding: str) -> bool:
     return True
 
 
-def _silent(message: str) -> None:
-    pass
-
-
-def _decoded(file: io.BufferedReader, name: str, tell: Tell) -> Iterator[str]:
+def _decoded(file: io.BufferedReader, name: str) -> Iterator[str]:
     first_broken = broken = 0
-    for number, (raw, encoding) in enumerate(_raw_lines(file, name, tell), start=1):
+    for number, (raw, encoding) in enumerate(_raw_lines(file, name), start=1):
         line = raw.decode(encoding, "replace")
         if "\ufffd" in line and "\ufffd".encode(encoding, "replace") not in raw:
             broken += 1
             first_broken = first_broken or number
         yield line
     if broken:
-        tell(
+        logger.warning(
             f"{name} has {counted(broken, 'line that is', 'lines that are')} not {encoding} "
             f"(the first is line {first_broken}); their broken characters became U+FFFD"
         )
 
 
-def _raw_lines(file: io.BufferedReader, name: str, tell: Tell) -> Iterator[tuple[bytes, str]]:
+def _raw_lines(file: io.BufferedReader, name: str) -> Iterator[tuple[bytes, str]]:
     """Split bytes at line ends, with a bound on one line; gives each line's encoding with it."""
     rest, encoding, number = b"", "ascii", 1
     # read1 gives what is there, so that lines of a slow pipe are not held back, and Ctrl-C is
@@ -232,7 +229,7 @@ def _raw_lines(file: io.BufferedReader, name: str, tell: Tell) -> Iterator[tuple
     while block := file.read1(_BLOCK):
         if encoding == "ascii" and not block.isascii():
             encoding, mark = sniff(block)
-            _tell_encoding(encoding, mark, name, tell)
+            _log_encoding(encoding, mark, name)
             block = block[mark:]
         parts = _split(rest + block, "\n".encode(encoding))
         rest = parts.pop()
@@ -247,11 +244,11 @@ def _raw_lines(file: io.BufferedReader, name: str, tell: Tell) -> Iterator[tuple
         yield _without_return(rest, encoding), encoding
 
 
-def _tell_encoding(encoding: str, mark: int, name: str, tell: Tell) -> None:
+def _log_encoding(encoding: str, mark: int, name: str) -> None:
     if encoding != "utf-8":
-        tell(f"{name} is {encoding}, not UTF-8; reading it as {encoding}")
+        logger.info(f"{name} is {encoding}, not UTF-8; reading it as {encoding}")
     elif mark:
-        tell(f"{name} begins with a byte-order mark; reading it as UTF-8 without it")
+        logger.info(f"{name} begins with a byte-order mark; reading it as UTF-8 without it")
 
 
 def _split(data: bytes, end: bytes) -> list[bytes]:

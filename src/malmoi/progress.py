@@ -1,5 +1,6 @@
 """How far a long piece of work has come: rate and time left, on stderr."""
 
+import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -35,3 +36,15 @@ def progressing(label: str, *, total: int | None, shown: bool) -> Iterator[Advan
     with Progress(*columns, *times[1:], console=Console(file=sys.stderr)) as bar:
         task = bar.add_task(label, total=total)
         yield lambda count: bar.advance(task, count)
+
+
+@contextmanager
+def silenced() -> Iterator[None]:
+    """Log nothing of malmoi's but errors, for work that is done a second time."""
+    ours = logging.getLogger("malmoi")
+    level = ours.level
+    ours.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        ours.setLevel(level)

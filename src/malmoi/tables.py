@@ -7,13 +7,16 @@ header only if it looks like one.
 
 import csv
 import json
+import logging
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from .errors import DataError, by_number, counted
-from .files import Tell, read_lines
+from .files import read_lines
+
+logger = logging.getLogger(__name__)
 
 Row = dict[str, str]
 
@@ -47,13 +50,13 @@ class BadRows:
             )
         self.lines.append(line)
 
-    def report(self, tell: Tell) -> None:
+    def report(self) -> None:
         """Tell how many rows were passed over, and where the first ones are."""
         if self.lines:
             shown = ", ".join(str(line) for line in self.lines[:_SHOWN])
             more = ", …" if len(self.lines) > _SHOWN else ""
             lines = by_number(len(self.lines), "line", "lines")
-            tell(
+            logger.warning(
                 f"{self.name}: {counted(len(self.lines), 'row')} passed over ({lines} "
                 f"{shown}{more})"
             )
@@ -64,23 +67,22 @@ def is_table(path: str | Path) -> bool:
     return Path(path).suffix.lower() in (*_TABLES, ".jsonl")
 
 
-def read_rows(path: str | Path, *, tell: Tell | None = None, strict: bool = False) -> Iterator[Row]:
+def read_rows(path: str | Path, *, strict: bool = False) -> Iterator[Row]:
     """Yield the rows of a .tsv, .csv or .jsonl file as dictionaries of text."""
-    for _, row in read_numbered_rows(path, tell=tell, strict=strict):
+    for _, row in read_numbered_rows(path, strict=strict):
         yield row
 
 
 def read_numbered_rows(
-    path: str | Path, *, tell: Tell | None = None, strict: bool = False, null: str = "null"
+    path: str | Path, *, strict: bool = False, null: str = "null"
 ) -> Iterator[tuple[int, Row]]:
     """Yield rows as `read_rows` does, each with the number of the line it ends on.
 
     `null` is what a JSON null becomes: "" where nothing is to be learnt from the word.
     """
-    tell = tell or (lambda message: None)
     bad = BadRows(str(path), strict)
     suffix = Path(path).suffix.lower()
-    lines = read_lines(path, tell=tell)
+    lines = read_lines(path)
     if suffix == ".jsonl":
         yield from _json_rows(lines, bad, null)
     elif suffix in _TABLES:
@@ -89,11 +91,11 @@ def read_numbered_rows(
         raise DataError(
             f"{path} ends in {suffix or 'nothing'}; expected .tsv, .csv or .jsonl. Rename the file."
         )
-    bad.report(tell)
+    bad.report()
 
 
 def read_columns(
-    path: str | Path, names: Sequence[str], bad: BadRows, *, tell: Tell, remedy: str
+    path: str | Path, names: Sequence[str], bad: BadRows, *, remedy: str
 ) -> Iterator[tuple[int, Row]]:
     """Yield the numbered rows that have every column named; a JSON null is an empty cell.
 
@@ -101,7 +103,7 @@ def read_columns(
     with `remedy`. A later line of JSON may lack one too: it is counted as bad.
     """
     first = True
-    for line, row in read_numbered_rows(path, tell=tell, strict=bad.strict, null=""):
+    for line, row in read_numbered_rows(path, strict=bad.strict, null=""):
         missing = next((name for name in names if name not in row), None)
         if missing is not None and first:
             raise DataError(
@@ -114,33 +116,30 @@ def read_columns(
         else:
             bad.add(line, f"no {missing}", "every field of the first line")
     if first:
-        tell(f"{path} has no rows")
+        logger.info(f"{path} has no rows")
 
 
 def read_typed_rows(
-    path: str | Path, *, tell: Tell | None = None, strict: bool = False
+    path: str | Path, *, strict: bool = False
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield numbered rows, the values of a .jsonl file as they are and not as text."""
     if Path(path).suffix.lower() != ".jsonl":
-        yield from read_numbered_rows(path, tell=tell, strict=strict)
+        yield from read_numbered_rows(path, strict=strict)
         return
-    tell = tell or (lambda message: None)
     bad = BadRows(str(path), strict)
-    yield from _json_objects(read_lines(path, tell=tell), bad)
-    bad.report(tell)
+    yield from _json_objects(read_lines(path), bad)
+    bad.report()
 
 
-def read_texts(
-    path: str | Path, *, column: str | None = None, tell: Tell | None = None
-) -> Iterator[str]:
+def read_texts(path: str | Path, *, column: str | None = None) -> Iterator[str]:
     """Yield one text a line of a plain file, or the named column of a table.
 
     A table's only column needs no name.
     """
     if column is None and not is_table(path):
-        yield from read_lines(path, tell=tell)
+        yield from read_lines(path)
         return
-    for row in read_rows(path, tell=tell):
+    for row in read_rows(path):
         name = column if column is not None else _only(row, path)
         if name not in row:
             raise _no_column(path, name, list(row))

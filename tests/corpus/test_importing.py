@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import malmoi
+from logs import record_messages
 from malmoi import Corpus, DataError, Document
 from malmoi.corpus import Columns, Taken, importing, index_files
 
@@ -55,8 +56,8 @@ def test_it_resumes_where_it_stopped(
         index_files(corpus, [file])
     assert len(corpus) == 40
     monkeypatch.setattr(corpus.store, "write", write_batch)
-    told: list[str] = []
-    assert index_files(corpus, [file], tell=told.append) == Taken(read=55, written=55)
+    told = record_messages()
+    assert index_files(corpus, [file]) == Taken(read=55, written=55)
     assert any("going on after line 40" in line for line in told)
     assert index_files(corpus, [file]) == Taken()
     assert len(corpus) == 95
@@ -99,8 +100,8 @@ def test_broken_bytes_in_one_line(corpus: Corpus, tmp_path: Path) -> None:
     lines = [f"고양이 {i}".encode() for i in range(3000)]
     lines[1234] = b"the cat \xff\xfe sleeps"
     (tmp_path / "a.txt").write_bytes(b"\n".join(lines))
-    told: list[str] = []
-    assert index_files(corpus, [str(tmp_path / "a.txt")], tell=told.append).written == 3000
+    told = record_messages()
+    assert index_files(corpus, [str(tmp_path / "a.txt")]).written == 3000
     assert any("line 1235" in line for line in told)
     found = corpus.get("a.txt:1235")
     assert found is not None and found.text == "the cat \ufffd\ufffd sleeps"
@@ -108,8 +109,8 @@ def test_broken_bytes_in_one_line(corpus: Corpus, tmp_path: Path) -> None:
 
 def test_bad_rows_are_passed_over_with_their_numbers(corpus: Corpus, tmp_path: Path) -> None:
     file = write(tmp_path / "a.jsonl", '{"text": "sea"}', "{broken", "[1]", '{"text": "boat"}')
-    told: list[str] = []
-    assert index_files(corpus, [file], tell=told.append).written == 2
+    told = record_messages()
+    assert index_files(corpus, [file]).written == 2
     assert any("2 rows passed over (lines 2, 3)" in line for line in told)
 
 
@@ -133,9 +134,9 @@ def test_columns_that_are_not_there(
 
 @pytest.mark.filterwarnings("error")
 def test_long_texts_are_told_once(corpus: Corpus, tmp_path: Path) -> None:
-    told: list[str] = []
+    told = record_messages()
     file = write(tmp_path / "a.txt", *(f"cat {i} " * 40 for i in range(9)))
-    index_files(corpus, [file], tell=told.append)
+    index_files(corpus, [file])
     assert told == ["some texts were longer than 12 tokens and were cut"]
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from logs import record_messages
 from malmoi.errors import BundleError, DataError, OptionError
 from malmoi.index.nearest import Pairs, nearest
 from malmoi.mining import negatives
@@ -76,12 +77,10 @@ def test_ranks_choose_further_ones() -> None:
 
 
 def test_margins_pass_over_what_may_be_a_positive() -> None:
-    told: list[str] = []
+    told = record_messages()
     # cos 10° = 0.985: 65° from 55 and 0 must lie below 0.985 - 0.5.
-    assert mined(Choice(margin=0.5, relative_margin=None), tell=told.append)[0] == (
-        *("0", "10", "80", 2),
-    )
-    strict = mined(Choice(relative_margin=0.9, last=2), tell=told.append)
+    assert mined(Choice(margin=0.5, relative_margin=None))[0] == (*("0", "10", "80", 2),)
+    strict = mined(Choice(relative_margin=0.9, last=2))
     assert strict == []
     assert told[-1].startswith("4 of 4 pairs found no negative at ranks 1 to 2")
     assert Choice(relative_margin=0.1).most(-0.5) == pytest.approx(-0.55)

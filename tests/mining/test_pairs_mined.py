@@ -10,6 +10,7 @@ import pytest
 
 import malmoi
 from graphs import Run
+from logs import record_messages
 from malmoi import DataError, OptionError
 from malmoi.mining import close, pairs
 from malmoi.mining.pairs import deduplicate, keep_first, mine_pairs
@@ -112,8 +113,8 @@ def test_threads_end_with_who_asked() -> None:
 
 
 def test_paraphrases_come_best_first(encoder: malmoi.TextEncoder) -> None:
-    told: list[str] = []
-    lines = gather(TEXTS, where="texts", tell=told.append)
+    told = record_messages()
+    lines = gather(TEXTS, where="texts")
     assert told == ["texts: 1 empty line was left out"]
     found = list(mine_pairs(encoder, lines, least=0.6))
     assert (found[0].a.number, found[0].b.number, found[0].score) == (1, 6, 1.0)

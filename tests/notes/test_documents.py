@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from logs import record_messages
 from malmoi.errors import DataError, OptionError
 from malmoi.notes.documents import Choice, Document, leakage, part_of, read_documents
 
@@ -37,12 +38,12 @@ def test_notes_of_a_patient_are_gathered(file: Path) -> None:
 
 
 def test_empty_notes_are_counted_with_their_line(file: Path) -> None:
-    told: list[str] = []
-    assert len(read_documents([file], COLUMNS, tell=told.append)) == 3
+    told = record_messages()
+    assert len(read_documents([file], COLUMNS)) == 3
     assert "1 row passed over (line 4)" in told[0]
     broken = file.with_name("broken.jsonl")
     broken.write_text('{"text": "a", "label": "\\ud800"}\n{"text": "b", "label": "x"}\n', "utf-8")
-    found = read_documents([broken], {"text": "text", "label": "label"}, tell=told.append)
+    found = read_documents([broken], {"text": "text", "label": "label"})
     assert [one.label for one in found] == ["x"] and "(line 1)" in told[-1]
     with pytest.raises(DataError, match="line 4 .*an empty note"):
         read_documents([file], COLUMNS, strict=True)

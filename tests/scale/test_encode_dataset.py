@@ -15,6 +15,7 @@ import pytest
 
 import malmoi
 from graphs import Run
+from logs import record_messages
 from malmoi.scale import dataset, encode_dataset
 from malmoi.scale.parts import Part, Plan, Settings, find_inputs, read_part
 from malmoi.scale.worker import PartEncoder, Report, model_digest
@@ -163,9 +164,9 @@ def test_rounds_without_fruit_end(
 
     monkeypatch.setattr(dataset, "_reports", lost)
     monkeypatch.setattr(dataset, "_connected", lambda ray, address: nullcontext())
-    told: list[str] = []
+    told = record_messages()
     with pytest.raises(malmoi.MalmoiError, match="MemoryError on node-7"):
-        encode_dataset(table, tmp_path / "out", model=bundle, part_rows=4096, tell=told.append)
+        encode_dataset(table, tmp_path / "out", model=bundle, part_rows=4096)
     assert tried == [3, 3, 3]
     assert told == ["3 parts were lost with their workers; trying them again"] * 2
 

@@ -92,7 +92,7 @@ def test_a_recipe_makes_a_reranker(table: dict[str, Any], tmp_path: Path, labels
 
 def test_the_task_scores_as_its_bundle_does(table: dict[str, Any], tmp_path: Path) -> None:
     recipe = make_recipe(table | {"schedule": {"epochs": 1, "batch_size": 12}})
-    prepared = prepare(recipe, tmp_path, tell=lambda message: None)
+    prepared = prepare(recipe, tmp_path)
     task = Crossed(recipe, prepared.source, prepared.examples, prepared.measures)
     task.module.eval()
     (tmp_path / "saved").mkdir()
@@ -131,7 +131,7 @@ def test_objectives_of_the_other_kind_are_told(
 def first_state(table: dict[str, Any], root: Path) -> dict[str, torch.Tensor]:
     """The parameters that a recipe starts from."""
     recipe = make_recipe(table)
-    prepared = prepare(recipe, root, tell=lambda message: None)
+    prepared = prepare(recipe, root)
     task = Crossed(recipe, prepared.source, prepared.examples, prepared.measures)
     return task.module.state_dict()
 

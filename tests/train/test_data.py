@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from logs import record_messages
 from malmoi import DataError
 from malmoi.train.data import Examples, count_repeated, read_examples
 from malmoi.train.recipe import Data
@@ -22,8 +23,8 @@ def read(
     (folder / "x.tsv").write_bytes(raw)
     columns = {"a": "a", "b": "b", "score": "score"}
     entry = {"files": ("x.tsv",), "columns": columns, "objective": "cosent", "range": (0.0, 5.0)}
-    told: list[str] = []
-    return read_examples(Data(**entry | changes), folder, tell=told.append, strict=strict), told
+    told = record_messages()
+    return read_examples(Data(**entry | changes), folder, strict=strict), told
 
 
 def test_scores_are_scaled_and_texts_numbered_once(tmp_path: Path) -> None:

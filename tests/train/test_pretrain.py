@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import load_file
 
 import tiny as tiny_models
+from logs import record_messages
 from malmoi import DataError, OptionError
 from malmoi.morphemes import available
 from malmoi.tokens import read_tokenizer
@@ -149,15 +150,15 @@ def test_documents_of_test_sets_are_left_out(tmp_path: Path) -> None:
             LeaveOut(("texts.jsonl",), columns=("title", "abstract")),
         ),
     )
-    told: list[str] = []
-    found = list(read_documents(data, tmp_path, tell=told.append, strict=False))
+    told = record_messages()
+    found = list(read_documents(data, tmp_path, strict=False))
     assert [document.id for document in found] == ["0", "1", "3", "5"]
     assert told == ["2 documents are left out, 4 are learnt from"]
 
 
 def test_lines_are_sentences_and_blank_lines_part_documents(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("하나.\n둘.\n\n\n셋.\n", "utf-8")
-    found = list(read_documents(TextData(("a.txt",)), tmp_path, tell=print, strict=False))
+    found = list(read_documents(TextData(("a.txt",)), tmp_path, strict=False))
     assert [document.sentences for document in found] == [["하나.", "둘."], ["셋."]]
 
 
@@ -171,7 +172,7 @@ def test_files_of_several_forms(tmp_path: Path) -> None:
         id="n",
         also=(Also(("b.tsv",), columns=("body",)), Also(("c.txt",), lines=True)),
     )
-    found = list(read_documents(data, tmp_path, tell=print, strict=False))
+    found = list(read_documents(data, tmp_path, strict=False))
     assert [one.sentences for one in found] == [
         ["가나.", "다라."],
         ["마바사"],

@@ -21,7 +21,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def make(folder: Path, **changes: Any) -> Siamese:
     recipe = make_recipe(runs.table(folder, dropout=0.0, **changes))
-    prepared = prepare(recipe, folder, tell=lambda message: None)
+    prepared = prepare(recipe, folder)
     return Siamese(recipe, prepared.source, prepared.examples)
 
 

@@ -13,6 +13,7 @@ from safetensors.torch import load_file
 
 import malmoi
 import tiny as tiny_models
+from logs import record_messages
 from malmoi import DataError, OptionError
 from malmoi.evaluate import concepts as measured
 from malmoi.train.batching import Sizes, plan_epoch
@@ -207,8 +208,8 @@ def test_a_name_never_meets_itself_under_another_concept(folder: Path) -> None:
 def test_held_out_concepts_are_not_learnt_and_are_asked(folder: Path) -> None:
     held = {c for c in ("K74", "K70", "C22", "B18", "C22.0") if measured.is_held_out(c, 0.5)}
     assert 0 < len(held) < 5
-    told: list[str] = []
-    part = read_examples(entry(hold_out=0.5), folder, tell=told.append)
+    told = record_messages()
+    part = read_examples(entry(hold_out=0.5), folder)
     names = measured.read(
         folder / "terms.tsv", columns={"name": "name", "concept": "code"}, hold_out=0.5
     )

@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 
 import malmoi
 import tiny as tiny_models
+from logs import record_messages
 from malmoi import BundleError, DataError, OptionError, TextError
 from malmoi.evaluate import evaluate
 from malmoi.tagger.marked import Marked, Span, read_marked
@@ -189,7 +190,7 @@ def test_files_are_divided_by_the_seed(folder: Path) -> None:
 
     data = {"train": [], "dev": [], "test": [], "files": ["train.tsv"], "shares": {"dev": 0.2}}
     recipes = [make_stage(table(folder, data=data, seed=seed), where="") for seed in (1, 1, 2)]
-    found = [read_material(r, folder, tell=lambda m: None, strict=False) for r in recipes]
+    found = [read_material(r, folder, strict=False) for r in recipes]
     assert [len(found[0].parts[part]) for part in ("train", "dev", "test")] == [24, 6, 0]
     assert found[0].parts == found[1].parts != found[2].parts
 
@@ -266,13 +267,13 @@ def test_files_without_entities_and_types_that_only_dev_has(folder: Path) -> Non
     (folder / "other.tsv").write_text("a\tB-Z\n", "utf-8")
     recipe = make_stage(table(folder, data={"train": ["none.tsv"]}), where="")
     with pytest.raises(DataError, match="mark no entity"):
-        read_material(recipe, folder, tell=lambda m: None, strict=False)
+        read_material(recipe, folder, strict=False)
     recipe = make_stage(table(folder, data={"types": ["Q"]}), where="")
     with pytest.raises(DataError, match="no entity of the types Q"):
-        read_material(recipe, folder, tell=lambda m: None, strict=False)
-    told: list[str] = []
+        read_material(recipe, folder, strict=False)
+    told = record_messages()
     recipe = make_stage(table(folder, data={"test": ["other.tsv"]}), where="")
-    read_material(recipe, folder, tell=told.append, strict=False)
+    read_material(recipe, folder, strict=False)
     assert any("type Z, which train has not" in line for line in told)
 
 

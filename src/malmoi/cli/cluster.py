@@ -54,7 +54,7 @@ def cluster(
     if assign is not None and (save is not None or merge is not None or count is not None):
         raise typer.BadParameter("--assign takes topics as they are: no --save, --merge, --count")
     known = Topics.load(assign) if assign is not None else None
-    lines = read(file, column=column, tell=say)
+    lines = read(file, column=column)
     encoder = load(model or (known.model if known else None), threads=threads)
     vectors = vectors_of(encoder, lines.texts, progress=watched())
     if known is None:

@@ -77,9 +77,8 @@ def encode(
             part_rows=part_rows,
             threads=threads or 1,
             progress=watched(),
-            tell=say,
         )
-        _tell(done)
+        _summarize(done)
         return
     texts, kept = itertools.tee(_texts(files or ["-"], column))
     if processes > 1:
@@ -108,7 +107,7 @@ def encode(
         print_rows(({"text": text, "vector": _numbers(vector)} for text, vector in rows), form)
 
 
-def _tell(done: EncodedDataset) -> None:
+def _summarize(done: EncodedDataset) -> None:
     if done.cut:
         were, them = by_number(done.cut, "was", "were"), by_number(done.cut, "it", "them")
         say(
@@ -124,7 +123,7 @@ def _texts(files: list[str], column: str | None) -> Iterator[str]:
     """Read every file; lines without text keep their place, so that rows match lines."""
     count = empty = 0
     for file in files:
-        for text in read_texts(file, column=column, tell=say):
+        for text in read_texts(file, column=column):
             count += 1
             empty += not text.strip()
             yield text

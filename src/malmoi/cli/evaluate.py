@@ -119,7 +119,7 @@ def evaluate(
     others = [_open(name, threads) for name in against or ()]
     if baselines is not None:
         others += load_baselines(baselines, threads=threads)
-    report = measure(judged, task, data, against=others, settings=settings, rounds=rounds, tell=say)
+    report = measure(judged, task, data, against=others, settings=settings, rounds=rounds)
     _show(report, form, plot, out)
 
 

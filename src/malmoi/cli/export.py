@@ -5,8 +5,6 @@ from typing import Annotated, Literal
 
 import typer
 
-from .output import say
-
 
 def export(
     source: Annotated[
@@ -64,7 +62,6 @@ def export(
             columns=column or (),
             name=name,
             licence=licence,
-            tell=say,
         )
         return
     if dim is not None or texts or column:
@@ -79,13 +76,7 @@ def export(
         from ..train.export_reranker import export_reranker
 
         export_reranker(
-            source,
-            out,
-            precision=precision,
-            name=name,
-            licence=licence,
-            max_tokens=max_tokens,
-            tell=say,
+            source, out, precision=precision, name=name, licence=licence, max_tokens=max_tokens
         )
         return
     bundles.export(
@@ -97,5 +88,4 @@ def export(
         name=name,
         licence=licence,
         max_tokens=max_tokens,
-        tell=say,
     )

@@ -55,7 +55,7 @@ def index(
     ) as opened:
         if files:
             columns = Columns(id, text, tuple(field) if field else None)
-            taken = index_files(opened, files, columns=columns, tell=say, progress=watched())
+            taken = index_files(opened, files, columns=columns, progress=watched())
             _report(taken, opened, corpus)
         if check:
             print_rows(check_recall(opened, queries=queries), form)

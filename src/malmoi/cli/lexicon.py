@@ -69,7 +69,6 @@ def build(
         cleaning=not as_is,
         replace=replace,
         progress=watched(),
-        tell=say,
     )
     _show(report, as_json)
     say(f"wrote {out}")
@@ -96,7 +95,6 @@ def add(
         keep_uncoded=keep_uncoded,
         cleaning=not as_is,
         progress=watched(),
-        tell=say,
     )
     _show(report, as_json)
     say(f"added {counted(report.names, 'name')} to {lexicon}")

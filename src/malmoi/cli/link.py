@@ -95,7 +95,6 @@ def link(
         synonyms=synonyms,
         rebuild=rebuild,
         progress=watched(),
-        tell=say,
     )
     if calibrate_on is not None:
         _calibrate(linker, calibrate_on)
@@ -115,7 +114,7 @@ def link(
 def _texts(mentions: list[str]) -> Iterator[str]:
     for mention in mentions:
         if mention == "-":
-            yield from read_lines("-", tell=say)
+            yield from read_lines("-")
         else:
             yield mention
 
@@ -187,7 +186,7 @@ def _calibrate(linker: Linker, path: Path) -> None:
     from ..evaluate.linking import judge
     from ..evaluate.mentions import read
 
-    cases, _ = read(path, tell=say)
+    cases, _ = read(path)
     judged = judge(linker, cases)
     found = calibrate(
         [one.linked for one in judged], [one.rank == 1 for one in judged], model=_model(linker)

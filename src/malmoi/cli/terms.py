@@ -49,4 +49,4 @@ def _known(among: str, column: str | None) -> Iterator[str]:
     if among == "sample" or Path(among).is_dir():
         yield from Lexicon.open(among).texts()
     else:
-        yield from read_texts(among, column=column, tell=say)
+        yield from read_texts(among, column=column)

@@ -91,7 +91,7 @@ def _check(word: str | None, plots: Sequence[Path | None], heat: Path | None) ->
 
 
 def _texts(texts: list[str]) -> list[str]:
-    given = list(read_lines("-", tell=say)) if texts == ["-"] else texts
+    given = list(read_lines("-")) if texts == ["-"] else texts
     kept = [text for text in given if text.strip()]
     if len(kept) < len(given):
         say(f"{counted(len(given) - len(kept), 'empty text was', 'empty texts were')} left out")

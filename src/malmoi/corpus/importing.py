@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import logging
 import warnings
 from collections import ChainMap, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,12 +14,14 @@ from typing import Any, TextIO
 import numpy as np
 
 from ..errors import CutWarning, DataError
-from ..files import Tell, read_lines
+from ..files import read_lines
 from ..progress import progressing
 from ..tables import is_table, read_typed_rows, show_columns
 from .checks import checked_document
 from .corpus import Corpus
 from .store import Document, Progress, Stored, Vector
+
+logger = logging.getLogger(__name__)
 
 # Enough texts to sort by length and fill batches; few enough to be written in a blink.
 BATCH = 2048
@@ -67,12 +70,7 @@ class _Ready:
 
 
 def index_files(
-    corpus: Corpus,
-    files: Sequence[str],
-    *,
-    columns: Columns | None = None,
-    tell: Tell | None = None,
-    progress: bool = False,
+    corpus: Corpus, files: Sequence[str], *, columns: Columns | None = None, progress: bool = False
 ) -> Taken:
     """Put the documents of files into a corpus; what is there already is not encoded again.
 
@@ -80,9 +78,8 @@ def index_files(
     again after a stop, it goes on from there. A file that has changed is read from its start,
     and only what is new or different in it is encoded.
     """
-    tell = tell or (lambda message: None)
     taken = Taken()
-    source = _Source(corpus, columns or Columns(), tell)
+    source = _Source(corpus, columns or Columns())
     shown = progressing("indexing", total=None, shown=progress)
     with shown as advance, _hearing_of_cuts() as were_cut:
         for ready in _encoded(corpus, source.batches(files)):
@@ -90,7 +87,7 @@ def index_files(
             taken = _counted(taken, ready)
             advance(ready.batch.read)
     if were_cut():
-        tell(f"some texts were longer than {corpus.encoder.max_tokens} tokens and were cut")
+        logger.warning(f"some texts were longer than {corpus.encoder.max_tokens} tokens and were cut")
     corpus.store.settle()
     return taken
 
@@ -188,8 +185,8 @@ def _hearing_of_cuts() -> Iterator[Callable[[], bool]]:
 class _Source:
     """The documents of files, in batches, from where an earlier run stopped."""
 
-    def __init__(self, corpus: Corpus, columns: Columns, tell: Tell) -> None:
-        self._corpus, self._columns, self._tell = corpus, columns, tell
+    def __init__(self, corpus: Corpus, columns: Columns) -> None:
+        self._corpus, self._columns = corpus, columns
 
     def batches(self, files: Sequence[str]) -> Iterator[_Batch]:
         """Yield the batches of one file after the other."""
@@ -202,7 +199,7 @@ class _Source:
         rows = iter(self._rows(file))
         skipped = False
         if done:
-            self._tell(f"{file}: going on after line {done:,}")
+            logger.info(f"{file}: going on after line {done:,}")
             rows = itertools.dropwhile(lambda row: row[0] <= done, rows)
             skipped = True
         count = 0
@@ -229,9 +226,9 @@ class _Source:
 
     def _rows(self, file: str) -> Iterator[tuple[int, dict[str, Any]]]:
         if is_table(file):
-            yield from read_typed_rows(file, tell=self._tell)
+            yield from read_typed_rows(file)
             return
-        for number, line in enumerate(read_lines(file, tell=self._tell), start=1):
+        for number, line in enumerate(read_lines(file), start=1):
             yield number, {"text": line}
 
     def _document(self, file: str, name: str, number: int, row: dict[str, Any]) -> Document:

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from ..bundle.manifest import sha256
 from ..errors import DataError, OptionError
-from ..files import Tell
 from ..notes.calibration import expected_error, reliability, soften
 from ..notes.classifier import NoteClassifier, Pool, Scored, attend
 from ..notes.decision import RULES, Rule, combine
@@ -28,11 +27,9 @@ _TITLES = {
 }
 
 
-def describe(
-    path: str | Path, columns: Roles, *, tell: Tell | None = None, strict: bool = False
-) -> Source:
+def describe(path: str | Path, columns: Roles, *, strict: bool = False) -> Source:
     """Read a file of notes once without a model: what does not fit is told, the rest counted."""
-    documents = read_documents([path], columns, tell=tell, strict=strict)
+    documents = read_documents([path], columns, strict=strict)
     return Source(Path(path).name, sha256(Path(path)), len(documents), columns)
 
 

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import OptionError
-from ..files import Tell
 from ..pooling import Floats, normalize
 from ..words import Reader, WordEncoder, layer_names
 from ..words.layers import Choice, choose
@@ -54,13 +53,10 @@ def read(
     *,
     columns: Roles | None = None,
     sides: str | None = None,
-    tell: Tell | None = None,
     strict: bool = False,
 ) -> Examples[Sense]:
     """Read pairs of sentences with a word in brackets; see `read_examples` for the options."""
-    return read_examples(
-        path, [(FORM, _parse)], columns=columns, sides=sides, tell=tell, strict=strict
-    )
+    return read_examples(path, [(FORM, _parse)], columns=columns, sides=sides, strict=strict)
 
 
 def find_brackets(marked: str) -> Place | None:

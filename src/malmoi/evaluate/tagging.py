@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import OptionError, counted
-from ..files import Tell
 from ..tagger.marked import Marked, Span, read_marked
 from .measures import Floats, Measure
 from .report import Outcome
@@ -85,11 +84,9 @@ def _kinds(gold: set[Span], found: set[Span]) -> Counter[str]:
     return kinds
 
 
-def read(
-    path: str | Path, *, scheme: str = "auto", tell: Tell | None = None, strict: bool = False
-) -> list[Marked]:
+def read(path: str | Path, *, scheme: str = "auto", strict: bool = False) -> list[Marked]:
     """Read a file of marked entities: CoNLL columns, or .jsonl with spans."""
-    return read_marked(path, scheme=scheme, tell=tell, strict=strict)
+    return read_marked(path, scheme=scheme, strict=strict)
 
 
 def measure(tagger: object, texts: Sequence[Marked]) -> Outcome:

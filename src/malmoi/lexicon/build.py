@@ -8,7 +8,7 @@ from typing import Any
 
 from ..bundle.manifest import sha256
 from ..errors import DataError, LexiconError
-from ..files import Tell, writing_folder
+from ..files import writing_folder
 from ..progress import Advance, progressing
 from .draft import Draft
 from .entries import Entry
@@ -35,7 +35,6 @@ def build_lexicon(
     cleaning: bool = True,
     replace: bool = False,
     progress: bool = False,
-    tell: Tell | None = None,
 ) -> Report:
     """Read tables, merge them by code and write a lexicon, whole or not at all.
 
@@ -43,7 +42,7 @@ def build_lexicon(
     that became others. `keep_uncoded` gives rows without a code one of their own.
     """
     draft = Draft(merges=read_merges(Path(merges)) if merges else {}, cleaning=cleaning)
-    sources = _sources(tables, form, columns, source, keep_uncoded, tell)
+    sources = _sources(tables, form, columns, source, keep_uncoded)
     _read(draft, sources, progress=progress)
     segment = draft.segment()
     with writing_folder(out, replace=replace) as folder:
@@ -64,14 +63,13 @@ def add_names(
     keep_uncoded: bool = False,
     cleaning: bool = True,
     progress: bool = False,
-    tell: Tell | None = None,
 ) -> Report:
     """Write more names into a lexicon as a segment of their own; nothing there is changed.
 
     Names that the lexicon has already are passed over and counted as duplicates.
     """
     folder = Path(lexicon)
-    sources = _sources(tables, form, columns, source, keep_uncoded, tell)
+    sources = _sources(tables, form, columns, source, keep_uncoded)
     with _alone(folder):
         base = Lexicon.open(folder)
         draft = Draft(base=base, cleaning=cleaning)
@@ -83,12 +81,10 @@ def add_names(
     return draft.report
 
 
-def with_additions(
-    lexicon: Lexicon, tables: Sequence[str | Path], *, tell: Tell | None = None
-) -> Lexicon:
+def with_additions(lexicon: Lexicon, tables: Sequence[str | Path]) -> Lexicon:
     """Give a lexicon with the names of a user's own tables after its own, in memory only."""
     draft = Draft(base=lexicon)
-    _read(draft, _sources(tables, "auto", None, "", False, tell), empty_is_fine=True)
+    _read(draft, _sources(tables, "auto", None, "", False), empty_is_fine=True)
     segment = draft.segment()
     return Lexicon((*lexicon.segments, segment), manifest=lexicon.manifest, folder=lexicon.folder)
 
@@ -96,7 +92,7 @@ def with_additions(
 def memory_lexicon(tables: Sequence[str | Path], *, name: str = "") -> Lexicon:
     """Build a lexicon that is written nowhere."""
     draft = Draft()
-    _read(draft, _sources(tables, "auto", None, "", False, None))
+    _read(draft, _sources(tables, "auto", None, "", False))
     segment = draft.segment()
     return Lexicon((segment,), manifest=LexiconManifest(name, report=draft.report.to_json()))
 
@@ -107,12 +103,8 @@ def _sources(
     columns: Mapping[str, str] | None,
     source: str,
     keep_uncoded: bool,
-    tell: Tell | None,
 ) -> list[Source]:
-    silent: Tell = lambda message: None  # noqa: E731
-    return [
-        Source(Path(table), form, columns, source, keep_uncoded, tell or silent) for table in tables
-    ]
+    return [Source(Path(table), form, columns, source, keep_uncoded) for table in tables]
 
 
 def _read(

@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..errors import DataError, require
-from ..files import Tell
 from .encodings import table_lines
 
 Cells = tuple[int, list[str]]  # the number of a line, and what stands in it
 
 
-def read_cells(path: Path, *, tell: Tell) -> Iterator[Cells]:
+def read_cells(path: Path) -> Iterator[Cells]:
     """Yield the rows of a table as lists of text, each with the number of its line."""
     if path.suffix.lower() in (".xlsx", ".xlsm"):
         yield from _sheet(path)
@@ -22,11 +21,11 @@ def read_cells(path: Path, *, tell: Tell) -> Iterator[Cells]:
             f"{path} is of Excel's old form; expected .xlsx, .tsv or .csv. Save it as .xlsx."
         )
     else:
-        yield from _separated(path, tell)
+        yield from _separated(path)
 
 
-def _separated(path: Path, tell: Tell) -> Iterator[Cells]:
-    lines = table_lines(path, tell=tell)
+def _separated(path: Path) -> Iterator[Cells]:
+    lines = table_lines(path)
     first = next(lines, None)
     if first is None:
         raise DataError(f"{path} is empty; expected a table. Check the file.")

@@ -6,13 +6,16 @@ so every line is decoded by itself. A name that was once decoded wrongly and sav
 """
 
 import codecs
+import logging
 import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 from ..errors import counted
-from ..files import LONGEST_LINE, Tell, opening, read_lines
+from ..files import LONGEST_LINE, opening, read_lines
+
+logger = logging.getLogger(__name__)
 
 _HEAD = 1024 * 1024
 _HANGUL = re.compile("[가-힣]")
@@ -22,16 +25,16 @@ _WAYS = (("cp1252", "utf-8"), ("latin-1", "utf-8"), ("latin-1", "euc_kr"), ("cp9
 BROKEN = "\ufffd"
 
 
-def table_lines(path: str | Path, *, tell: Tell) -> Iterator[str]:
+def table_lines(path: str | Path) -> Iterator[str]:
     """Yield a file's lines without their ends, each in its own encoding: UTF-8 or cp949.
 
-    The encoding of most lines of the file's beginning is tried first. `tell` hears once what was
-    found if it is not UTF-8 throughout.
+    The encoding of most lines of the file's beginning is tried first. What was found is
+    logged once if it is not UTF-8 throughout.
     """
     with opening(path) as file:
         head = file.read(_HEAD)
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        yield from read_lines(path, tell=tell)
+        yield from read_lines(path)
         return
     order = ("cp949", "utf-8") if _mostly_cp949(head) else ("utf-8", "cp949")
     seen: Counter[str] = Counter()
@@ -44,7 +47,7 @@ def table_lines(path: str | Path, *, tell: Tell) -> Iterator[str]:
             seen[encoding] += 1
             first.setdefault(encoding, number)
             yield line.rstrip("\r\n")
-    _tell_encodings(str(path), seen, first, tell)
+    _log_encodings(str(path), seen, first)
 
 
 def _mostly_cp949(head: bytes) -> bool:
@@ -65,18 +68,18 @@ def _decode(raw: bytes, order: tuple[str, str]) -> tuple[str, str]:
     return raw.decode(order[0], "replace"), "broken"
 
 
-def _tell_encodings(name: str, seen: Counter[str], first: dict[str, int], tell: Tell) -> None:
+def _log_encodings(name: str, seen: Counter[str], first: dict[str, int]) -> None:
     if seen["cp949"] and seen["utf-8"]:
         fewer = min(("utf-8", "cp949"), key=lambda encoding: seen[encoding])
-        tell(
+        logger.info(
             f"{name} mixes encodings: {counted(seen['utf-8'], 'line is', 'lines are')} UTF-8, "
             f"{seen['cp949']:,} cp949 "
             f"(the first {fewer} line is {first[fewer]}); each was read as what it is"
         )
     elif seen["cp949"]:
-        tell(f"{name} is cp949, not UTF-8; reading it as cp949")
+        logger.info(f"{name} is cp949, not UTF-8; reading it as cp949")
     if seen["broken"]:
-        tell(
+        logger.info(
             f"{name} has {counted(seen['broken'], 'line that is', 'lines that are')} neither UTF-8 "
             f"nor cp949 (the first is line {first['broken']}); their broken names are left out and "
             "counted"

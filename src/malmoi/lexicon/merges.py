@@ -4,14 +4,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ..errors import DataError, counted
-from ..files import Tell
 from .cells import read_cells
 
 
-def read_merges(path: Path, *, tell: Tell = lambda message: None) -> dict[str, str]:
+def read_merges(path: Path) -> dict[str, str]:
     """Read a table of two columns, the old code and the new one; the header may be left out."""
     pairs: dict[str, str] = {}
-    for line, cells in read_cells(path, tell=tell):
+    for line, cells in read_cells(path):
         cells = [cell.strip() for cell in cells]
         if len(cells) < 2 or not cells[0] or not cells[1]:
             raise DataError(

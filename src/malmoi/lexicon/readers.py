@@ -14,7 +14,6 @@ from itertools import islice
 from pathlib import Path
 
 from ..errors import DataError, OptionError
-from ..files import Tell
 from .cells import Cells, read_cells
 from .encodings import table_lines
 from .entries import Entry, Passed
@@ -41,7 +40,6 @@ class Source:
     columns: Mapping[str, str] | None = None
     name: str = ""
     keep_uncoded: bool = False
-    tell: Tell = lambda message: None
     passed: Passed = field(default_factory=Passed)
 
     def __post_init__(self) -> None:
@@ -70,7 +68,7 @@ def form_of(path: Path, *, named: bool = False) -> str:
         return "lexicon"
     if named or path.suffix.lower() in (".xlsx", ".xlsm", ".xls"):
         return "table"
-    lines = [line for line in islice(table_lines(path, tell=lambda message: None), 100) if line]
+    lines = [line for line in islice(table_lines(path), 100) if line]
     if not lines:
         raise DataError(f"{path} is empty; expected a table of codes and names. Check the file.")
     first = lines[0]
@@ -90,7 +88,7 @@ def _looks_kostom(line: str) -> bool:
 
 def _table(source: Source) -> Iterator[Entry]:
     return read_headed(
-        read_cells(source.path, tell=source.tell),
+        read_cells(source.path),
         where=str(source.path),
         columns=source.columns,
         name=source.name,
@@ -100,7 +98,7 @@ def _table(source: Source) -> Iterator[Entry]:
 
 
 def _kostom(source: Source) -> Iterator[Entry]:
-    for line, cells in read_cells(source.path, tell=source.tell):
+    for line, cells in read_cells(source.path):
         if len(cells) < 4:
             source.passed.add("too few columns", line)
             continue
@@ -124,7 +122,7 @@ def _mrconso(source: Source) -> Iterator[Entry]:
         raise OptionError(
             f"--columns names the code {code_column!r}; MRCONSO has {', '.join(_MRCONSO)}."
         )
-    for line, text in enumerate(table_lines(source.path, tell=source.tell), start=1):
+    for line, text in enumerate(table_lines(source.path), start=1):
         cells = text.split("|")
         if len(cells) < len(_MRCONSO):
             source.passed.add("too few fields", line)
@@ -149,7 +147,7 @@ def _mrconso_kind(cells: list[str], place: Mapping[str, int]) -> str:
 
 
 def _biosyn(source: Source) -> Iterator[Entry]:
-    for line, text in enumerate(table_lines(source.path, tell=source.tell), start=1):
+    for line, text in enumerate(table_lines(source.path), start=1):
         code, bars, name = text.partition("||")
         if bars and code.strip() and name.strip():
             yield Entry(code.strip(), name.strip(), None, UNSAID, source.name, line)

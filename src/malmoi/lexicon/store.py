@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import LexiconError, counted
-from ..files import Tell
 from .manifest import MANIFEST, LexiconManifest
 from .segment import Rows, Segment, Small
 from .terms import KINDS, LANGUAGES, Concept, Exclusion, Name
@@ -42,13 +41,7 @@ class Lexicon:
         self._code_starts = [0, *np.cumsum(counts).tolist()] if counts else [0]
 
     @classmethod
-    def open(
-        cls,
-        path: str | Path,
-        *,
-        additions: Sequence[str | Path] = (),
-        tell: Tell | None = None,
-    ) -> "Lexicon":
+    def open(cls, path: str | Path, *, additions: Sequence[str | Path] = ()) -> "Lexicon":
         """Open a lexicon's folder, or the shipped "sample"; `additions` are files of your own.
 
         Additions (tables of any form that `malmoi lexicon build` reads) are held in memory and
@@ -70,7 +63,7 @@ class Lexicon:
         if additions:
             from .build import with_additions
 
-            return with_additions(lexicon, additions, tell=tell)
+            return with_additions(lexicon, additions)
         return lexicon
 
     def __len__(self) -> int:

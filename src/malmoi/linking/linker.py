@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import OptionError
-from ..files import Tell
 from ..lexicon import Lexicon
 from ..pooling import normalize
 from ..text import as_text, mend_surrogates
@@ -94,7 +93,6 @@ class Linker:
         rebuild: bool = False,
         keep: bool = True,
         progress: bool = False,
-        tell: Tell | None = None,
     ) -> None:
         """Open the tables and the index, deriving what is missing."""
         self.lexicon = lexicon if isinstance(lexicon, Lexicon) else Lexicon.open(lexicon)
@@ -110,14 +108,7 @@ class Linker:
             abbreviations=abbreviations, synonyms=synonyms, sample=both is self.lexicon
         )
         shelves = open_shelves(
-            both,
-            self.normal,
-            encoder,
-            place=place,
-            rebuild=rebuild,
-            keep=keep,
-            progress=progress,
-            tell=tell,
+            both, self.normal, encoder, place=place, rebuild=rebuild, keep=keep, progress=progress
         )
         self.names = both  # the lexicon, with names of the shipped tables where its codes are ICD's
         self._gatherer = Gatherer(both, shelves, own=len(self.lexicon))

@@ -7,6 +7,7 @@ the lexicon stands in memory only, so does the shelf.
 """
 
 import hashlib
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -15,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import LexiconError
-from ..files import Tell
 from ..lexicon import Lexicon, Segment
 from ..lexicon.columns import Strings, open_array
 from .codes import shape_of
@@ -24,6 +24,8 @@ from .normal import Normal
 from .places import NOWHERE, Place, read_stamp
 from .sketch import LEAST, WIDTH, Sketch
 from .vectors import NameEncoder, Vectors, encode_names, identity, reading
+
+logger = logging.getLogger(__name__)
 
 # Each has a number of its own: encoding again takes minutes, spelling again seconds.
 SPELLINGS, VECTORS, SKETCHES = 4, 2, 1
@@ -120,7 +122,6 @@ def open_shelves(
     rebuild: bool = False,
     keep: bool = True,
     progress: bool = False,
-    tell: Tell | None = None,
 ) -> list[Shelf]:
     """Open what was derived before, and derive what is missing; `place` is where it is kept.
 
@@ -130,9 +131,7 @@ def open_shelves(
     shelves: list[Shelf] = []
     rarity: Floats | None = None
     for segment in lexicon.segments:
-        maker = _Maker(
-            lexicon, segment, normal, encoder, place, rebuild, keep, progress, tell or _silent
-        )
+        maker = _Maker(lexicon, segment, normal, encoder, place, rebuild, keep, progress)
         spelling = maker.spelling(rarity)
         rarity = spelling.grams.rarity if rarity is None else rarity
         vectors = maker.vectors() if encoder is not None else None
@@ -150,7 +149,6 @@ class _Maker:
     rebuild: bool
     keep: bool
     progress: bool
-    tell: Tell
 
     def spelling(self, rarity: Floats | None) -> Spelling:
         """Open the spellings, or make them."""
@@ -216,7 +214,7 @@ class _Maker:
     def _encoded(self) -> NDArray[np.int8]:
         assert self.encoder is not None
         if len(self.segment) > 2000:
-            self.tell(f"encoding {len(self.segment):,} names once with {self.encoder.name}")
+            logger.info(f"encoding {len(self.segment):,} names once with {self.encoder.name}")
         return encode_names(self.encoder, self.segment.texts, progress=self.progress)
 
     def _refuse_another_model(self, name: str) -> None:
@@ -234,7 +232,3 @@ class _Maker:
             f"{label} was indexed with the model {other}; expected {self.encoder.name}{same}. "
             f"Index it again with: malmoi link {label} --rebuild --model MODEL"
         )
-
-
-def _silent(message: str) -> None:
-    pass

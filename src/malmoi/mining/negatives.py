@@ -6,6 +6,7 @@ float16, so that a million of them fit in a gigabyte whatever the number of anch
 
 import hashlib
 import json
+import logging
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,11 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import BundleError, DataError, OptionError, counted
-from ..files import Tell, writing
+from ..files import writing
 from ..index.nearest import Floats, Nearest, Pairs, nearest
 from ..pooling import normalize
 from ..progress import progressing
 from ..text import compose, squeeze
+
+logger = logging.getLogger(__name__)
 
 Pick = Literal["nearest", "random"]
 
@@ -118,13 +121,12 @@ def mine_negatives(
     documents: Iterable[str] = (),
     choice: Choice | None = None,
     progress: bool = False,
-    tell: Tell | None = None,
 ) -> Iterator[Triplet]:
     """Yield hard negatives for pairs of an anchor and a positive.
 
     Negatives come from all positives and from `documents`. A text that is the anchor, or any of
-    its positives, in other case or spacing too, is never its negative. `tell` hears how many
-    pairs found none.
+    its positives, in other case or spacing too, is never its negative. How many pairs found
+    none is logged.
     """
     choice = choice or Choice()
     pool = _gather(pairs, documents)
@@ -142,8 +144,8 @@ def mine_negatives(
                         total, lacking = total + 1, lacking + (not triplets)
                         yield from triplets
             advance(len(block))
-    if lacking and tell:
-        tell(
+    if lacking:
+        logger.info(
             f"{lacking:,} of {counted(total, 'pair')} found no negative at ranks {choice.first} to "
             f"{choice.last} below the margin; a smaller margin or a higher last rank finds more"
         )

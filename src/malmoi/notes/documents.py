@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..errors import DataError, OptionError, by_number, counted
-from ..files import Tell
 from ..tables import BadRows, read_columns
 from ..text import is_whole
 
@@ -74,7 +73,6 @@ def read_documents(
     labels: Sequence[str] = (),
     decide: str = "note",
     root: Path | None = None,
-    tell: Tell | None = None,
     strict: bool = False,
 ) -> list[Document]:
     """Read labelled notes; `labels` are those of a model, and others are then an error.
@@ -87,7 +85,7 @@ def read_documents(
         raise OptionError(f"decide is {decide!r}; known are {' and '.join(DECIDE)}. Choose one.")
     rows = _Rows()
     for file in files:
-        _read(file, columns, rows, root, tell or (lambda message: None), strict)
+        _read(file, columns, rows, root, strict)
     choice = choice or Choice()
     if choice.positive:
         _check_known(choice.positive, rows.label, files)
@@ -154,18 +152,13 @@ def _notes(documents: Sequence[Document]) -> set[str]:
 
 
 def _read(
-    file: str | Path,
-    columns: Mapping[str, str],
-    rows: _Rows,
-    root: Path | None,
-    tell: Tell,
-    strict: bool,
+    file: str | Path, columns: Mapping[str, str], rows: _Rows, root: Path | None, strict: bool
 ) -> None:
     bad = BadRows(str(file), strict)
     inside = root is not None and Path(file).is_relative_to(root)
     name = Path(file).relative_to(root).as_posix() if inside and root else str(file)
     remedy = "Correct the columns."
-    for line, row in read_columns(file, list(columns.values()), bad, tell=tell, remedy=remedy):
+    for line, row in read_columns(file, list(columns.values()), bad, remedy=remedy):
         if not row[columns["text"]].strip():
             bad.add(line, "an empty note", "text")
         elif not row[columns["label"]].strip() or not is_whole(row[columns["label"]]):
@@ -175,7 +168,7 @@ def _read(
             rows.label.append(row[columns["label"]].strip())
             alone = f"{name}:{line}"
             rows.patient.append(row[columns["patient"]] if "patient" in columns else alone)
-    bad.report(tell)
+    bad.report()
 
 
 def _by_patient(rows: list[tuple[str, str, str]]) -> list[Document]:

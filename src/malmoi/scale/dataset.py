@@ -22,12 +22,13 @@ from ..catalog import DEFAULT
 from ..encoder import load
 from ..encoder.base import OnLong
 from ..errors import MalmoiError, OptionError, by_number, counted, require
-from ..files import Tell
 from ..precision import Precision
 from ..progress import Advance, progressing
 from ..session import usable_cores
 from .parts import Part, Plan, Settings, check_part_rows, count_rows, find_inputs
 from .worker import PartEncoder, Report, model_digest
+
+logger = logging.getLogger(__name__)
 
 _FRUITLESS = 3  # rounds without a part finished before we give up
 
@@ -59,7 +60,6 @@ def encode_dataset(
     part_rows: int = 16384,
     threads: int = 1,
     progress: bool = False,
-    tell: Tell | None = None,
 ) -> EncodedDataset:
     """Encode the `column` of .parquet files on a Ray cluster into a folder of .parquet files.
 
@@ -78,8 +78,8 @@ def encode_dataset(
     plan.settle(folder)
     parts = plan.parts()
     found = len(parts) - len(_missing(parts, folder))
-    if found and tell:
-        tell(
+    if found:
+        logger.info(
             f"{found:,} of {counted(len(parts), 'part')} {by_number(found, 'was', 'were')} done "
             "already"
         )
@@ -91,7 +91,7 @@ def encode_dataset(
             progressing("encoding", total=total, shown=progress) as advance,
         ):
             work = _Work(ray, settings, folder, threads)
-            rounds = _until_done(work, parts, advance, tell)
+            rounds = _until_done(work, parts, advance)
     reports = {report.name: report for one in rounds for report in one}
     return EncodedDataset(
         folder,
@@ -128,16 +128,16 @@ def _settings(
     return Settings(name, model_digest(name), column, dim, precision, prompt, on_long)
 
 
-def _until_done(
-    work: _Work, parts: list[Part], advance: Advance, tell: Tell | None
-) -> list[list[Report]]:
+def _until_done(work: _Work, parts: list[Part], advance: Advance) -> list[list[Report]]:
     """Run round after round over the parts that have no file."""
     rounds: list[list[Report]] = []
     fruitless = 0
     while missing := _missing(parts, work.out):
-        if rounds and tell:
+        if rounds:
             lost = "parts were lost with their workers; trying them"
-            tell(f"{counted(len(missing), 'part was lost with its worker; trying it', lost)} again")
+            logger.info(
+                f"{counted(len(missing), 'part was lost with its worker; trying it', lost)} again"
+            )
         rounds.append(_round(work, missing, advance))
         fruitless = 0 if len(_missing(parts, work.out)) < len(missing) else fruitless + 1
         time.sleep(fruitless)  # what failed may be about to come back

@@ -5,6 +5,7 @@ sentence. JSON lines have a text and its entities. Both become a text and spans 
 """
 
 import json
+import logging
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -13,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError, counted
-from ..files import Tell, read_lines
+from ..files import read_lines
 from ..tables import BadRows
 from ..text import is_whole
 from .schemes import SCHEMES, Token, find_scheme, spans_of
+
+logger = logging.getLogger(__name__)
 
 _TAG = re.compile(r"^(O|[BIESLU]-.+)$")
 _LISTS = ("entities", "spans", "labels", "label", "ents")
@@ -59,49 +62,43 @@ class Findings:
         self.counts[what] += 1
         self.lines.setdefault(what, line)
 
-    def report(self, tell: Tell) -> None:
+    def report(self) -> None:
         """Tell each kind of finding once, with its first line."""
         for what, count in self.counts.items():
-            tell(
+            logger.info(
                 f"{self.path}: {counted(count, 'time')} {what}, first in line {self.lines[what]:,}"
             )
 
 
 def read_marked(
-    path: str | Path,
-    *,
-    scheme: str = "auto",
-    letters: bool | None = None,
-    tell: Tell | None = None,
-    strict: bool = False,
+    path: str | Path, *, scheme: str = "auto", letters: bool | None = None, strict: bool = False
 ) -> list[Marked]:
     """Read a file of entities, .jsonl by texts and spans, any other as CoNLL columns.
 
     `scheme` is iob1, iob2, bioes, or auto, which looks at the file. `letters` says that each
     line is one letter, spaces too; left out, the file is looked at.
     """
-    tell = tell or (lambda message: None)
     if scheme not in SCHEMES:
         raise DataError(f"scheme is {scheme!r}; known are {', '.join(SCHEMES)}. Choose one.")
     findings = Findings(str(path), strict)
     if Path(path).suffix.lower() in (".jsonl", ".json"):
-        found = list(_from_json(path, findings, tell))
+        found = list(_from_json(path, findings))
     else:
-        sentences = list(_sentences(path, findings, tell))
+        sentences = list(_sentences(path, findings))
         if scheme == "auto":
             scheme = find_scheme([[token.label for token in s] for s in sentences])
         if letters is None:
             letters = _is_letters(sentences)
         found = [_joined(s, scheme, "" if letters else " ", findings) for s in sentences]
-    findings.report(tell)
+    findings.report()
     if not found:
         raise DataError(f"{path} has no sentence; expected some. Check the file.")
     return found
 
 
-def _sentences(path: str | Path, findings: Findings, tell: Tell) -> Iterator[list[Token]]:
+def _sentences(path: str | Path, findings: Findings) -> Iterator[list[Token]]:
     sentence: list[Token] = []
-    for number, line in enumerate(read_lines(path, tell=tell), start=1):
+    for number, line in enumerate(read_lines(path), start=1):
         # A header of comments may stand before the first sentence or any other; a token "##"
         # has a label after it.
         if line.startswith("-DOCSTART-") or (line.startswith("##") and not _last_tag(line)):
@@ -153,9 +150,9 @@ def _joined(tokens: Sequence[Token], scheme: str, between: str, findings: Findin
     return Marked(text, spans)
 
 
-def _from_json(path: str | Path, findings: Findings, tell: Tell) -> Iterator[Marked]:
+def _from_json(path: str | Path, findings: Findings) -> Iterator[Marked]:
     bad = BadRows(str(path), findings.strict)
-    for number, line in enumerate(read_lines(path, tell=tell), start=1):
+    for number, line in enumerate(read_lines(path), start=1):
         if not line.strip():
             continue
         try:
@@ -169,7 +166,7 @@ def _from_json(path: str | Path, findings: Findings, tell: Tell) -> Iterator[Mar
             bad.add(number, "no text with entities", '{"text": …, "entities": [{"start": …}]}')
             continue
         yield Marked(text, tuple(_kept(text, spans, number, findings)))
-    bad.report(tell)
+    bad.report()
 
 
 def _span(item: Any) -> Span:

@@ -1,5 +1,6 @@
 """A described model → the files of its bundle, all but the manifest."""
 
+import logging
 import shutil
 import tempfile
 from dataclasses import dataclass
@@ -10,7 +11,6 @@ from transformers import PreTrainedModel
 from ..bundle import foreign
 from ..bundle.foreign import DenseSpec
 from ..errors import BundleError
-from ..files import Tell
 from ..tokens import Batch, Tokens
 from . import probe
 from .calibrate import calibration_batches
@@ -22,6 +22,8 @@ from .quantise import quantise
 from .quiet import quiet
 from .source import Source
 from .tokenizer import write_tokenizer
+
+logger = logging.getLogger(__name__)
 
 NOTICES = ("LICENSE*", "LICENCE*", "NOTICE*")
 # A file of protocol buffers, which ONNX is, ends at 2 GiB.
@@ -39,12 +41,12 @@ class Built:
     layers: int
 
 
-def build(source: Source, folder: Path, *, layers: bool, weights: bool, tell: Tell) -> Built:
+def build(source: Source, folder: Path, *, layers: bool, weights: bool) -> Built:
     """Write tokenizer, layout, weights and graph into an empty folder."""
-    tell(f"reading {source.manifest.architecture} from {source.root}")
+    logger.info(f"reading {source.manifest.architecture} from {source.root}")
     transformer = load_transformer(source)
     check_size(source, transformer)
-    write_tokenizer(source, folder, tell)
+    write_tokenizer(source, folder)
     write_layout(source, folder, transformer.config.hidden_size)
     with quiet():
         transformer.config.save_pretrained(folder)
@@ -57,7 +59,7 @@ def build(source: Source, folder: Path, *, layers: bool, weights: bool, tell: Te
         transformer.pooler = None  # type: ignore[assignment]
     module = SentenceModule(source, transformer, layers=layers).eval()
     # Without torch weights, training can only start from the graph's: they stay as they are.
-    return _write_graph(source, module, folder, tell, fold=weights)
+    return _write_graph(source, module, folder, fold=weights)
 
 
 def check_size(source: Source, transformer: PreTrainedModel) -> None:
@@ -92,9 +94,7 @@ def write_layout(source: Source, folder: Path, hidden: int) -> None:
             shutil.copyfile(file, folder / file.name)
 
 
-def _write_graph(
-    source: Source, module: SentenceModule, folder: Path, tell: Tell, *, fold: bool
-) -> Built:
+def _write_graph(source: Source, module: SentenceModule, folder: Path, *, fold: bool) -> Built:
     """Trace, fuse and quantise in a folder apart; only a graph that was checked leaves it."""
     tokens = Tokens.from_file(folder / "tokenizer.json", max_tokens=source.manifest.max_tokens)
     batches = probe.probes(tokens, source.manifest.vocabulary)
@@ -102,10 +102,10 @@ def _write_graph(
     target = folder / source.manifest.graph
     target.parent.mkdir()
     with tempfile.TemporaryDirectory(prefix="malmoi-graph-") as scratch:
-        tell("writing the graph")
-        path = float_graph(module, Path(scratch), batches, expected, tell)
+        logger.info("writing the graph")
+        path = float_graph(module, Path(scratch), batches, expected)
         if source.manifest.precision == "int8":
-            tell("rounding weights to 8 bits")
+            logger.info("rounding weights to 8 bits")
             path = _small_graph(path, tokens, batches, expected)
         else:
             path = quickest(path, batches, expected, fold=fold)
@@ -115,7 +115,7 @@ def _write_graph(
 
 
 def float_graph(
-    module: GraphModule, scratch: Path, batches: list[Batch], expected: list[Arrays], tell: Tell
+    module: GraphModule, scratch: Path, batches: list[Batch], expected: list[Arrays]
 ) -> Path:
     """Trace and fuse; the plain graph is kept where the fused one is not the same."""
     plain, fused = scratch / "plain.onnx", scratch / "fused.onnx"
@@ -127,7 +127,7 @@ def float_graph(
         )
     if _fused(module, plain, fused) and _computes(fused, batches, expected):
         return fused
-    tell("the fused graph differs from torch; keeping the plain one, which is slower")
+    logger.info("the fused graph differs from torch; keeping the plain one, which is slower")
     return plain
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..files import Tell
 from ..text import compose, squeeze
 from .data import file_rows
 from .recipe import Data, Negatives
@@ -65,20 +64,14 @@ class Confusable:
 
 
 def read_confusable(
-    entry: Data,
-    root: Path,
-    names: Mapping[str, str],
-    concepts: Sequence[str],
-    *,
-    tell: Tell,
-    strict: bool,
+    entry: Data, root: Path, names: Mapping[str, str], concepts: Sequence[str], *, strict: bool
 ) -> Confusable:
     """Read the negatives of an entry; each side of a row is a concept or a name of one."""
     known = set(concepts)
     beside: dict[str, dict[str, None]] = {concept: {} for concept in concepts}
     loners: dict[str, Pair] = {}
     for negatives in entry.negatives:
-        for left, right in _pairs(negatives, root, tell, strict):
+        for left, right in _pairs(negatives, root, strict):
             a, b = (resolve(side, known, names, fold(side)) for side in (left, right))
             if a is None or a == b:
                 continue
@@ -92,10 +85,10 @@ def read_confusable(
     return Confusable(listed, list(loners), list(loners.values()))
 
 
-def _pairs(negatives: Negatives, root: Path, tell: Tell, strict: bool) -> Iterator[tuple[str, str]]:
+def _pairs(negatives: Negatives, root: Path, strict: bool) -> Iterator[tuple[str, str]]:
     columns = negatives.columns
     for file in negatives.files:
-        for *_, row in file_rows(root / file, columns, negatives.where, {}, tell, strict):
+        for *_, row in file_rows(root / file, columns, negatives.where, {}, strict):
             yield row[columns["a"]], row[columns["b"]]
 
 

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from ..bundle.manifest import sha256
 from ..errors import DataError
-from ..files import Tell
 from ..tables import BadRows, Row, read_columns
 from ..text import is_whole
 from .checks import check_classes
@@ -75,16 +74,13 @@ def hash_files(files: dict[str, Path]) -> dict[str, str]:
     return {name: sha256(path) for name, path in files.items()}
 
 
-def read_examples(
-    entry: Data, root: Path, *, seed: int = 1, tell: Tell | None = None, strict: bool = False
-) -> Examples:
+def read_examples(entry: Data, root: Path, *, seed: int = 1, strict: bool = False) -> Examples:
     """Read the files of one entry; raises DataError for anything that cannot be learnt from."""
-    tell = tell or _silent
     objective = OBJECTIVES[entry.objective]
     if objective.reader:
-        read: Examples = objective.read()(entry, root, seed=seed, tell=tell, strict=strict)
+        read: Examples = objective.read()(entry, root, seed=seed, strict=strict)
         return read
-    rows = list(_rows(entry, objective, root, tell, strict))
+    rows = list(_rows(entry, objective, root, strict))
     if not rows:
         raise DataError(
             f"{', '.join(entry.files)} give no examples; expected rows with text"
@@ -117,9 +113,7 @@ def count_repeated(pairs: Sequence[tuple[str, str]], examples: Sequence[Examples
 Check = Callable[[str], bool]
 
 
-def _rows(
-    entry: Data, objective: Objective, root: Path, tell: Tell, strict: bool
-) -> Iterator[Found]:
+def _rows(entry: Data, objective: Objective, root: Path, strict: bool) -> Iterator[Found]:
     checks: dict[str, Check] = {}
     if "score" in needed_columns(entry, objective):
         checks["score"] = is_number
@@ -132,7 +126,7 @@ def _rows(
     def found() -> Iterator[Found]:
         for file in entry.files:
             yield from file_rows(
-                root / file, needed, entry.where, checks, tell, strict, without=entry.without
+                root / file, needed, entry.where, checks, strict, without=entry.without
             )
 
     yield from _limited(found(), entry.limit)
@@ -150,7 +144,6 @@ def file_rows(
     columns: dict[str, str],
     where: dict[str, str],
     checks: dict[str, Check],
-    tell: Tell,
     strict: bool,
     *,
     without: Mapping[str, Sequence[str]] | None = None,
@@ -159,7 +152,7 @@ def file_rows(
     bad = BadRows(str(path), strict)
     without = without or {}
     names, remedy = [*columns.values(), *where, *without], "Correct the columns in the recipe."
-    for line, row in read_columns(path, names, bad, tell=tell, remedy=remedy):
+    for line, row in read_columns(path, names, bad, remedy=remedy):
         if any(row[name] != value for name, value in where.items()):
             continue
         if any(row[name] in values for name, values in without.items()):
@@ -170,7 +163,7 @@ def file_rows(
         else:
             found = "no number" if wrong in checks and checks[wrong] is is_number else "no text"
             bad.add(line, f"{found} in {columns[wrong]}", "a value in every column")
-    bad.report(tell)
+    bad.report()
 
 
 def _first_wrong(row: Row, columns: dict[str, str], checks: dict[str, Check]) -> str | None:
@@ -252,7 +245,3 @@ def _joined(entry: Data, rows: list[Found]) -> Examples:
 
 def _condition(where: dict[str, str]) -> str:
     return " where " + ", ".join(f"{k} is {v}" for k, v in where.items()) if where else ""
-
-
-def _silent(message: str) -> None:
-    pass

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import logging
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -9,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from ..bundle import Manifest
 from ..errors import OptionError, require
-from ..files import Tell, writing_folder
+from ..files import writing_folder
 from ..text import check_steps
 from .source import read_source
+
+logger = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -37,7 +40,6 @@ def export(
     training: dict[str, Any] | None = None,
     scores: dict[str, Any] | None = None,
     matryoshka: Sequence[int] = (),
-    tell: Tell | None = None,
 ) -> Manifest:
     """Write a model as a bundle at `out`, and give its manifest.
 
@@ -53,7 +55,6 @@ def export(
     _check_option("precision", precision, PRECISIONS)
     _check_option("layers", layers, LAYERS)
     require_packages()
-    tell = tell or _silent
     with _on_disk(source) as folder, writing_folder(out) as half:
         read = read_source(folder, pooling=pooling, normalize=normalize, max_tokens=max_tokens)
         wanted = dataclasses.replace(
@@ -69,10 +70,10 @@ def export(
         from .build import build  # here, because it imports torch
 
         described = dataclasses.replace(read, manifest=wanted)
-        built = build(described, half, layers=layers == "all", weights=weights, tell=tell)
+        built = build(described, half, layers=layers == "all", weights=weights)
         _check_matryoshka(wanted.matryoshka, built.dimension)
         manifest = dataclasses.replace(wanted, dimension=built.dimension, layers=built.layers)
-        tell(f"writing {out}")
+        logger.debug(f"writing {out}")
         return manifest.write(half)
 
 
@@ -109,7 +110,3 @@ def _check_matryoshka(sizes: Sequence[int], dimension: int) -> None:
             f"matryoshka is {', '.join(map(str, sizes))}; expected sizes from 1 to the model's "
             f"{dimension}. Name sizes it was trained for."
         )
-
-
-def _silent(message: str) -> None:
-    pass

@@ -6,6 +6,7 @@ bundle opens in sentence_transformers.CrossEncoder too.
 """
 
 import dataclasses
+import logging
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ from transformers import AutoModel, AutoModelForSequenceClassification, PreTrain
 from ..bundle import Manifest
 from ..bundle.foreign import MODULES, read_json, write_json
 from ..errors import BundleError, counted
-from ..files import Tell, writing_folder
+from ..files import writing_folder
 from ..pairs import PairTokens
 from ..text import check_steps
 from ..tokens import Batch, Piece, Tokens
@@ -33,6 +34,8 @@ from .quiet import quiet
 from .reranker_source import read_reranker
 from .source import Source
 from .tokenizer import load_tokenizer, reads_types, write_tokenizer
+
+logger = logging.getLogger(__name__)
 
 _LOGITS = "logits"
 
@@ -66,7 +69,6 @@ def export_reranker(
     training: dict[str, Any] | None = None,
     scores: dict[str, Any] | None = None,
     layers: bool = False,
-    tell: Tell | None = None,
 ) -> Manifest:
     """Write a cross-encoder's folder as a bundle at `out`, and give its manifest.
 
@@ -74,7 +76,6 @@ def export_reranker(
     are those of it. `weights=False` leaves the torch weights out, and with them training on.
     `layers` keeps every hidden state as an output, for a head with modules of its own.
     """
-    tell = tell or (lambda message: None)
     with writing_folder(out) as half:
         read = read_reranker(source, max_tokens=max_tokens)
         manifest = dataclasses.replace(
@@ -87,19 +88,19 @@ def export_reranker(
             precision=precision,
         )
         described = dataclasses.replace(read, manifest=manifest)
-        kept = _build(described, half, weights=weights, layers=layers, tell=tell)
+        kept = _build(described, half, weights=weights, layers=layers)
         manifest = dataclasses.replace(manifest, layers=kept)
-        tell(f"writing {out}")
+        logger.debug(f"writing {out}")
         return manifest.write(half)
 
 
-def _build(source: Source, folder: Path, *, weights: bool, layers: bool, tell: Tell) -> int:
+def _build(source: Source, folder: Path, *, weights: bool, layers: bool) -> int:
     """Write everything but the manifest; gives the number of hidden states in the graph."""
-    tell(f"reading {source.manifest.architecture} from {source.root}")
+    logger.info(f"reading {source.manifest.architecture} from {source.root}")
     loader = AutoModel if source.steps else AutoModelForSequenceClassification
     transformer = load_transformer(source, loader)
     check_size(source, transformer)
-    write_tokenizer(source, folder, tell)
+    write_tokenizer(source, folder)
     _write_layout(source, folder)
     _write_weights(transformer, folder, weights=weights)
     types = reads_types(load_tokenizer(source.root), transformer.config)
@@ -108,7 +109,7 @@ def _build(source: Source, folder: Path, *, weights: bool, layers: bool, tell: T
         module = ScoreModule(source, transformer, layers=layers, types=types).eval()
     else:
         module = ClassifierModule(transformer, source.manifest.architecture, types=types).eval()
-    return _write_graph(source, module, folder, tell)
+    return _write_graph(source, module, folder)
 
 
 def _write_layout(source: Source, folder: Path) -> None:
@@ -137,7 +138,7 @@ def _write_weights(transformer: PreTrainedModel, folder: Path, *, weights: bool)
         file.chmod(0o644)  # safetensors writes 0600; a model folder is read by others too
 
 
-def _write_graph(source: Source, module: GraphModule, folder: Path, tell: Tell) -> int:
+def _write_graph(source: Source, module: GraphModule, folder: Path) -> int:
     tokens = Tokens.from_file(folder / "tokenizer.json", max_tokens=source.manifest.max_tokens)
     batches = _probes(tokens, source.manifest.vocabulary)
     expected = probe.run_torch(module, batches)
@@ -145,11 +146,11 @@ def _write_graph(source: Source, module: GraphModule, folder: Path, tell: Tell) 
     target = folder / source.manifest.graph
     target.parent.mkdir()
     with tempfile.TemporaryDirectory(prefix="malmoi-graph-") as scratch:
-        tell("writing the graph")
-        path = float_graph(module, Path(scratch), batches, expected, tell)
+        logger.info("writing the graph")
+        path = float_graph(module, Path(scratch), batches, expected)
         if source.manifest.precision == "int8":
-            tell("rounding weights to 8 bits")
-            path = _small_graph(path, tokens, batches, expected, tell)
+            logger.info("rounding weights to 8 bits")
+            path = _small_graph(path, tokens, batches, expected)
         else:
             path = quickest(path, batches, expected)
         shutil.copyfile(path, target)
@@ -183,9 +184,7 @@ def _check_outputs(source: Source, outputs: int) -> None:
         )
 
 
-def _small_graph(
-    path: Path, tokens: Tokens, batches: list[Batch], expected: list[Arrays], tell: Tell
-) -> Path:
+def _small_graph(path: Path, tokens: Tokens, batches: list[Batch], expected: list[Arrays]) -> Path:
     """Round the weights, and tell by how much that moves scores; it must not break them."""
     small = path.with_name("int8.onnx")
     pieces, _ = PairTokens(tokens).cut(_neighbours(calibration_texts()))
@@ -198,5 +197,7 @@ def _small_graph(
             "Export it with: --precision float32"
         )
     spread = float(np.ptp(expected[0][0]))
-    tell(f"8 bits move a raw score by {moved:.3f} at most; the samples' range is {spread:.3f}")
+    logger.info(
+        f"8 bits move a raw score by {moved:.3f} at most; the samples' range is {spread:.3f}"
+    )
     return small

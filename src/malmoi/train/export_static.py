@@ -1,6 +1,7 @@
 """An encoder bundle → its static twin: a vector for each piece of its vocabulary, no torch."""
 
 import dataclasses
+import logging
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from ..catalog import find_model
 from ..encoder import Encoder
 from ..encoder.pieces import WordPieces
 from ..errors import DataError, OptionError, counted
-from ..files import Tell, writing_folder
+from ..files import writing_folder
 from ..pooling import Floats, normalize
 from ..tables import is_table, read_rows, read_texts, show_columns
 from .static_lessons import Lessons, collect
@@ -27,6 +28,8 @@ from .static_table import (
     weights_by_count,
     weights_by_rank,
 )
+
+logger = logging.getLogger(__name__)
 
 TABLE = "static.safetensors"
 _ANY_LENGTH = 1_000_000_000
@@ -46,7 +49,6 @@ def export_static(
     name: str | None = None,
     licence: str = "",
     threads: int | None = None,
-    tell: Tell | None = None,
 ) -> Manifest:
     """Write the static twin of an encoder at `out`, and give its manifest.
 
@@ -55,17 +57,16 @@ def export_static(
     `columns` are read) the pieces then learn to sum to the encoder's own vector of each text,
     which is much better; a hundred thousand texts of the kind you have are plenty.
     """
-    tell = tell or (lambda message: None)
     opened = open_bundle(find_model(source), kinds=("encoder",))
     encoder = Encoder(opened, threads=threads)
     _check_options(dim, epochs, rate, encoder.dimension)
     words = WordPieces.from_file(opened.tokenizer, steps=opened.manifest.clean)
     with writing_folder(out) as half:
-        maker = _Maker(encoder, words, dim, tell)
+        maker = _Maker(encoder, words, dim)
         if texts:
             with tempfile.TemporaryDirectory(prefix="malmoi-static-") as scratch:
-                read = _read(texts, columns, tell)
-                lessons = collect(encoder, words, read, Path(scratch), tell=tell)
+                read = _read(texts, columns)
+                lessons = collect(encoder, words, read, Path(scratch))
                 table, story = maker.learned(lessons, epochs=epochs, rate=rate, seed=seed)
             story |= {"data": {_short(path): sha256(Path(path)) for path in texts}, "seed": seed}
         else:
@@ -73,7 +74,7 @@ def export_static(
         write_safetensors(half / TABLE, dict(table.arrays()))
         words.tokenizer.save(str(half / "tokenizer.json"), pretty=False)
         manifest = _manifest(opened.manifest, dim, len(table.scales))
-        tell(f"writing {out}")
+        logger.debug(f"writing {out}")
         manifest = dataclasses.replace(
             manifest,
             name=name or Path(out).name,
@@ -91,7 +92,6 @@ class _Maker:
     encoder: Encoder
     words: WordPieces
     dim: int
-    tell: Tell
 
     def plain(self) -> Table:
         """Make a table of the pieces' own vectors."""
@@ -112,8 +112,8 @@ class _Maker:
         weights = weights_by_count(np.bincount(lessons.bags.ids, minlength=len(vectors)))
         rows = (vectors @ axes) * weights[:, None]
         del vectors
-        self.tell(f"learning from {counted(len(lessons), 'text')}")
-        cosine = learn(rows, lessons, axes, epochs=epochs, rate=rate, seed=seed, tell=self.tell)
+        logger.info(f"learning from {counted(len(lessons), 'text')}")
+        cosine = learn(rows, lessons, axes, epochs=epochs, rate=rate, seed=seed)
         story = {"texts": len(lessons), "epochs": epochs, "rate": rate, "cosine": round(cosine, 4)}
         return quantise(rows, self._empty(axes)), story
 
@@ -121,7 +121,7 @@ class _Maker:
         """Encode every piece alone, between the special tokens of a text; (pieces, dimension)."""
         # Ids may have gaps, so the count of tokens would not do.
         count = max(self.words.tokenizer.get_vocab(with_added_tokens=True).values()) + 1
-        self.tell(f"encoding each of {count:,} pieces")
+        logger.info(f"encoding each of {count:,} pieces")
         before, after = _frame(self.words)
         vectors = np.empty((count, self.encoder.dimension), dtype=np.float32)
         for start in range(0, count, _PIECES):
@@ -202,13 +202,13 @@ def _short(path: str | Path) -> str:
     return "/".join(Path(path).absolute().parts[-2:])
 
 
-def _read(files: Sequence[str | Path], columns: Sequence[str], tell: Tell) -> Iterator[str]:
+def _read(files: Sequence[str | Path], columns: Sequence[str]) -> Iterator[str]:
     """Yield the lines of plain files and, of tables, those of the columns that they have."""
     for path in files:
         if not columns or not is_table(path):
-            yield from read_texts(path, tell=tell)
+            yield from read_texts(path)
             continue
-        for row in read_rows(path, tell=tell):
+        for row in read_rows(path):
             found = [row[column] for column in columns if column in row]
             if not found:
                 raise DataError(

@@ -5,6 +5,7 @@
 
 import contextlib
 import json
+import logging
 import os
 import shutil
 from collections.abc import Iterator, Mapping
@@ -12,7 +13,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ..errors import DataError, OptionError, OutputError
-from ..files import Tell, writing
+from ..files import writing
+
+logger = logging.getLogger(__name__)
 
 RECIPE, DATA = "recipe.json", "data.json"
 # What may differ between the run that was stopped and the one that goes on.
@@ -64,11 +67,13 @@ def check_recipe(recipe: HasJson, folder: Path) -> None:
             )
 
 
-def check_data(hashes: Mapping[str, str], folder: Path, *, tell: Tell) -> None:
+def check_data(hashes: Mapping[str, str], folder: Path) -> None:
     """Raise a DataError for the first file that is not the one a run began with."""
     stored = folder / DATA
     if not stored.is_file():
-        tell(f"{folder} has no {DATA}; whether the data are those it began with is not known")
+        logger.info(
+            f"{folder} has no {DATA}; whether the data are those it began with is not known"
+        )
         return
     old = _read(stored)
     for name, digest in hashes.items():

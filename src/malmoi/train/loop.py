@@ -10,6 +10,7 @@ checkpoint must hold is then weights, the optimizer's moments and three numbers.
 """
 
 import contextlib
+import logging
 import math
 import random
 import signal
@@ -24,7 +25,6 @@ import torch
 from torch import nn
 
 from ..errors import DataError, OptionError
-from ..files import Tell
 from . import checkpoint
 from .batching import Step
 from .checkpoint import State
@@ -34,16 +34,11 @@ from .recipe import Output, Schedule
 from .saver import Places, Saver
 from .task import Task
 
+logger = logging.getLogger(__name__)
+
 
 def train(
-    task: Task,
-    schedule: Schedule,
-    output: Output,
-    *,
-    seed: int,
-    processes: Processes,
-    resume: bool,
-    tell: Tell,
+    task: Task, schedule: Schedule, output: Output, *, seed: int, processes: Processes, resume: bool
 ) -> State:
     """Train a task to the end of its schedule; the best model then stands in `best`.
 
@@ -55,15 +50,15 @@ def train(
     total = count_steps(task, schedule)
     state = None
     if resume:
-        state = checkpoint.load_newest(places.checkpoints, task.module, optimizer, tell=tell)
+        state = checkpoint.load_newest(places.checkpoints, task.module, optimizer)
     state = state or State()
     if not processes.agree(state.step):
         raise DataError(
             f"the processes found different checkpoints in {places.checkpoints}; expected the "
             "same. Put output.folder where every machine sees it."
         )
-    saver = Saver(task, optimizer, output, places, processes, tell)
-    log = Log(places.log, total=total, after=state.step, tell=tell, shown=processes.first)
+    saver = Saver(task, optimizer, output, places, processes)
+    log = Log(places.log, total=total, after=state.step, shown=processes.first)
     task.module.train()
     with watching_signals() as stopped, log:
         for step, last in remaining(task, state, total):
@@ -91,7 +86,9 @@ def train(
             saver.save_when_due(state)
             if processes.any(stopped()):
                 saver.save(state)
-                tell(f"stopped at step {state.step:,}; its state is saved. Go on with --resume")
+                logger.info(
+                    f"stopped at step {state.step:,}; its state is saved. Go on with --resume"
+                )
                 raise KeyboardInterrupt
     saver.finish(state)
     return state

@@ -8,7 +8,6 @@ from typing import Any
 from ..evaluate import concepts, nli, pairs, retrieval, searches, sts
 from ..evaluate.probes import check_probe
 from ..evaluate.transfer import labels_of
-from ..files import Tell
 from .recipe import Evaluation
 
 _TASKS: dict[str, Any] = {"sts": sts, "pairs": pairs, "nli": nli, "retrieval": retrieval}
@@ -33,12 +32,7 @@ class Measure:
 
 
 def read_measure(
-    entry: Evaluation,
-    root: Path,
-    *,
-    judges: Sequence[str] | None = None,
-    tell: Tell | None = None,
-    strict: bool = False,
+    entry: Evaluation, root: Path, *, judges: Sequence[str] | None = None, strict: bool = False
 ) -> Measure:
     """Read an evaluation's file, and check that it can be measured: not after an epoch, but now.
 
@@ -54,12 +48,11 @@ def read_measure(
             dictionary_columns=entry.dictionary_columns,
             hold_out=entry.hold_out,
             limit=entry.limit,
-            tell=tell,
             strict=strict,
         )
         return Measure(entry.title, entry.task, names, [])
     if entry.task == "retrieval":
-        found, _ = searches.read(path, columns=entry.columns, tell=tell, strict=strict)
+        found, _ = searches.read(path, columns=entry.columns, strict=strict)
         found = searches.first_queries(found, entry.limit) if entry.limit else found
         together = [
             (query, found.documents[row])
@@ -67,7 +60,7 @@ def read_measure(
             for row in rows
         ]
         return Measure(entry.title, entry.task, found, together)
-    rows = _TASKS[entry.task].read(path, columns=entry.columns, tell=tell, strict=strict).rows
+    rows = _TASKS[entry.task].read(path, columns=entry.columns, strict=strict).rows
     rows = rows[: entry.limit] if entry.limit else rows
     if entry.task == "nli":
         if judges is None:

@@ -25,15 +25,18 @@ def quiet() -> Iterator[None]:
     bars = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    disabled = root.manager.disable
-    logging.disable(max(disabled, logging.WARNING))
+    ours = logging.getLogger("malmoi")
+    levels = root.level, ours.level
+    ours.setLevel(ours.getEffectiveLevel())  # malmoi's own messages are not chatter
+    root.setLevel(logging.ERROR)
     try:
         # onnxruntime's fuser prints; what it prints is of use to its authors only.
         with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
             _filter_warnings()
             yield
     finally:
-        logging.disable(disabled)
+        root.setLevel(levels[0])
+        ours.setLevel(levels[1])
         # logging.warning(), which onnxruntime calls, gives the root logger a handler for good.
         root.handlers[:] = handlers
         transformers_logging.set_verbosity(level)

@@ -1,5 +1,6 @@
 """A run on disk: checkpoints by time and step, the best model by its score."""
 
+import logging
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,13 +8,15 @@ from pathlib import Path
 import torch
 
 from ..errors import OutputError, counted
-from ..files import Tell, writing_folder
+from ..files import writing_folder
 from . import checkpoint
 from .checkpoint import State
 from .log import Log
 from .processes import Processes
 from .recipe import Output
 from .task import Task
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -48,10 +51,9 @@ class Saver:
         output: Output,
         places: Places,
         processes: Processes,
-        tell: Tell,
     ) -> None:
         self.task, self.optimizer, self.output = task, optimizer, output
-        self.places, self.processes, self.tell = places, processes, tell
+        self.places, self.processes = places, processes
         self.saved_at = time.monotonic()
 
     def save(self, state: State) -> None:
@@ -80,7 +82,7 @@ class Saver:
                 self.save(state)
             except OutputError as error:
                 self.saved_at = time.monotonic()
-                self.tell(f"no checkpoint at step {state.step:,}: {error}")
+                logger.warning(f"no checkpoint at step {state.step:,}: {error}")
 
     def evaluate(self, state: State, log: Log) -> None:
         """Measure the model, keep it when it is the best, and end the run when none is better."""
@@ -103,7 +105,7 @@ class Saver:
         state.waited += 1
         if 0 < self.output.early_stopping <= state.waited:
             state.ended = True
-            self.tell(
+            logger.info(
                 f"stopping early: the last {counted(state.waited, 'score was', 'scores were')} no "
                 "better"
             )

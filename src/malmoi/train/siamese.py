@@ -187,7 +187,7 @@ class Siamese:
                     parameters[name].copy_(value)
 
     def _save(self, folder: Path) -> None:
-        write_tokenizer(self.source, folder, _silent)
+        write_tokenizer(self.source, folder)
         transformer = self.encoder.transformer
         write_layout(self.source, folder, transformer.config.hidden_size)
         with quiet():
@@ -214,7 +214,7 @@ def _copied(module: nn.Module) -> dict[str, Tensor]:
 def read_tokens(source: Source) -> Tokens:
     """Read the tokenizer as the exported model will."""
     with tempfile.TemporaryDirectory(prefix="malmoi-tokens-") as folder:
-        write_tokenizer(source, Path(folder), _silent)
+        write_tokenizer(source, Path(folder))
         path = Path(folder) / "tokenizer.json"
         return Tokens.from_file(path, max_tokens=source.manifest.max_tokens)
 
@@ -270,7 +270,3 @@ def _loss(entry: Data, classes: int, dimension: int, matryoshka: Sequence[int]) 
         options=objective.loss_options(options),
         matryoshka=matryoshka,
     )
-
-
-def _silent(message: str) -> None:
-    pass

@@ -8,7 +8,6 @@ import importlib
 from pathlib import Path
 from typing import Any
 
-from ..files import Tell
 from .recipe import Output
 from .trained import Trained
 
@@ -33,17 +32,15 @@ def make_stage(table: dict[str, Any], *, where: str) -> Stage:
     return made
 
 
-def prepare_stage(recipe: Stage, root: Path, *, strict: bool, tell: Tell) -> Any:
+def prepare_stage(recipe: Stage, root: Path, *, strict: bool) -> Any:
     """Read and check everything but the weights."""
-    return _module(recipe.objective, "run").prepare(recipe, root, strict=strict, tell=tell)
+    return _module(recipe.objective, "run").prepare(recipe, root, strict=strict)
 
 
-def run_stage(
-    recipe: Stage, prepared: Any, *, resume: bool, threads: int | None, tell: Tell
-) -> Trained:
+def run_stage(recipe: Stage, prepared: Any, *, resume: bool, threads: int | None) -> Trained:
     """Train what was prepared."""
     done: Trained = _module(recipe.objective, "run").run(
-        recipe, prepared, resume=resume, threads=threads, tell=tell
+        recipe, prepared, resume=resume, threads=threads
     )
     return done
 

@@ -1,6 +1,7 @@
 """What a static table learns from: texts as bags of pieces, and the encoder's vector of each."""
 
 import itertools
+import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +13,9 @@ from ..encoder import TextEncoder
 from ..encoder.bags import Bags
 from ..encoder.pieces import WordPieces
 from ..errors import DataError, counted
-from ..files import Tell
 from ..pooling import Floats
+
+logger = logging.getLogger(__name__)
 
 _CHUNK = 8192
 _TOLD = 4 * _CHUNK  # how many texts between two notices
@@ -51,9 +53,7 @@ class Lessons:
         return total
 
 
-def collect(
-    encoder: TextEncoder, words: WordPieces, texts: Iterable[str], folder: Path, *, tell: Tell
-) -> Lessons:
+def collect(encoder: TextEncoder, words: WordPieces, texts: Iterable[str], folder: Path) -> Lessons:
     """Encode distinct texts and keep them in `folder`.
 
     Texts without a piece, and those longer than the encoder reads, are passed over.
@@ -71,7 +71,7 @@ def collect(
             goals.write(encoder.encode(chosen, on_long="windows").astype(np.float16).tobytes())
             total += len(chosen)
             if total % _TOLD < len(chosen):
-                tell(f"{counted(total, 'text')} encoded")
+                logger.info(f"{counted(total, 'text')} encoded")
     if not total:
         raise DataError(
             "the texts have no line with a known piece; expected one text a line. Check the files."

@@ -1,14 +1,16 @@
 """A row for each piece: where it starts, how it is weighted, and how it learns from texts."""
 
+import logging
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..encoder.bags import Bags, sum_rows
-from ..files import Tell
 from ..pooling import Floats, normalize
 from .static_lessons import Lessons
+
+logger = logging.getLogger(__name__)
 
 # Weights are a / (a + p) by a piece's share of all text, as in smooth inverse frequency
 # (Arora and others, 2017): a piece that is a thousandth of all text weighs half.
@@ -85,7 +87,7 @@ class _Adagrad:
 
 
 def learn(
-    rows: Floats, lessons: Lessons, axes: Floats, *, epochs: int, rate: float, seed: int, tell: Tell
+    rows: Floats, lessons: Lessons, axes: Floats, *, epochs: int, rate: float, seed: int
 ) -> float:
     """Move rows, in place, until the sums of texts point where the encoder's vectors do.
 
@@ -104,7 +106,7 @@ def learn(
             done += len(goals)
             cosine += found
         cosine /= len(lessons)
-        tell(f"epoch {epoch + 1} of {epochs}: mean cosine to the encoder {cosine:.4f}")
+        logger.info(f"epoch {epoch + 1} of {epochs}: mean cosine to the encoder {cosine:.4f}")
     return cosine
 
 

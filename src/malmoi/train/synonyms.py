@@ -7,6 +7,7 @@ a meaning of its own: an inclusion term is narrower than its code, and no other 
 
 import dataclasses
 import hashlib
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -16,12 +17,13 @@ import numpy as np
 
 from ..errors import DataError, by_number, counted
 from ..evaluate.concepts import is_held_out
-from ..files import Tell
 from .confusable import Confusable, Pair, fold, read_confusable
 from .data import Examples, Found, file_rows
 from .objectives import OBJECTIVES
 from .recipe import Data
 from .sampling import Clusters
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -41,10 +43,10 @@ class _Numbers(dict[str, int]):
         return self.setdefault(text, len(self))
 
 
-def read_synonyms(entry: Data, root: Path, *, seed: int, tell: Tell, strict: bool) -> Examples:
+def read_synonyms(entry: Data, root: Path, *, seed: int, strict: bool) -> Examples:
     """Read the files of an entry with the objective align."""
     options = _options(entry)
-    rows = _kept(entry, list(_rows(entry, root, tell, strict)), tell)
+    rows = _kept(entry, list(_rows(entry, root, strict)))
     concepts = _Numbers()
     for *_, row in rows:
         concepts.of(row[entry.columns["concept"]])
@@ -57,10 +59,10 @@ def read_synonyms(entry: Data, root: Path, *, seed: int, tell: Tell, strict: boo
             f"{', '.join(entry.files)} have no concept with two names; expected some, for a name "
             "is learnt from another. Check the columns in the recipe."
         )
-    found = read_confusable(entry, root, names_of(pairs), list(concepts), tell=tell, strict=strict)
+    found = read_confusable(entry, root, names_of(pairs), list(concepts), strict=strict)
     beside = found.with_siblings(list(concepts), options.siblings)
     count = len({pair.concept for pair in pairs})
-    tell(
+    logger.info(
         f"{counted(len(pairs), 'pair')} of {counted(count, 'concept')}; "
         f"{sum(map(bool, beside.beside)):,} have others that they are confused with"
     )
@@ -81,18 +83,18 @@ def _options(entry: Data) -> Options:
     return Options(**{spec.name: settled[spec.name] for spec in dataclasses.fields(Options)})
 
 
-def _rows(entry: Data, root: Path, tell: Tell, strict: bool) -> list[Found]:
+def _rows(entry: Data, root: Path, strict: bool) -> list[Found]:
     found = [
         row
         for file in entry.files
         for row in file_rows(
-            root / file, entry.columns, entry.where, {}, tell, strict, without=entry.without
+            root / file, entry.columns, entry.where, {}, strict, without=entry.without
         )
     ]
     return found[: entry.limit] if entry.limit else found
 
 
-def _kept(entry: Data, rows: list[Found], tell: Tell) -> list[Found]:
+def _kept(entry: Data, rows: list[Found]) -> list[Found]:
     """Leave out the concepts that are held out."""
     if not entry.hold_out:
         return rows
@@ -100,7 +102,7 @@ def _kept(entry: Data, rows: list[Found], tell: Tell) -> list[Found]:
     kept = [row for row in rows if not is_held_out(row[2][column], entry.hold_out)]
     left = len(rows) - len(kept)
     are = by_number(left, "is", "are")
-    tell(f"{left:,} of {counted(len(rows), 'row')} {are} of concepts that are held out")
+    logger.info(f"{left:,} of {counted(len(rows), 'row')} {are} of concepts that are held out")
     return kept
 
 

@@ -1,5 +1,6 @@
 """A model's tokenizer → the files of a bundle, which every reader must read alike."""
 
+import logging
 import shutil
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,11 @@ from transformers import AutoTokenizer
 
 from ..bundle.foreign import read_json, write_json
 from ..errors import BundleError
-from ..files import Tell
 from .probe import SAMPLES
 from .quiet import quiet
 from .source import Source
+
+logger = logging.getLogger(__name__)
 
 _FILES = (
     "tokenizer_config.json",
@@ -28,7 +30,7 @@ _VOCABULARIES = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model")
 _PLAIN = "PreTrainedTokenizerFast"
 
 
-def write_tokenizer(source: Source, folder: Path, tell: Tell) -> None:
+def write_tokenizer(source: Source, folder: Path) -> None:
     """Write tokenizer.json and its companions into `folder`.
 
     A tokenizer.json in the source is the truth. Padding in it is made that of the longest in a
@@ -42,7 +44,9 @@ def write_tokenizer(source: Source, folder: Path, tell: Tell) -> None:
     tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
     if _read_alike(folder, tokenizer):
         return
-    tell("transformers would read tokenizer.json otherwise than it is written; its class is set")
+    logger.debug(
+        "transformers would read tokenizer.json otherwise than it is written; its class is set"
+    )
     _make_plain(folder, loaded)
     if not _read_alike(folder, tokenizer):
         raise BundleError(

@@ -1,11 +1,11 @@
 """The notes of a recipe → train, dev and test, patients whole, leakage told."""
 
+import logging
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import DataError, counted
-from ...files import Tell
 from ...notes.documents import (
     PARTS,
     Choice,
@@ -18,6 +18,8 @@ from ...notes.documents import (
 from ..checks import check_classes
 from ..data import check_file, hash_files
 from .settings import Classification, NoteData
+
+logger = logging.getLogger(__name__)
 
 SHARES = {"dev": 0.15, "test": 0.15}
 
@@ -32,23 +34,23 @@ class Notes:
     leaked: dict[str, int]
 
 
-def read_notes(recipe: Classification, root: Path, *, tell: Tell, strict: bool) -> Notes:
+def read_notes(recipe: Classification, root: Path, *, strict: bool) -> Notes:
     """Read every note that a recipe names; bad data are told before torch is imported."""
     data = recipe.data
     hashes = hash_files({name: check_file(root / name, name, root) for name in _names(data)})
     if data.files:
-        everything = _read(data, data.files, root, (), tell, strict)
+        everything = _read(data, data.files, root, (), strict)
         labels = _labels(data, everything)
         parts = _divide(everything, data, recipe.seed)
     else:
-        train = _read(data, data.train, root, (), tell, strict)
+        train = _read(data, data.train, root, (), strict)
         labels = _labels(data, train)
-        parts = {"train": train, "dev": _read(data, data.dev, root, labels, tell, strict)}
-        parts["test"] = _read(data, data.test, root, labels, tell, strict) if data.test else []
-    _check(parts, labels, tell)
+        parts = {"train": train, "dev": _read(data, data.dev, root, labels, strict)}
+        parts["test"] = _read(data, data.test, root, labels, strict) if data.test else []
+    _check(parts, labels)
     leaked = leakage(parts)
     for what, count in leaked.items():
-        tell(f"leakage: {say_leaked(what, count)}")
+        logger.info(f"leakage: {say_leaked(what, count)}")
     return Notes(parts, labels, hashes, leaked)
 
 
@@ -57,12 +59,7 @@ def _names(data: NoteData) -> tuple[str, ...]:
 
 
 def _read(
-    data: NoteData,
-    files: tuple[str, ...],
-    root: Path,
-    labels: tuple[str, ...],
-    tell: Tell,
-    strict: bool,
+    data: NoteData, files: tuple[str, ...], root: Path, labels: tuple[str, ...], strict: bool
 ) -> list[Document]:
     # A model's labels are settled by its training notes; the others' rows are kept by them.
     choice = Choice(data.positive, data.labels, data.largest)
@@ -75,7 +72,6 @@ def _read(
         labels=labels,
         decide=data.decide,
         root=root,
-        tell=tell,
         strict=strict,
     )
     return found[: data.limit] if data.limit else found
@@ -105,7 +101,7 @@ def _divide(documents: list[Document], data: NoteData, seed: int) -> dict[str, l
     return parts
 
 
-def _check(parts: dict[str, list[Document]], labels: tuple[str, ...], tell: Tell) -> None:
+def _check(parts: dict[str, list[Document]], labels: tuple[str, ...]) -> None:
     for part in ("train", "dev", *(("test",) if parts["test"] else ())):
         if len({one.label for one in parts[part]}) < 2:
             raise DataError(
@@ -115,4 +111,4 @@ def _check(parts: dict[str, list[Document]], labels: tuple[str, ...], tell: Tell
     for part, documents in parts.items():
         counts = Counter(one.label for one in documents)
         shown = ", ".join(f"{label} {counts[label]:,}" for label in labels)
-        tell(f"{part}: {counted(len(documents), 'document')} ({shown})")
+        logger.info(f"{part}: {counted(len(documents), 'document')} ({shown})")

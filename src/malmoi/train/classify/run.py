@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from ...errors import counted
 from ...evaluate.examples import Source as DataSource
 from ...evaluate.notes import attention_weights, by_rules, judge, probabilities
 from ...evaluate.report import Report, make_report
-from ...files import Tell, writing, writing_folder
+from ...files import writing, writing_folder
 from ...notes.calibration import fit_temperature
 from ...notes.classifier import DECISION, NoteClassifier, Pool
 from ...notes.decision import Rule, tune
@@ -23,28 +24,22 @@ from ..trained import Trained
 from .data import Notes, read_notes
 from .settings import Classification
 
+logger = logging.getLogger(__name__)
+
 REPORT = "report.json"
 
 
-def prepare(
-    recipe: Classification, root: Path, *, strict: bool, tell: Tell
-) -> tuple[Source, Notes]:
+def prepare(recipe: Classification, root: Path, *, strict: bool) -> tuple[Source, Notes]:
     """Read and check everything but the weights."""
     source = read_source(find_trainable(recipe.base), max_tokens=recipe.max_tokens)
     if recipe.clean is not None:
         manifest = dataclasses.replace(source.manifest, clean=recipe.clean)
         source = dataclasses.replace(source, manifest=manifest)
-    return source, read_notes(recipe, root, tell=tell, strict=strict)
+    return source, read_notes(recipe, root, strict=strict)
 
 
 def run(
-    recipe: Classification,
-    source: Source,
-    notes: Notes,
-    *,
-    resume: bool,
-    threads: int | None,
-    tell: Tell,
+    recipe: Classification, source: Source, notes: Notes, *, resume: bool, threads: int | None
 ) -> Trained:
     """Train, export, choose the rule's c and the temperature on dev, and judge test once."""
     import torch  # here, because everything before is checked without it
@@ -64,7 +59,7 @@ def run(
         places = Places(Path(recipe.output.folder))
         windows = len(task.train_windows.pieces)
         documents = counted(len(notes.parts["train"]), "document")
-        tell(f"training on {counted(windows, 'window')} of {documents}")
+        logger.info(f"training on {counted(windows, 'window')} of {documents}")
         state = loop(
             task,
             recipe.schedule,
@@ -72,23 +67,22 @@ def run(
             seed=recipe.seed,
             processes=processes,
             resume=resume,
-            tell=tell,
         )
         bundles: tuple[Path, ...] = ()
         scores = dict(state.best_scores)
         if processes.first:
-            bundles, scores = _finish(recipe, source, notes, places, state, tell)
+            bundles, scores = _finish(recipe, source, notes, places, state)
         processes.wait()
     return Trained(places.folder, bundles, scores, state.step)
 
 
 def _finish(
-    recipe: Classification, source: Source, notes: Notes, places: Any, state: Any, tell: Tell
+    recipe: Classification, source: Source, notes: Notes, places: Any, state: Any
 ) -> tuple[tuple[Path, ...], dict[str, float]]:
     from ..log import draw_log
 
     if not draw_log(places.log, places.folder / "training.png"):
-        tell("no plot was drawn: matplotlib is not installed (pip install 'malmoi[plots]')")
+        logger.info("no plot was drawn: matplotlib is not installed (pip install 'malmoi[plots]')")
     bundles, scores = [], dict(state.best_scores)
     for i, precision in enumerate(recipe.output.precision):
         out = places.folder / ("bundle" if i == 0 else f"bundle-{precision}")
@@ -97,9 +91,9 @@ def _finish(
         if i == 0:
             report.save(places.folder / REPORT)
             scores |= {name: metric.value for name, metric in report.metrics.items()}
-            tell(str(report))
+            logger.info(str(report))
         bundles.append(out)
-        tell(f"wrote {out}")
+        logger.info(f"wrote {out}")
     return tuple(bundles), scores
 
 

@@ -1,6 +1,7 @@
 """The last stage: the trained weights as a model folder, its bundles, their scores and card."""
 
 import dataclasses
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...encoder import load
-from ...files import Tell, writing_folder
+from ...files import writing_folder
 from ..build import write_layout
 from ..card import versions
 from ..checkpoint import tensor_errors
@@ -21,6 +22,8 @@ from .run import bundle_folders
 from .settings import Distillation
 from .texts import Pair
 from .workshop import Workshop
+
+logger = logging.getLogger(__name__)
 
 
 def write_model(shop: Workshop, source: Source, weights: Path) -> Path:
@@ -38,13 +41,7 @@ def write_model(shop: Workshop, source: Source, weights: Path) -> Path:
 
 
 def write_bundles(
-    recipe: Distillation,
-    material: Material,
-    model: Path,
-    training: dict[str, Any],
-    *,
-    licence: str,
-    tell: Tell,
+    recipe: Distillation, material: Material, model: Path, training: dict[str, Any], *, licence: str
 ) -> None:
     """Export the model in every precision asked for, each measured; `licence` is the base's."""
     for out, precision in zip(bundle_folders(recipe), recipe.output.precision, strict=True):
@@ -66,7 +63,7 @@ def write_bundles(
             (half / "README.md").write_text(write_card(manifest, recipe), "utf-8")
             manifest.write(half)  # once more, with the card's hash
         shown = ", ".join(f"{name} {score:.4f}" for name, score in scores.items())
-        tell(f"wrote {out}{': ' if shown else ''}{shown}")
+        logger.info(f"wrote {out}{': ' if shown else ''}{shown}")
 
 
 def measure(bundle: Path, material: Material) -> dict[str, float]:

@@ -1,15 +1,17 @@
 """Everything a run reads from files, read and checked before torch is imported."""
 
+import logging
 import random
 from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import DataError, counted
-from ...files import Tell
 from ..data import check_file, hash_files
 from ..measuring import Measure, read_measure
 from .settings import Distillation, Parallel, Task
 from .texts import Pair, Reader, choose, locate, named_files, without
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -39,12 +41,10 @@ class Material:
         return found
 
 
-def read_material(
-    recipe: Distillation, root: Path, *, strict: bool = False, tell: Tell
-) -> Material:
+def read_material(recipe: Distillation, root: Path, *, strict: bool = False) -> Material:
     """Find and read every file; raises DataError for the first that cannot be used."""
     files = {name: check_file(locate(root, name), name, root) for name in named_files(recipe)}
-    reader = Reader(root, tell, strict)
+    reader = Reader(root, strict)
     held = reader.held(recipe.held_out) if recipe.held_out else []
     pairs = {entry.title: _pairs(reader, entry, held) for entry in recipe.parallel}
     chosen = {
@@ -53,9 +53,9 @@ def read_material(
         if entry.weight
     }
     rows = {task.title: reader.task(task) for task in recipe.task if task.files}
-    measures = [read_measure(entry, root, tell=tell, strict=strict) for entry in recipe.evaluation]
+    measures = [read_measure(entry, root, strict=strict) for entry in recipe.evaluation]
     count = sum(map(len, pairs.values()))
-    tell(
+    logger.info(
         f"{counted(count, 'sentence pair')}, {sum(map(len, chosen.values())):,} of them to distil "
         f"on, {len(held):,} held out"
     )

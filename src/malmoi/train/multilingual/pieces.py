@@ -1,6 +1,7 @@
 """The first two stages: a tokenizer that knows the new words, and rows for them to begin at."""
 
 import json
+import logging
 import re
 import tempfile
 import unicodedata
@@ -13,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ...files import Tell, writing, writing_folder
+from ...files import writing, writing_folder
 from ..alignment import (
     AlignConfig,
     ParallelBags,
@@ -42,6 +43,8 @@ from .material import Material
 from .settings import Align, Distillation, Vocabulary
 from .texts import Pair
 
+logger = logging.getLogger(__name__)
+
 Floats = NDArray[np.float32]
 
 _LETTERS = re.compile(r"[^\W\d_]+")
@@ -64,15 +67,13 @@ class Words:
         return cls(read_spec(folder), rows)
 
 
-def write_vocabulary(
-    recipe: Distillation, material: Material, base: Path, folder: Path, tell: Tell
-) -> None:
+def write_vocabulary(recipe: Distillation, material: Material, base: Path, folder: Path) -> None:
     """Write the student's tokenizer: the base's own, or one that has learnt new pieces."""
     spec = read_spec(base)
     made = Extended(spec, {}, 0)
     if recipe.vocabulary:
         made = _extend(recipe, recipe.vocabulary, material, spec)
-        tell(f"{len(made.rows):,} new pieces; {_fertility(spec, made, material)}")
+        logger.info(f"{len(made.rows):,} new pieces; {_fertility(spec, made, material)}")
     with writing_folder(folder, replace=True) as half:
         text = json.dumps(made.spec, ensure_ascii=False)
         (half / "tokenizer.json").write_text(text, "utf-8")

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from ...bundle import Manifest
 from ...errors import OptionError
-from ...files import Tell
 from ..base import find_trainable
 from ..folder import opening_run
 from ..source import Source, read_source
@@ -28,9 +27,7 @@ if TYPE_CHECKING:
     from .workshop import Workshop
 
 
-def prepare(
-    recipe: Distillation, root: Path, *, strict: bool, tell: Tell
-) -> tuple[Source, Material]:
+def prepare(recipe: Distillation, root: Path, *, strict: bool) -> tuple[Source, Material]:
     """Read and check everything but the weights."""
     source = read_source(find_trainable(recipe.base), max_tokens=recipe.max_tokens)
     if source.steps not in (("pool",), ("pool", "normalize")):
@@ -38,21 +35,16 @@ def prepare(
             f"base {recipe.base} has a Dense module; expected a transformer and its pooling. "
             "Name another base."
         )
-    return source, read_material(recipe, root, strict=strict, tell=tell)
+    return source, read_material(recipe, root, strict=strict)
 
 
 def run(
-    recipe: Distillation,
-    source: Source,
-    material: Material,
-    *,
-    threads: int | None,
-    tell: Tell,
+    recipe: Distillation, source: Source, material: Material, *, threads: int | None
 ) -> Trained:
     """Do every stage that is not done yet."""
     folder = Path(recipe.output.folder)
     with opening_run(recipe, material.hashes, folder):
-        return _Run(recipe, source, material, folder, threads, tell).stages()
+        return _Run(recipe, source, material, folder, threads).stages()
 
 
 @dataclass
@@ -62,14 +54,13 @@ class _Run:
     material: Material
     folder: Path
     threads: int | None
-    tell: Tell
 
     def stages(self) -> Trained:
         import torch  # here, because everything before is checked without it
 
         if self.threads:
             torch.set_num_threads(self.threads)
-        recipe, stages = self.recipe, Stages(self.folder, self.tell)
+        recipe, stages = self.recipe, Stages(self.folder)
         stages.run("vocabulary", self._settings("vocabulary"), self._vocabulary)
         stages.run("align", self._settings("align"), self._align)
         keys: dict[str, str] = {}
@@ -111,7 +102,7 @@ class _Run:
         from .pieces import write_vocabulary
 
         place = self.folder / "vocabulary"
-        write_vocabulary(self.recipe, self.material, self.source.root, place, self.tell)
+        write_vocabulary(self.recipe, self.material, self.source.root, place)
 
     def _align(self, key: str) -> None:
         from .pieces import Words, write_table
@@ -124,12 +115,7 @@ class _Run:
         from .workshop import open_workshop
 
         return open_workshop(
-            self.recipe,
-            self.material,
-            self.source.root,
-            self.folder,
-            threads=self.threads,
-            tell=self.tell,
+            self.recipe, self.material, self.source.root, self.folder, threads=self.threads
         )
 
     def _distil(self, key: str) -> None:
@@ -159,7 +145,7 @@ class _Run:
 
         training = provenance(self.recipe, self.material, seconds)
         model, licence = self.folder / "model", self.source.manifest.licence
-        write_bundles(self.recipe, self.material, model, training, licence=licence, tell=self.tell)
+        write_bundles(self.recipe, self.material, model, training, licence=licence)
 
     @contextlib.contextmanager
     def _weights(

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import logging
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -12,24 +13,28 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from ...errors import OutputError
-from ...files import Tell, writing
+from ...files import writing
 from ..checkpoint import tensor_errors
 from ..student import Student
 from .settings import Learning
+
+logger = logging.getLogger(__name__)
 
 
 class Saves:
     """A stage's checkpoint, by the stage's key, with the minutes that went into it."""
 
-    def __init__(self, folder: Path, key: str, *, every: float, tell: Tell) -> None:
+    def __init__(self, folder: Path, key: str, *, every: float) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         for old in folder.iterdir():
             if not old.name.startswith(key):  # of other settings, or half written
                 if old.suffix == ".safetensors":
-                    tell(f"{folder.name} had begun with other settings or data, and begins anew")
+                    logger.info(
+                        f"{folder.name} had begun with other settings or data, and begins anew"
+                    )
                 old.unlink()
         self.path, self.notes = folder / f"{key}.safetensors", folder / f"{key}.json"
-        self.every, self.tell, self.spent = every, tell, 0.0
+        self.every, self.spent = every, 0.0
         self.begin = self.saved = time.monotonic()
 
     def load(self, student: Student) -> bool:
@@ -40,9 +45,9 @@ class Saves:
             self.spent = float(json.loads(self.notes.read_text("utf-8"))["minutes"])
             student.load_checkpoint(self.path)
         except (SafetensorError, OSError, ValueError, KeyError):
-            self.tell(f"{self.path} is damaged; its stage begins anew")
+            logger.info(f"{self.path} is damaged; its stage begins anew")
             return False
-        self.tell(f"{self.path.parent.name} goes on from step {student.steps:,}")
+        logger.info(f"{self.path.parent.name} goes on from step {student.steps:,}")
         return True
 
     @property
@@ -72,7 +77,7 @@ class Saves:
             self.save(student)
         except OutputError as error:
             self.saved = time.monotonic()
-            self.tell(f"no checkpoint at step {student.steps:,}: {error}")
+            logger.info(f"no checkpoint at step {student.steps:,}: {error}")
 
 
 @contextlib.contextmanager

@@ -2,13 +2,16 @@
 
 import hashlib
 import json
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...files import Tell, writing
+from ...files import writing
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -19,7 +22,6 @@ class Stages:
     """
 
     folder: Path
-    tell: Tell
     key: str = ""
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -34,10 +36,10 @@ class Stages:
         done = _read(marker)
         if done.get("key") == self.key:
             self.seconds[name] = float(done["seconds"])
-            self.tell(f"{name} is done already")
+            logger.info(f"{name} is done already")
             return
         if done:
-            self.tell(f"{name} was done with other settings or data, and is done again")
+            logger.info(f"{name} was done with other settings or data, and is done again")
         marker.unlink(missing_ok=True)
         begin = time.monotonic()
         work(self.key)
@@ -45,7 +47,7 @@ class Stages:
         with writing(marker) as file:
             text = json.dumps({"key": self.key, "seconds": self.seconds[name]})
             file.write(text.encode() + b"\n")
-        self.tell(f"{name} took {spell(self.seconds[name])}")
+        logger.info(f"{name} took {spell(self.seconds[name])}")
 
 
 def spell(seconds: float) -> str:

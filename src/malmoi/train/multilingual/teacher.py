@@ -1,5 +1,6 @@
 """The teacher of a distillation: any encoder, run without torch, its vectors kept on disk."""
 
+import logging
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,13 +12,15 @@ from numpy.typing import NDArray
 from ...bundle import MANIFEST, Manifest
 from ...encoder import load
 from ...errors import CutWarning
-from ...files import Tell, writing_folder
+from ...files import writing_folder
 from ..base import find_base
 from ..distil import Encode, TeacherCache, model_key
 from ..export import export
 
+logger = logging.getLogger(__name__)
 
-def find_teacher(name: str, run: Path, tell: Tell) -> tuple[Path, str]:
+
+def find_teacher(name: str, run: Path) -> tuple[Path, str]:
     """Find a teacher that runs without torch, and the key of its vectors.
 
     A folder with torch weights alone is exported into the run's folder, once.
@@ -30,7 +33,7 @@ def find_teacher(name: str, run: Path, tell: Tell) -> tuple[Path, str]:
         return folder, key
     bundle = run / f"teacher-{key}"
     if not bundle.exists():
-        tell(f"the teacher {name} has no graph; exporting it once")
+        logger.info(f"the teacher {name} has no graph; exporting it once")
         with writing_folder(bundle) as half:
             export(folder, half, name="teacher", weights=False)
     return bundle, key

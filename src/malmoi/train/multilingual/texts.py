@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import DataError
-from ...files import Tell
 from ..data import Check, file_rows, is_number
 from ..packages import PACKAGE, in_package
 from .settings import Distillation, HeldPairs, HeldRows, Parallel, Task, Texts
@@ -31,7 +30,6 @@ class Reader:
     """Reads rows of the recipe's files under the data root."""
 
     root: Path
-    tell: Tell
     strict: bool = False
 
     def rows(
@@ -53,7 +51,7 @@ class Reader:
         for file in files:
             path = locate(self.root, file)
             checks: dict[str, Check] = {number: is_number} if number else {}
-            for _, _, row in file_rows(path, needed, where, checks, self.tell, self.strict):
+            for _, _, row in file_rows(path, needed, where, checks, self.strict):
                 if held_out is None or not is_held(row[held_out.by], held_out):
                     yield tuple(tidy(row[name]) for name in columns)
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import logging
 import time
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from .settings import Distil, Learning, Tune
 from .stages import spell
 from .tasks import Making, make_lessons
 from .workshop import Workshop, nested_of
+
+logger = logging.getLogger(__name__)
 
 _FOREVER = 1_000_000_000
 
@@ -38,7 +41,7 @@ def run_distil(shop: Workshop, stage: Distil, key: str) -> None:
     def report(seen: Seen) -> None:
         losses = {"target": seen.loss, "source": seen.source_loss, "contrast": seen.contrast}
         speed = f"{seen.tokens_per_second:,.0f} tokens/s"
-        _tell(shop, "distil", seen.step, seen.progress, losses, speed, saves.minutes)
+        _log_step(shop, "distil", seen.step, seen.progress, losses, speed, saves.minutes)
         saves.save_when_due(student)
 
     goals = shop.teacher.cache.open()
@@ -75,7 +78,7 @@ def run_tune(shop: Workshop, stage: Tune, title: str, key: str, start: Path) -> 
 
     def report(step: int, progress: float, losses: dict[str, float]) -> None:
         speed = f"{(time.monotonic() - begin) / (step - first):.2f} s/step"
-        _tell(shop, title, step, progress, losses, speed, saves.minutes)
+        _log_step(shop, title, step, progress, losses, speed, saves.minutes)
         saves.save_when_due(student)
 
     tune(student, lessons, config, report=report, every=_every(stage), spent=saves.spent)
@@ -85,7 +88,7 @@ def run_tune(shop: Workshop, stage: Tune, title: str, key: str, start: Path) -> 
 
 def _saves(shop: Workshop, title: str, key: str) -> Saves:
     minutes = shop.recipe.output.checkpoint_minutes
-    return Saves(shop.folder / title, key, every=minutes, tell=shop.tell)
+    return Saves(shop.folder / title, key, every=minutes)
 
 
 def _measure_result(
@@ -101,7 +104,7 @@ def _every(stage: Learning) -> int:
     return max(1, min(20, stage.steps // 10)) if stage.steps else 10
 
 
-def _tell(
+def _log_step(
     shop: Workshop,
     title: str,
     step: int,
@@ -113,7 +116,7 @@ def _tell(
     left = spell(60 * minutes * (1 - progress) / progress) if progress > 0 else "?"
     known = {name: round(loss, 4) for name, loss in losses.items() if np.isfinite(loss)}
     shown = ", ".join(f"{name} {loss:.4f}" for name, loss in known.items())
-    shop.tell(f"{title} step {step:,} ({progress:.0%}): {shown}; {speed}, {left} left")
+    logger.info(f"{title} step {step:,} ({progress:.0%}): {shown}; {speed}, {left} left")
     _log(shop, {"stage": title, "step": step, "minutes": round(minutes, 2), "losses": known})
 
 

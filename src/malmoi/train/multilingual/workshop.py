@@ -1,5 +1,6 @@
 """What the training stages work with: the student, its data, its scores."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,6 @@ import torch
 from numpy.typing import NDArray
 
 from ...errors import OptionError, counted
-from ...files import Tell
 from ..bfloat16 import best_precision, check_bfloat16
 from ..distil import Distillable, ParallelText, TeacherCache, prepare
 from ..joint import Nested, encode
@@ -19,6 +19,8 @@ from .material import Material
 from .pieces import Words
 from .settings import Distillation, Learning
 from .teacher import Taught, Teacher, find_teacher
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,6 @@ class Workshop:
     words: Words
     teacher: Teacher
     precision: str
-    tell: Tell
 
     def student(self, stage: Learning) -> Student:
         """Open the student with a stage's rates; its weights are those of the base."""
@@ -74,7 +75,7 @@ class Workshop:
         cache = teacher.cache
         missing = len({s for text in texts for s in text.source}) - len(cache)
         if missing > 0:
-            self.tell(f"the teacher reads about {counted(missing, 'sentence')}")
+            logger.info(f"the teacher reads about {counted(missing, 'sentence')}")
         return prepare(texts, student, cache, teacher.encode, self.folder / "ids")
 
     def measure(self, student: Student, title: str) -> dict[str, float]:
@@ -84,7 +85,7 @@ class Workshop:
         model = Measured(student)
         scores = {m.title: round(m(model), 4) for m in self.material.measures}
         shown = ", ".join(f"{name} {score:.4f}" for name, score in scores.items())
-        self.tell(f"{title}: {shown}")
+        logger.info(f"{title}: {shown}")
         return scores
 
 
@@ -106,23 +107,17 @@ class Measured:
 
 
 def open_workshop(
-    recipe: Distillation,
-    material: Material,
-    base: Path,
-    folder: Path,
-    *,
-    threads: int | None,
-    tell: Tell,
+    recipe: Distillation, material: Material, base: Path, folder: Path, *, threads: int | None
 ) -> Workshop:
     """Open the teacher and choose the precision that this machine computes in."""
-    bundle, key = find_teacher(recipe.teacher or recipe.base, folder, tell)
+    bundle, key = find_teacher(recipe.teacher or recipe.base, folder)
     cache = Path(recipe.output.cache or folder / "cache").expanduser()
     teacher = Teacher(bundle, key, cache, threads=threads)
     precision = best_precision() if recipe.precision == "auto" else recipe.precision
     if recipe.precision == "bfloat16":
         check_bfloat16("precision is bfloat16")
     words = Words.read(folder / "vocabulary")
-    return Workshop(recipe, material, base, folder, words, teacher, precision, tell)
+    return Workshop(recipe, material, base, folder, words, teacher, precision)
 
 
 def rates_of(stage: Learning) -> Rates:

@@ -5,6 +5,7 @@ Everything is read once, tokenised and written as it comes. Training maps the id
 
 import hashlib
 import json
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,12 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import DataError, by_number, counted
-from ...files import Tell, read_lines
+from ...files import read_lines
 from ...notes.windows import sentences
 from ...tables import BadRows, is_table, read_columns
 from ...tagger.pieces import cut_pieces
 from ...text import compose, squeeze
 from .settings import Also, LeaveOut, TextData
+
+logger = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -37,11 +40,11 @@ class Document:
     sentences: list[str]
 
 
-def read_documents(data: TextData, root: Path, *, tell: Tell, strict: bool) -> Iterator[Document]:
+def read_documents(data: TextData, root: Path, *, strict: bool) -> Iterator[Document]:
     """Yield documents, those left out that must not be learnt from."""
-    barred = Barred.read(data.leave_out, root, tell=tell, strict=strict)
+    barred = Barred.read(data.leave_out, root, strict=strict)
     left = kept = 0
-    for document in _all(data, root, tell, strict):
+    for document in _all(data, root, strict):
         if barred.holds(document):
             left += 1
             continue
@@ -50,36 +53,36 @@ def read_documents(data: TextData, root: Path, *, tell: Tell, strict: bool) -> I
         if data.limit and kept == data.limit:
             return
     if data.leave_out:
-        tell(
+        logger.info(
             f"{counted(left, 'document is', 'documents are')} left out, {kept:,} "
             f"{by_number(kept, 'is', 'are')} learnt from"
         )
 
 
-def _all(data: TextData, root: Path, tell: Tell, strict: bool) -> Iterator[Document]:
+def _all(data: TextData, root: Path, strict: bool) -> Iterator[Document]:
     for part in data.parts:
         for file in part.files:
-            yield from _of_file(root / file, part, tell, strict)
+            yield from _of_file(root / file, part, strict)
 
 
-def _of_file(path: Path, data: Also, tell: Tell, strict: bool) -> Iterator[Document]:
+def _of_file(path: Path, data: Also, strict: bool) -> Iterator[Document]:
     if not is_table(path):
-        yield from _of_lines(path, data.lines, tell)
+        yield from _of_lines(path, data.lines)
         return
     names = [*data.columns, *([data.id] if data.id else [])]
     bad, remedy = BadRows(str(path), strict), "Correct data.columns."
-    for _, row in read_columns(path, names, bad, tell=tell, remedy=remedy):
+    for _, row in read_columns(path, names, bad, remedy=remedy):
         text = "\n".join(row[name] for name in data.columns)
         found = [text[span.start : span.end] for span in sentences(text)]
         if found:
             yield Document(row[data.id] if data.id else "", found)
-    bad.report(tell)
+    bad.report()
 
 
-def _of_lines(path: Path, each: bool, tell: Tell) -> Iterator[Document]:
+def _of_lines(path: Path, each: bool) -> Iterator[Document]:
     lines: list[str] = []
     most = 1 if each else 10_000  # a file may be without a blank line
-    for line in read_lines(path, tell=tell):
+    for line in read_lines(path):
         if line.strip():
             lines.append(line.strip())
         if lines and (not line.strip() or len(lines) >= most):
@@ -97,7 +100,7 @@ class Barred:
     texts: frozenset[bytes]
 
     @classmethod
-    def read(cls, entries: Sequence[LeaveOut], root: Path, *, tell: Tell, strict: bool) -> "Barred":
+    def read(cls, entries: Sequence[LeaveOut], root: Path, *, strict: bool) -> "Barred":
         """Read what the entries name."""
         ids: set[str] = set()
         texts: set[bytes] = set()
@@ -105,12 +108,12 @@ class Barred:
             for file in entry.files:
                 bad = BadRows(str(root / file), strict)
                 names, remedy = [entry.id] if entry.id else entry.columns, "Correct data.leave_out."
-                for _, row in read_columns(root / file, names, bad, tell=tell, remedy=remedy):
+                for _, row in read_columns(root / file, names, bad, remedy=remedy):
                     if entry.id:
                         ids.add(row[entry.id].strip())
                     else:
                         texts.add(_digest("\n".join(row[name] for name in entry.columns)))
-                bad.report(tell)
+                bad.report()
         return cls(frozenset(ids), frozenset(texts))
 
     def holds(self, document: Document) -> bool:

@@ -1,6 +1,7 @@
 """Text in, an encoder's folder out: packed on disk, trained, measured on what was held out."""
 
 import json
+import logging
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import DataError
-from ...files import Tell, writing, writing_folder
+from ...files import writing, writing_folder
+from ...progress import silenced
 from ...text import SAFE
 from ...tokens import read_tokenizer
 from ..base import find_trainable
@@ -17,6 +19,8 @@ from ..source import Source, read_transformer
 from ..trained import Trained
 from .corpus import PARTS, Barred, Document, Packed, pack, read_documents
 from .settings import Pretraining
+
+logger = logging.getLogger(__name__)
 
 REPORT = "report.json"
 
@@ -31,7 +35,7 @@ class Prepared:
     strict: bool
 
 
-def prepare(recipe: Pretraining, root: Path, *, strict: bool, tell: Tell) -> Prepared:
+def prepare(recipe: Pretraining, root: Path, *, strict: bool) -> Prepared:
     """Find the base and every file, and read the first document."""
     source = None
     if recipe.base:
@@ -39,20 +43,20 @@ def prepare(recipe: Pretraining, root: Path, *, strict: bool, tell: Tell) -> Pre
     left = [file for entry in recipe.data.leave_out for file in entry.files]
     names = (*(file for part in recipe.data.parts for file in part.files), *left)
     hashes = hash_files({name: check_file(root / name, name, root) for name in names})
-    Barred.read(recipe.data.leave_out, root, tell=tell, strict=strict)
+    Barred.read(recipe.data.leave_out, root, strict=strict)
     prepared = Prepared(source, root, hashes, strict)
-    if next(_documents(recipe, prepared, lambda message: None), None) is None:
+    with silenced():  # what is logged of the files is logged when they are packed
+        first = next(_documents(recipe, prepared), None)
+    if first is None:
         raise DataError("the files hold no text; expected some to learn from. Check data.columns.")
     return prepared
 
 
-def _documents(recipe: Pretraining, prepared: Prepared, tell: Tell) -> Iterator[Document]:
-    return read_documents(recipe.data, prepared.root, tell=tell, strict=prepared.strict)
+def _documents(recipe: Pretraining, prepared: Prepared) -> Iterator[Document]:
+    return read_documents(recipe.data, prepared.root, strict=prepared.strict)
 
 
-def run(
-    recipe: Pretraining, prepared: Prepared, *, resume: bool, threads: int | None, tell: Tell
-) -> Trained:
+def run(recipe: Pretraining, prepared: Prepared, *, resume: bool, threads: int | None) -> Trained:
     """Pack the text, train, and say what perplexity was before and is after."""
     import torch  # here, because everything before is checked without it
 
@@ -74,16 +78,16 @@ def run(
         places = Places(Path(recipe.output.folder))
         steps = _steps(recipe, prepared)
         if processes.first:
-            documents = _documents(recipe, prepared, lambda message: None)
-            make_start(recipe, prepared.source, documents, steps, tell=tell)
-            _pack(recipe, prepared, places.folder, steps, tell)
+            with silenced():
+                make_start(recipe, prepared.source, _documents(recipe, prepared), steps)
+            _pack(recipe, prepared, places.folder, steps)
         processes.wait()
-        source = make_start(recipe, prepared.source, iter(()), steps, tell=tell)
+        source = make_start(recipe, prepared.source, iter(()), steps)
         packed = {part: Packed.open(places.folder / "packed" / part) for part in PARTS}
         task = Pretrained(recipe, source, packed, processes=processes)
         task.module.eval()
         before = task.measure()
-        tell(f"held-out perplexity before: {before.perplexity:,.1f}")
+        logger.info(f"held-out perplexity before: {before.perplexity:,.1f}")
         state = loop(
             task,
             recipe.schedule,
@@ -91,11 +95,10 @@ def run(
             seed=recipe.seed,
             processes=processes,
             resume=resume,
-            tell=tell,
         )
         scores = dict(state.best_scores)
         if processes.first:
-            scores |= _report(recipe, prepared, places, task, before, state, tell)
+            scores |= _report(recipe, prepared, places, task, before, state)
         processes.wait()
     # One process of several has something to show.
     return Trained(places.folder, (places.best,) if processes.first else (), scores, state.step)
@@ -107,9 +110,7 @@ def _steps(recipe: Pretraining, prepared: Prepared) -> tuple[str, ...]:
     return prepared.source.manifest.clean if prepared.source else SAFE
 
 
-def _pack(
-    recipe: Pretraining, prepared: Prepared, folder: Path, steps: tuple[str, ...], tell: Tell
-) -> None:
+def _pack(recipe: Pretraining, prepared: Prepared, folder: Path, steps: tuple[str, ...]) -> None:
     """Write the ids once; a run that goes on finds them."""
     place = folder / "packed"
     if (place / "counts.json").is_file():
@@ -122,7 +123,7 @@ def _pack(
     tokenizer.no_padding()
     with writing_folder(place) as half:
         counts = pack(
-            _documents(recipe, prepared, tell),
+            _documents(recipe, prepared),
             half,
             tokenizer,
             steps,
@@ -130,17 +131,11 @@ def _pack(
             held_out=recipe.data.held_out,
             seed=recipe.seed,
         )
-    tell(", ".join(f"{part}: {count:,} pieces" for part, count in counts.items()))
+    logger.info(", ".join(f"{part}: {count:,} pieces" for part, count in counts.items()))
 
 
 def _report(
-    recipe: Pretraining,
-    prepared: Prepared,
-    places: Any,
-    task: Any,
-    before: Any,
-    state: Any,
-    tell: Tell,
+    recipe: Pretraining, prepared: Prepared, places: Any, task: Any, before: Any, state: Any
 ) -> dict[str, float]:
     import math
 
@@ -148,7 +143,7 @@ def _report(
     from ..log import draw_log
 
     if not draw_log(places.log, places.folder / "training.png"):
-        tell("no plot was drawn: matplotlib is not installed (pip install 'malmoi[plots]')")
+        logger.info("no plot was drawn: matplotlib is not installed (pip install 'malmoi[plots]')")
     after = math.exp(-state.best_scores["held-out:log-likelihood"])
     scores = {"perplexity:before": before.perplexity, "perplexity:after": after}
     if task.before_whole is not None:
@@ -165,6 +160,6 @@ def _report(
     }
     with writing(places.folder / REPORT) as file:
         file.write(json.dumps(report, ensure_ascii=False, indent=2).encode() + b"\n")
-    tell(", ".join(f"{name} {value:,.1f}" for name, value in scores.items()))
-    tell(f"wrote {places.best}; name it as the base of another recipe")
+    logger.info(", ".join(f"{name} {value:,.1f}" for name, value in scores.items()))
+    logger.info(f"wrote {places.best}; name it as the base of another recipe")
     return scores

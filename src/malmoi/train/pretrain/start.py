@@ -1,6 +1,7 @@
 """Where pretraining starts: a folder with weights and tokenizer, made anew or grown from a base."""
 
 import json
+import logging
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,13 +14,15 @@ from transformers import AutoModel, BertConfig, BertModel, PreTrainedTokenizerFa
 
 from ...bundle.foreign import write_json
 from ...errors import counted
-from ...files import Tell, writing_folder
+from ...files import writing_folder
 from ...text import clean
 from ..quiet import quiet
 from ..source import Source, read_transformer
 from ..vocabulary import extend_tokenizer, grow_table, kind_of, learn_pieces, open_spec, read_spec
 from .corpus import Document
 from .settings import Pretraining, Scratch
+
+logger = logging.getLogger(__name__)
 
 _SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _PLAIN = {
@@ -121,12 +124,7 @@ def _texts(documents: Iterator[Document], steps: Sequence[str]) -> Iterator[str]
 
 
 def make_start(
-    recipe: Pretraining,
-    source: Source | None,
-    documents: Iterator[Document],
-    steps: Sequence[str],
-    *,
-    tell: Tell,
+    recipe: Pretraining, source: Source | None, documents: Iterator[Document], steps: Sequence[str]
 ) -> Source:
     """Give what training starts from: the base itself, or a folder "start" beside the run.
 
@@ -143,5 +141,5 @@ def make_start(
                 from_scratch(half, texts, recipe.scratch, longest=longest, seed=recipe.seed)
             else:
                 count = extended(source, half, texts, recipe.extend, seed=recipe.seed)
-                tell(f"the tokenizer has learnt {counted(count, 'new piece')}")
+                logger.info(f"the tokenizer has learnt {counted(count, 'new piece')}")
     return read_transformer(place, max_tokens=recipe.max_tokens)

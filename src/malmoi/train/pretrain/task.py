@@ -238,7 +238,7 @@ class Pretrained:
 
     def save(self, folder: Path) -> None:
         """Write the encoder with its head for words; every recipe can start from the folder."""
-        write_tokenizer(self.source, folder, lambda message: None)
+        write_tokenizer(self.source, folder)
         with quiet():
             self.lm.save_pretrained(folder)
 

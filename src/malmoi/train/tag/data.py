@@ -1,5 +1,6 @@
 """The files of a recipe → sentences for training, choosing and judging, and what they hold."""
 
+import logging
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,10 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from ...errors import DataError, by_number, counted
-from ...files import Tell
 from ...tagger.marked import Marked, read_marked
 from ..data import check_file, hash_files
 from .settings import TagData, Tagging
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -24,22 +26,22 @@ class Material:
     repeated: int  # sentences of dev and test that are trained on too
 
 
-def read_material(recipe: Tagging, root: Path, *, tell: Tell, strict: bool) -> Material:
+def read_material(recipe: Tagging, root: Path, *, strict: bool) -> Material:
     """Read everything a recipe names; bad data are told before torch is imported."""
     data = recipe.data
     names = (*data.train, *data.dev, *data.test, *data.files)
     hashes = hash_files({name: check_file(root / name, name, root) for name in names})
     if data.files:
-        parts = _divide(_read(data, data.files, root, tell, strict), data, recipe.seed)
+        parts = _divide(_read(data, data.files, root, strict), data, recipe.seed)
     else:
         parts = {
-            part: _read(data, getattr(data, part), root, tell, strict)
+            part: _read(data, getattr(data, part), root, strict)
             for part in ("train", "dev", "test")
         }
     counts = {part: _types(found) for part, found in parts.items()}
     for part, found in parts.items():
         shown = ", ".join(f"{name} {count:,}" for name, count in sorted(counts[part].items()))
-        tell(f"{part}: {counted(len(found), 'text')} ({shown or 'no entities'})")
+        logger.info(f"{part}: {counted(len(found), 'text')} ({shown or 'no entities'})")
     if not counts["train"]:
         kept = f" of the types {', '.join(data.types)}" if data.types else ""
         raise DataError(
@@ -48,18 +50,18 @@ def read_material(recipe: Tagging, root: Path, *, tell: Tell, strict: bool) -> M
         )
     for part in ("dev", "test"):
         for name in sorted(set(counts[part]) - set(counts["train"])):
-            tell(f"{part} has {counts[part][name]:,} of the type {name}, which train has not")
-    repeated = _repeated(parts, tell)
+            logger.info(
+                f"{part} has {counts[part][name]:,} of the type {name}, which train has not"
+            )
+    repeated = _repeated(parts)
     return Material(parts, tuple(sorted(counts["train"])), hashes, repeated)
 
 
-def _read(
-    data: TagData, files: Sequence[str], root: Path, tell: Tell, strict: bool
-) -> list[Marked]:
+def _read(data: TagData, files: Sequence[str], root: Path, strict: bool) -> list[Marked]:
     found = [
         marked
         for file in files
-        for marked in read_marked(root / file, scheme=data.scheme, tell=tell, strict=strict)
+        for marked in read_marked(root / file, scheme=data.scheme, strict=strict)
     ]
     if data.types:
         found = [
@@ -83,7 +85,7 @@ def _types(found: Sequence[Marked]) -> Counter[str]:
     return Counter(span.type for marked in found for span in marked.spans)
 
 
-def _repeated(parts: dict[str, list[Marked]], tell: Tell) -> int:
+def _repeated(parts: dict[str, list[Marked]]) -> int:
     known = {marked.text for marked in parts["train"]}
     total = 0
     for part in ("dev", "test"):
@@ -91,5 +93,5 @@ def _repeated(parts: dict[str, list[Marked]], tell: Tell) -> int:
         total += count
         if count:
             texts, are = counted(len(parts[part]), "text"), by_number(count, "is", "are")
-            tell(f"{count:,} of the {texts} of {part} {are} trained on too")
+            logger.info(f"{count:,} of the {texts} of {part} {are} trained on too")
     return total

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import logging
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -15,7 +16,6 @@ from transformers import AutoModelForTokenClassification, PreTrainedModel
 
 from ...bundle import Manifest
 from ...errors import BundleError
-from ...files import Tell
 from ...tagger.tagger import SETTINGS
 from ...text import check_steps
 from ...tokens import Tokens
@@ -28,6 +28,8 @@ from ..quantise import quantise
 from ..quiet import quiet
 from ..source import Source, read_transformer
 from ..tokenizer import write_tokenizer
+
+logger = logging.getLogger(__name__)
 
 
 def load_token_classifier(
@@ -75,9 +77,7 @@ def write_settings(folder: Path, unit: str) -> None:
     (folder / SETTINGS).write_text(json.dumps({"unit": unit}) + "\n", "utf-8")
 
 
-def export_tagger(
-    best: Path, folder: Path, manifest: Manifest, *, weights: bool, tell: Tell
-) -> Manifest:
+def export_tagger(best: Path, folder: Path, manifest: Manifest, *, weights: bool) -> Manifest:
     """Write the bundle of a trained token classifier into an empty folder.
 
     `manifest` brings the name, the clean-up, the precision and what a person wants to know.
@@ -87,7 +87,7 @@ def export_tagger(
     transformer = load_transformer(source, AutoModelForTokenClassification)
     check_size(source, transformer)
     check_steps(manifest.clean)
-    write_tokenizer(source, folder, tell)
+    write_tokenizer(source, folder)
     with quiet():
         transformer.config.save_pretrained(folder)
         if weights:
@@ -99,21 +99,21 @@ def export_tagger(
             shutil.copyfile(file, folder / file.name)
     shutil.copyfile(best / SETTINGS, folder / SETTINGS)
     module = TagModule(transformer, manifest.architecture).eval()
-    _write_graph(source, module, folder, tell)
+    _write_graph(source, module, folder)
     return manifest.write(folder)
 
 
-def _write_graph(source: Source, module: TagModule, folder: Path, tell: Tell) -> None:
+def _write_graph(source: Source, module: TagModule, folder: Path) -> None:
     tokens = Tokens.from_file(folder / "tokenizer.json", max_tokens=source.manifest.max_tokens)
     batches = probe.probes(tokens, source.manifest.vocabulary)
     expected = probe.run_torch(module, batches)
     target = folder / source.manifest.graph
     target.parent.mkdir()
     with tempfile.TemporaryDirectory(prefix="malmoi-graph-") as scratch:
-        tell("writing the graph")
-        path = float_graph(module, Path(scratch), batches, expected, tell)
+        logger.info("writing the graph")
+        path = float_graph(module, Path(scratch), batches, expected)
         if source.manifest.precision == "int8":
-            tell("rounding weights to 8 bits")
+            logger.info("rounding weights to 8 bits")
             small = path.with_name("int8.onnx")
             quantise(path, small, calibration_batches(tokens))
             found = probe.run_graph(small, batches)

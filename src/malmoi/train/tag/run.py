@@ -1,6 +1,7 @@
 """A recipe of marked texts in, a tagger's bundle out; the test part is judged once, at the end."""
 
 import dataclasses
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from ...errors import counted
 from ...evaluate.examples import Source as DataSource
 from ...evaluate.report import Report, make_report
 from ...evaluate.tagging import measure
-from ...files import Tell, writing_folder
+from ...files import writing_folder
 from ...tagger import load_tagger
 from ...tagger.decode import make_labels
 from ..base import find_trainable
@@ -18,6 +19,8 @@ from ..source import Source, read_source
 from ..trained import Trained
 from .data import Material, read_material
 from .settings import Tagging
+
+logger = logging.getLogger(__name__)
 
 REPORT = "report.json"
 
@@ -35,18 +38,16 @@ class Prepared:
         return self.material.hashes
 
 
-def prepare(recipe: Tagging, root: Path, *, strict: bool, tell: Tell) -> Prepared:
+def prepare(recipe: Tagging, root: Path, *, strict: bool) -> Prepared:
     """Read and check everything but the weights."""
     source = read_source(find_trainable(recipe.base), max_tokens=recipe.max_tokens)
     if recipe.clean is not None:
         manifest = dataclasses.replace(source.manifest, clean=recipe.clean)
         source = dataclasses.replace(source, manifest=manifest)
-    return Prepared(source, read_material(recipe, root, tell=tell, strict=strict))
+    return Prepared(source, read_material(recipe, root, strict=strict))
 
 
-def run(
-    recipe: Tagging, prepared: Prepared, *, resume: bool, threads: int | None, tell: Tell
-) -> Trained:
+def run(recipe: Tagging, prepared: Prepared, *, resume: bool, threads: int | None) -> Trained:
     """Train, export the best by dev F1, and judge the finished bundle on the test part."""
     import torch  # here, because everything before is checked without it
 
@@ -62,10 +63,10 @@ def run(
     if recipe.schedule.bf16 and not torch.cuda.is_available():
         check_bfloat16()
     with joining() as processes:
-        task = Tagged(recipe, source, material, processes=processes, tell=tell)
+        task = Tagged(recipe, source, material, processes=processes)
         places = Places(Path(recipe.output.folder))
         windows, labels = counted(len(task.windows.ids), "window"), len(task.labels)
-        tell(f"training on {windows}, {labels} labels")
+        logger.info(f"training on {windows}, {labels} labels")
         state = loop(
             task,
             recipe.schedule,
@@ -73,35 +74,34 @@ def run(
             seed=recipe.seed,
             processes=processes,
             resume=resume,
-            tell=tell,
         )
         bundles: tuple[Path, ...] = ()
         scores = dict(state.best_scores)
         if processes.first:
-            bundles, judged = _finish(recipe, source, material, places, state, tell)
+            bundles, judged = _finish(recipe, source, material, places, state)
             scores |= judged
         processes.wait()
     return Trained(places.folder, bundles, scores, state.step)
 
 
 def _finish(
-    recipe: Tagging, source: Source, material: Material, places: Any, state: Any, tell: Tell
+    recipe: Tagging, source: Source, material: Material, places: Any, state: Any
 ) -> tuple[tuple[Path, ...], dict[str, float]]:
     from ..log import draw_log
 
     if not draw_log(places.log, places.folder / "training.png"):
-        tell("no plot was drawn: matplotlib is not installed (pip install 'malmoi[plots]')")
+        logger.info("no plot was drawn: matplotlib is not installed (pip install 'malmoi[plots]')")
     bundles, scores = [], {}
     for i, precision in enumerate(recipe.output.precision):
         out = places.folder / ("bundle" if i == 0 else f"bundle-{precision}")
-        report = _export(recipe, source, material, places.best, out, precision, state, tell)
+        report = _export(recipe, source, material, places.best, out, precision, state)
         if i == 0:
             report.save(places.folder / REPORT)
             part = report.data.file
             scores = {f"{part}:{name}": metric.value for name, metric in report.metrics.items()}
-            tell(str(report))
+            logger.info(str(report))
         bundles.append(out)
-        tell(f"wrote {out}")
+        logger.info(f"wrote {out}")
     return tuple(bundles), scores
 
 
@@ -113,7 +113,6 @@ def _export(
     out: Path,
     precision: str,
     state: Any,
-    tell: Tell,
 ) -> Report:
     from ..checkpoint import tensor_errors
     from .model import export_tagger
@@ -138,9 +137,7 @@ def _export(
     )
     part = "test" if material.parts["test"] else "dev"
     with writing_folder(out, replace=True) as half, tensor_errors():
-        written = export_tagger(
-            best, half, manifest, weights=recipe.output.weights, tell=lambda message: None
-        )
+        written = export_tagger(best, half, manifest, weights=recipe.output.weights)
         outcome = measure(load_tagger(half), material.parts[part])
         data = DataSource(part, "", len(material.parts[part]), {})
         report = make_report("tagging", recipe.name, outcome, data)

@@ -1,6 +1,7 @@
 """The task of a tagger: windows of marked texts in, a loss over the labels of their units."""
 
 import functools
+import logging
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +15,6 @@ from torch.nn import functional
 
 from ...errors import by_number, counted
 from ...evaluate.tagging import Counts
-from ...files import Tell
 from ...pooling import Floats
 from ...tagger.decode import make_labels
 from ...tagger.marked import Marked, Span
@@ -30,6 +30,8 @@ from ..tokenizer import write_tokenizer
 from .data import Material
 from .model import TagModule, load_token_classifier, write_settings
 from .settings import Tagging
+
+logger = logging.getLogger(__name__)
 
 Ints = NDArray[np.int64]
 _BLOCK = 512
@@ -79,13 +81,12 @@ class Tagged:
         material: Material,
         *,
         processes: Processes | None = None,
-        tell: Tell | None = None,
     ) -> None:
         self.recipe, self.source, self.material = recipe, source, material
         self.processes = processes or Processes()
         self.labels = make_labels(material.types)
         self._open_tokenizer()
-        self.windows = self._windows(material.parts["train"], tell or (lambda message: None))
+        self.windows = self._windows(material.parts["train"])
         torch.manual_seed(recipe.seed)  # the layer is drawn at random
         self.model = load_token_classifier(source, self.labels, dropout=recipe.dropout)
         freeze(self.model.base_model, recipe.schedule.freeze)
@@ -101,7 +102,7 @@ class Tagged:
 
     def _open_tokenizer(self) -> None:
         with tempfile.TemporaryDirectory(prefix="malmoi-tokens-") as folder:
-            write_tokenizer(self.source, Path(folder), lambda message: None)
+            write_tokenizer(self.source, Path(folder))
             path = Path(folder) / "tokenizer.json"
             self.tokens = Tokens.from_file(path, max_tokens=self.source.manifest.max_tokens)
             self.tokenizer = read_tokenizer(path)
@@ -114,7 +115,7 @@ class Tagged:
         steps = self.source.manifest.clean
         return cut_pieces(self.tokenizer, text, steps, unit=self.recipe.unit)
 
-    def _windows(self, texts: Sequence[Marked], tell: Tell) -> Windows:
+    def _windows(self, texts: Sequence[Marked]) -> Windows:
         made, lost = Windows([], [], []), 0
         for marked in texts:
             pieces = self._cut(marked.text)
@@ -127,7 +128,7 @@ class Tagged:
                 made.targets.append(targets[own])
         if lost:
             are = by_number(lost, "is", "are")
-            tell(
+            logger.info(
                 f"{counted(lost, 'entity', 'entities')} {are} smaller than a {self.recipe.unit} "
                 f"and {are} not learnt"
             )
@@ -213,7 +214,7 @@ class Tagged:
 
     def save(self, folder: Path) -> None:
         """Write the model, layer and all, as a transformers folder."""
-        write_tokenizer(self.source, folder, lambda message: None)
+        write_tokenizer(self.source, folder)
         write_settings(folder, self.recipe.unit)
         with quiet():
             self.model.save_pretrained(folder)
