@@ -32,8 +32,8 @@ from numpy.typing import NDArray
 import malmoi
 from malmoi.evaluate import Settings, evaluate
 from malmoi.evaluate.baselines import load_baselines
-from malmoi.train.base import find_base
-from malmoi.train.export import export
+from malmoi.export.export import export
+from malmoi.train.base_model import find_base
 from malmoi.train.recipe import make_recipe
 from malmoi.train.run import train
 

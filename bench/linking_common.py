@@ -38,7 +38,7 @@ def note(message: str) -> None:
 
 def terms(name: str) -> list[dict[str, str]]:
     """The rows of a file of terms."""
-    from malmoi.tables import read_rows
+    from malmoi.io.tables import read_rows
 
     return list(read_rows(data_root() / f"terms/{name}.tsv"))
 

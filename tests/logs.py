@@ -15,10 +15,10 @@ class _Recorder(logging.Handler):
         self.hear(record.getMessage())
 
 
-def record_messages() -> list[str]:
-    """Give a list that takes in every message of level INFO and above until the test ends."""
+def record_messages(level: int = logging.INFO) -> list[str]:
+    """Give a list that takes in every message of a level and above until the test ends."""
     messages: list[str] = []
-    _attach(messages.append)
+    _attach(messages.append, level)
     return messages
 
 
@@ -32,10 +32,10 @@ def hearing(hear: Callable[[str], None]) -> Iterator[None]:
         logging.getLogger("malmoi").removeHandler(handler)
 
 
-def _attach(hear: Callable[[str], None]) -> logging.Handler:
+def _attach(hear: Callable[[str], None], level: int = logging.INFO) -> logging.Handler:
     logger, handler = logging.getLogger("malmoi"), _Recorder(hear)
     logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
+    logger.setLevel(level)
     return handler
 
 

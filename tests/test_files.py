@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-import malmoi.files as files
+import malmoi.io.files as files
 from logs import record_messages
 from malmoi.errors import DataError, OutputError
-from malmoi.files import read_lines, writing, writing_folder
+from malmoi.io.files import read_lines, writing, writing_folder
 
 LINES = ["당뇨병성 신증", "DM nephropathy", "", "끝"]
 

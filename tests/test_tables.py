@@ -6,7 +6,7 @@ import pytest
 
 from logs import record_messages
 from malmoi.errors import DataError
-from malmoi.tables import BadRows, read_columns, read_rows, read_texts, show_columns
+from malmoi.io.tables import BadRows, read_columns, read_rows, read_texts, show_columns
 
 
 def write(tmp_path: Path, name: str, text: str, encoding: str = "utf-8") -> Path:

@@ -8,7 +8,8 @@ import pytest
 import malmoi
 from logs import record_messages
 from malmoi import Corpus, DataError, Document
-from malmoi.corpus import Columns, Taken, importing, index_files
+from malmoi.corpus import Columns, IngestReport, index_files
+from malmoi.corpus import ingest as importing
 
 
 @pytest.fixture
@@ -28,7 +29,7 @@ def test_every_kind_of_file(corpus: Corpus, tmp_path: Path) -> None:
         write(tmp_path / "c.csv", "question,answer", '"a, dog",sea'),
         write(tmp_path / "d.jsonl", '{"id": 7, "text": "pear", "tags": ["a", 1], "ok": true}'),
     ]
-    assert index_files(corpus, files[:2]) == Taken(read=4, written=3, unchanged=0, empty=1)
+    assert index_files(corpus, files[:2]) == IngestReport(read=4, written=3, unchanged=0, empty=1)
     assert corpus.get("a.txt:3") == Document("a.txt:3", "고양이 잔다")
     assert corpus.get("x1") == Document("x1", 'say "sea"', {"kind": "quote"})
     index_files(corpus, files[2:3], columns=Columns(id="answer", text="question", fields=()))
@@ -57,13 +58,13 @@ def test_it_resumes_where_it_stopped(
     assert len(corpus) == 40
     monkeypatch.setattr(corpus.store, "write", write_batch)
     told = record_messages()
-    assert index_files(corpus, [file]) == Taken(read=55, written=55)
+    assert index_files(corpus, [file]) == IngestReport(read=55, written=55)
     assert any("going on after line 40" in line for line in told)
-    assert index_files(corpus, [file]) == Taken()
+    assert index_files(corpus, [file]) == IngestReport()
     assert len(corpus) == 95
     # A changed file is read again, and only the difference is written.
     write(tmp_path / "a.txt", *(f"cat {i}" for i in range(94)), "dog", "boat")
-    assert index_files(corpus, [file]) == Taken(read=96, written=2, unchanged=94)
+    assert index_files(corpus, [file]) == IngestReport(read=96, written=2, unchanged=94)
 
 
 def test_a_text_is_encoded_once_however_often_it_comes(

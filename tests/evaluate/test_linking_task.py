@@ -10,7 +10,7 @@ from linking.shelves import WordEncoder, write_lexicon
 from logs import record_messages
 from malmoi.errors import DataError, OptionError
 from malmoi.evaluate import Settings, evaluate
-from malmoi.evaluate.linking import Task, judge, outcome_of, split_composite
+from malmoi.evaluate.linking import LinkingTask, judge, outcome_of, split_composite
 from malmoi.evaluate.mentions import Case, read
 from malmoi.lexicon import Lexicon
 from malmoi.linking import Linker
@@ -100,7 +100,7 @@ def test_wrong_use_is_named(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="--lexicon"):
         evaluate(WordEncoder(), "linking", tmp_path / "dev.tsv")
     with pytest.raises(OptionError, match="has no encode"):
-        Task("sample", [Case("폐렴", ("J18.9",), "ko")]).measure(object())
+        LinkingTask("sample", [Case("폐렴", ("J18.9",), "ko")]).measure(object())
 
 
 def test_the_command_measures(run: Run, bundle: Path, tmp_path: Path) -> None:

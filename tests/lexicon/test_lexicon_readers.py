@@ -8,7 +8,7 @@ import pytest
 
 from logs import record_messages
 from malmoi.errors import DataError, MissingExtra, OptionError
-from malmoi.lexicon import Lexicon, Report, build_lexicon
+from malmoi.lexicon import BuildReport, Lexicon, build_lexicon
 from malmoi.lexicon.readers import form_of
 
 MASTER = """표제어구분\t분류\t질병분류코드\t검별표\t주석\t한글명칭\t영문명칭
@@ -36,7 +36,7 @@ C0011849|ENG|S|L5|PF|S5|Y|A5||M5||MSH|MH|D003920|Old name|0|O||
 
 def build(
     tmp_path: Path, name: str, data: str | bytes, **options: object
-) -> tuple[Lexicon, Report]:
+) -> tuple[Lexicon, BuildReport]:
     path = tmp_path / name
     path.write_bytes(data if isinstance(data, bytes) else data.encode("utf-8"))
     out = tmp_path / "x.lexicon"

@@ -11,7 +11,7 @@ from servers import Served, serving
 
 import graphs
 import malmoi
-from malmoi.catalog import DEFAULT, shipped_models
+from malmoi.bundle.catalog import DEFAULT, shipped_models
 from malmoi.serve.house import Stock, open_stock
 from malmoi.serve.keys import make_key
 from malmoi.serve.settings import Settings

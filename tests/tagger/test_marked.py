@@ -7,7 +7,7 @@ import pytest
 
 from logs import record_messages
 from malmoi import DataError
-from malmoi.tagger import Marked, Span, read_marked
+from malmoi.tagger import EntitySpan, Marked, read_marked
 
 
 def write(path: Path, text: str) -> Path:
@@ -84,7 +84,7 @@ def test_offsets_outside_the_text_and_overlaps(tmp_path: Path) -> None:
     spans = [[0, 99, "D"], [-1, 2, "D"], [3, 3, "D"], [0, 2, "D"], [0, 3, "E"]]
     path = write(tmp_path / "a.jsonl", json.dumps({"text": "간암과", "entities": spans}) + "\n")
     told = record_messages()
-    assert read_marked(path) == [Marked("간암과", (Span(0, 3, "E"),))]
+    assert read_marked(path) == [Marked("간암과", (EntitySpan(0, 3, "E"),))]
     assert any("3 times an entity's offsets are outside its text" in t for t in told)
     assert any("two entities overlap" in t for t in told)
     with pytest.raises(DataError, match="outside its text"):

@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import tiny
-from malmoi.train.classify.settings import make_classification
-from malmoi.train.recipe import make_recipe
-from malmoi.train.stages import make_stage
+from malmoi.train.objectives.classification_data import make_classification
+from malmoi.train.recipe import make_recipe, make_stage
 
 WORDS = [
     "배가",

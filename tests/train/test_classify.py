@@ -12,10 +12,10 @@ import pytest
 import malmoi
 from graphs import Run
 from logs import record_messages
+from malmoi.classifier import Rule
 from malmoi.errors import BundleError, DataError, OptionError, TextError
 from malmoi.evaluate import evaluate
-from malmoi.notes import Rule
-from malmoi.train.classify.settings import make_classification
+from malmoi.train.objectives.classification_data import make_classification
 from malmoi.train.recipe import load_recipe
 from malmoi.train.run import train
 
@@ -174,12 +174,12 @@ def test_an_encoder_is_no_classifier(bundle: Path) -> None:
 def test_dropout_is_that_of_the_recipe_everywhere(folder: Path) -> None:
     from torch import nn
 
-    from malmoi.train.classify.run import prepare
-    from malmoi.train.classify.task import Noted
+    from malmoi.train.objectives.classification import prepare
+    from malmoi.train.objectives.classification_task import NoteTask
 
     recipe = make_classification(table(folder, dropout=0.25))
     source, notes = prepare(recipe, folder, strict=False)
-    module = Noted(recipe, source, notes).module
+    module = NoteTask(recipe, source, notes).module
     found = {one.p for one in module.modules() if isinstance(one, nn.Dropout)}
     assert found == {0.25}
 
@@ -194,7 +194,7 @@ def test_one_class_only(folder: Path, tmp_path: Path) -> None:
 
 
 def test_a_split_without_patients_is_the_same_wherever_the_data_lie(tmp_path: Path) -> None:
-    from malmoi.train.classify.data import read_notes
+    from malmoi.train.objectives.classification_data import read_notes
 
     data = {"files": ["notes.jsonl"], "columns": {"text": "text", "label": "kind"}}
     found = []
@@ -218,7 +218,7 @@ def test_a_test_part_with_one_label_is_told_before_training(folder: Path) -> Non
 
 
 def test_leakage_between_files_is_told(folder: Path, tmp_path: Path) -> None:
-    from malmoi.train.classify.data import read_notes
+    from malmoi.train.objectives.classification_data import read_notes
 
     for name in ("train", "dev"):
         write_notes(tmp_path / f"{name}.jsonl")

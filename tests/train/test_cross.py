@@ -15,9 +15,11 @@ from torch import Tensor
 
 import malmoi
 from logs import record_messages
-from malmoi.bundle import Manifest
+from malmoi.bundle.bundle import Manifest
 from malmoi.errors import BundleError, BundleNotFound, OptionError, OutputError
-from malmoi.train.cross import (
+from malmoi.export.reranker import export_reranker
+from malmoi.export.source import is_reranker
+from malmoi.train.objectives.cross_encoder import (
     build_cross_encoder,
     collate,
     cross_loss,
@@ -25,8 +27,6 @@ from malmoi.train.cross import (
     load_cross_encoder,
     save_cross_encoder,
 )
-from malmoi.train.export_reranker import export_reranker
-from malmoi.train.reranker_source import is_reranker
 from tiny import ARCHITECTURES, TEXTS, tiny_transformer
 
 Write = Callable[[str], Path]

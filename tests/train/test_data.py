@@ -9,7 +9,7 @@ import pytest
 
 from logs import record_messages
 from malmoi import DataError
-from malmoi.train.data import Examples, count_repeated, read_examples
+from malmoi.train.data import TrainingExamples, count_repeated, read_examples
 from malmoi.train.recipe import Data
 
 HEADER = "a\tb\tscore\tlabel\n"
@@ -18,7 +18,7 @@ GOOD = HEADER + "배\t선박\t5\tyes\nship\t배\t0\tno\n"
 
 def read(
     folder: Path, text: str | bytes, *, strict: bool = False, **changes: Any
-) -> tuple[Examples, list[str]]:
+) -> tuple[TrainingExamples, list[str]]:
     raw = text if isinstance(text, bytes) else text.encode()
     (folder / "x.tsv").write_bytes(raw)
     columns = {"a": "a", "b": "b", "score": "score"}
@@ -161,5 +161,5 @@ def test_triplets_are_joined_by_their_first_text(tmp_path: Path) -> None:
 
 
 def test_pairs_that_are_trained_on_are_counted_either_way_round() -> None:
-    examples = Examples(["x", "y", "z"], np.array([[0, 1], [1, 2]], dtype=np.int32))
+    examples = TrainingExamples(["x", "y", "z"], np.array([[0, 1], [1, 2]], dtype=np.int32))
     assert count_repeated([("y ", "x"), ("x", "z")], [examples]) == 1

@@ -22,14 +22,15 @@ from sentence_transformers.sentence_transformer.modules import (
 from tokenizers import Tokenizer
 
 from logs import record_messages
-from malmoi.bundle import Manifest, open_bundle
+from malmoi.bundle.bundle import Manifest, open_bundle
 from malmoi.errors import BundleError
-from malmoi.tokens import Batch, Tokens
-from malmoi.train import build as building
-from malmoi.train import quantise, small_kernels
-from malmoi.train.export import export
-from malmoi.train.graph import trace
-from malmoi.train.module import GraphModule
+from malmoi.export import build as building
+from malmoi.export import int8 as quantise
+from malmoi.export import rewrite_int8 as small_kernels
+from malmoi.export.export import export
+from malmoi.export.graph import trace
+from malmoi.export.module import GraphModule
+from malmoi.runtime.tokenizer import Batch, TextTokenizer
 from tiny import ARCHITECTURES, TEXTS, assembled, tiny_transformer, with_dense
 
 Vectors = NDArray[np.float32]
@@ -46,7 +47,7 @@ def encode(model: SentenceTransformer | Path) -> Vectors:
 
 def batch_of(bundle: Path, texts: list[str]) -> Batch:
     """Tokenise as malmoi's runtime does."""
-    tokens = Tokens.from_file(bundle / "tokenizer.json", max_tokens=64)
+    tokens = TextTokenizer.from_file(bundle / "tokenizer.json", max_tokens=64)
     return next(tokens.batches(tokens.cut(texts)[0], budget=1 << 20))
 
 
@@ -395,5 +396,5 @@ def test_weights_and_files_can_be_read_by_others(tiny: Write, tmp_path: Path) ->
 
 
 def test_importing_the_exporter_does_not_load_torch() -> None:
-    code = "import sys, malmoi.train.export, malmoi.cli.export; sys.exit('torch' in sys.modules)"
+    code = "import sys, malmoi.export.export, malmoi.cli.export; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -8,8 +8,8 @@ import runs
 
 from logs import record_messages
 from malmoi import DataError, OptionError, OutputError
-from malmoi.train import folder as folders
 from malmoi.train import loop
+from malmoi.train import run_dir as folders
 from malmoi.train.run import train
 
 

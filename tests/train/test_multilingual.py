@@ -18,11 +18,10 @@ import malmoi  # noqa: E402
 import tiny  # noqa: E402
 from malmoi import DataError, OptionError  # noqa: E402
 from malmoi.errors import OutputError  # noqa: E402
-from malmoi.train.export import export  # noqa: E402
-from malmoi.train.multilingual.checks import make_distillation  # noqa: E402
-from malmoi.train.multilingual.material import read_material  # noqa: E402
-from malmoi.train.multilingual.settings import HeldRows, Task  # noqa: E402
-from malmoi.train.multilingual.texts import is_held  # noqa: E402
+from malmoi.export.export import export  # noqa: E402
+from malmoi.train.distil.checks import make_distillation  # noqa: E402
+from malmoi.train.distil.data import is_held, read_distillation_data  # noqa: E402
+from malmoi.train.distil.recipe import HeldRows, LessonRecipe  # noqa: E402
 from malmoi.train.recipe import load_recipe  # noqa: E402
 from malmoi.train.run import train  # noqa: E402
 
@@ -361,7 +360,7 @@ def test_data_that_do_not_fit_are_told_before_anything_is_loaded(
 
 def test_what_is_held_out_is_never_read(root: Path, tmp_path: Path) -> None:
     made = whole(root, tmp_path)
-    material = read_material(make_distillation(made), root)
+    material = read_distillation_data(make_distillation(made), root)
     held = {source for source, _ in material.held}
     assert len(held) == 6 and not held & {source for source, _ in material.pairs["pairs"]}
     assert len(material.pairs["pairs"]) == len(ENGLISH) - 6
@@ -390,13 +389,15 @@ def test_sentence_transformers_opens_the_model_and_agrees(
 
 
 def test_tasks_read_their_rows(root: Path) -> None:
-    from malmoi.train.multilingual import tasks
+    from malmoi.train.distil.distillation.lessons import build as tasks
 
-    nli = Task("pairs", columns={"a": "a", "b": "b", "label": "l"}, positive="e", negative="c")
+    nli = LessonRecipe(
+        "pairs", columns={"a": "a", "b": "b", "label": "l"}, positive="e", negative="c"
+    )
     made = tasks.pairs(nli, [("p", "x", "e"), ("p", "y", "c"), ("p", "z", "e"), ("q", "w", "e"),
                              ("r", "v", "c")])  # fmt: skip
     assert made.groups == [("p", "x"), ("q", "w")] and made.hard == [["y"], []]
-    terms = Task("groups", columns={"group": "code", "text": "name"}, most=2)
+    terms = LessonRecipe("groups", columns={"group": "code", "text": "name"}, most=2)
     rows = [("1", "a"), ("1", "b"), ("1", "c"), ("2", "d"), ("3", "e"), ("3", "f")]
     assert tasks.groups(terms, rows).groups == [("a", "b"), ("e", "f")]
     with pytest.raises(DataError, match="expected two or more"):
@@ -411,7 +412,7 @@ def test_set_reaches_every_table(tmp_path: Path) -> None:
 
 def test_further_files_may_hold_several_texts_in_a_cell(root: Path, tmp_path: Path) -> None:
     made = make_distillation(whole(root, tmp_path))
-    material = read_material(made, root)
+    material = read_distillation_data(made, root)
     named = [name for code, name in material.rows["lay"] if code == "A0"]
     assert named == ["고양이", "나비", "야옹이"]
     assert "lay.tsv" in material.hashes

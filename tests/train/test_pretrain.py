@@ -15,14 +15,22 @@ from safetensors.torch import load_file
 import tiny as tiny_models
 from logs import record_messages
 from malmoi import DataError, OptionError
-from malmoi.morphemes import available
-from malmoi.tokens import read_tokenizer
+from malmoi.runtime.tokenizer import read_tokenizer
+from malmoi.text.morphemes import available
 from malmoi.train import loop
-from malmoi.train.pretrain.corpus import Document, Packed, is_held_out, pack, read_documents
-from malmoi.train.pretrain.sequences import NOTHING, blocks, mask, segment_pairs
-from malmoi.train.pretrain.settings import Also, LeaveOut, TextData
+from malmoi.train.objectives.masked_lm_data import (
+    Also,
+    LeaveOut,
+    Packed,
+    TextData,
+    TextDocument,
+    is_held_out,
+    pack,
+    read_documents,
+)
+from malmoi.train.objectives.masked_lm_task import NOTHING, blocks, mask, segment_pairs
+from malmoi.train.recipe import make_stage
 from malmoi.train.run import Trained, train
-from malmoi.train.stages import make_stage
 
 
 def write_text(path: Path, *, documents: int = 60) -> Path:
@@ -188,7 +196,7 @@ def packed(
 ) -> Packed:
     tokenizer = read_tokenizer(base / "tokenizer.json")
     tokenizer.no_padding()
-    made = [Document("", sentences) for sentences in documents]
+    made = [TextDocument("", sentences) for sentences in documents]
     pack(iter(made), folder, tokenizer, (), words=words, held_out=0.3, seed=1)
     return Packed.open(folder / "train")
 
@@ -258,7 +266,7 @@ def test_words_begin_at_morphemes_or_after_spaces(tmp_path: Path, folder: Path) 
 
 
 def test_held_out_documents_are_the_same_whatever_else_is_read() -> None:
-    documents = [Document("", [f"a {i}", f"b {i}"]) for i in range(400)]
+    documents = [TextDocument("", [f"a {i}", f"b {i}"]) for i in range(400)]
     held = [is_held_out(document, 0.1, 1) for document in documents]
     assert 20 < sum(held) < 60
     assert held == [is_held_out(document, 0.1, 1) for document in documents]

@@ -17,12 +17,12 @@ import tiny as tiny_models
 from logs import record_messages
 from malmoi import BundleError, DataError, OptionError, TextError
 from malmoi.evaluate import evaluate
-from malmoi.tagger.marked import Marked, Span, read_marked
-from malmoi.tagger.pieces import Pieces
+from malmoi.tagger.files import EntitySpan, Marked, read_marked
+from malmoi.tagger.segment import Pieces
 from malmoi.train import loop
+from malmoi.train.objectives.tagging_task import mark_units
+from malmoi.train.recipe import make_stage
 from malmoi.train.run import Trained, train
-from malmoi.train.stages import make_stage
-from malmoi.train.tag.task import mark_units
 
 SENTENCES = [
     "the ship left/O 배가 아파서 병원에/P 갔다",
@@ -186,11 +186,11 @@ def test_any_encoder_and_pieces_as_units(tmp_path: Path, architecture: str) -> N
 
 
 def test_files_are_divided_by_the_seed(folder: Path) -> None:
-    from malmoi.train.tag.data import read_material
+    from malmoi.train.objectives.tagging_data import read_tagging_data
 
     data = {"train": [], "dev": [], "test": [], "files": ["train.tsv"], "shares": {"dev": 0.2}}
     recipes = [make_stage(table(folder, data=data, seed=seed), where="") for seed in (1, 1, 2)]
-    found = [read_material(r, folder, strict=False) for r in recipes]
+    found = [read_tagging_data(r, folder, strict=False) for r in recipes]
     assert [len(found[0].parts[part]) for part in ("train", "dev", "test")] == [24, 6, 0]
     assert found[0].parts == found[1].parts != found[2].parts
 
@@ -236,9 +236,13 @@ def units(*places: tuple[int, int]) -> Pieces:
 def test_entities_that_end_inside_a_word() -> None:
     labels = ("O", "B-X", "I-X")
     words = units((0, 4), (5, 9), (10, 12))
-    assert mark_units(words, [Span(0, 9, "X")], labels)[0].tolist() == [1, 2, 0]
-    assert mark_units(words, [Span(0, 3, "X")], labels)[0].tolist() == [1, 0, 0]  # most of a word
-    targets, lost = mark_units(words, [Span(0, 1, "X"), Span(5, 9, "Y")], labels)
+    assert mark_units(words, [EntitySpan(0, 9, "X")], labels)[0].tolist() == [1, 2, 0]
+    assert mark_units(words, [EntitySpan(0, 3, "X")], labels)[0].tolist() == [
+        1,
+        0,
+        0,
+    ]  # most of a word
+    targets, lost = mark_units(words, [EntitySpan(0, 1, "X"), EntitySpan(5, 9, "Y")], labels)
     assert targets.tolist() == [0, 0, 0] and lost == 2
 
 
@@ -261,26 +265,26 @@ def test_recipes_that_make_no_sense(folder: Path, changes: dict[str, Any], messa
 
 
 def test_files_without_entities_and_types_that_only_dev_has(folder: Path) -> None:
-    from malmoi.train.tag.data import read_material
+    from malmoi.train.objectives.tagging_data import read_tagging_data
 
     (folder / "none.tsv").write_text("a\tO\nb\tO\n", "utf-8")
     (folder / "other.tsv").write_text("a\tB-Z\n", "utf-8")
     recipe = make_stage(table(folder, data={"train": ["none.tsv"]}), where="")
     with pytest.raises(DataError, match="mark no entity"):
-        read_material(recipe, folder, strict=False)
+        read_tagging_data(recipe, folder, strict=False)
     recipe = make_stage(table(folder, data={"types": ["Q"]}), where="")
     with pytest.raises(DataError, match="no entity of the types Q"):
-        read_material(recipe, folder, strict=False)
+        read_tagging_data(recipe, folder, strict=False)
     told = record_messages()
     recipe = make_stage(table(folder, data={"test": ["other.tsv"]}), where="")
-    read_material(recipe, folder, strict=False)
+    read_tagging_data(recipe, folder, strict=False)
     assert any("type Z, which train has not" in line for line in told)
 
 
 def test_a_tagger_without_its_settings(trained: Trained, tmp_path: Path) -> None:
     import shutil
 
-    from malmoi.bundle import Manifest
+    from malmoi.bundle.bundle import Manifest
 
     copy = tmp_path / "copy"
     shutil.copytree(trained.bundles[0], copy)
@@ -294,4 +298,4 @@ def test_a_tagger_without_its_settings(trained: Trained, tmp_path: Path) -> None
 
 def test_marked_files_round_trip(folder: Path) -> None:
     found = read_marked(folder / "train.tsv")
-    assert found[1] == Marked("DM nephropathy 로 f / u 중", (Span(0, 14, "D"),))
+    assert found[1] == Marked("DM nephropathy 로 f / u 중", (EntitySpan(0, 14, "D"),))

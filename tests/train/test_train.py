@@ -15,9 +15,9 @@ from safetensors.torch import load_file
 import malmoi
 from logs import record_messages
 from malmoi import BundleError, BundleNotFound, DataError, MissingExtra, OptionError
-from malmoi.bundle import Manifest
+from malmoi.bundle.bundle import Manifest
 from malmoi.train.log import draw_log, read_log
-from malmoi.train.objectives import OBJECTIVES
+from malmoi.train.objective import OBJECTIVES
 from malmoi.train.recipe import make_recipe
 from malmoi.train.run import Trained, prepare, train
 
@@ -146,7 +146,7 @@ def test_an_evaluation_that_needs_another_part_is_told_before_training(
 
 
 def test_the_first_queries_are_asked_among_all_documents(folder: Path) -> None:
-    from malmoi.train.measuring import read_measure
+    from malmoi.train.evaluation import read_measure
     from malmoi.train.recipe import Evaluation
 
     columns = {"query": "a", "document": "b"}
@@ -263,7 +263,7 @@ def test_a_machine_that_dies_of_bfloat16_is_told(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dies = "import os, signal; os.kill(os.getpid(), signal.SIGILL)"
-    monkeypatch.setattr("malmoi.train.bfloat16._PROBE", dies)
+    monkeypatch.setattr("malmoi.train.loop._PROBE", dies)
     with pytest.raises(OptionError, match="kills the process on this machine"):
         run(folder, "dies", schedule={"bf16": True})
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BundleCorrupt, BundleError
-from ..files import writing
-from ..text import SAFE, STEPS
+from ..io.files import writing
+from ..text.clean import SAFE, STEPS
+from .kinds import KINDS
 
 MANIFEST = "malmoi.json"
 FORMAT = 1
-KINDS = ("encoder", "static", "reranker", "tagger", "classifier")
 POOLINGS = ("cls", "mean", "max", "mean_sqrt_len", "weightedmean", "lasttoken")
 PRECISIONS = ("float32", "float16", "int8")
 ACTIVATIONS = ("identity", "sigmoid", "softmax")
@@ -89,7 +89,7 @@ class Manifest:
 
     def check(self, where: str) -> None:
         """Raise a BundleError for the first field outside its range."""
-        _one_of(self.kind, KINDS, "kind", where)
+        _one_of(self.kind, tuple(KINDS), "kind", where)
         for pooling in self.pooling.split("+"):
             _one_of(pooling, POOLINGS, "pooling", where)
         _one_of(self.precision, PRECISIONS, "precision", where)

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
+from ..classifier import Decision, NoteClassifier, Rule, load_classifier
 from ..errors import DataError, OptionError
-from ..files import read_text
-from ..notes import Decision, NoteClassifier, Rule, load_classifier
-from ..tables import is_table, read_rows, show_columns
+from ..io.files import read_text
+from ..io.tables import is_table, read_rows, show_columns
 from .output import Csv, Table, Threads, choose, print_rows, say
 
 

@@ -7,13 +7,13 @@ import typer
 
 from ..encoder import TextEncoder, load
 from ..errors import counted
-from ..files import writing
+from ..io.files import writing
 from ..mining.clusters import Clusters, Labels, merge_to, number_by_size
 from ..mining.clusters import cluster as group
 from ..mining.texts import Lines, read, vectors_of
 from ..mining.topics import Topics, make_topics
-from ..plots.map import save_map
-from ..pooling import Floats
+from ..plots.maps import save_map
+from ..types import Floats
 from .output import Csv, Format, ModelOption, Table, Threads, choose, print_rows, say, watched
 
 

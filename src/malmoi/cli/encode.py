@@ -9,11 +9,11 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from ..arrays import writing_vectors
 from ..encoder import load
 from ..errors import DataError, by_number, counted
+from ..io.arrays import writing_vectors
+from ..io.tables import read_texts
 from ..scale import EncodedDataset, encode_dataset, encode_in_processes
-from ..tables import read_texts
 from .output import Csv, ModelOption, Table, Threads, choose, print_rows, say, watched
 
 Rows = Iterator[tuple[str, NDArray[Any]]]

@@ -7,9 +7,9 @@ import typer
 
 from ..encoder import load
 from ..errors import DataError
+from ..io.tables import read_texts
 from ..mining.keywords import keywords as find
-from ..mining.stopwords import read_stopwords
-from ..tables import read_texts
+from ..mining.keywords import read_stopwords
 from .output import Csv, ModelOption, Table, Threads, choose, print_rows
 
 

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import counted
-from ..lexicon import Lexicon, Report, add_names, build_lexicon
+from ..lexicon import BuildReport, Lexicon, add_names, build_lexicon
+from ..lexicon.lexicon import find_lexicon
 from ..lexicon.report import describe
-from ..lexicon.store import find_lexicon
 from .evaluate import parse_columns
 from .output import Csv, Table, choose, print_rows, say, watched
 
@@ -159,7 +159,7 @@ def _parts(lexicon: Lexicon) -> dict[str, Any]:
     return {"segments": [{"names": len(part), "id": part.identity} for part in lexicon.segments]}
 
 
-def _show(report: Report, as_json: bool) -> None:
+def _show(report: BuildReport, as_json: bool) -> None:
     if as_json:
         _print_json(report.to_json())
     else:

@@ -10,13 +10,14 @@ from typing import Annotated, Any
 
 import typer
 
+from ..clinical.reader import NoteReader, to_html
 from ..encoder import load
 from ..errors import DataError, counted
-from ..files import opening, read_lines, sniff
+from ..io.files import opening, read_lines, sniff
 from ..lexicon import Lexicon
-from ..linking import Linked, Linker, NoteReader, calibrate, to_html
+from ..linking import Linked, Linker, calibrate
+from ..linking.name_index import identity
 from ..linking.nil import UNCALIBRATED, load_threshold, save_threshold
-from ..linking.vectors import identity
 from .output import (
     Csv,
     Format,

@@ -7,7 +7,7 @@ import typer
 
 from ..encoder import load
 from ..errors import counted
-from ..files import writing
+from ..io.files import writing
 from ..mining.pairs import TOP, TextPair, deduplicate, mine_pairs
 from ..mining.texts import read
 from ..mining.translations import LEAST, NEIGHBOURS, Translation, mine_translations

@@ -9,8 +9,8 @@ import typer
 from ..encoder import load
 from ..errors import counted
 from ..evaluate.examples import PAIRS, QUERIES, Form, Roles, read_examples, text, truth
-from ..mining.negatives import Choice, as_row, mine_negatives, write_triplets
-from ..tables import read_texts
+from ..io.tables import read_texts
+from ..mining.negatives import NegativeChoice, as_row, mine_negatives, write_triplets
 from .evaluate import parse_columns
 from .output import (
     Csv,
@@ -66,7 +66,7 @@ def negatives(
 ) -> None:
     """Find texts near each anchor that do not mean the same, for training."""
     form = choose(table=table, as_csv=as_csv)
-    chosen = Choice(
+    chosen = NegativeChoice(
         count=count,
         first=first,
         last=last,

@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from ..errors import DataError
-from ..reranker import load_reranker
-from ..tables import read_texts
+from ..io.tables import read_texts
+from ..reranker.reranker import load_reranker
 from .output import Csv, Table, Threads, choose, print_rows
 
 

@@ -8,8 +8,8 @@ import typer
 
 from ..encoder import TextEncoder, load
 from ..errors import DataError, counted
-from ..files import read_lines
-from ..pooling import normalize
+from ..io.files import read_lines
+from ..runtime.pooling import normalize
 from .output import Csv, ModelOption, Table, Threads, choose, print_rows
 
 _BLOCK = 1024

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ..tables import read_texts
+from ..io.tables import read_texts
 from ..tagger import load_tagger
 from .output import Csv, Table, Threads, choose, print_rows
 

@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 import typer
 
 from ..encoder import load
+from ..io.tables import read_texts
 from ..lexicon import Lexicon
 from ..mining.terms import nearest_terms
 from ..plots import check_figure, plot_terms
-from ..tables import read_texts
 from .output import Csv, ModelOption, Table, Threads, choose, print_rows, say
 
 

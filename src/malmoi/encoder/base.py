@@ -9,16 +9,15 @@ from typing import Any, Literal, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from ..bundle import Manifest
+from ..bundle.manifest import Manifest
 from ..errors import CutWarning, OptionError, TextError, by_number, counted
-from ..pooling import normalize
-from ..precision import Precision, check_precision, to_precision
-from ..progress import progressing
-from ..runner import chunks, in_turn
-from ..text import SAFE, as_text, clean
-from ..words import WordEncoder
+from ..io.progress import progressing
+from ..runtime.pooling import normalize
+from ..runtime.precision import Precision, check_precision, to_precision
+from ..runtime.runner import chunks, in_turn
+from ..text.clean import SAFE, as_text, clean
+from ..types import Floats
 
-Floats = NDArray[np.float32]
 OnLong = Literal["cut", "windows"]
 
 
@@ -30,7 +29,7 @@ class Encoded:
     cut: int
 
 
-class TextEncoder(WordEncoder, ABC):
+class TextEncoder(ABC):
     """Texts in, vectors out. Subclasses say how one chunk is encoded."""
 
     def __init__(self, manifest: Manifest, *, dimension: int) -> None:

@@ -5,14 +5,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..arrays import read_safetensors
-from ..bundle import Bundle, DenseSpec
+from ..bundle.bundle import Bundle
+from ..bundle.sentence_transformers import DenseSpec
 from ..errors import BundleError
-from ..pooling import ACTIVATIONS, Floats, normalize, pool
-from ..runner import Runner
-from ..tokens import Batch, Piece
-from ..words import Reader
+from ..io.arrays import read_safetensors
+from ..runtime.pooling import ACTIVATIONS, normalize, pool
+from ..runtime.runner import Runner
+from ..runtime.tokenizer import Batch, TokenizedText
+from ..types import Floats
+from ..words.reader import LayerReader
 from .base import Encoded, OnLong, TextEncoder
+from .layers import LayerAccess
 
 _POOLED = "sentence_embedding"
 _STATES = ("token_embeddings", "last_hidden_state")
@@ -28,7 +31,7 @@ class _Dense:
     activation: str
 
 
-class Encoder(TextEncoder):
+class Encoder(LayerAccess, TextEncoder):
     """A sentence encoder on onnxruntime. Make one with `malmoi.load`."""
 
     def __init__(self, bundle: Bundle, *, threads: int | None = None) -> None:
@@ -48,7 +51,7 @@ class Encoder(TextEncoder):
 
         `alone` uses the calling thread and no other, for callers that have several already.
         """
-        pieces = [Piece(owner, list(one)) for owner, one in enumerate(ids)]
+        pieces = [TokenizedText(owner, list(one)) for owner, one in enumerate(ids)]
         if alone:
             return self._runner.run(pieces, self._vectors)
         return self._runner.start(pieces, self._vectors)()
@@ -68,8 +71,8 @@ class Encoder(TextEncoder):
         """Count each text's tokens before anything is cut, special tokens left out."""
         return [count for _, count in self._tokens.sides([self._clean(text) for text in texts])]
 
-    def _open_reader(self) -> Reader:
-        return Reader(self._runner, self.manifest)
+    def _open_reader(self) -> LayerReader:
+        return LayerReader(self._runner, self.manifest)
 
     def _choose_output(self) -> str:
         """The graph's own vectors where it pools, else the token states."""

@@ -10,14 +10,15 @@ from pathlib import Path
 
 import numpy as np
 
-from ..arrays import read_safetensors
-from ..bundle import Bundle, open_bundle
-from ..catalog import find_model
+from ..bundle.bundle import Bundle, open_bundle
+from ..bundle.catalog import find_model
 from ..encoder.base import Encoded, OnLong, TextEncoder
 from ..errors import BundleError, OptionError
-from ..pooling import Floats, pool
-from ..runner import Compute, Runner
-from ..tokens import Batch
+from ..io.arrays import read_safetensors
+from ..runtime.pooling import pool
+from ..runtime.runner import Compute, Runner
+from ..runtime.tokenizer import Batch
+from ..types import Floats
 
 _STATES = ("token_embeddings", "last_hidden_state")
 _WORDS = ("word_embeddings.weight", "embed_tokens.weight", "wte.weight")

@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import DataError
-from ..pooling import Floats, normalize
-from ..tables import BadRows, read_numbered_rows, show_columns
+from ..io.tables import BadRows, read_numbered_rows, show_columns
+from ..runtime.pooling import normalize
+from ..types import Floats
 from .examples import Roles
 from .measures import mean
 from .models import vectors_of

@@ -12,8 +12,8 @@ from typing import Generic, TypeVar
 
 from ..bundle.manifest import sha256
 from ..errors import DataError, OptionError, counted
-from ..tables import BadRows, Row, read_numbered_rows, show_columns
-from ..text import is_whole
+from ..io.tables import BadRows, Row, read_numbered_rows, show_columns
+from ..text.clean import is_whole
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ class Form:
 
 
 @dataclass(frozen=True)
-class Source:
+class ExampleSource:
     """Which file was read, as a report tells it."""
 
     file: str
@@ -90,7 +90,7 @@ class Examples(Generic[T]):
     """The rows of a file, parsed, and where they came from."""
 
     rows: list[T]
-    source: Source
+    source: ExampleSource
 
 
 def read_examples(
@@ -126,7 +126,7 @@ def read_examples(
         raise DataError(f"{path} has no row that can be used; expected some. Check the file.")
     listed = ", ".join(f"{role}={name}" for role, name in chosen.items())
     logger.info(f"{path}: {counted(len(rows), 'row')} with {listed}")
-    return Examples(rows, Source(Path(path).name, sha256(Path(path)), len(rows), chosen))
+    return Examples(rows, ExampleSource(Path(path).name, sha256(Path(path)), len(rows), chosen))
 
 
 def choose_columns(

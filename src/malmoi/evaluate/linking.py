@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import DataError, OptionError, counted
-from ..files import writing
+from ..io.files import writing
 from ..lexicon import Lexicon, language_of
 from ..linking import Linked, Linker
 from .measures import mean
@@ -27,7 +27,7 @@ from .report import Outcome
 KS = (1, 5, 10)
 
 
-class Task:
+class LinkingTask:
     """Mentions to be linked to a lexicon by one model after another."""
 
     def __init__(

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..bundle.manifest import sha256
+from ..clinical.mentions import definitions
 from ..errors import DataError, counted
-from ..files import read_lines
+from ..io.files import read_lines
+from ..io.tables import BadRows, read_numbered_rows
 from ..lexicon import language_of
-from ..linking.defined import definitions
-from ..tables import BadRows, read_numbered_rows
-from .examples import Form, Roles, Source, choose_columns
+from .examples import ExampleSource, Form, Roles, choose_columns
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ def read(
     columns: Roles | None = None,
     types: Sequence[str] = (),
     strict: bool = False,
-) -> tuple[list[Case], Source]:
+) -> tuple[list[Case], ExampleSource]:
     """Read mentions: a table with mention and code, code||name lines, or abstracts in JSON.
 
     `types` keeps mentions of these types alone, where a file of abstracts has several.
@@ -68,7 +68,7 @@ def read(
     if not cases:
         raise DataError(f"{path} has no mention that can be used; expected some. Check the file.")
     logger.info(f"{path}: {counted(len(cases), 'mention')}")
-    return cases, Source(path.name, sha256(path), len(cases), chosen)
+    return cases, ExampleSource(path.name, sha256(path), len(cases), chosen)
 
 
 def _table(path: Path, columns: Roles, strict: bool) -> tuple[list[Case], dict[str, str]]:

@@ -25,7 +25,7 @@ from . import (
     tagging,
     transfer,
 )
-from .examples import Roles, Source
+from .examples import ExampleSource, Roles
 from .models import name_of
 from .probes import FOLDS
 from .report import Outcome, Report, make_report
@@ -66,7 +66,7 @@ class Settings:
 class _Ready:
     """A task with its file read: what to do with a model, and what to say of the settings."""
 
-    source: Source
+    source: ExampleSource
     measure: Callable[[object], Outcome]
     settings: Mapping[str, Any]
     # What the report compares with beside the models that were named.
@@ -142,7 +142,7 @@ def _pairs(data: str | Path, settings: Settings) -> _Ready:
     return _Ready(examples.source, lambda model: pairs.measure(model, examples.rows), {})
 
 
-def _searches(data: str | Path, settings: Settings) -> tuple[searches.Searches, Source]:
+def _searches(data: str | Path, settings: Settings) -> tuple[searches.Searches, ExampleSource]:
     found, source = searches.read(data, documents=settings.documents, **_read_options(settings))
     prompted = dataclasses.replace(
         found, query_prompt=settings.query_prompt, document_prompt=settings.document_prompt
@@ -211,14 +211,14 @@ def _linking(data: str | Path, settings: Settings) -> _Ready:
     cases, source = mentions.read(
         data, columns=settings.columns, types=settings.types, strict=settings.strict
     )
-    task = linking.Task(settings.lexicon, cases, settings.ks, settings.errors)
+    task = linking.LinkingTask(settings.lexicon, cases, settings.ks, settings.errors)
     shown = {"ks": list(settings.ks), "lexicon": task.lexicon.identity}
     return _Ready(source, task.measure, shown, lambda: [("spelling alone", task.spelling())])
 
 
 def _tagging(data: str | Path, settings: Settings) -> _Ready:
     texts = tagging.read(data, strict=settings.strict)
-    source = Source(Path(data).name, sha256(Path(data)), len(texts), {})
+    source = ExampleSource(Path(data).name, sha256(Path(data)), len(texts), {})
     return _Ready(source, lambda model: tagging.measure(model, texts), {})
 
 

@@ -9,8 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import DataError, counted
-from ..tables import read_texts
-from .examples import QUERIES, Examples, Form, Roles, Source, label, number, read_examples, text
+from ..io.tables import read_texts
+from .examples import (
+    QUERIES,
+    Examples,
+    ExampleSource,
+    Form,
+    Roles,
+    label,
+    number,
+    read_examples,
+    text,
+)
 
 SETS = Form(
     ("set", "text"),
@@ -76,7 +86,7 @@ def read(
     sides: str | None = None,
     documents: str | Path | None = None,
     strict: bool = False,
-) -> tuple[Searches, Source]:
+) -> tuple[Searches, ExampleSource]:
     """Read a file of sets or of queries and documents; see `read_examples` for the options.
 
     `documents` is a file of more texts to search among, one a line.

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import by_number, counted
-from ..pooling import Floats
+from ..types import Floats
 from .examples import PAIRS, Examples, Form, Roles, label, read_examples, text
 from .measures import macro_f1, mean
 from .models import vectors_of

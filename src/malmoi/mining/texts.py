@@ -10,8 +10,9 @@ import numpy as np
 
 from ..encoder import TextEncoder
 from ..errors import DataError, counted
-from ..pooling import Floats, normalize
-from ..tables import read_texts
+from ..io.tables import read_texts
+from ..runtime.pooling import normalize
+from ..types import Floats
 
 logger = logging.getLogger(__name__)
 

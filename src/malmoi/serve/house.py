@@ -5,12 +5,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from ..catalog import shipped_models
+from ..bundle.catalog import shipped_models
+from ..clinical.reader import NoteReader
 from ..corpus import Corpus
 from ..encoder import Encoder, TextEncoder, load
 from ..errors import DataError
-from ..linking import Linker, NoteReader
-from ..reranker import Reranker, load_reranker
+from ..linking import Linker
+from ..reranker.reranker import Reranker, load_reranker
 from .desk import Desk
 from .metrics import Metrics
 from .refusals import Refusal

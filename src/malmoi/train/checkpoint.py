@@ -23,7 +23,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from ..errors import DataError, counted
-from ..files import writing_folder
+from ..io.files import writing_folder
 
 logger = logging.getLogger(__name__)
 

@@ -14,19 +14,18 @@ from numpy.typing import NDArray
 
 from ..bundle.manifest import sha256
 from ..errors import DataError
-from ..tables import BadRows, Row, read_columns
-from ..text import is_whole
-from .checks import check_classes
-from .objectives import OBJECTIVES, Objective
-from .recipe import Data, Recipe, needed_columns
-from .sampling import Clusters
+from ..io.tables import BadRows, Row, read_columns
+from ..text.clean import is_whole
+from .objective import OBJECTIVES, Objective
+from .recipe import Data, Recipe, check_classes, needed_columns
+from .terms.sampler import BatchClusters
 
 # A row with its file and line, for messages.
 Found = tuple[str, int, Row]
 
 
 @dataclass(frozen=True)
-class Examples:
+class TrainingExamples:
     """What one [[data]] entry holds.
 
     `columns` (n, k) int32 are numbers of texts, one column a text of the example; `labels` (n,)
@@ -37,7 +36,7 @@ class Examples:
     columns: NDArray[np.int32]
     labels: NDArray[Any] | None = None
     classes: tuple[str, ...] = ()
-    clusters: Clusters | None = None
+    clusters: BatchClusters | None = None
 
     def __len__(self) -> int:
         return len(self.columns)
@@ -74,11 +73,13 @@ def hash_files(files: dict[str, Path]) -> dict[str, str]:
     return {name: sha256(path) for name, path in files.items()}
 
 
-def read_examples(entry: Data, root: Path, *, seed: int = 1, strict: bool = False) -> Examples:
+def read_examples(
+    entry: Data, root: Path, *, seed: int = 1, strict: bool = False
+) -> TrainingExamples:
     """Read the files of one entry; raises DataError for anything that cannot be learnt from."""
     objective = OBJECTIVES[entry.objective]
     if objective.reader:
-        read: Examples = objective.read()(entry, root, seed=seed, strict=strict)
+        read: TrainingExamples = objective.read()(entry, root, seed=seed, strict=strict)
         return read
     rows = list(_rows(entry, objective, root, strict))
     if not rows:
@@ -91,17 +92,17 @@ def read_examples(entry: Data, root: Path, *, seed: int = 1, strict: bool = Fals
     names = [*objective.texts, *(name for name in objective.optional if name in entry.columns)]
     texts, columns = _numbered([[row[entry.columns[name]] for name in names] for *_, row in rows])
     if not objective.label:
-        return Examples(texts, columns)
+        return TrainingExamples(texts, columns)
     labels, classes = _labels(entry, objective, rows)
     if len(np.unique(labels)) < 2:
         raise DataError(
             f"{', '.join(entry.files)} have one {objective.label} only; {objective.name} learns "
             "from differences. Add rows with another one."
         )
-    return Examples(texts, columns, labels, classes)
+    return TrainingExamples(texts, columns, labels, classes)
 
 
-def count_repeated(pairs: Sequence[tuple[str, str]], examples: Sequence[Examples]) -> int:
+def count_repeated(pairs: Sequence[tuple[str, str]], examples: Sequence[TrainingExamples]) -> int:
     """Count the pairs of an evaluation that are trained on too, either way round."""
     known = set()
     for part in examples:
@@ -222,7 +223,7 @@ def _labels(
     return np.array([numbers[row[column]] for *_, row in rows], dtype=np.int64), classes
 
 
-def _joined(entry: Data, rows: list[Found]) -> Examples:
+def _joined(entry: Data, rows: list[Found]) -> TrainingExamples:
     """Join the rows of one `a`: each positive with each negative, one triplet a pair."""
     groups: dict[str, dict[str, list[str]]] = {}
     a, b, label = (entry.columns[name] for name in ("a", "b", "label"))
@@ -240,7 +241,7 @@ def _joined(entry: Data, rows: list[Found]) -> Examples:
             f"{entry.triplets['positive']} and a {entry.triplets['negative']} row; expected some. "
             "Correct the triplets in the recipe."
         )
-    return Examples(*_numbered(found))
+    return TrainingExamples(*_numbered(found))
 
 
 def _condition(where: dict[str, str]) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from ..files import writing
+from ..io.files import writing
 from .checkpoint import State
 
 logger = logging.getLogger(__name__)

@@ -6,27 +6,33 @@ The order is that of patience: the recipe is checked, then the files, then the m
 import contextlib
 import dataclasses
 import functools
+import importlib
 import logging
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
-from ..bundle import Manifest
+from ..bundle.manifest import Manifest
 from ..errors import OptionError, by_number, counted, require
-from ..files import writing_folder
-from .base import read_base
-from .classify import run as notes_run
-from .classify.settings import Classification
-from .data import Examples, count_repeated, find_files, hash_files, learnt_files, read_examples
-from .folder import check_data, check_new, check_recipe, opening_run
-from .measuring import Measure, read_measure
-from .multilingual import run as multilingual
-from .multilingual.settings import Distillation
-from .recipe import Recipe, load_recipe
-from .source import Source
-from .stages import Stage, prepare_stage, run_stage
-from .trained import Trained
+from ..export.source import ModelSource
+from ..io.files import writing_folder
+from .base_model import read_base
+from .data import (
+    TrainingExamples,
+    count_repeated,
+    find_files,
+    hash_files,
+    learnt_files,
+    read_examples,
+)
+from .distil import run as multilingual
+from .distil.recipe import Distillation
+from .evaluation import Measure, read_measure
+from .objectives import classification as notes_run
+from .objectives.classification_data import Classification
+from .recipe import Recipe, Stage, load_recipe
+from .run_dir import TrainedRun, check_data, check_new, check_recipe, opening_run
 
 logger = logging.getLogger(__name__)
 
@@ -38,8 +44,8 @@ class Prepared:
     """Everything a run needs that can be checked without torch."""
 
     recipe: Recipe
-    source: Source
-    examples: list[Examples]
+    source: ModelSource
+    examples: list[TrainingExamples]
     measures: list[Measure]
     hashes: dict[str, str]
     repeated: dict[str, int]
@@ -52,7 +58,7 @@ def train(
     resume: bool = False,
     strict: bool = False,
     threads: int | None = None,
-) -> Trained:
+) -> TrainedRun:
     """Train as a recipe says, and export the best model as a bundle.
 
     `data` is the folder that the recipe's files are under: MALMOI_DATA or the working directory
@@ -63,7 +69,7 @@ def train(
     if not first:
         logging.getLogger("malmoi").setLevel(logging.ERROR)  # one process speaks for all
     if isinstance(recipe, (str, Path)):
-        recipe = load_recipe(recipe)
+        recipe = cast(Recipe, load_recipe(recipe))
     if isinstance(recipe, Distillation):
         return _distil(recipe, data_root(data), resume, strict, threads)
     folder = Path(recipe.output.folder)
@@ -80,8 +86,29 @@ def train(
         return ready.run(resume=resume, threads=threads)
 
 
+def prepare_stage(recipe: Stage, root: Path, *, strict: bool) -> Any:
+    """Read and check everything but the weights."""
+    return _stage(recipe.objective).prepare(recipe, root, strict=strict)
+
+
+def run_stage(recipe: Stage, prepared: Any, *, resume: bool, threads: int | None) -> TrainedRun:
+    """Train what was prepared."""
+    done: TrainedRun = _stage(recipe.objective).run(
+        recipe, prepared, resume=resume, threads=threads
+    )
+    return done
+
+
+# Objectives with a run of their own.
+STAGES = {"tag": "malmoi.train.objectives.tagging", "pretrain": "malmoi.train.objectives.masked_lm"}
+
+
+def _stage(objective: str) -> Any:
+    return importlib.import_module(STAGES[objective])
+
+
 class _Run(Protocol):
-    def __call__(self, *, resume: bool, threads: int | None) -> Trained: ...
+    def __call__(self, *, resume: bool, threads: int | None) -> TrainedRun: ...
 
 
 @dataclass(frozen=True)
@@ -106,7 +133,7 @@ def _ready(recipe: Recipe | Classification | Stage, root: Path, strict: bool) ->
 
 def _distil(
     recipe: Distillation, root: Path, resume: bool, strict: bool, threads: int | None
-) -> Trained:
+) -> TrainedRun:
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise OptionError(
             "a recipe with objective distil runs in one process; torchrun started several. "
@@ -151,15 +178,14 @@ def prepare(recipe: Recipe, root: Path, *, strict: bool = False) -> Prepared:
     return Prepared(recipe, source, examples, measures, hash_files(files), repeated)
 
 
-def _run(prepared: Prepared, *, resume: bool, threads: int | None) -> Trained:
+def _run(prepared: Prepared, *, resume: bool, threads: int | None) -> TrainedRun:
     import torch  # here, because everything above is checked without it
 
-    from .bfloat16 import check_bfloat16
-    from .crossed import Crossed
+    from .distributed import joining
+    from .loop import RunPaths, check_bfloat16
     from .loop import train as loop
-    from .processes import joining
-    from .saver import Places
-    from .siamese import Siamese
+    from .objectives.bi_encoder import BiEncoderTask
+    from .objectives.cross_encoder import CrossEncoderTask
 
     if threads:
         torch.set_num_threads(threads)
@@ -167,11 +193,11 @@ def _run(prepared: Prepared, *, resume: bool, threads: int | None) -> Trained:
     if recipe.schedule.bf16 and not torch.cuda.is_available():
         check_bfloat16()
     with joining() as processes:
-        kind = Crossed if recipe.kind == "reranker" else Siamese
+        kind = CrossEncoderTask if recipe.kind == "reranker" else BiEncoderTask
         task = kind(
             recipe, prepared.source, prepared.examples, prepared.measures, processes=processes
         )
-        places = Places(Path(recipe.output.folder))
+        places = RunPaths(Path(recipe.output.folder))
         count = sum(p.numel() for p in task.module.parameters() if p.requires_grad)
         rows = sum(len(part) for part in prepared.examples)
         logger.info(f"training {count / 1e6:.1f} million weights on {counted(rows, 'example')}")
@@ -194,7 +220,7 @@ def _run(prepared: Prepared, *, resume: bool, threads: int | None) -> Trained:
         if processes.first:
             bundles = _finish(prepared, places, state, world=processes.world)
         processes.wait()
-    return Trained(places.folder, bundles, state.best_scores, state.step)
+    return TrainedRun(places.folder, bundles, state.best_scores, state.step)
 
 
 def _finish(prepared: Prepared, places: Any, state: Any, *, world: int) -> tuple[Path, ...]:
@@ -228,10 +254,10 @@ def _export(
     training: dict[str, Any],
     scores: dict[str, float],
 ) -> Manifest:
+    from ..export.export import export
+    from ..export.reranker import export_reranker
     from .card import write_card
     from .checkpoint import tensor_errors
-    from .export import export
-    from .export_reranker import export_reranker
 
     recipe = prepared.recipe
     with writing_folder(out, replace=True) as half, tensor_errors():
