@@ -18,7 +18,7 @@ from malmoi.bundle.bundle import open_bundle
 from malmoi.bundle.catalog import find_model
 from malmoi.io.files import read_lines
 from malmoi.runtime.tokenizer import read_tokenizer
-from malmoi.text.clean import clean
+from malmoi.text.cleanup import clean
 
 
 def count(tokenizer: Tokenizer, lines: Sequence[str], steps: Sequence[str]) -> dict[str, object]:

@@ -6,7 +6,7 @@ import unicodedata
 import pytest
 
 from malmoi import MissingExtra, TextError
-from malmoi.text.clean import morphemes
+from malmoi.text import morphemes
 
 pytest.importorskip("kiwipiepy", reason="kiwipiepy is not installed")
 

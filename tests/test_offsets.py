@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from malmoi.text.aligned import align
-from malmoi.text.clean import SAFE, STANDARD, STEPS, clean
+from malmoi.text.cleanup import SAFE, STANDARD, STEPS, clean
 
 # What the shipped models do: signs before NFC, which joins marks to the letters they are spelt in.
 SPELT = ("surrogates", "narrow", "invisible", "control", "symbols", "compose", "spaces")

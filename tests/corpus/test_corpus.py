@@ -20,7 +20,7 @@ import malmoi.corpus.vector_index
 from malmoi import Corpus, CorpusBusy, CorpusError, DataError, Document, OptionError, OutputError
 from malmoi.corpus.sqlite import SqliteStore
 from malmoi.index import HnswIndex
-from malmoi.text.clean import morphemes
+from malmoi.text import morphemes
 
 ROOT = Path(__file__).parents[2]
 TEXTS = ["배를 타고 바다", "고양이 잔다", "the cat sleeps", "diabetes nephropathy", "당뇨 신증"]

@@ -11,7 +11,7 @@ from malmoi.corpus.filters import Filter, as_filters, atom
 from malmoi.corpus.keywords import QUERY_WORDS, Remembered, base_of, cut, query_words
 from malmoi.corpus.store import ScoredId
 from malmoi.errors import OptionError
-from malmoi.text.clean import morphemes
+from malmoi.text import morphemes
 
 
 def test_pairs_of_syllables() -> None:

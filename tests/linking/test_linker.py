@@ -25,7 +25,7 @@ from malmoi.linking.features import AT, Core, Letters
 from malmoi.linking.name_index import NameVectors
 from malmoi.linking.ngram_index import Counted, NgramIndex
 from malmoi.linking.nil import load_threshold, save_threshold
-from malmoi.text.clean import SAFE
+from malmoi.text.cleanup import SAFE
 
 
 @pytest.fixture(scope="module")

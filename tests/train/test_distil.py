@@ -8,16 +8,16 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from malmoi.train.distil.distillation.lessons import base as j  # noqa: E402
-from malmoi.train.distil.distillation.lessons import relations as near  # noqa: E402
-from malmoi.train.distil.distillation.lessons import terms as n  # noqa: E402
-from malmoi.train.distil.distillation.lessons import words as w  # noqa: E402
 from tokenizers import Tokenizer, models, pre_tokenizers, processors  # noqa: E402
 
 from malmoi.errors import DataError, OptionError  # noqa: E402
 from malmoi.train.batching import pad, token_batches  # noqa: E402
+from malmoi.train.distil import distillation as d  # noqa: E402
 from malmoi.train.distil.alignment import Lexical  # noqa: E402
-from malmoi.train.distil.distillation import distillation as d  # noqa: E402
+from malmoi.train.distil.lessons import base as j  # noqa: E402
+from malmoi.train.distil.lessons import relations as near  # noqa: E402
+from malmoi.train.distil.lessons import terms as n  # noqa: E402
+from malmoi.train.distil.lessons import words as w  # noqa: E402
 from malmoi.train.distil.student import Rates, Student  # noqa: E402
 from malmoi.train.distil.training import mix_weights  # noqa: E402
 

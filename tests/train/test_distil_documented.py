@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from malmoi.train.distil import recipe as settings
 from malmoi.train.distil.checks import KINDS as TASKS
 from malmoi.train.distil.checks import make_distillation
-from malmoi.train.distil.distillation import recipe as settings
 
 
 def documented() -> str:

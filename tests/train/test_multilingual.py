@@ -389,7 +389,7 @@ def test_sentence_transformers_opens_the_model_and_agrees(
 
 
 def test_tasks_read_their_rows(root: Path) -> None:
-    from malmoi.train.distil.distillation.lessons import build as tasks
+    from malmoi.train.distil.lessons import build as tasks
 
     nli = LessonRecipe(
         "pairs", columns={"a": "a", "b": "b", "label": "l"}, positive="e", negative="c"

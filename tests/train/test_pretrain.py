@@ -29,8 +29,8 @@ from malmoi.train.objectives.masked_lm_data import (
     read_documents,
 )
 from malmoi.train.objectives.masked_lm_task import NOTHING, blocks, mask, segment_pairs
-from malmoi.train.recipe import make_stage
-from malmoi.train.run import Trained, train
+from malmoi.train.recipe import recipe_from
+from malmoi.train.run import TrainedRun, train
 
 
 def write_text(path: Path, *, documents: int = 60) -> Path:
@@ -58,8 +58,8 @@ def table(folder: Path, **changes: Any) -> dict[str, Any]:
     return made
 
 
-def run(folder: Path, *, resume: bool = False, **changes: Any) -> Trained:
-    recipe = make_stage(table(folder, **changes), where="the recipe")
+def run(folder: Path, *, resume: bool = False, **changes: Any) -> TrainedRun:
+    recipe = recipe_from(table(folder, **changes), where="the recipe")
     return train(recipe, data=folder, threads=1, resume=resume)
 
 
@@ -288,7 +288,7 @@ def test_held_out_documents_are_the_same_whatever_else_is_read() -> None:
 )
 def test_recipes_that_make_no_sense(folder: Path, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
-        make_stage(table(folder, **changes), where="the recipe")
+        recipe_from(table(folder, **changes), where="the recipe")
 
 
 def test_files_without_text(folder: Path) -> None:

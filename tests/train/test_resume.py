@@ -20,7 +20,7 @@ from logs import record_messages
 from malmoi import OptionError, OutputError
 from malmoi.train.checkpoint import clear_halves
 from malmoi.train.recipe import make_recipe
-from malmoi.train.run import Trained, train
+from malmoi.train.run import TrainedRun, train
 
 LONG = {"epochs": 15, "batch_size": 8, "learning_rate": 1e-3}  # 90 steps
 OFTEN = {"checkpoint_steps": 7, "early_stopping": 0}
@@ -43,7 +43,7 @@ def run(
     *,
     resume: bool = False,
     **changes: object,
-) -> Trained:
+) -> TrainedRun:
     table = runs.table(folder, objective="softmax", schedule=LONG, **changes)
     table["output"] = OFTEN | {"folder": str(folder / out)}
     return train(make_recipe(table), data=folder, resume=resume, threads=1)

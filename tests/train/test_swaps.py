@@ -7,13 +7,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from malmoi.train.distil.distillation.lessons import base as j  # noqa: E402
-from malmoi.train.distil.distillation.lessons import substitution as s  # noqa: E402
-from malmoi.train.distil.distillation.lessons import words as w  # noqa: E402
 from test_distil import WORDS, sentences, teach, tiny_student  # noqa: E402
 
 from malmoi import DataError  # noqa: E402
-from malmoi.train.distil.distillation import distillation as d  # noqa: E402
+from malmoi.train.distil import distillation as d  # noqa: E402
+from malmoi.train.distil.lessons import base as j  # noqa: E402
+from malmoi.train.distil.lessons import substitution as s  # noqa: E402
+from malmoi.train.distil.lessons import words as w  # noqa: E402
 from malmoi.train.distil.student import Rates  # noqa: E402
 
 NAMES = ["[CLS]", "##고", "고양이", "개를", "배", "cat", "dog", "##s", "of", "ship"]

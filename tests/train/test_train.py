@@ -19,7 +19,7 @@ from malmoi.bundle.bundle import Manifest
 from malmoi.train.log import draw_log, read_log
 from malmoi.train.objective import OBJECTIVES
 from malmoi.train.recipe import make_recipe
-from malmoi.train.run import Trained, prepare, train
+from malmoi.train.run import TrainedRun, prepare, train
 
 DEV: dict[str, Any] = {
     "task": "sts",
@@ -34,7 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return runs.prepare(tmp_path_factory.mktemp("train"))
 
 
-def run(folder: Path, out: str, **changes: Any) -> Trained:
+def run(folder: Path, out: str, **changes: Any) -> TrainedRun:
     changes["output"] = changes.get("output", {}) | {"folder": str(folder / out)}
     recipe = make_recipe(runs.table(folder, **changes))
     return train(recipe, data=folder, threads=1)

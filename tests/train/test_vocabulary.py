@@ -9,7 +9,7 @@ import pytest
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from malmoi.errors import DataError, OptionError
-from malmoi.train.distil.distillation import vocabulary as v
+from malmoi.train.distil import vocabulary as v
 from malmoi.train.distil.pieces import ParticleSplitter, count_words, fits
 
 TEXTS = [

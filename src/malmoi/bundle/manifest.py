@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import BundleCorrupt, BundleError
 from ..io.files import writing
-from ..text.clean import SAFE, STEPS
+from ..text.cleanup import SAFE, STEPS
 from .kinds import KINDS
 
 MANIFEST = "malmoi.json"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BundleCorrupt, BundleError
-from ..text.clean import SAFE
+from ..text.cleanup import SAFE
 from .manifest import POOLINGS, Manifest
 
 MODULES = "modules.json"

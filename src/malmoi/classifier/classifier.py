@@ -15,7 +15,7 @@ from ..errors import BundleError, OptionError, TextError, counted
 from ..io.progress import progressing
 from ..runtime.runner import Runner, chunks, in_turn
 from ..runtime.tokenizer import Batch, TextTokenizer
-from ..text.clean import SAFE, as_text, clean
+from ..text.cleanup import SAFE, as_text, clean
 from ..types import Floats
 from .calibration import soften
 from .decision import Rule, combine

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ..errors import DataError, OptionError, by_number, counted
 from ..io.tables import BadRows, read_columns
-from ..text.clean import is_whole
+from ..text.cleanup import is_whole
 
 PARTS = ("train", "dev", "test")
 DECIDE = ("note", "patient")

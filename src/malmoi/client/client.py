@@ -16,7 +16,7 @@ from ..linking import Candidate, Linked
 from ..reranker.reranker import RankedText
 from ..runtime.pooling import normalize
 from ..runtime.precision import Precision, check_precision, to_precision
-from ..text.clean import as_text
+from ..text.cleanup import as_text
 from ..types import Floats
 from ..words import Layers, Merge, PieceVector, Word
 from .calling import Caller

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from ..errors import CutWarning
 from ..linking.linker import Linked, Linker
-from ..text.clean import as_text
+from ..text.cleanup import as_text
 from .context import Context
 from .mentions import Deadline, MentionFinder, MentionSpan, definitions, longest
 

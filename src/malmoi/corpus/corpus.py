@@ -20,7 +20,7 @@ from ..encoder import TextEncoder, load
 from ..errors import CorpusError, DataError, OptionError, counted
 from ..runtime.pooling import normalize
 from ..runtime.precision import Precision, to_precision
-from ..text.clean import as_text, mend_surrogates
+from ..text.cleanup import as_text, mend_surrogates
 from ..types import Floats
 from .filters import Filter, as_filters, check_fields
 from .keywords import check_words, default_words, query_words

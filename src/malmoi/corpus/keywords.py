@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ..errors import OptionError
 from ..text import morphemes
-from ..text.clean import SAFE, clean
+from ..text.cleanup import SAFE, clean
 
 HANGUL = re.compile("[가-힣ㄱ-ㅎㅏ-ㅣ]+")
 # What is longer than any word is cut, so that what is remembered stays small.

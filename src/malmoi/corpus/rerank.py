@@ -6,7 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ..text.clean import as_text
+from ..text.cleanup import as_text
 from ..types import Floats
 
 # Small enough that one round too many costs a few milliseconds, large enough for a full batch.

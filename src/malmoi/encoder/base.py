@@ -15,7 +15,7 @@ from ..io.progress import progressing
 from ..runtime.pooling import normalize
 from ..runtime.precision import Precision, check_precision, to_precision
 from ..runtime.runner import chunks, in_turn
-from ..text.clean import SAFE, as_text, clean
+from ..text.cleanup import SAFE, as_text, clean
 from ..types import Floats
 
 OnLong = Literal["cut", "windows"]

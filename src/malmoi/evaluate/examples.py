@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 from ..bundle.manifest import sha256
 from ..errors import DataError, OptionError, counted
 from ..io.tables import BadRows, Row, read_numbered_rows, show_columns
-from ..text.clean import is_whole
+from ..text.cleanup import is_whole
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..bundle.manifest import Manifest
 from ..errors import OptionError, require
 from ..io.files import writing_folder
-from ..text.clean import check_steps
+from ..text.cleanup import check_steps
 from .source import read_source
 
 logger = logging.getLogger(__name__)

@@ -22,7 +22,7 @@ from ..bundle.sentence_transformers import MODULES, read_json, write_json
 from ..errors import BundleError, counted
 from ..io.files import writing_folder
 from ..runtime.tokenizer import Batch, PairTokens, TextTokenizer, TokenizedText
-from ..text.clean import check_steps
+from ..text.cleanup import check_steps
 from .build import NOTICES, check_size, float_graph, quickest
 from .graph import SAMPLES, Arrays, run_graph, run_torch
 from .int8 import calibration_texts, quantise

@@ -18,7 +18,7 @@ from ..bundle.manifest import Manifest
 from ..errors import BundleError
 from ..runtime.tokenizer import TextTokenizer
 from ..tagger.tagger import SETTINGS
-from ..text.clean import check_steps
+from ..text.cleanup import check_steps
 from .build import NOTICES, check_size, float_graph
 from .graph import probes, run_graph, run_torch
 from .int8 import calibration_batches, quantise

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ..errors import DataError
 from ..io.tables import read_numbered_rows
-from ..text.clean import clean
+from ..text.cleanup import clean
 
 SHIPPED = Path(__file__).parents[1] / "data/abbreviations.tsv"
 KINDS = ("disease", "sign", "procedure", "other")

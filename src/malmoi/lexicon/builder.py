@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..text.clean import mend_surrogates
+from ..text.cleanup import mend_surrogates
 from .cells import BROKEN
 from .cleaning import Cleaned, clean_name
 from .lexicon import Lexicon

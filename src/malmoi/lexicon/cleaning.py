@@ -7,7 +7,7 @@ says how often each step changed something, with examples.
 import re
 from dataclasses import dataclass
 
-from ..text.clean import clean
+from ..text.cleanup import clean
 from .cells import repair
 from .terms import tidy
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..errors import OptionError
 from ..lexicon import Lexicon
 from ..runtime.pooling import normalize
-from ..text.clean import as_text, mend_surrogates
+from ..text.cleanup import as_text, mend_surrogates
 from ..types import Floats
 from .cache import cache_of
 from .expansion import Expansion, QueryExpander

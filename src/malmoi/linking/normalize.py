@@ -23,7 +23,7 @@ from importlib import resources
 from pathlib import Path
 
 from ..io.files import read_lines
-from ..text.clean import clean
+from ..text.cleanup import clean
 
 _TABLES = resources.files("malmoi.linking") / "tables"
 

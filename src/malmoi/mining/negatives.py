@@ -21,7 +21,7 @@ from ..index.knn import Nearest, RowPairs, nearest
 from ..io.files import writing
 from ..io.progress import progressing
 from ..runtime.pooling import normalize
-from ..text.clean import compose, squeeze
+from ..text.cleanup import compose, squeeze
 from ..types import Floats
 
 logger = logging.getLogger(__name__)

@@ -23,7 +23,7 @@ from ..errors import (
 from ..io.progress import progressing
 from ..runtime.runner import Runner, chunks, in_turn
 from ..runtime.tokenizer import Batch, Pair, PairTokens
-from ..text.clean import SAFE, as_text, clean
+from ..text.cleanup import SAFE, as_text, clean
 from ..types import Floats
 from .blend import ScoreBlend, cosines, open_beside, squash
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..runtime.tokenizer import read_tokenizer
-from ..text.clean import SAFE, check_steps, clean
+from ..text.cleanup import SAFE, check_steps, clean
 from .embedding_bag import EmbeddingBags
 
 if TYPE_CHECKING:

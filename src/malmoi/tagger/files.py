@@ -22,7 +22,7 @@ from typing import Any
 from ..errors import DataError, counted
 from ..io.files import read_lines
 from ..io.tables import BadRows
-from ..text.clean import is_whole
+from ..text.cleanup import is_whole
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..text.clean import clean
+from ..text.cleanup import clean
 from ..text.symbols import spell_symbols
 from ..types import Ints
 

@@ -12,7 +12,7 @@ from ..bundle.catalog import find_model
 from ..errors import BundleError, TextError, counted
 from ..runtime.runner import Runner, in_turn
 from ..runtime.tokenizer import Batch, TokenizedText, read_tokenizer
-from ..text.clean import SAFE, as_text
+from ..text.cleanup import SAFE, as_text
 from ..types import Floats
 from .decode import OUTSIDE, decode
 from .segment import UNITS, Pieces, Window, cut_pieces, cut_windows

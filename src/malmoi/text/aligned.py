@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from .clean import INVISIBLE, STANDARD, clean
+from .cleanup import INVISIBLE, STANDARD, clean
 from .symbols import spellings
 
 # Steps that look at more than a letter and its marks; the rest can be done cluster by cluster.

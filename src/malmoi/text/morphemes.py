@@ -15,7 +15,7 @@ from typing import Any
 
 from ..errors import MissingExtra, require
 from .aligned import Aligned, align
-from .clean import as_text, clean
+from .cleanup import as_text, clean
 
 NOUNS = ("NNG", "NNP", "SL", "SH")
 STEMS = ("VV", "VA", "XR", "MAG")

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..bundle.manifest import sha256
 from ..errors import DataError
 from ..io.tables import BadRows, Row, read_columns
-from ..text.clean import is_whole
+from ..text.cleanup import is_whole
 from .objective import OBJECTIVES, Objective
 from .recipe import Data, Recipe, check_classes, needed_columns
 from .terms.sampler import BatchClusters

@@ -21,7 +21,7 @@ from typing import Any
 
 from ..bundle.manifest import POOLINGS
 from ..errors import DataError, OptionError
-from ..text.clean import SAFE, check_steps
+from ..text.cleanup import SAFE, check_steps
 from .objective import Objective, find_objective
 from .toml_table import read_table
 
@@ -203,10 +203,15 @@ def load_recipe(path: str | Path, *, sets: Sequence[str] = ()) -> Any:
         raise DataError(f"{path} is not TOML: {error}. Mend that place.") from error
     for change in sets:
         _change(table, change)
+    return recipe_from(table, where=str(path))
+
+
+def recipe_from(table: dict[str, Any], *, where: str = "the recipe") -> Any:
+    """Make the recipe of whatever objective a table names, and check it."""
     if maker := RECIPES.get(str(table.get("objective"))):
         module, _, name = maker.partition(":")
-        return getattr(importlib.import_module(module), name)(table, where=str(path))
-    return make_recipe(table, where=str(path))
+        return getattr(importlib.import_module(module), name)(table, where=where)
+    return make_recipe(table, where=where)
 
 
 def make_recipe(table: dict[str, Any], *, where: str = "the recipe") -> Recipe:

@@ -16,7 +16,7 @@ from ..errors import BundleError, CutWarning, OptionError, by_number, counted
 from ..runtime.pooling import FUNCTIONS, normalize
 from ..runtime.runner import Runner
 from ..runtime.tokenizer import Batch, TokenizedText
-from ..text.clean import SAFE, as_text
+from ..text.cleanup import SAFE, as_text
 from ..types import Floats
 from .segment import By, Cut, Segmenter
 

@@ -22,7 +22,7 @@ from ...export.source import ModelSource
 from ...export.tokenizer import write_tokenizer
 from ...runtime.pooling import normalize
 from ...runtime.tokenizer import TextTokenizer, plan
-from ...text.clean import clean
+from ...text.cleanup import clean
 from ...types import Ints
 from ..batching import Sizes, Step, plan_epoch
 from ..checkpoint import write_tensors

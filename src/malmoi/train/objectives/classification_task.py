@@ -22,7 +22,7 @@ from ...export.module import set_dropout
 from ...export.silence import silenced_libraries
 from ...export.source import ModelSource
 from ...runtime.tokenizer import TokenizedText
-from ...text.clean import clean
+from ...text.cleanup import clean
 from ..batching import Sizes, Step, plan_epoch
 from ..distributed import Processes
 from .bi_encoder import freeze, read_tokens

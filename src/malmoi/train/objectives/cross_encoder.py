@@ -33,7 +33,7 @@ from ...export.source import ModelSource, check_layers, read_source
 from ...io.files import writing_folder
 from ...reranker.reranker import likeness
 from ...runtime.tokenizer import Batch, Pair, PairTokens, TextTokenizer, TokenizedText
-from ...text.clean import clean
+from ...text.cleanup import clean
 from ...types import Ints
 from ..batching import Sizes, Step, plan_epoch
 from ..data import TrainingExamples

@@ -13,7 +13,7 @@ from ...export.source import ModelSource, read_transformer
 from ...io.files import writing, writing_folder
 from ...io.progress import silenced
 from ...runtime.tokenizer import read_tokenizer
-from ...text.clean import SAFE
+from ...text.cleanup import SAFE
 from ..base_model import find_trainable
 from ..data import check_file, hash_files
 from ..run_dir import TrainedRun

@@ -22,7 +22,7 @@ from ...errors import DataError, OptionError, by_number, counted
 from ...io.files import read_lines
 from ...io.tables import BadRows, is_table, read_columns
 from ...tagger.segment import cut_pieces
-from ...text.clean import compose, squeeze
+from ...text.cleanup import compose, squeeze
 from ...types import Ints
 from ..recipe import DECAYS, Output, Schedule, Stage, check_clean, check_run
 from ..toml_table import read_table

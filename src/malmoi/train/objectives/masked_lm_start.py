@@ -17,7 +17,7 @@ from ...errors import counted
 from ...export.silence import silenced_libraries
 from ...export.source import ModelSource, read_transformer
 from ...io.files import writing_folder
-from ...text.clean import clean
+from ...text.cleanup import clean
 from ..distil.vocabulary import (
     extend_tokenizer,
     grow_table,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...text.clean import compose, squeeze
+from ...text.cleanup import compose, squeeze
 from ..data import file_rows
 from ..recipe import Data, Negatives
 
