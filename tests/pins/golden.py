@@ -36,7 +36,7 @@ def check_text(name: str, text: str) -> None:
 
 
 def check_json(name: str, data: object, *, within: float = 0.0) -> None:
-    """Compare JSON data with a golden file; numbers may differ by `within`."""
+    """Compare JSON data with a golden file; numbers may differ by `within`, or that share."""
     text = _pretty(data)
     path = GOLDEN / name
     if within and not UPDATE and path.exists():
@@ -58,8 +58,9 @@ def _settle(found: Any, expected: Any, within: float) -> Any:
         return {key: _settle(value, expected.get(key), within) for key, value in found.items()}
     if isinstance(found, list) and isinstance(expected, list) and len(found) == len(expected):
         return [_settle(a, b, within) for a, b in zip(found, expected, strict=True)]
-    numbers = isinstance(found, float) and isinstance(expected, int | float)
-    return expected if numbers and abs(found - expected) <= within else found
+    if not isinstance(found, float) or not isinstance(expected, int | float):
+        return found
+    return expected if abs(found - expected) <= within * max(1.0, abs(expected)) else found
 
 
 def _pretty(data: object) -> str:
