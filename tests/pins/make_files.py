@@ -1,11 +1,13 @@
-"""How the folder `files` was written, once, before the code was moved: `python -m pins.make_files`.
+"""How `files.tar.xz` was written, once, before code was moved (`python -m pins.make_files`).
 
 Its files stand for those that users have on their disks, so they are not written again with the
-golden files; add new ones under new names instead. All of their text is made up.
+golden files; add new ones in an archive of their own instead. All of their text is made up.
 """
 
+import contextlib
 import shutil
-import sys
+import tarfile
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +19,10 @@ from malmoi import Corpus
 from malmoi.index import FlatIndex, make_index, save_index
 from malmoi.lexicon import build_lexicon
 from malmoi.linking import Linker
+from pins.golden import malmoi as run
+from pins.golden import to_toml
 
-FILES = Path(__file__).parent / "files"
+ARCHIVE = Path(__file__).parent / "files.tar.xz"
 ENGINES = ("exact", "flat", "hnsw")
 DOCUMENTS = [
     {"id": "a", "text": "배를 타고 바다", "lang": "ko", "year": 2020},
@@ -63,7 +67,62 @@ def write(folder: Path) -> None:
         save_index(index, folder / f"{engine}.index", stamp="pinned")
 
 
+def write_run(folder: Path) -> None:
+    """Write a run that was trained to its end, and one that was stopped after its second step."""
+    import transformers
+
+    from tiny import tiny_tokenizer
+
+    folder.mkdir()
+    tokenizer = tiny_tokenizer("bert")
+    transformers.set_seed(0)
+    sizes = {"hidden_size": 8, "intermediate_size": 16, "num_attention_heads": 2}
+    config = transformers.BertConfig(
+        vocab_size=len(tokenizer), num_hidden_layers=1, max_position_embeddings=34, **sizes
+    )
+    transformers.BertModel(config).save_pretrained(folder / "base")
+    tokenizer.save_pretrained(folder / "base")
+    words = ["배가", "병원에", "갔다", "ship", "harbour", "dawn", "the"]
+    rows = [
+        f"{words[i % 7]} {words[i * 3 % 7]}\t{words[i * 5 % 6]} {words[i % 4]}\t{i * 5 % 6}"
+        for i in range(12)
+    ]
+    (folder / "pairs.tsv").write_text("\n".join(["a\tb\tscore", *rows]) + "\n", "utf-8")
+    entry = {"files": ["pairs.tsv"], "columns": {"a": "a", "b": "b", "score": "score"}}
+    for name in ("finished", "stopped"):
+        table = {
+            "name": "pinned",
+            "base": "base",
+            "objective": "cosent",
+            "max_tokens": 32,
+            "data": [entry | {"range": [0, 5]}],
+            "schedule": {"epochs": 2, "batch_size": 4, "learning_rate": 1e-2},
+            "evaluation": [{"task": "sts", "file": "pairs.tsv", "name": "dev"}],
+            "output": {"folder": name, "checkpoint_steps": 2, "keep": 3, "weights": False},
+        }
+        (folder / f"{name}.toml").write_text(to_toml(table), "utf-8")
+        with contextlib.chdir(folder):
+            done = run("train", f"{name}.toml", "--data", ".", "--threads", 1)
+        assert done.code == 0, done.err
+        (folder / name / "training.png").unlink(missing_ok=True)
+    for path in ("checkpoints/step-00000004", "checkpoints/step-00000006", "best", "bundle"):
+        shutil.rmtree(folder / "stopped" / path)
+
+
+def main() -> None:
+    """Write the archive."""
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary) / "files"
+        write(folder)
+        write_run(folder / "training")
+        with tarfile.open(ARCHIVE, "w:xz") as archive:
+            for path in sorted(folder.rglob("*")):
+                info = archive.gettarinfo(path, path.relative_to(folder).as_posix())
+                info.uid = info.gid = info.mtime = 0
+                info.uname = info.gname = ""
+                with path.open("rb") if path.is_file() else contextlib.nullcontext() as file:
+                    archive.addfile(info, file)
+
+
 if __name__ == "__main__":
-    shutil.rmtree(FILES, ignore_errors=True)
-    write(FILES)
-    sys.stdout.write(f"wrote {FILES}\n")
+    main()
