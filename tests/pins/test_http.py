@@ -54,7 +54,7 @@ REQUESTS: dict[str, tuple[str, Any]] = {
     "search reranked": ("/v1/search", {"query": "cat", "k": 2, "rerank": True, "depth": 3}),
     "link": ("/v1/link", {"mentions": ["DM", "sweet pears"], "k": 1}),
     "note": ("/v1/link/note", {"text": "no diabetes, 배가 아프다", "k": 1}),
-    "keywords": ("/v1/keywords", {"text": "the cat sleeps. patient has diabetes", "k": 2}),
+    "keywords": ("/v1/keywords", {"text": "the cat sleeps. patient has diabetes", "top": 2}),
     "map": ("/v1/map", {}),
     "words": ("/v1/words", {"texts": ["the cat"]}),
     "no body": ("/v1/embeddings", {}),
@@ -134,6 +134,8 @@ def resolve(schema: Any, document: Any) -> Any:
     """Put definitions in the place of references, and leave words for people out."""
     if isinstance(schema, list):
         return [resolve(one, document) for one in schema]
+    if isinstance(schema, float) and schema.is_integer():
+        return int(schema)  # a bound of 1.0 is one of 1
     if not isinstance(schema, dict):
         return schema
     if "$ref" in schema:
@@ -142,9 +144,9 @@ def resolve(schema: Any, document: Any) -> Any:
             found = found[key]
         return resolve(found, document)
     made = {}
-    for key, value in schema.items():
+    for key, value in sorted(schema.items()):
         if key == "properties":
-            made[key] = {name: resolve(one, document) for name, one in value.items()}
+            made[key] = {name: resolve(one, document) for name, one in sorted(value.items())}
         elif key == "required":
             made[key] = sorted(value)
         elif key not in PROSE:

@@ -215,13 +215,15 @@ def test_keys_that_are_needed_and_tables_that_take_any(objective: str, accepts: 
     check_entry("recipe_tables.json", objective, {"needed": needed, "takes any key": takes_any})
 
 
-PROBES = (-1, 0, 0.5, 1, 1.5, 3, 10**6, True, "", "x", ["x"], [1])
+PROBES = (-1, 0, 0.5, 1, 1.5, 3, True, "", "x", ["x"], [1])
 
 
 @pytest.mark.parametrize("objective", ["cosent", "align", "regression", *OTHERS])
 def test_values_that_keys_accept(objective: str, accepts: Any, tmp_path: Path) -> None:
     """Each key is given numbers, text and lists in turn; those it accepts are pinned."""
     table = table_of(objective)
+    if objective == "distil":  # of its tasks, one with scores, one with `also`, one with draws
+        table["task"] = [table["task"][i] for i in (0, 2, 6)]
     (tmp_path / "whole.toml").write_text(to_toml(table), "utf-8")
     whole = json.loads(json.dumps(load_recipe(tmp_path / "whole.toml").to_json()))
     found = {}

@@ -39,7 +39,7 @@ WORDS = [
 SCORED = {"a": "a", "b": "b", "score": "score"}
 LABELLED = {"a": "a", "b": "b", "label": "label"}
 DEV = {"task": "sts", "file": "pairs.tsv", "columns": SCORED, "name": "dev"}
-FAST = {"epochs": 8, "batch_size": 8, "learning_rate": 1e-2}
+FAST = {"epochs": 6, "batch_size": 8, "learning_rate": 1e-2}
 TRANSLATED = {"cat": "고양이", "dog": "개", "ship": "배", "sleeps": "잔다", "runs": "달린다"}
 
 
@@ -76,7 +76,7 @@ RECIPES: dict[str, dict[str, Any]] = {
     ),
     "tag": {
         "objective": "tag",
-        "schedule": {"epochs": 16, "batch_size": 4, "learning_rate": 3e-3},
+        "schedule": {"epochs": 10, "batch_size": 6, "learning_rate": 3e-3},
         "data": {"train": ["marked.tsv"], "dev": ["marked.tsv"], "test": ["marked.tsv"]},
     },
     "classify": {
