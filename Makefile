@@ -37,9 +37,9 @@ fix: .venv-test/done
 	$(TEST)/ruff format .
 
 bench: .venv-test/done
-	$(TEST)/python bench/speed.py
-	$(TEST)/python bench/start.py
-	$(TEST)/python bench/memory.py
+	$(TEST)/python bench/run.py speed
+	$(TEST)/python bench/run.py start
+	$(TEST)/python bench/run.py memory
 
 .venv/serve: .venv/done requirements/serve.txt
 	$(CORE)/pip install --quiet --disable-pip-version-check -r requirements/serve.txt

@@ -174,8 +174,9 @@ def test_a_writer_killed_again_and_again_loses_nothing(tmp_path: Path) -> None:
     shm = Path("/dev/shm")
     file = (shm if shm.is_dir() else tmp_path) / f"malmoi-test-{tmp_path.name}.malmoi"
     try:
+        bench = [sys.executable, str(ROOT / "bench/run.py"), "--no-record", "corpus_kill"]
         done = subprocess.run(
-            [sys.executable, str(ROOT / "bench/corpus_kill.py"), "--kills", "12", "--file", file],
+            [*bench, "--kills", "12", "--file", str(file)],
             capture_output=True,
             text=True,
             timeout=120,

@@ -205,7 +205,7 @@ def test_what_ends_a_round_is_tried_again(
 
 
 def test_a_real_ray(bundle: Path, table: Path, tmp_path: Path) -> None:
-    """One node; bench/ray_kill.py has two, and kills one of them."""
+    """One node; bench/soak/ray_kill.py has two, and kills one of them."""
     options = (table, "--out", "out", "-m", bundle, "--part-rows", 2000, "--dim", 8)
     try:
         done = encode_on_ray(*options, cwd=tmp_path)

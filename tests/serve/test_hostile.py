@@ -1,4 +1,4 @@
-"""A quick part of the hostile requests; bench/serve_hostile.py sends ten thousand."""
+"""A quick part of the hostile requests; bench/soak/serve_hostile.py sends ten thousand."""
 
 import itertools
 import socket

@@ -92,7 +92,7 @@ _OTHER_SCRIPT = {"ko": _ENGLISH, "en": _KOREAN}
 
 @dataclass(frozen=True)
 class Weights:
-    """How much each reason counts, as `bench/linking_weights.py` has found on dev data.
+    """How much each reason counts, as `bench/run.py linking_weights` has found on dev data.
 
     Its random walk's result was rounded by hand; `told` and `group` are a judgement.
 
