@@ -4,8 +4,9 @@
 PYTHON ?= python3.11
 CORE   := .venv/bin
 TEST   := .venv-test/bin
+DOCS   := .venv-docs/bin
 
-.PHONY: demo serve test check fix bench clean
+.PHONY: demo serve test check fix bench docs clean
 
 demo: .venv/done
 	$(CORE)/python examples/demo.py
@@ -33,6 +34,10 @@ bench: .venv-test/done
 	$(TEST)/python bench/start.py
 	$(TEST)/python bench/memory.py
 
+# The documentation site, in Korean and English: open build/site/index.html. Warnings are errors.
+docs: .venv-docs/done
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/mkdocs build --strict --quiet
+
 .venv/serve: .venv/done requirements/serve.txt
 	$(CORE)/pip install --quiet --disable-pip-version-check -r requirements/serve.txt
 	touch $@
@@ -51,5 +56,10 @@ bench: .venv-test/done
 	$(TEST)/pip install --quiet --disable-pip-version-check --no-deps -e .
 	touch $@
 
+.venv-docs/done: requirements/docs.txt
+	$(PYTHON) -m venv .venv-docs
+	$(DOCS)/pip install --quiet --disable-pip-version-check -r requirements/docs.txt
+	touch $@
+
 clean:
-	rm -rf .venv .venv-test build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .venv-test .venv-docs build dist .pytest_cache .mypy_cache .ruff_cache

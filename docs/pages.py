@@ -1,0 +1,128 @@
+"""Pages of the documentation site that are made when it is built (a hook of mkdocs.yml).
+
+- `reference/`: one page a package, with an entry for every name of its `__all__`. Names are read
+  from the source without importing it, so nothing but the site's own tools must be installed.
+- `contributing.md`, `changelog.md` and `security.md`: the files of the repository's root.
+- the decisions, listed in the navigation.
+"""
+
+import ast
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src/malmoi"
+FROM_ROOT = {
+    "CONTRIBUTING.md": "contributing.md",
+    "CONTRIBUTING.ko.md": "contributing.ko.md",
+    "CHANGELOG.md": "changelog.md",
+    "SECURITY.md": "security.md",
+}
+
+
+@dataclass(frozen=True)
+class Package:
+    """A package with public names; `borrowed` are those that another package defines."""
+
+    name: str
+    about: str
+    names: tuple[str, ...]
+    borrowed: frozenset[str]
+
+
+def packages() -> list[Package]:
+    """Every package of malmoi that has an `__all__`, by name; the first is malmoi itself."""
+    found = [_read(path) for path in sorted(SOURCE.rglob("__init__.py"))]
+    return sorted((one for one in found if one.names), key=lambda one: one.name)
+
+
+def _read(path: Path) -> Package:
+    tree = ast.parse(path.read_text("utf-8"))
+    names: tuple[str, ...] = ()
+    borrowed: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            names = tuple(ast.literal_eval(node.value))
+        if isinstance(node, ast.ImportFrom) and node.level > 1:
+            borrowed |= {alias.asname or alias.name for alias in node.names}
+    parts = path.parent.relative_to(SOURCE.parent).parts
+    about = (ast.get_docstring(tree) or "").strip()
+    return Package(".".join(parts), about, names, frozenset(borrowed))
+
+
+def reference() -> dict[str, str]:
+    """The pages of the reference: path → Markdown."""
+    known = packages()
+    homes: dict[str, str] = {}  # a name → the package on whose page its entry stands
+    for package in known:
+        for name in package.names:
+            if package.name != "malmoi" and name not in package.borrowed:
+                homes.setdefault(name, package.name)
+    return {f"reference/{one.name}.md": _page(one, homes) for one in known}
+
+
+def _page(package: Package, homes: dict[str, str]) -> str:
+    lines = [f"# {package.name}", "", package.about, ""]
+    shared = package.borrowed if package.name != "malmoi" else frozenset(homes)
+    links = sorted(name for name in package.names if name in shared and name in homes)
+    for name in links:
+        home = homes[name]
+        lines.append(f"- [`{package.name}.{name}`]({home}.md#{home}.{name})")
+    for name in package.names:
+        if name not in links:
+            lines += ["", f"::: {package.name}.{name}"]
+    return "\n".join([*lines, ""])
+
+
+def root_pages() -> dict[str, str]:
+    """The root's pages for the site, their links into docs/ made links inside it."""
+    pages = {}
+    for source, target in FROM_ROOT.items():
+        text = (ROOT / source).read_text("utf-8")
+        text = re.sub(r"\]\(docs/", "](", text)
+        for name, page in FROM_ROOT.items():
+            text = text.replace(f"]({name}", f"]({page}")
+        pages[target] = text
+    return pages
+
+
+def decisions() -> list[dict[str, str]]:
+    """The pages of docs/decisions for the navigation, the list of them first."""
+    paths = sorted((ROOT / "docs/decisions").glob("*.md"))
+    paths = [path for path in paths if not path.name.endswith(".ko.md")]
+    paths.sort(key=lambda path: path.name != "README.md")
+    return [{_title(path): f"decisions/{path.name}"} for path in paths]
+
+
+def _title(path: Path) -> str:
+    found = re.search(r"^# (.+)$", path.read_text("utf-8"), re.MULTILINE)
+    return found[1] if found else path.stem
+
+
+def on_config(config: Any) -> Any:
+    """Give Korean headings readable anchors, and list the pages made here."""
+    from pymdownx.slugs import slugify
+
+    config.mdx_configs["toc"]["slugify"] = slugify(case="lower")
+    nav = [*config.nav]
+    if decisions():
+        nav.append({"Decisions": decisions()})
+    nav.append({"API reference": [{Path(path).stem: path} for path in reference()]})
+    config.nav = nav
+    return config
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add the pages made here to those of the folder; their text comes when they are read."""
+    from mkdocs.structure.files import File
+
+    for path in {**root_pages(), **reference()}:
+        files.append(File(path, config.docs_dir, config.site_dir, config.use_directory_urls))
+    return files
+
+
+def on_page_read_source(page: Any, config: Any) -> str | None:
+    """Give the text of a page that is made here, and None for those of the folder."""
+    return {**root_pages(), **reference()}.get(page.file.src_uri)
