@@ -1,0 +1,56 @@
+"""The index page in both languages: the first commands of every kind of user run."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from malmoi.catalog import DEFAULT, shipped_models
+from malmoi.cli import app
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = ("index.md", "index.ko.md")
+
+pytestmark = pytest.mark.skipif(
+    DEFAULT not in shipped_models(), reason=f"the model {DEFAULT} is not in this checkout"
+)
+
+
+def blocks(page: str, kind: str) -> list[str]:
+    return re.findall(rf"```{kind}\n(.*?)```", (DOCS / page).read_text("utf-8"), re.DOTALL)
+
+
+@pytest.fixture
+def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the files that a page shows: each stands after its name."""
+    text = (DOCS / request.param).read_text("utf-8")
+    files = dict(re.findall(r"`(\w+\.t\w+)`[^`]*\n\n```text\n(.*?)```", text, re.DOTALL))
+    assert set(files) == {"kcd.tsv", "sts.tsv", "faq.txt"}
+    for name, content in files.items():
+        (tmp_path / name).write_text(content, "utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(("page", "folder"), [(page, page) for page in PAGES], indirect=["folder"])
+def test_first_commands_run(page: str, folder: Path) -> None:
+    lines = [line for block in blocks(page, "console") for line in block.splitlines()]
+    commands = [shlex.split(line)[2:] for line in lines if line.startswith("$ malmoi ")]
+    assert len(commands) == 9
+    printed = {}
+    for command in commands:
+        done = CliRunner().invoke(app, command)
+        assert done.exit_code == 0, f"{command}\n{done.exception}\n{done.output}"
+        printed[command[0]] = done.output
+    assert "N08.3" in printed["link"]
+    assert "비밀번호" in printed["search"]
+    assert "spearman" in printed["evaluate"]
+    for block in blocks(page, "python"):
+        exec(compile(block, page, "exec"), {})
+
+
+def test_both_pages_have_the_same_commands() -> None:
+    english, korean = (blocks(page, "console") for page in PAGES)
+    assert english == korean
