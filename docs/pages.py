@@ -1,7 +1,8 @@
 """Pages of the documentation site that are made when it is built (a hook of mkdocs.yml).
 
-- `reference/`: one page a package, with an entry for every name of its `__all__`. Names are read
-  from the source without importing it, so nothing but the site's own tools must be installed.
+- `reference/`: one page a package, with an entry for every name of its `__all__`, or of its modules
+  where it has none. Names are read from the source without importing it, so nothing but the site's
+  own tools must be installed.
 - `contributing.md`, `changelog.md` and `security.md`: the files of the repository's root.
 - the decisions, listed in the navigation.
 """
@@ -19,6 +20,21 @@ FROM_ROOT = {
     "CONTRIBUTING.ko.md": "contributing.ko.md",
     "CHANGELOG.md": "changelog.md",
     "SECURITY.md": "security.md",
+}
+# Packages whose names are imported from their modules: those modules that are for users.
+MODULES = {
+    "malmoi.export": ("export",),
+    "malmoi.mining": (
+        "clusters",
+        "keywords",
+        "negatives",
+        "pairs",
+        "terms",
+        "texts",
+        "topics",
+        "translations",
+    ),
+    "malmoi.train": ("objective", "recipe", "run"),
 }
 
 
@@ -40,6 +56,8 @@ def packages() -> list[Package]:
 
 def _read(path: Path) -> Package:
     tree = ast.parse(path.read_text("utf-8"))
+    parts = path.parent.relative_to(SOURCE.parent).parts
+    package = ".".join(parts)
     names: tuple[str, ...] = ()
     borrowed: set[str] = set()
     for node in ast.walk(tree):
@@ -47,9 +65,18 @@ def _read(path: Path) -> Package:
             names = tuple(ast.literal_eval(node.value))
         if isinstance(node, ast.ImportFrom) and node.level > 1:
             borrowed |= {alias.asname or alias.name for alias in node.names}
-    parts = path.parent.relative_to(SOURCE.parent).parts
+    if not names:
+        modules = [path.with_name(f"{name}.py") for name in MODULES.get(package, ())]
+        names = tuple(name for module in modules for name in _defined(module))
     about = (ast.get_docstring(tree) or "").strip()
-    return Package(".".join(parts), about, names, frozenset(borrowed))
+    return Package(package, about, names, frozenset(borrowed))
+
+
+def _defined(module: Path) -> list[str]:
+    """The public classes and functions of a module, as "module.name"."""
+    nodes = ast.parse(module.read_text("utf-8")).body
+    found = [node for node in nodes if isinstance(node, ast.ClassDef | ast.FunctionDef)]
+    return [f"{module.stem}.{node.name}" for node in found if not node.name.startswith("_")]
 
 
 def reference() -> dict[str, str]:
@@ -93,7 +120,10 @@ def decisions() -> list[dict[str, str]]:
     paths = sorted((ROOT / "docs/decisions").glob("*.md"))
     paths = [path for path in paths if not path.name.endswith(".ko.md")]
     paths.sort(key=lambda path: path.name != "README.md")
-    return [{_title(path): f"decisions/{path.name}"} for path in paths]
+    titles = ["Overview" if path.name == "README.md" else _title(path) for path in paths]
+    return [
+        {title: f"decisions/{path.name}"} for title, path in zip(titles, paths, strict=True)
+    ]
 
 
 def _title(path: Path) -> str:
@@ -106,11 +136,11 @@ def on_config(config: Any) -> Any:
     from pymdownx.slugs import slugify
 
     config.mdx_configs["toc"]["slugify"] = slugify(case="lower")
-    nav = [*config.nav]
-    if decisions():
-        nav.append({"Decisions": decisions()})
-    nav.append({"API reference": [{Path(path).stem: path} for path in reference()]})
-    config.nav = nav
+    if not any("API reference" in group for group in config.nav):  # once for both languages
+        project = next(group["The project"] for group in config.nav if "The project" in group)
+        if decisions():
+            project.insert(1, {"Decisions": decisions()})
+        config.nav.append({"API reference": [{Path(path).stem: path} for path in reference()]})
     return config
 
 

@@ -78,7 +78,7 @@ def test_the_version_is_the_same_everywhere() -> None:
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
     changelog = (ROOT / "CHANGELOG.md").read_text("utf-8")
     assert citation["version"] == malmoi.__version__
-    assert f"## [{malmoi.__version__}]" in changelog
+    assert f"\n## {malmoi.__version__} - " in changelog
 
 
 @pytest.mark.parametrize(
