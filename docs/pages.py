@@ -121,9 +121,7 @@ def decisions() -> list[dict[str, str]]:
     paths = [path for path in paths if not path.name.endswith(".ko.md")]
     paths.sort(key=lambda path: path.name != "README.md")
     titles = ["Overview" if path.name == "README.md" else _title(path) for path in paths]
-    return [
-        {title: f"decisions/{path.name}"} for title, path in zip(titles, paths, strict=True)
-    ]
+    return [{title: f"decisions/{path.name}"} for title, path in zip(titles, paths, strict=True)]
 
 
 def _title(path: Path) -> str:
