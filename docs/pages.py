@@ -107,12 +107,20 @@ def root_pages() -> dict[str, str]:
     """The root's pages for the site, their links into docs/ made links inside it."""
     pages = {}
     for source, target in FROM_ROOT.items():
-        text = (ROOT / source).read_text("utf-8")
-        text = re.sub(r"\]\(docs/", "](", text)
-        for name, page in FROM_ROOT.items():
-            text = text.replace(f"]({name}", f"]({page}")
-        pages[target] = text
+        text = (ROOT / source).read_text("utf-8").replace("](docs/", "](")
+        pages[target] = inside(re.sub(r"\]\((?=[A-Z]+(\.ko)?\.md)", "](../", text))
     return pages
+
+
+def inside(text: str) -> str:
+    """A page of docs/ with its links to the root's pages made links inside the site.
+
+    >>> inside("[how](../CONTRIBUTING.md#set-up)")
+    '[how](contributing.md#set-up)'
+    """
+    for name, page in FROM_ROOT.items():
+        text = text.replace(f"](../{name}", f"]({page}")
+    return text
 
 
 def decisions() -> list[dict[str, str]]:
@@ -154,3 +162,8 @@ def on_files(files: Any, config: Any) -> Any:
 def on_page_read_source(page: Any, config: Any) -> str | None:
     """Give the text of a page that is made here, and None for those of the folder."""
     return {**root_pages(), **reference()}.get(page.file.src_uri)
+
+
+def on_page_markdown(markdown: str, **context: Any) -> str:
+    """Lead links to the root's pages to those of the site."""
+    return inside(markdown)
