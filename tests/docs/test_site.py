@@ -1,5 +1,6 @@
 """The documentation site and the files around the source: complete, linked and well-formed."""
 
+import doctest
 import importlib.util
 import re
 from pathlib import Path
@@ -50,6 +51,7 @@ def test_every_page_is_in_the_navigation(pages: ModuleType) -> None:
 
 
 def test_links_between_pages_lead_somewhere(pages: ModuleType) -> None:
+    assert doctest.testmod(pages) == (0, 1)
     made = {*pages.root_pages(), *pages.reference()}
     known = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")} | made
     texts = {path.name: pages.inside(path.read_text("utf-8")) for path in DOCS.glob("*.md")}
