@@ -76,6 +76,19 @@ def _outline(text: str) -> tuple[list[str], list[str]]:
     return levels, [re.sub(r"\s+(#.*)?", " ", block) for block in blocks]
 
 
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "CONTRIBUTING.ko.md"])
+def test_files_to_change_are_there(page: str) -> None:
+    text = (ROOT / page).read_text("utf-8")
+    places = re.findall(r"`((?:src|tests|docs)/[\w/.]*)`", text)
+    assert len(places) > 15
+    for place in places:
+        assert (ROOT / place).exists(), f"{page} names {place}, which is not there"
+    names = re.findall(r"`(test_\w+\.py)`", text)
+    assert len(names) > 5
+    for name in names:
+        assert list((ROOT / "tests").rglob(name)), f"{page} names {name}, which is not there"
+
+
 def test_the_version_is_the_same_everywhere() -> None:
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
     changelog = (ROOT / "CHANGELOG.md").read_text("utf-8")
