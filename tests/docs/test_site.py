@@ -79,7 +79,7 @@ def _outline(text: str) -> tuple[list[str], list[str]]:
 @pytest.mark.parametrize("page", ["CONTRIBUTING.md", "CONTRIBUTING.ko.md"])
 def test_files_to_change_are_there(page: str) -> None:
     text = (ROOT / page).read_text("utf-8")
-    places = re.findall(r"`((?:src|tests|docs)/[\w/.]*)`", text)
+    places = re.findall(r"`((?:src|tests|docs)/[a-z0-9_/.]*)`", text)
     assert len(places) > 15
     for place in places:
         assert (ROOT / place).exists(), f"{page} names {place}, which is not there"
