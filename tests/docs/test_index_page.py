@@ -35,6 +35,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_first_commands_run(folder: Path) -> None:
     lines = [line for block in blocks("index.md", "console") for line in block.splitlines()]
     commands = [shlex.split(line)[2:] for line in lines if line.startswith("$ malmoi ")]

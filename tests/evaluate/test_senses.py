@@ -8,6 +8,7 @@ import malmoi
 from malmoi import BundleError, DataError, OptionError
 from malmoi.evaluate import Settings, evaluate
 from malmoi.evaluate.senses import find_brackets, read
+from tests.support.logs import record_messages
 
 BOAT = ["[배]를 타고 바다에 나간다", "[배]가 항구에 들어왔다", "섬으로 가는 [배]가 끊겼다"]
 PEAR = ["[배]가 달고 맛있다", "과수원에서 [배]를 땄다", "사과와 [배]를 깎아 먹었다"]
@@ -24,10 +25,10 @@ def data(tmp_path: Path) -> Path:
 
 
 def test_every_choice_of_layers_is_reported_with_its_interval(data: Path) -> None:
-    told: list[str] = []
+    told = record_messages()
     settings = Settings(train=data)
     encoder = malmoi.load("ko-en-small")
-    report = evaluate(encoder, "senses", data, settings=settings, rounds=50, tell=told.append)
+    report = evaluate(encoder, "senses", data, settings=settings, rounds=50)
     assert {"layer 0", "layer 6", "sum-last-4", "mean-all + sentence"} <= set(report.metrics)
     assert len(report.metrics) == 20
     best = report.metrics[report.main]

@@ -10,20 +10,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from servers import Served, serving, wait_for
 
-import graphs
 import malmoi
-from malmoi.catalog import DEFAULT, shipped_models
+from malmoi.bundle.catalog import DEFAULT, shipped_models
 from malmoi.client import Client
+from malmoi.clinical import mentions as deadline
 from malmoi.corpus import Corpus
 from malmoi.encoder import Encoder
 from malmoi.errors import CutWarning, DataError
-from malmoi.linking import deadline
 from malmoi.mining.keywords import keywords
 from malmoi.serve.house import Stock, open_stock
 from malmoi.serve.samples import SampleCorpus
 from malmoi.serve.shared import Shared
+from tests.support import graphs
+from tests.support.servers import Served, serving, wait_for
 
 pytestmark = pytest.mark.skipif(
     DEFAULT not in shipped_models(), reason=f"the model {DEFAULT} is not in this checkout"

@@ -17,8 +17,8 @@ from malmoi.errors import (
     OptionError,
     OutputError,
 )
-from malmoi.train.export import export
-from tiny import with_dense
+from malmoi.export.export import export
+from tests.support.tiny import with_dense
 
 Write = Callable[[str], Path]
 

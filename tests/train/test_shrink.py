@@ -10,9 +10,9 @@ from safetensors.torch import load_file
 from transformers import AutoModel
 
 from malmoi.errors import OptionError
-from malmoi.train.shrink import shrink
-from malmoi.train.vocabulary import open_spec, read_spec
-from tiny import tiny_transformer
+from malmoi.train.distil.vocabulary import open_spec, read_spec
+from malmoi.train.prune_vocabulary import shrink
+from tests.support.tiny import tiny_transformer
 
 TEXTS = ["the ship ship", "배가 아프다"]
 

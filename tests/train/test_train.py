@@ -9,16 +9,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-import runs
 from safetensors.torch import load_file
 
 import malmoi
 from malmoi import BundleError, BundleNotFound, DataError, MissingExtra, OptionError
-from malmoi.bundle import Manifest
+from malmoi.bundle.bundle import Manifest
 from malmoi.train.log import draw_log, read_log
-from malmoi.train.objectives import OBJECTIVES
+from malmoi.train.objective import OBJECTIVES
 from malmoi.train.recipe import make_recipe
-from malmoi.train.run import Trained, prepare, train
+from malmoi.train.run import TrainedRun, prepare, train
+from tests.support import runs
+from tests.support.logs import record_messages
 
 DEV: dict[str, Any] = {
     "task": "sts",
@@ -33,10 +34,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return runs.prepare(tmp_path_factory.mktemp("train"))
 
 
-def run(folder: Path, out: str, *, told: list[str] | None = None, **changes: Any) -> Trained:
+def run(folder: Path, out: str, **changes: Any) -> TrainedRun:
     changes["output"] = changes.get("output", {}) | {"folder": str(folder / out)}
     recipe = make_recipe(runs.table(folder, **changes))
-    return train(recipe, data=folder, threads=1, tell=None if told is None else told.append)
+    return train(recipe, data=folder, threads=1)
 
 
 def weights(path: Path) -> dict[str, np.ndarray[Any, Any]]:
@@ -61,14 +62,13 @@ def test_the_test_above_names_every_objective() -> None:
 
 
 def test_the_bundle_says_how_it_was_made(folder: Path) -> None:
-    told: list[str] = []
+    told = record_messages()
     done = run(
         folder,
         "cosent",
         evaluation=[DEV],
         matryoshka=[32, 8],
         output={"precision": ["float32", "int8"], "licence": "MIT"},
-        told=told,
     )
     manifest = Manifest.read(done.bundles[0])
     manifest.verify(done.bundles[0])
@@ -146,7 +146,7 @@ def test_an_evaluation_that_needs_another_part_is_told_before_training(
 
 
 def test_the_first_queries_are_asked_among_all_documents(folder: Path) -> None:
-    from malmoi.train.measuring import read_measure
+    from malmoi.train.evaluation import read_measure
     from malmoi.train.recipe import Evaluation
 
     columns = {"query": "a", "document": "b"}
@@ -158,7 +158,7 @@ def test_the_first_queries_are_asked_among_all_documents(folder: Path) -> None:
 def test_a_file_that_is_measured_twice_keeps_what_was_repeated(folder: Path) -> None:
     across = DEV | {"columns": DEV["columns"] | {"b": "other"}, "name": "other"}
     recipe = make_recipe(runs.table(folder, evaluation=[DEV, across]))
-    prepared = prepare(recipe, folder, tell=lambda message: None)
+    prepared = prepare(recipe, folder)
     assert prepared.repeated == {"pairs.tsv": 48}
 
 
@@ -171,7 +171,7 @@ def test_heads_stay_in_the_checkpoint(folder: Path) -> None:
 
 
 def test_the_best_model_is_kept_and_a_run_ends_early(folder: Path) -> None:
-    told: list[str] = []
+    told = record_messages()
     done = run(
         folder,
         "early",
@@ -179,7 +179,6 @@ def test_the_best_model_is_kept_and_a_run_ends_early(folder: Path) -> None:
         # A rate at which the model gets worse at once: the first evaluation stays the best.
         schedule={"epochs": 50, "evaluate_steps": 1, "learning_rate": 0.5, "warmup": 0},
         output={"early_stopping": 3},
-        told=told,
     )
     rows = [row for row in read_log(done.folder / "log.csv") if row["score"]]
     best = max(rows, key=lambda row: float(row["score"]))
@@ -264,7 +263,7 @@ def test_a_machine_that_dies_of_bfloat16_is_told(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dies = "import os, signal; os.kill(os.getpid(), signal.SIGILL)"
-    monkeypatch.setattr("malmoi.train.bfloat16._PROBE", dies)
+    monkeypatch.setattr("malmoi.train.loop._PROBE", dies)
     with pytest.raises(OptionError, match="kills the process on this machine"):
         run(folder, "dies", schedule={"bf16": True})
 
@@ -272,15 +271,15 @@ def test_a_machine_that_dies_of_bfloat16_is_told(
 def test_bfloat16_trains_in_a_process_of_its_own(folder: Path) -> None:
     # Some virtual machines promise matrix instructions that they do not have; without them here.
     code = (
-        "import sys; sys.path[:0] = sys.argv[1:3]; import runs; from pathlib import Path;"
+        "import sys; from pathlib import Path; from tests.support import runs;"
         "from malmoi.train.recipe import make_recipe; from malmoi.train.run import train;"
-        "table = runs.table(Path(sys.argv[3]), schedule={'bf16': True, 'steps': 4},"
-        " output={'folder': sys.argv[3] + '/bf16'});"
-        "print(train(make_recipe(table), data=sys.argv[3]).steps)"
+        "table = runs.table(Path(sys.argv[1]), schedule={'bf16': True, 'steps': 4},"
+        " output={'folder': sys.argv[1] + '/bf16'});"
+        "print(train(make_recipe(table), data=sys.argv[1]).steps)"
     )
-    here = Path(__file__).parent
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code, str(here), str(here.parent), str(folder)],
+        [sys.executable, "-W", "ignore", "-c", code, str(folder)],
+        cwd=Path(__file__).parents[2],  # where the package `tests` is
         env=os.environ | {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"},
         capture_output=True,
         text=True,
@@ -289,7 +288,7 @@ def test_bfloat16_trains_in_a_process_of_its_own(folder: Path) -> None:
     assert done.stdout == "4\n", done.stderr
 
 
-def test_the_command_prints_bundle_and_scores(folder: Path, run: Any) -> None:
+def test_the_command_prints_bundle_and_scores(folder: Path, run: Any, run_here: Any) -> None:
     lines = [
         'name = "tiny"',
         f"base = {json.dumps(str(folder / 'base'))}",
@@ -307,7 +306,7 @@ def test_the_command_prints_bundle_and_scores(folder: Path, run: Any) -> None:
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {"bundle": "out/bundle", "steps": 2}
     assert "training 0.0 million weights on 48 examples" in done.stderr
-    wrong = run("train", recipe, "--data", folder, "--set", "schedule.epoch=2")
+    wrong = run_here("train", recipe, "--data", folder, "--set", "schedule.epoch=2")
     assert wrong.returncode == 1
     assert wrong.stderr.count("\n") == 1
     assert "Did you mean schedule.epochs" in wrong.stderr

@@ -66,9 +66,8 @@ def serve(
         lexicons=lexicon or (),
         samples=samples,
         threads=threads,
-        tell=say,
     )
-    run(stock, settings, tell=say, access_log=access_log)
+    run(stock, settings, access_log=access_log)
 
 
 def key(

@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from ..clinical.reader import NoteMention
 from ..corpus import Hit as Found
 from ..errors import CutWarning, TextError, by_number, counted
-from ..linking import Candidate, Linked, NoteMention
-from ..pooling import Floats, normalize
-from ..precision import Precision, check_precision, to_precision
-from ..reranker import Hit
-from ..text import as_text
-from ..words import Layers, Merge, Token, Word
+from ..linking import Candidate, Linked
+from ..reranker.reranker import RankedText
+from ..runtime.pooling import normalize
+from ..runtime.precision import Precision, check_precision, to_precision
+from ..text.cleanup import as_text
+from ..types import Floats
+from ..words import Layers, Merge, PieceVector, Word
 from .calling import Caller
 
 if TYPE_CHECKING:
@@ -103,9 +105,8 @@ class Client:
         progress: bool = False,
     ) -> Iterator[NDArray[Any]]:
         """Yield one vector a text, in order, in memory that does not grow with the texts."""
-        check_precision(precision)
-        for block in self._blocks(texts, dim, precision, prompt, on_long):
-            yield from block
+        check_precision(precision)  # here and now, not when the first vector is asked for
+        return _rows(self._blocks(texts, dim, precision, prompt, on_long))
 
     @overload
     def similarity(self, a: str, b: str) -> float: ...  # type: ignore[overload-overlap]
@@ -119,7 +120,7 @@ class Client:
         scores: Floats = left @ right.T
         return scores
 
-    def rank(self, query: str, texts: Sequence[str], *, k: int | None = None) -> list[Hit]:
+    def rank(self, query: str, texts: Sequence[str], *, k: int | None = None) -> list[RankedText]:
         """Sort texts by the reranker's score beside the query, as `Reranker.rank` does."""
         listed = _as_list(texts)
         if not listed:
@@ -128,7 +129,9 @@ class Client:
         if k is not None:
             body["top_n"] = k  # type: ignore[assignment]
         found = self.post("/v1/rerank", body)["results"]
-        return [Hit(one["index"], listed[one["index"]], one["relevance_score"]) for one in found]
+        return [
+            RankedText(one["index"], listed[one["index"]], one["relevance_score"]) for one in found
+        ]
 
     def search(
         self,
@@ -242,7 +245,7 @@ class Client:
         return json.loads(self._caller.post(path, body).body)
 
     def close(self) -> None:
-        """Close this thread's connection."""
+        """Close the connections that no thread is using."""
         self._caller.close()
 
     def _blocks(
@@ -278,7 +281,7 @@ class Client:
 
 def _word(one: Mapping[str, Any]) -> Word:
     tokens = (
-        Token(token["text"], token["start"], token["end"], _vector(token), token["special"])
+        PieceVector(token["text"], token["start"], token["end"], _vector(token), token["special"])
         for token in one["tokens"]
     )
     return Word(one["word"], one["start"], one["end"], _vector(one), tuple(tokens))
@@ -317,9 +320,17 @@ def _portions(
         yield portion
 
 
+def _rows(blocks: Iterable[NDArray[Any]]) -> Iterator[NDArray[Any]]:
+    for block in blocks:
+        yield from block
+
+
 def _as_list(texts: str | Iterable[str]) -> list[str]:
     if isinstance(texts, str):
         return [texts]
-    if isinstance(texts, bytes):
-        raise TextError("texts is bytes; expected str or a list of them. Decode it first.")
+    if isinstance(texts, bytes) or not isinstance(texts, Iterable):
+        raise TextError(
+            f"texts is {type(texts).__name__}; expected a string or an iterable of strings. "
+            "Decode bytes first."
+        )
     return [as_text(text, where=f"texts[{i}]") for i, text in enumerate(texts)]

@@ -12,7 +12,7 @@ from starlette.middleware.cors import CORSMiddleware
 
 from .. import __version__
 from ..errors import MalmoiError
-from ..session import usable_cores
+from ..runtime.session import usable_cores
 from . import assets, atlas, embedding, finding, keying, looking, ranking, status, terms
 from .direct import App, Direct, refused
 from .guard import Guard

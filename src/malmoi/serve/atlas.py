@@ -10,8 +10,9 @@ from fastapi import APIRouter, Response
 from ..corpus import Corpus, Stored
 from ..mining.clusters import cluster
 from ..mining.topics import name_topics
-from ..plots.map import flatten
-from ..pooling import Floats, normalize
+from ..plots.maps import flatten
+from ..runtime.pooling import normalize
+from ..types import Floats
 from .embedding import json_response
 from .house import House
 from .shapes_tools import MapAsked, MapGiven

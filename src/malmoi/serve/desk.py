@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..encoder import Encoder, TextEncoder
-from ..pooling import Floats, normalize
-from ..reranker import Reranker
+from ..encoder.layers import layers_of
+from ..reranker.reranker import Reranker
+from ..runtime.pooling import normalize
+from ..types import Floats
 from ..words import Merge, Word
 from .batcher import Batch, Batcher, Busy, Stopping, TooLate
 from .metrics import Metrics
@@ -226,7 +228,7 @@ class Desk:
 
     def _read(self, texts: list[str], reading: Reading) -> list[list[Word]]:
         return list(
-            self.encoder.words_of(
+            layers_of(self.encoder).words_of(
                 texts,
                 layers=reading.layers,
                 merge=reading.merge,

@@ -8,7 +8,8 @@ import pydantic_core
 from fastapi import APIRouter, Response
 
 from ..encoder import Encoder
-from ..pooling import Floats, normalize
+from ..runtime.pooling import normalize
+from ..types import Floats
 from .desk import Embedded
 from .house import House
 from .refusals import Refusal

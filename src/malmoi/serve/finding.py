@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import APIRouter, Response
 
 from ..corpus import Corpus, Hit
-from ..pooling import Floats
+from ..types import Floats
 from .embedding import json_response
 from .highlights import matches
 from .house import House

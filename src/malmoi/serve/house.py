@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from ..catalog import shipped_models
+from ..bundle.catalog import shipped_models
+from ..clinical.reader import NoteReader
 from ..corpus import Corpus
 from ..encoder import Encoder, TextEncoder, load
 from ..errors import DataError
-from ..files import Tell
-from ..linking import Linker, NoteReader
-from ..reranker import Reranker, load_reranker
+from ..linking import Linker
+from ..reranker.reranker import Reranker, load_reranker
 from .desk import Desk
 from .metrics import Metrics
 from .refusals import Refusal
@@ -87,7 +87,6 @@ def open_stock(
     lexicons: Sequence[str] = (),
     samples: bool = True,
     threads: int | None = None,
-    tell: Tell | None = None,
 ) -> Stock:
     """Open what a server is to serve.
 
@@ -106,7 +105,7 @@ def open_stock(
         encoder,
         None if reranker == "none" else load_reranker(reranker, encoder=encoder, threads=threads),
         opened,
-        {_stem(name): _open_terms(name, shared, tell) for name in names},
+        {_stem(name): _open_terms(name, shared) for name in names},
         shared,
     )
 
@@ -123,8 +122,8 @@ def _open_corpus(path: Path, encoder: TextEncoder) -> Corpus:
     return Corpus.open(path, encoder)
 
 
-def _open_terms(name: str, encoder: TextEncoder, tell: Tell | None) -> Terms:
-    linker = Linker(name, encoder, tell=tell)
+def _open_terms(name: str, encoder: TextEncoder) -> Terms:
+    linker = Linker(name, encoder)
     return Terms(linker, NoteReader(linker))
 
 

@@ -7,8 +7,9 @@ from fastapi import APIRouter, Response
 
 from ..encoder import Encoder
 from ..errors import OptionError
-from ..pooling import Floats, normalize
-from ..words import Token, Word, find
+from ..runtime.pooling import normalize
+from ..types import Floats
+from ..words import PieceVector, Word, find
 from .desk import Reading
 from .embedding import json_response, written
 from .house import House
@@ -118,7 +119,7 @@ def _shown(word: Word, form: str | None) -> dict[str, Any]:
     return found | {"vector": vector, "tokens": [_token(token, form) for token in word.tokens]}
 
 
-def _token(token: Token, form: str) -> dict[str, Any]:
+def _token(token: PieceVector, form: str) -> dict[str, Any]:
     [vector] = written(token.vector[None], form)
     return {
         "text": token.text,

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ..pooling import Floats
+from ..types import Floats
 
 
 def flat(vectors: Floats) -> NDArray[np.float64]:

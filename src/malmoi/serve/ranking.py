@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter, Response
 
-from ..reranker import Reranker
+from ..reranker.reranker import Reranker
 from .embedding import json_response
 from .house import House
 from .refusals import Refusal

@@ -11,12 +11,13 @@ from collections.abc import Iterator
 import uvicorn
 
 from ..errors import CutWarning, OutputError
-from ..files import Tell
 from .app import make_app
 from .guard import Guard
 from .house import Stock
 from .protocol import bounded
 from .settings import Settings
+
+logger = logging.getLogger(__name__)
 
 # Threads that encode and the loop that answers share one lock; asking for it back often keeps
 # answers quick while batches are made ready.
@@ -27,20 +28,20 @@ _IDLE_SECONDS = 30
 _COLLECT_AFTER = 20_000
 
 
-def serve(stock: Stock, settings: Settings, *, tell: Tell, access_log: bool = False) -> None:
+def serve(stock: Stock, settings: Settings, *, access_log: bool = False) -> None:
     """Answer requests until SIGTERM or Ctrl-C, then finish what was accepted."""
     sys.setswitchinterval(_SWITCH_SECONDS)
     warnings.simplefilter("ignore", CutWarning)  # who asked is told, in a header
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
     logging.getLogger("malmoi.serve").setLevel(logging.INFO if access_log else logging.WARNING)
     if settings.open_wide:
-        tell(
+        logger.info(
             f"listening on {settings.host} without keys: anyone who reaches this machine may call. "
             "Make a key with `malmoi key`, and name the file with --api-keys."
         )
     with _listening(settings) as listener:
         config = configure(make_app(stock, settings), settings)
-        _Server(config, tell).run([listener])
+        _Server(config).run([listener])
 
 
 def _listening(settings: Settings) -> socket.socket:
@@ -76,9 +77,8 @@ def configure(app: Guard, settings: Settings) -> uvicorn.Config:
 class _Server(uvicorn.Server):
     """uvicorn's server, which says where it listens in one line, and leaves with exit code 0."""
 
-    def __init__(self, config: uvicorn.Config, tell: Tell) -> None:
+    def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
-        self._tell = tell
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -96,4 +96,4 @@ class _Server(uvicorn.Server):
         if self.started and sockets:
             host, port = sockets[0].getsockname()[:2]
             shown = f"[{host}]" if ":" in host else host
-            self._tell(f"serving on http://{shown}:{port}/ (stop with Ctrl-C)")
+            logger.info(f"serving on http://{shown}:{port}/ (stop with Ctrl-C)")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ..corpus import Corpus
 from ..encoder import TextEncoder
-from ..tables import read_rows
+from ..io.tables import read_rows
 
 FAQ = Path(__file__).parents[1] / "data/faq.tsv"
 LEXICON = "sample"

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..encoder import TextEncoder
 from ..encoder.base import Encoded, OnLong
-from ..pooling import Floats
+from ..types import Floats
 from .desk import Desk
 
 

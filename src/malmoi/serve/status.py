@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Response
 
 from .. import __version__
-from ..bundle import Manifest
+from ..bundle.manifest import Manifest
 from .embedding import json_response
 from .house import House
 from .metrics import TYPE

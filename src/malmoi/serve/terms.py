@@ -4,7 +4,7 @@ import time
 
 from fastapi import APIRouter, Response
 
-from ..linking import NoteScan
+from ..clinical.reader import NoteScan
 from .embedding import json_response
 from .house import House
 from .shapes_tools import LinkAsked, LinkGiven, NoteAsked, NoteGiven
