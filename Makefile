@@ -6,8 +6,9 @@ PYTHON ?= python3.11
 CORE   := .venv/bin
 QUICK  := .venv-quick/bin
 TEST   := .venv-test/bin
+DOCS   := .venv-docs/bin
 
-.PHONY: demo serve quick test check fix bench clean
+.PHONY: demo serve quick test check fix bench docs clean
 
 demo: .venv/done
 	$(CORE)/python examples/demo.py
@@ -41,6 +42,10 @@ bench: .venv-test/done
 	$(TEST)/python bench/run.py start
 	$(TEST)/python bench/run.py memory
 
+# The documentation site, in Korean and English: open build/site/index.html. Warnings are errors.
+docs: .venv-docs/done
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/mkdocs build --strict --quiet
+
 .venv/serve: .venv/done requirements/serve.txt
 	$(CORE)/pip install --quiet --disable-pip-version-check -r requirements/serve.txt
 	touch $@
@@ -65,5 +70,10 @@ bench: .venv-test/done
 	$(TEST)/pip install --quiet --disable-pip-version-check --no-deps -e .
 	touch $@
 
+.venv-docs/done: requirements/docs.txt
+	$(PYTHON) -m venv .venv-docs
+	$(DOCS)/pip install --quiet --disable-pip-version-check -r requirements/docs.txt
+	touch $@
+
 clean:
-	rm -rf .venv .venv-quick .venv-test build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .venv-quick .venv-test .venv-docs build dist .pytest_cache .mypy_cache .ruff_cache
