@@ -42,13 +42,13 @@ def ticking(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def looked_up(reader: NoteReader, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The texts whose forms were asked for."""
     asked: list[str] = []
-    form = reader.linker.normal.form
+    form = reader.linker.normalizer.form
 
     def counted(text: str) -> object:
         asked.append(text)
         return form(text)
 
-    monkeypatch.setattr(reader.linker.normal, "form", counted)
+    monkeypatch.setattr(reader.linker.normalizer, "form", counted)
     return asked
 
 

@@ -196,11 +196,11 @@ class MentionFinder:
     """Finds mentions by a lexicon's keys and the reader's tables."""
 
     def __init__(
-        self, shelves: Sequence[NameIndex], normal: Normalizer, reader: QueryExpander
+        self, indexes: Sequence[NameIndex], normalizer: Normalizer, expander: QueryExpander
     ) -> None:
         """Take what a linker has opened."""
-        self._keys = [shelf.spelling for shelf in shelves]
-        self._normal, self._reader = normal, reader
+        self._spellings = [index.spelling for index in indexes]
+        self._normalizer, self._expander = normalizer, expander
 
     def find(
         self, note: str, defined: Mapping[str, str] | None = None, deadline: Deadline = NEVER
@@ -237,7 +237,7 @@ class MentionFinder:
     def _results(self, tries: Sequence[_Try], text: str) -> Iterator[_Try]:
         """Give the stretches that are tests with a result, where the lexicon has a name for it."""
         given = [one for one in tries if result(one.text, text[one.end : one.end + _LOOK])]
-        forms = [self._normal.form(positive(one.text)) for one in given]
+        forms = [self._normalizer.form(positive(one.text)) for one in given]
         named = self._has([form.key for form in forms], PLAIN)
         for one, form, known in zip(given, forms, named, strict=True):
             if known or self._has_meaning(form):
@@ -245,11 +245,11 @@ class MentionFinder:
 
     def _has_meaning(self, form: NormalForms) -> bool:
         """Tell whether the lexicon has what the tables say that a name means."""
-        meant = self._reader.synonyms.get(form.key, ())
-        return any(self._has([self._normal.form(text).core_key for text in meant], BAG))
+        meant = self._expander.synonyms.get(form.key, ())
+        return any(self._has([self._normalizer.form(text).core_key for text in meant], BAG))
 
     def _known(self, tries: Sequence[_Try], defined: Mapping[str, str]) -> Iterator[_Try]:
-        forms = [self._normal.form(one.text) for one in tries]
+        forms = [self._normalizer.form(one.text) for one in tries]
         plain = self._has([form.key for form in forms], PLAIN)
         core = self._has([form.core_key for form in forms], BAG)
         for i, (one, form) in enumerate(zip(tries, forms, strict=True)):
@@ -257,20 +257,20 @@ class MentionFinder:
             if one.text in defined or self._abbreviates(one.text):
                 yield _Try(one.start, one.end, one.text, "abbreviation")
             elif (
-                named or form.key in self._reader.synonyms or form.key in self._reader.sample
+                named or form.key in self._expander.synonyms or form.key in self._expander.sample
             ) and _worth(form):
                 yield one
 
     def _abbreviates(self, text: str) -> bool:
         if len(text) < 2 or (len(text) == 2 and not text.isupper()):
             return False
-        return text.isascii() and bool(self._reader.abbreviations.meanings(text))
+        return text.isascii() and bool(self._expander.abbreviations.meanings(text))
 
     def _has(self, keys: Sequence[str], level: int) -> list[bool]:
         """Tell which keys a name has, at this level of likeness or closer."""
         wanted = np.array([hashed(key) for key in keys], np.uint64)
         found = np.zeros(len(keys), bool)
-        for spelling in self._keys:
+        for spelling in self._spellings:
             if len(spelling.keys):
                 at = np.searchsorted(spelling.keys, wanted)
                 at = np.minimum(at, len(spelling.keys) - 1)

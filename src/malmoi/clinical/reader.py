@@ -69,7 +69,7 @@ class NoteReader:
     def __init__(self, linker: Linker, *, tagger: MentionTagger | None = None) -> None:
         """Take a linker, whose lexicon is the dictionary, and perhaps a tagger."""
         self.linker, self.tagger = linker, tagger
-        self._finder = MentionFinder(linker.shelves, linker.normal, linker.reader)
+        self._finder = MentionFinder(linker.indexes, linker.normalizer, linker.expander)
 
     def read(self, note: str, *, k: int = 5, within: float | None = None) -> list[NoteMention]:
         """Give the linked mentions of a note in order.

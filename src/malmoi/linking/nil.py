@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import DataError, OutputError
 from ..io.files import writing
-from ..lexicon.lexicon import SHIPPED
+from ..lexicon.manifest import SHIPPED
 from .cache import FOLDER
 from .linker import Linked
 
