@@ -154,8 +154,7 @@ class Linker:
         self, mentions: Iterable[str], *, k: int = 5, defined: Mapping[str, str] | None = None
     ) -> Iterator[Linked]:
         """Rank concepts for a stream of mentions, some hundreds at a time."""
-        if k < 1:
-            raise OptionError(f"k is {k}; expected 1 or more. Leave it out for 5.")
+        check_k(k)
         for text, found in self._retrieve(mentions, defined or {}):
             yield Linked(text, tuple(map(self._candidate, self._ranker.rank(found, k))))
 
@@ -179,3 +178,9 @@ class Linker:
 
     def _shown_of(self, concept: int) -> tuple[str, str | None, str | None]:
         return self.lexicon.codes[concept], *self.lexicon.shown(concept)
+
+
+def check_k(k: int) -> None:
+    """Refuse a number of candidates below 1."""
+    if k < 1:
+        raise OptionError(f"k is {k}; expected 1 or more. Leave it out for 5.")

@@ -214,6 +214,18 @@ class SpellingIndex:
         rows, levels = self.key_rows[first:last].tolist(), self.key_levels[first:last].tolist()
         return list(zip(rows, levels, strict=True))
 
+    def contains(self, keys: Sequence[str], *, plain: bool) -> NDArray[np.bool_]:
+        """Tell which keys a name has: as its plain form, or at any level. Shape (keys,)."""
+        if not len(self.keys):
+            return np.zeros(len(keys), bool)
+        wanted = np.array([hashed(key) for key in keys], np.uint64)
+        at = np.minimum(np.searchsorted(self.keys, wanted), len(self.keys) - 1)
+        found: NDArray[np.bool_] = self.keys[at] == wanted
+        if plain:
+            for i in np.flatnonzero(found).tolist():
+                found[i] = any(level == PLAIN for _, level in self.find(keys[i]))
+        return found
+
 
 _COLUMNS = ("unspecific", "shapes", "keys", "key-rows", "key-levels")
 
