@@ -132,53 +132,10 @@ _PORTION, _EACH = 8_000, 20
 _LONGEST = 7  # words of a name looked up in text; longer titles are not written into notes
 # What may follow a noun without a space; the longest first.
 _PARTICLES = sorted(
-    [
-        "은",
-        "는",
-        "이",
-        "가",
-        "을",
-        "를",
-        "의",
-        "에",
-        "에서",
-        "에는",
-        "으로",
-        "로",
-        "으로는",
-        "로는",
-        "와",
-        "과",
-        "도",
-        "만",
-        "이나",
-        "나",
-        "이며",
-        "며",
-        "이고",
-        "고",
-        "인",
-        "이란",
-        "으로서",
-        "로서",
-        "에게",
-        "까지",
-        "부터",
-        "및",
-        "상",
-        "시",
-        "후",
-        "중",
-        "성",
-        "증",
-        "증상",
-        "소견",
-        "의심",
-        "진단",
-        "환자",
-        "있음",
-        "없음",
-    ],
+    str.split(
+        "은 는 이 가 을 를 의 에 에서 에는 으로 로 으로는 로는 와 과 도 만 이나 나 이며 며 이고 고 "
+        "인 이란 으로서 로서 에게 까지 부터 및 상 시 후 중 성 증 증상 소견 의심 진단 환자 있음 없음"
+    ),
     key=len,
     reverse=True,
 )
@@ -187,46 +144,11 @@ _LOOK = 80  # characters after a name in which a result may stand
 _GAP = re.compile(r"[ \-·/'’,()]{0,2}")
 # Names of a table that are ordinary words in a note.
 _ORDINARY = frozenset(
-    [
-        "other",
-        "site",
-        "pain",
-        "left",
-        "right",
-        "normal",
-        "history",
-        "male",
-        "female",
-        "child",
-        "alone",
-        "up",
-        "down",
-        "home",
-        "school",
-        "street",
-        "기타",
-        "부위",
-        "왼쪽",
-        "오른쪽",
-        "정상",
-        "환자",
-        "남자",
-        "여자",
-        "검사",
-        "진단",
-        "치료",
-        "수술",
-        "상태",
-        "병원",
-        "증상",
-        "사용",
-        "학교",
-        "도로",
-        "통증",
-        "질환",
-        "주의",
-        "가정",
-    ]
+    str.split(
+        "other site pain left right normal history male female child alone up down home school "
+        "street 기타 부위 왼쪽 오른쪽 정상 환자 남자 여자 검사 진단 치료 수술 상태 병원 증상 사용 "
+        "학교 도로 통증 질환 주의 가정"
+    )
 )
 
 
