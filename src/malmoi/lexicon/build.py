@@ -42,14 +42,7 @@ def build_lexicon(
     replace       overwrite what is at `out`
     """
     builder = LexiconBuilder(merges=read_merges(Path(merges)) if merges else {}, cleaning=cleaning)
-    builder.read(
-        tables,
-        form=form,
-        columns=columns,
-        source=source,
-        keep_uncoded=keep_uncoded,
-        progress=progress,
-    )
+    builder.read(tables, form, columns, source, keep_uncoded, progress=progress)
     with writing_folder(out, replace=replace) as folder:
         entry = _write_segment(builder, folder)
         manifest = LexiconManifest(Path(out).name.removesuffix(".lexicon"), made_by=_version())
@@ -75,18 +68,11 @@ def add_names(
     of `build_lexicon`.
     """
     folder = Path(lexicon)
-    with _locked(folder):
+    with _only_writer(folder):
         base = Lexicon.open(folder)
         builder = LexiconBuilder(base=base, cleaning=cleaning)
-        builder.read(
-            tables,
-            form=form,
-            columns=columns,
-            source=source,
-            keep_uncoded=keep_uncoded,
-            required=False,
-            progress=progress,
-        )
+        options = form, columns, source, keep_uncoded
+        builder.read(tables, *options, required=False, progress=progress)
         if builder.has_names:
             base.manifest.with_segment(_write_segment(builder, folder)).write(folder)
     return builder.report
@@ -162,7 +148,7 @@ def _write_segment(builder: LexiconBuilder, folder: Path) -> SegmentEntry:
 
 
 @contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def _only_writer(folder: Path) -> Iterator[None]:
     """Let one process at a time add names; a second one gets an error."""
     try:
         import fcntl

@@ -55,11 +55,11 @@ class LexiconBuilder:
     def read(
         self,
         tables: Sequence[str | Path],
-        *,
         form: str = "auto",
         columns: Mapping[str, str] | None = None,
         source: str = "",
         keep_uncoded: bool = False,
+        *,
         required: bool = True,
         progress: bool = False,
     ) -> None:

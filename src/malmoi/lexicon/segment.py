@@ -31,11 +31,30 @@ _EXCLUSIONS = "exclusions.tsv"
 _EXCLUSION_COLUMNS = ("concept", "belongs_to", "language", "text")
 
 
-class Strings(Sequence[str]):
+class _Texts(Sequence[str]):
+    """A sequence of texts of which each is read when it is needed."""
+
+    def _get(self, i: int) -> str:
+        raise NotImplementedError
+
+    @overload
+    def __getitem__(self, i: int) -> str: ...
+    @overload
+    def __getitem__(self, i: slice) -> list[str]: ...
+    def __getitem__(self, i: int | slice) -> str | list[str]:
+        """Give one text, or a list of those in a slice."""
+        if isinstance(i, slice):
+            return [self[j] for j in range(*i.indices(len(self)))]
+        if not -len(self) <= i < len(self):
+            raise IndexError(f"there is no text {i}; there are {len(self)}")
+        return self._get(i % len(self))
+
+
+class Strings(_Texts):
     """A column of texts: UTF-8 bytes end to end, and where each ends. Opening it reads nothing."""
 
     def __init__(self, data: NDArray[np.uint8], ends: NDArray[np.int64]) -> None:
-        """Take UTF-8 bytes end to end, and the byte after the last one of each text."""
+        """Take UTF-8 bytes, and the byte after the last one of each text."""
         self._data, self._ends = data, ends
 
     @classmethod
@@ -65,17 +84,7 @@ class Strings(Sequence[str]):
         """Count the texts."""
         return len(self._ends)
 
-    @overload
-    def __getitem__(self, i: int) -> str: ...
-    @overload
-    def __getitem__(self, i: slice) -> list[str]: ...
-    def __getitem__(self, i: int | slice) -> str | list[str]:
-        """Give one text, or a list of those in a slice."""
-        if isinstance(i, slice):
-            return [self[j] for j in range(*i.indices(len(self)))]
-        if not -len(self) <= i < len(self):
-            raise IndexError(f"there is no text {i}; there are {len(self)}")
-        i %= len(self)
+    def _get(self, i: int) -> str:
         start = int(self._ends[i - 1]) if i else 0
         return self._data[start : int(self._ends[i])].tobytes().decode("utf-8")
 
@@ -195,7 +204,7 @@ def _identity(names: Sequence[Name], concepts: Rows, codes: Sequence[str]) -> st
     return hashed.hexdigest()
 
 
-class CodeNumbers(Sequence[str]):
+class CodeNumbers(_Texts):
     """The codes of a lexicon by number, and their numbers by code."""
 
     def __init__(self, segments: Sequence[Segment], starts: Sequence[int]) -> None:
@@ -206,24 +215,14 @@ class CodeNumbers(Sequence[str]):
         """Count the codes."""
         return self._starts[-1]
 
-    @overload
-    def __getitem__(self, i: int) -> str: ...
-    @overload
-    def __getitem__(self, i: slice) -> list[str]: ...
-    def __getitem__(self, i: int | slice) -> str | list[str]:
-        """Give one code, or a list of those in a slice."""
-        if isinstance(i, slice):
-            return [self[j] for j in range(*i.indices(len(self)))]
-        if not -len(self) <= i < len(self):
-            raise IndexError(f"there is no concept {i}; the lexicon has {len(self)}")
-        i %= len(self)
+    def _get(self, i: int) -> str:
         part = bisect.bisect_right(self._starts, i) - 1
         return self._segments[part].codes[i - self._starts[part]]
 
     def number(self, code: str) -> int | None:
         """Give the number of a code, None when it is not known."""
         for segment, start in zip(self._segments, self._starts, strict=False):
-            # Codes of a segment stand sorted, so that nothing but a few of them is read.
+            # The codes of a segment are sorted, so that only a few of them are read.
             at = bisect.bisect_left(segment.codes, code)
             if at < len(segment.codes) and segment.codes[at] == code:
                 return start + at

@@ -152,7 +152,7 @@ APART = re.compile(rf"(?<=[^\s,;:.])\s+[(（]\s*{_MINUS}\s*[)）]")
 
 
 def sign(left: str, right: str) -> str:
-    """Give the item's own sign, "+" or "-", from what stands around it; "" where it has none.
+    """Give the item's own sign, "+" or "-", from the text around it; "" where it has none.
 
     >>> sign("", "(-), 기침"), sign("기침(-), ", "(+)"), sign("(-) fever, (+) ", "")
     ('-', '+', '+')
@@ -165,8 +165,8 @@ def sign(left: str, right: str) -> str:
         if len(signs) == 1:
             return _plain(signs[0])
         # Shared out from the right: the last sign is the last item's.
-        place = len(signs) - 1 - after.group("others").count("/")
-        return _plain(signs[place]) if place >= 0 else ""
+        own = len(signs) - 1 - after.group("others").count("/")
+        return _plain(signs[own]) if own >= 0 else ""
     before = _BEFORE.search(left)
     return _plain(before.group("signs")) if before and "/" not in before.group("signs") else ""
 

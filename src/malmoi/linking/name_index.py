@@ -9,7 +9,7 @@ the lexicon is in memory only, the index is in memory too.
 import hashlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -104,11 +104,14 @@ class NameVectors:
         scores: list[Floats] = []
         for start in range(0, len(self), _ROWS):
             block = self.codes[start : start + _ROWS].astype(np.float32)
-            found = queries @ block.T  # (n, block)
-            top = _top(found, count)
+            products = queries @ block.T  # (n, block)
+            top = highest(products, count)
             rows.append(top + start)
-            scores.append(np.take_along_axis(found, top, axis=1))
-        return highest(np.concatenate(rows, axis=1), np.concatenate(scores, axis=1), count)
+            scores.append(np.take_along_axis(products, top, axis=1))
+        every = np.concatenate(scores, axis=1)
+        top = highest(every, count)
+        found = np.take_along_axis(np.concatenate(rows, axis=1), top, axis=1)
+        return found, np.take_along_axis(every, top, axis=1)
 
     def cosines(self, query: Floats, rows: NDArray[Any]) -> Floats:
         """Give the cosine of a unit vector (dim,) with chosen names. Shape (rows,)."""
@@ -123,15 +126,7 @@ class NameVectors:
         return found
 
 
-def highest(
-    rows: NDArray[np.int64], scores: Floats, count: int
-) -> tuple[NDArray[np.int64], Floats]:
-    """Give the rows with the highest scores of each line, and the scores. Shape (n, ≤ count)."""
-    top = _top(scores, count)
-    return np.take_along_axis(rows, top, axis=1), np.take_along_axis(scores, top, axis=1)
-
-
-def _top(scores: Floats, count: int) -> NDArray[np.int64]:
+def highest(scores: Floats, count: int) -> NDArray[np.int64]:
     """Give the columns of the highest scores of each row, in any order. Shape (n, ≤ count).
 
     Groups of scores are compared first, by their highest: the best `count` names lie in the best
@@ -231,7 +226,7 @@ _COLUMNS = ("unspecific", "shapes", "keys", "key-rows", "key-levels")
 
 
 def _shapes(segment: Segment, codes: Sequence[str]) -> NDArray[np.int8]:
-    shapes = {number: astuple(shape_of(codes[number])) for number in set(segment.concepts.tolist())}
+    shapes = {number: shape_of(codes[number]) for number in set(segment.concepts.tolist())}
     rows = [shapes[number] for number in segment.concepts.tolist()]
     return np.array(rows, np.int8).reshape(-1, 4)
 

@@ -98,35 +98,22 @@ _ICD = re.compile(r"[A-Z]\d{2}(?:\.(\d{1,4}))?")
 _RANGE = re.compile(r"[A-Z]\d{2}-[A-Z]\d{2}")
 
 
-@dataclass(frozen=True)
-class CodeShape:
-    """Numbers about a code; all zero for codes of another kind.
+def shape_of(code: str) -> tuple[int, int, int, int]:
+    """Read the form of an ICD code as category, depth, rest and group; zeros for other codes.
 
-    `category` is 1 for three characters, `depth` counts the digits beyond the fourth character,
-    `rest` is 1 where the fourth is 9 ("unspecified"), -1 where it is 8 ("other"), `group` is 1
-    for a range of codes.
-    """
+    category  1 for three characters
+    depth     how many digits follow the fourth character
+    rest      1 where the fourth character is 9 ("unspecified"), -1 where it is 8 ("other")
+    group     1 for a range of codes
 
-    category: float = 0
-    depth: float = 0
-    rest: float = 0
-    group: float = 0
-
-
-def shape_of(code: str) -> CodeShape:
-    """Read a code's form.
-
-    >>> shape_of("J18.9").rest, shape_of("J18").category, shape_of("A00-B99").group
-    (1, 1, 1)
-    >>> shape_of("D003920") == CodeShape()
-    True
+    >>> shape_of("J18.9"), shape_of("J18"), shape_of("A00-B99"), shape_of("D003920")
+    ((0, 0, 1, 0), (1, 0, 0, 0), (0, 0, 0, 1), (0, 0, 0, 0))
     """
     found = _ICD.fullmatch(code)
     if found is None:
-        return CodeShape(group=int(bool(_RANGE.fullmatch(code))))
+        return 0, 0, 0, int(bool(_RANGE.fullmatch(code)))
     digits = found.group(1) or ""
-    rest = {"9": 1, "8": -1}.get(digits[:1], 0)
-    return CodeShape(category=int(not digits), depth=max(0, len(digits) - 1), rest=rest)
+    return int(not digits), max(0, len(digits) - 1), {"9": 1, "8": -1}.get(digits[:1], 0), 0
 
 
 def category_of(code: str) -> str:

@@ -138,10 +138,8 @@ class Retriever:
                 found, products = index.vectors.nearest(vectors, VECTOR_NAMES)
                 rows.append(start + found)
                 scores.append(products)
-        near, _ = highest(
-            np.concatenate(rows, axis=1), np.concatenate(scores, axis=1), VECTOR_NAMES
-        )
-        return list(near)
+        top = highest(np.concatenate(scores, axis=1), VECTOR_NAMES)
+        return list(np.take_along_axis(np.concatenate(rows, axis=1), top, axis=1))
 
     def _retrieve(self, query: Query, near: NDArray[np.int64]) -> Retrieved:
         """Join the names of all three ways; each is scored by its n-grams and its vector."""
