@@ -9,8 +9,9 @@ import importlib
 import queue
 from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,16 +50,16 @@ def pairs_above(vectors: Floats, *, least: float, seed: int = 0) -> Iterator[Clo
     count = len(vectors)
     # Blocks of rows, each with the spans of columns that are not before it.
     tasks = [(row, at) for row in range(0, count, _ROWS) for at in range(row, count, _SPAN)]
-    waiting: deque[Future[Close]] = deque()
     cores = usable_cores()
     with _one_blas_thread(), ThreadPoolExecutor(cores, _THREADS) as pool:
+        futures = (pool.submit(join.span, row, at) for row, at in tasks)
+        waiting = deque(islice(futures, cores + 1))
         try:
-            for row, at in tasks:
-                waiting.append(pool.submit(join.span, row, at))
-                if len(waiting) > cores:
-                    yield from _filled(waiting.popleft())
             while waiting:
-                yield from _filled(waiting.popleft())
+                found = waiting.popleft().result()
+                waiting.extend(islice(futures, 1))
+                if len(found.left):
+                    yield found
         finally:
             for future in waiting:
                 future.cancel()
@@ -73,12 +74,6 @@ def _one_blas_thread() -> AbstractContextManager[object]:
         return importlib.import_module("threadpoolctl").threadpool_limits(1, user_api="blas")  # type: ignore[no-any-return]
     except ImportError:
         return contextlib.nullcontext()
-
-
-def _filled(future: Future[Close]) -> Iterator[Close]:
-    found = future.result()
-    if len(found.left):
-        yield found
 
 
 class _Join:

@@ -141,7 +141,7 @@ class Segment:
         changed = [i for i, name in enumerate(names) if name.original != name.text]
         sources = list(dict.fromkeys(name.source for name in names))
         numbers = {source: i for i, source in enumerate(sources)}
-        keys = np.array([key_of(name.text) for name in names], np.uint64)
+        keys = np.array([hash64(fold(name.text)) for name in names], np.uint64)
         order = np.argsort(keys, kind="stable").astype(np.int32)
         return cls(
             None,
@@ -181,17 +181,17 @@ class Segment:
 
     def find(self, text: str) -> list[int]:
         """Give the rows whose names equal a text but for case, width and spaces, ascending."""
-        folded, key = fold(text), key_of(text)
+        folded = fold(text)
+        key = np.uint64(hash64(folded))
         first = int(np.searchsorted(self.keys, key, "left"))
         last = int(np.searchsorted(self.keys, key, "right"))
         rows = sorted(int(row) for row in self.key_rows[first:last])
         return [row for row in rows if fold(self.texts[row]) == folded]
 
 
-def key_of(text: str) -> np.uint64:
-    """Hash a text's folded form to 64 bits, the same in every process."""
-    digest = hashlib.blake2b(fold(text).encode("utf-8"), digest_size=8).digest()
-    return np.uint64(int.from_bytes(digest, "little"))
+def hash64(text: str) -> int:
+    """Hash a text to 64 bits, the same in every process."""
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
 def _identity(names: Sequence[Name], concepts: Rows, codes: Sequence[str]) -> str:

@@ -20,7 +20,7 @@ from ..errors import LexiconError
 from ..index.prefilter import LEAST, WIDTH, Prefilter
 from ..io.arrays import open_array
 from ..lexicon import Lexicon, Segment
-from ..lexicon.segment import Strings
+from ..lexicon.segment import Strings, hash64
 from ..runtime.pooling import normalize
 from ..types import Floats
 from .cache import NO_CACHE, DerivedCache, read_stamp
@@ -171,7 +171,7 @@ class SpellingIndex:
     ) -> "SpellingIndex":
         """Bring every name of a segment to its forms; `codes` are all of the lexicon's."""
         forms = [normalizer.form(text) for text in segment.texts]
-        keys = [(hashed(f.key), hashed(f.core_key), hashed(f.bag)) for f in forms]
+        keys = [(hash64(f.key), hash64(f.core_key), hash64(f.bag)) for f in forms]
         flat = np.array(keys, np.uint64).reshape(-1)
         order = np.argsort(flat, kind="stable")
         return cls(
@@ -202,7 +202,7 @@ class SpellingIndex:
 
     def find(self, key: str) -> list[tuple[int, int]]:
         """Give the rows whose names have this key, each with the level of the match."""
-        wanted = np.uint64(hashed(key))
+        wanted = np.uint64(hash64(key))
         first = last = int(self.keys.searchsorted(wanted))
         while last < len(self.keys) and self.keys[last] == wanted:
             last += 1
@@ -213,7 +213,7 @@ class SpellingIndex:
         """Tell which keys a name has: as its plain form, or at any level. Shape (keys,)."""
         if not len(self.keys):
             return np.zeros(len(keys), bool)
-        wanted = np.array([hashed(key) for key in keys], np.uint64)
+        wanted = np.array([hash64(key) for key in keys], np.uint64)
         at = np.minimum(np.searchsorted(self.keys, wanted), len(self.keys) - 1)
         found: NDArray[np.bool_] = self.keys[at] == wanted
         if plain:
@@ -229,11 +229,6 @@ def _shapes(segment: Segment, codes: Sequence[str]) -> NDArray[np.int8]:
     shapes = {number: shape_of(codes[number]) for number in set(segment.concepts.tolist())}
     rows = [shapes[number] for number in segment.concepts.tolist()]
     return np.array(rows, np.int8).reshape(-1, 4)
-
-
-def hashed(key: str) -> int:
-    """Hash a key to 64 bits, the same in every process."""
-    return int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest(), "little")
 
 
 @dataclass(frozen=True)
