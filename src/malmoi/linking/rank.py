@@ -41,10 +41,10 @@ class Ranker:
         is_name = bool(found and found[0].query.names)
         parts = []
         for i, one in enumerate(found):
-            why = one.query.expansion.why
-            derived = 0.0 if why == "mention" else 1.0
+            how = one.query.expansion.why
+            derived = 0.0 if how == "mention" else 1.0
             if is_name and i:
-                derived = 0.2 if why == "synonym" else -0.5
+                derived = 0.2 if how == "synonym" else -0.5
             parts.append(self._extractor.extract(one, self._array, derived=derived))
         return parts
 
@@ -60,7 +60,7 @@ class Ranker:
         scores = np.concatenate([part.features @ self._array for part in parts])
         owners = np.repeat(np.arange(len(parts)), [len(part.rows) for part in parts])
         order = np.lexsort((rows, -scores))
-        best: dict[int, int] = {}  # concept → its best place in rows and scores
+        best: dict[int, int] = {}  # concept → the position of its best name
         names: dict[int, dict[int, None]] = {}  # concept → its names, best first
         concepts = self._concepts[rows[order]].tolist()
         ordered = zip(concepts, rows[order].tolist(), order.tolist(), strict=True)
