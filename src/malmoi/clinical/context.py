@@ -181,19 +181,19 @@ def attributes_of(note: str, spans: Sequence[tuple[int, int]]) -> list[tuple[str
     >>> attributes_of("체중감소 5kg, 야간발한(-), r/o 폐렴", [(0, 4), (10, 14), (23, 25)])
     [(), ('negated',), ('uncertain',)]
     """
-    context = Context.of(note, spans)
+    context = NoteContext.of(note, spans)
     return [context.attributes(*span) for span in spans]
 
 
 @dataclass(frozen=True)
-class Context:
+class NoteContext:
     """A note, and the same with its mentions masked."""
 
     note: str
     hidden: str
 
     @classmethod
-    def of(cls, note: str, spans: Sequence[tuple[int, int]]) -> "Context":
+    def of(cls, note: str, spans: Sequence[tuple[int, int]]) -> "NoteContext":
         """Mask the mentions of a note, which are ascending and do not overlap."""
         return cls(note, masked(note, spans))
 

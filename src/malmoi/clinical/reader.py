@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from ..errors import CutWarning
 from ..linking.linker import Linked, Linker, check_k
 from ..text.cleanup import as_text
-from .context import Context
+from .context import NoteContext
 from .mentions import Deadline, MentionFinder, MentionSpan, definitions, longest
 
 
@@ -101,7 +101,7 @@ class NoteReader:
             span for span in self._joined(note, found.spans) if cut is None or span.start < cut
         ]
         step = _ALL if within is None else _STEP
-        context = Context.of(note, [(span.start, span.end) for span in spans])
+        context = NoteContext.of(note, [(span.start, span.end) for span in spans])
         known: dict[str, Linked] = {}
         mentions: list[NoteMention] = []
         for at in range(0, len(spans), step):
@@ -131,7 +131,7 @@ class NoteReader:
         return longest([*spans, *tagged], len(note))
 
 
-def _mention(span: MentionSpan, linked: Linked, context: Context) -> NoteMention:
+def _mention(span: MentionSpan, linked: Linked, context: NoteContext) -> NoteMention:
     attributes = context.attributes(span.start, span.end)
     own = replace(linked, mention=span.text)
     return NoteMention(span.start, span.end, span.text, attributes, span.by, own)

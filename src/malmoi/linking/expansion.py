@@ -147,7 +147,6 @@ _OTHERS = r"(?P<others>(?:\s?/\s?[^\s/,;.()（）]+(?:\s[^\s/,;.()（）]+){0,2}
 _AFTER = re.compile(rf"{_OTHERS}(?:\s*{_BRACKETS}|{_BARE})", re.IGNORECASE)
 _BEFORE = re.compile(rf"(?:^|[,;:.\n])\s*{_BRACKETS}\s*$", re.IGNORECASE)
 ANY = re.compile(_BRACKETS, re.IGNORECASE)
-PLUS = re.compile(rf"[(（]\s*(?:{_PLUS})", re.IGNORECASE)
 APART = re.compile(rf"(?<=[^\s,;:.])\s+[(（]\s*{_MINUS}\s*[)）]")
 
 
