@@ -1,11 +1,13 @@
-# Two commands for a newcomer: `make demo` and `make test`. Everything is installed into .venv
-# (the light core, no torch) and .venv-test (what tests and training need).
+# Three commands for a newcomer: `make demo`, `make quick` and `make test`. Everything is installed
+# into .venv (the light core, no torch), .venv-quick (the core and its tests) and .venv-test (what
+# training and the whole suite need).
 
 PYTHON ?= python3.11
 CORE   := .venv/bin
+QUICK  := .venv-quick/bin
 TEST   := .venv-test/bin
 
-.PHONY: demo serve test check fix bench clean
+.PHONY: demo serve quick test check fix bench clean
 
 demo: .venv/done
 	$(CORE)/python examples/demo.py
@@ -13,6 +15,12 @@ demo: .venv/done
 # The server and its page, with the samples that ship: http://127.0.0.1:8010/
 serve: .venv/serve
 	$(CORE)/malmoi serve
+
+# What needs no torch, server, browser, Ray or Milvus, in less than a minute. Two processes of one
+# thread each beat one process of two threads.
+quick: .venv-quick/done
+	OPENBLAS_NUM_THREADS=1 $(QUICK)/python -m pytest -n 2 --doctest-ignore-import-errors \
+	  -m "not slow and not train and not server and not browser and not cluster"
 
 # The suite runs in .venv-test; .venv is made too, because some tests prove that malmoi works
 # where torch is not installed.
@@ -43,6 +51,12 @@ bench: .venv-test/done
 	$(CORE)/pip install --quiet --disable-pip-version-check --no-deps -e .
 	touch $@
 
+.venv-quick/done: pyproject.toml requirements/core.txt requirements/quick.txt
+	$(PYTHON) -m venv .venv-quick
+	$(QUICK)/pip install --quiet --disable-pip-version-check -r requirements/quick.txt
+	$(QUICK)/pip install --quiet --disable-pip-version-check --no-deps -e .
+	touch $@
+
 # torch goes first and exactly: a range would pull builds for GPUs, which are gigabytes.
 .venv-test/done: pyproject.toml requirements/test.txt
 	$(PYTHON) -m venv .venv-test
@@ -52,4 +66,4 @@ bench: .venv-test/done
 	touch $@
 
 clean:
-	rm -rf .venv .venv-test build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .venv-quick .venv-test build dist .pytest_cache .mypy_cache .ruff_cache

@@ -2,7 +2,7 @@
 
     python bench/serve_hostile.py [--count 10000] [--seed 0]
 
-Half are made by hand (tests/serve/hostile.py), half by schemathesis from the server's own OpenAPI
+Half are made by hand (tests/support/hostile.py), half by schemathesis from the server's own OpenAPI
 document. It prints the statuses, and exits with 1 at any 5xx, any text given back in a refusal,
 any text in the server's log, or a server that no longer answers.
 """
@@ -25,8 +25,8 @@ import schemathesis
 from common import ROOT
 from hypothesis import HealthCheck, Phase, given, settings
 
-sys.path.append(str(ROOT / "tests/serve"))
-from hostile import MARK, Hostile, hostile
+sys.path.append(str(ROOT))
+from tests.support.hostile import MARK, Hostile, hostile
 
 
 def main() -> None:

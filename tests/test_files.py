@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import malmoi.io.files as files
-from logs import record_messages
 from malmoi.errors import DataError, OutputError
 from malmoi.io.files import read_lines, writing, writing_folder
+from tests.support.logs import record_messages
 
 LINES = ["당뇨병성 신증", "DM nephropathy", "", "끝"]
 

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from logs import record_messages
 from malmoi.errors import DataError
 from malmoi.io.tables import (
     BadRows,
@@ -14,6 +13,7 @@ from malmoi.io.tables import (
     read_texts,
     show_columns,
 )
+from tests.support.logs import record_messages
 
 
 def write(tmp_path: Path, name: str, text: str, encoding: str = "utf-8") -> Path:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from linking.shelves import open_lexicon
 from malmoi.clinical.context import attributes_of
 from malmoi.clinical.reader import NoteReader
 from malmoi.lexicon import build_lexicon
 from malmoi.linking import Linker
+from tests.support.lexicons import open_lexicon
 
 TABLE = Path(__file__).with_name("phrases.tsv")
 Items = dict[str, tuple[str, ...]]

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from linking.shelves import WordEncoder, open_lexicon
 from malmoi.lexicon import build_lexicon
 from malmoi.linking import Linker
 from malmoi.linking.features import AT
 from malmoi.linking.retrieve import Retrieved
+from tests.support.lexicons import WordEncoder, open_lexicon
 
 MENTIONS = ["폐렴", "위암", "CHF", "당뇨", "renal calculi", "울혈성심부젼"]
 
@@ -64,16 +64,16 @@ def test_scores_do_not_depend_on_the_hash_seed(tmp_path: Path) -> None:
     build_lexicon([tmp_path / "t.tsv"], tmp_path / "t.lexicon")
     code = (
         "import json, sys\n"
-        "from linking.shelves import WordEncoder\n"
+        "from tests.support.lexicons import WordEncoder\n"
         "from malmoi.linking import Linker\n"
         "linker = Linker(sys.argv[1], WordEncoder(), keep=False)\n"
         "found = linker.link(sys.argv[2:], k=5)\n"
         "print(json.dumps([one.to_json() for one in found]))\n"
     )
-    tests = str(Path(__file__).parents[1])
+    root = str(Path(__file__).parents[2])
     outputs = set()
     for seed in ("1", "3"):
-        path = os.pathsep.join([tests, *filter(None, sys.path)])
+        path = os.pathsep.join([root, *filter(None, sys.path)])
         done = subprocess.run(
             [sys.executable, "-c", code, str(tmp_path / "t.lexicon"), *names, *MENTIONS],
             env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": path},

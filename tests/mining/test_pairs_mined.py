@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 
 import malmoi
-from graphs import Run
-from logs import record_messages
 from malmoi import DataError, OptionError
 from malmoi.index import join as close
 from malmoi.mining import pairs
@@ -19,6 +17,8 @@ from malmoi.mining.texts import gather
 from malmoi.mining.translations import margins, mine_translations
 from malmoi.runtime.pooling import normalize
 from malmoi.types import Floats
+from tests.support.graphs import Run
+from tests.support.logs import record_messages
 
 TEXTS = [
     "환불은 어떻게 받나요?",

@@ -14,12 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import malmoi
-from graphs import Run
-from logs import record_messages
 from malmoi.scale import encode_dataset
 from malmoi.scale import ray as dataset
 from malmoi.scale.parts import DatasetPart, EncodingSettings, Plan, find_inputs, read_part
 from malmoi.scale.ray import PartEncoder, PartReport, model_digest
+from tests.support.graphs import Run
+from tests.support.logs import record_messages
 
 
 @pytest.fixture

@@ -1,23 +1,18 @@
 """The client: the local objects' methods from afar, and patience with a busy server."""
 
-import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-import graphs
 import malmoi
 from malmoi.client import Client, ServerError
 from malmoi.errors import CutWarning, OptionError, TextError
-
-sys.path.append(str(Path(__file__).parent / "serve"))
-from servers import Served, serving
-
 from malmoi.serve.house import Stock
+from tests.support import graphs
+from tests.support.servers import Served, serving
 
 TEXTS = ["배를 타고 바다", "the cat sleeps", "당뇨 신증 환자"]
 

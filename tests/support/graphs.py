@@ -16,6 +16,7 @@ from tokenizers.processors import TemplateProcessing
 
 from malmoi.bundle.bundle import Manifest
 from malmoi.bundle.sentence_transformers import write_layout
+from malmoi.io.arrays import write_safetensors
 
 # What the fixture `run` gives: `malmoi …` as a function.
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -116,6 +117,33 @@ def write_bundle(folder: Path, *, max_tokens: int = 12, **fields: object) -> Pat
             "vocabulary": len(WORDS),
             "licence": "Apache-2.0",
             "languages": ("ko", "en"),
+        }
+        | fields
+    ).write(folder)
+    return folder
+
+
+def write_static(folder: Path, *, tokenizer: Tokenizer | None = None, **fields: object) -> Path:
+    """A static bundle with random rows."""
+    folder.mkdir(parents=True)
+    tokenizer = tokenizer or tiny_tokenizer()
+    tokenizer.save(str(folder / "tokenizer.json"))
+    rows = embedding_table(tokenizer.get_vocab_size())
+    scales = np.abs(rows).max(axis=1) / np.float32(127)
+    arrays = {
+        "pieces": np.rint(rows / scales[:, None]).astype(np.int8),
+        "scales": scales,
+        "empty": np.full(DIM, 0.25, dtype=np.float32),
+    }
+    write_safetensors(folder / "static.safetensors", arrays)
+    Manifest(
+        **{  # type: ignore[arg-type]
+            "kind": "static",
+            "name": "tiny-static",
+            "dimension": DIM,
+            "max_tokens": 10**9,
+            "precision": "int8",
+            "graph": "static.safetensors",
         }
         | fields
     ).write(folder)

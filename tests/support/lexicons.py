@@ -30,7 +30,7 @@ K37\theadword\t상세불명의 충수염\tUnspecified appendicitis
 """
 
 
-class WordEncoder:
+class HashingEncoder:
     """Vectors of hashed character pairs: no meaning, but the same for the same text."""
 
     def __init__(

@@ -4,9 +4,9 @@ import random
 from pathlib import Path
 from typing import Any
 
-import tiny
 from malmoi.train.objectives.classification_data import make_classification
 from malmoi.train.recipe import make_recipe, recipe_from
+from tests.support import tiny
 
 WORDS = [
     "배가",
