@@ -13,14 +13,14 @@ from malmoi.lexicon import build_lexicon
 from malmoi.linking import Linker
 from malmoi.linking.features import AT
 from malmoi.linking.retrieve import Retrieved
-from tests.support.lexicons import WordEncoder, open_lexicon
+from tests.support.lexicons import HashingEncoder, open_lexicon
 
 MENTIONS = ["폐렴", "위암", "CHF", "당뇨", "renal calculi", "울혈성심부젼"]
 
 
 @pytest.fixture(scope="module")
 def linker(tmp_path_factory: pytest.TempPathFactory) -> Linker:
-    return Linker(open_lexicon(tmp_path_factory.mktemp("lexicon")), WordEncoder())
+    return Linker(open_lexicon(tmp_path_factory.mktemp("lexicon")), HashingEncoder())
 
 
 def retrieved(linker: Linker, mentions: list[str]) -> list[list[Retrieved]]:
@@ -64,9 +64,9 @@ def test_scores_do_not_depend_on_the_hash_seed(tmp_path: Path) -> None:
     build_lexicon([tmp_path / "t.tsv"], tmp_path / "t.lexicon")
     code = (
         "import json, sys\n"
-        "from tests.support.lexicons import WordEncoder\n"
+        "from tests.support.lexicons import HashingEncoder\n"
         "from malmoi.linking import Linker\n"
-        "linker = Linker(sys.argv[1], WordEncoder(), keep=False)\n"
+        "linker = Linker(sys.argv[1], HashingEncoder(), keep=False)\n"
         "found = linker.link(sys.argv[2:], k=5)\n"
         "print(json.dumps([one.to_json() for one in found]))\n"
     )
