@@ -4,13 +4,14 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from malmoi.lexicon import build_lexicon
-from malmoi.linking import Linker
+from malmoi.linking import Linker, Weights
 from malmoi.linking.features import AT
 from malmoi.linking.retrieve import Retrieved
 from tests.support.lexicons import HashingEncoder, open_lexicon
@@ -46,6 +47,10 @@ def test_ranking_leaves_what_was_retrieved_as_it_was(linker: Linker) -> None:
         first = linker._ranker.rank(found, 5)
         assert first and first == linker._ranker.rank(found, 5)
         assert all((a == b).all() for a, b in zip(arrays, copies, strict=True))
+
+
+def test_a_weight_may_have_its_old_name() -> None:
+    assert Weights(told=0.3) == Weights(lay=0.3) == replace(Weights(), lay=0.3) != Weights()
 
 
 def test_expansions_of_a_name_are_given_nothing_ahead(linker: Linker) -> None:
