@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from ..bundle.manifest import sha256
 from ..errors import DataError, OptionError, counted
+from ..io.fingerprint import sha256
 from ..io.tables import BadRows, Row, read_numbered_rows, show_columns
 from ..text.cleanup import is_whole
 

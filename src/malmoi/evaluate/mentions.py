@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..bundle.manifest import sha256
 from ..clinical.mentions import definitions
 from ..errors import DataError, counted
 from ..io.files import read_lines
+from ..io.fingerprint import sha256
 from ..io.tables import BadRows, read_numbered_rows
 from ..lexicon import language_of
 from .examples import ExampleSource, Form, Roles, choose_columns

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..bundle.manifest import sha256
 from ..classifier.calibration import expected_error, reliability, soften
 from ..classifier.classifier import DecisionPool, NoteClassifier, ScoredWindows, attend
 from ..classifier.decision import RULES, Rule, combine
 from ..classifier.documents import LabelChoice, NoteDocument, read_documents
 from ..errors import DataError, OptionError
+from ..io.fingerprint import sha256
 from .examples import ExampleSource, Roles
 from .measures import Measure, auroc, average_precision, macro_f1, mean, recall_at_precision
 from .report import Outcome

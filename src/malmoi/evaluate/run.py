@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..bundle.manifest import sha256
 from ..errors import OptionError
+from ..io.fingerprint import sha256
 from . import (
     bootstrap,
     linking,

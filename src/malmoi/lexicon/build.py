@@ -9,14 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..bundle.manifest import sha256
 from ..errors import DataError, LexiconError, counted
 from ..io.files import writing_folder
+from ..io.fingerprint import hash_folder, sha256
 from ..io.progress import Advance, progressing
 from .builder import Entry, LexiconBuilder
 from .cells import read_cells
 from .lexicon import Lexicon, write_exclusions
-from .manifest import LexiconManifest, SegmentEntry, hashes
+from .manifest import LexiconManifest, SegmentEntry
 from .readers import TableSource
 from .report import BuildReport
 from .segment import Segment
@@ -201,7 +201,7 @@ def _write(segment: Segment, draft: LexiconBuilder, folder: Path) -> SegmentEntr
         len(segment.codes),
         segment.source_names,
         tuple(draft.report.tables),
-        hashes(folder / name),
+        hash_folder(folder / name),
     )
 
 

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
+from ..io.fingerprint import read_stamp
 from ..lexicon import Lexicon, Segment
 from ..lexicon.builder import Entry, LexiconBuilder
 from ..lexicon.lexicon import SHIPPED
-from .cache import DerivedCache, read_stamp
+from .cache import STAMP, DerivedCache
 from .normalize import Normalizer, category_of
 
 _DATA = resources.files("malmoi") / "data"
@@ -70,7 +71,7 @@ def _joined(lexicon: Lexicon, segment: Segment | None) -> Lexicon:
 
 
 def _open(folder: Path) -> Segment | None:
-    identity = read_stamp(folder).get("identity")
+    identity = read_stamp(folder / STAMP).get("identity")
     if not identity:
         return None
     return Segment.open(folder, identity=identity, source_names=(_SOURCE,))

@@ -21,11 +21,12 @@ from numpy.typing import NDArray
 from ..errors import LexiconError
 from ..index.prefilter import LEAST, WIDTH, Prefilter
 from ..io.arrays import open_array
+from ..io.fingerprint import SHORT, hash_text, read_stamp
 from ..lexicon import Lexicon, Segment
 from ..lexicon.strings import Strings
 from ..runtime.pooling import normalize
 from ..types import Floats
-from .cache import NO_CACHE, DerivedCache, read_stamp
+from .cache import NO_CACHE, STAMP, DerivedCache
 from .ngram_index import NgramIndex, Rows
 from .normalize import Normalizer, shape_of
 
@@ -54,7 +55,7 @@ def identity(encoder: object) -> str:
     known += [item for item in files if item[0] == "tokenizer.json"]
     label = (getattr(encoder, "name", ""), getattr(encoder, "dimension", 0), type(encoder).__name__)
     told = repr(known) if known else repr(label)
-    return hashlib.sha256(told.encode()).hexdigest()[:16]
+    return hash_text(told)[:SHORT]
 
 
 def reading(encoder: object) -> dict[str, object]:
@@ -363,7 +364,7 @@ class _Maker:
         assert self.encoder is not None
         if self._place.beside is None or not self.keep:
             return
-        found = read_stamp(self._place.beside / name)
+        found = read_stamp(self._place.beside / name / STAMP)
         if found.get("segment") != self.segment.identity or found.get("format") != VECTORS:
             return
         label, other = self.lexicon.folder or self.lexicon.label, found.get("name")

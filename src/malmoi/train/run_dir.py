@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ..errors import DataError, OptionError, OutputError
-from ..io.files import writing
+from ..io.fingerprint import write_json
 
 logger = logging.getLogger(__name__)
 
@@ -113,8 +113,8 @@ def opening_run(recipe: HasJson, hashes: Mapping[str, str], folder: Path) -> Ite
     try:
         for place in (folder, folder / "checkpoints"):
             clear_halves(place)
-        _write(folder / RECIPE, recipe.to_json())  # the first: it says that there is a run
-        _write(folder / DATA, dict(hashes))
+        write_json(folder / RECIPE, recipe.to_json())  # the first: it says that there is a run
+        write_json(folder / DATA, hashes)
         yield
     except BaseException:
         if new and not _has_more(folder):
@@ -143,11 +143,6 @@ def _place(old: object, new: object, key: str) -> str:
             if one != other:
                 return _place(one, other, f"{key}[{i}]")
     return key
-
-
-def _write(path: Path, data: Mapping[str, Any]) -> None:
-    with writing(path) as file:
-        file.write(json.dumps(data, ensure_ascii=False, indent=2).encode() + b"\n")
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -1,15 +1,12 @@
 """A run in stages: each leaves its result and a marker, and is passed over when it is done."""
 
-import hashlib
-import json
 import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from ...io.files import writing
+from ...io.fingerprint import hash_data, read_stamp, write_json
 from .recipe import Distillation
 
 logger = logging.getLogger(__name__)
@@ -32,9 +29,9 @@ class Stages:
 
     def run(self, name: str, settings: object, work: Callable[[str], None]) -> None:
         """Do the work unless its marker says that it is done; `work` gets the stage's key."""
-        self.key = _digest([self.key, name, settings])
+        self.key = hash_data([self.key, name, settings])
         marker = self.markers / f"{name}.json"
-        done = _read(marker)
+        done = read_stamp(marker)
         if done.get("key") == self.key:
             self.seconds[name] = float(done["seconds"])
             logger.info(f"{name} is done already")
@@ -45,9 +42,7 @@ class Stages:
         begin = time.monotonic()
         work(self.key)
         self.seconds[name] = round(time.monotonic() - begin, 1)
-        with writing(marker) as file:
-            text = json.dumps({"key": self.key, "seconds": self.seconds[name]})
-            file.write(text.encode() + b"\n")
+        write_json(marker, {"key": self.key, "seconds": self.seconds[name]}, indent=None)
         logger.info(f"{name} took {spell(self.seconds[name])}")
 
 
@@ -63,19 +58,6 @@ def spell(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s"
     return f"{whole // 3600} h {whole % 3600 // 60} min"
-
-
-def _digest(value: object) -> str:
-    text = json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):  # never begun, or cut off by a crash: not done
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def bundle_folders(recipe: Distillation) -> tuple[Path, ...]:
