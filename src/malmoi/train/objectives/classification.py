@@ -16,8 +16,8 @@ from ...classifier.decision import Rule, tune
 from ...classifier.documents import NoteDocument, say_leaked
 from ...errors import counted
 from ...evaluate.examples import ExampleSource as DataSource
-from ...evaluate.notes import attention_weights, by_rules, judge, probabilities
 from ...evaluate.report import Report, make_report
+from ...evaluate.tasks.documents import attention_weights, by_rules, judge, probabilities
 from ...export.source import ModelSource, read_source
 from ...io.files import writing, writing_folder
 from ..base_model import find_trainable

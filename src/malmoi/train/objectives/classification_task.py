@@ -17,7 +17,7 @@ from torch.nn import functional
 from ...classifier.classifier import ScoredWindows, note_windows
 from ...classifier.decision import Rule
 from ...classifier.documents import NoteDocument
-from ...evaluate.notes import judge, probabilities
+from ...evaluate.tasks.documents import judge, probabilities
 from ...export.module import set_dropout
 from ...export.silence import silenced_libraries
 from ...export.source import ModelSource

@@ -8,9 +8,9 @@ from typing import Any
 
 from ...bundle.manifest import Manifest
 from ...errors import counted
+from ...evaluate import tagging
 from ...evaluate.examples import ExampleSource as DataSource
 from ...evaluate.report import Report, make_report
-from ...evaluate.tagging import measure
 from ...export.source import ModelSource, read_source
 from ...io.files import writing_folder
 from ...tagger import load_tagger
@@ -138,7 +138,7 @@ def _export(
     part = "test" if material.parts["test"] else "dev"
     with writing_folder(out, replace=True) as half, tensor_errors():
         written = export_tagger(best, half, manifest, weights=recipe.output.weights)
-        outcome = measure(load_tagger(half), material.parts[part])
+        outcome = tagging.measure(load_tagger(half), material.parts[part])
         data = DataSource(part, "", len(material.parts[part]), {})
         report = make_report("tagging", recipe.name, outcome, data)
         scores = {f"{part}:{n}": round(one.value, 4) for n, one in report.metrics.items()}

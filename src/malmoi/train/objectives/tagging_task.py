@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ...errors import by_number, counted
-from ...evaluate.tagging import Counts
+from ...evaluate.tasks.tagging import Counts
 from ...export.silence import silenced_libraries
 from ...export.source import ModelSource
 from ...export.tagger import TagModule, load_token_classifier, write_settings

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from ...errors import DataError, by_number, counted
-from ...evaluate.concepts import is_held_out
+from ...evaluate.tasks.concepts import is_held_out
 from ..data import Found, TrainingExamples, file_rows
 from ..objective import OBJECTIVES
 from ..recipe import Data

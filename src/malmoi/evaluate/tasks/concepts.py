@@ -1,22 +1,21 @@
-"""Names → concepts: does the nearest name of a dictionary stand for the same concept?"""
+"""Concepts: does the nearest name of a dictionary stand for the same concept?"""
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from ..errors import DataError
-from ..io.tables import BadRows, read_numbered_rows, show_columns
-from ..runtime.pooling import normalize
-from ..types import Floats
-from .examples import Roles
-from .measures import mean
-from .models import vectors_of
-from .report import Outcome
+from ...errors import DataError
+from ...io.fingerprint import hash_number
+from ...io.tables import BadRows, read_numbered_rows, show_columns
+from ...runtime.pooling import normalize
+from ...types import Floats
+from ..examples import Examples, Roles, describe
+from ..measures import mean
+from ..models import vectors_of
+from ..task import Outcome, Settings, Task
 
-KS = (1, 5)
 _NAMES = ("name", "mention", "term", "text")
 _CONCEPTS = ("concept", "code", "cui", "ids", "id")
 _SCORES_AT_ONCE = 16_000_000
@@ -28,8 +27,7 @@ def is_held_out(concept: str, share: float) -> bool:
     >>> sum(is_held_out(f"A{i:02d}", 0.1) for i in range(100))
     8
     """
-    digest = hashlib.sha256(concept.encode("utf-8", "surrogatepass")).digest()
-    return int.from_bytes(digest[:8], "big") < share * 2**64
+    return hash_number(concept) < share * 2**64
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,31 +50,47 @@ class Names:
     own: bool = False
 
 
-def read(
-    path: str | Path,
-    *,
-    columns: Roles | None = None,
-    dictionary: str | Path | None = None,
-    dictionary_columns: Roles | None = None,
-    hold_out: float = 0.0,
-    limit: int = 0,
-    strict: bool = False,
-) -> Names:
-    """Read the names that are asked and the dictionary, each with columns name and concept.
+class Concepts(Task[Names]):
+    """Rank concepts by the cosine of their nearest name.
 
-    With `hold_out` only the names of concepts that are set aside are asked. `limit` takes so
-    many of them, evenly spread over the file.
+    "accuracy@k" is the share of names with a right concept among the first k concepts; "mrr" the
+    mean inverse rank of the first right one. A name of several concepts is right for each of
+    them; of different names with the same cosine the wrong one counts as nearer, because a tie is
+    no knowledge.
     """
-    terms = list(_terms(Path(path), columns or {}, strict))
-    asked = [t for t in terms if not hold_out or any(is_held_out(c, hold_out) for c in t.concepts)]
-    if limit and limit < len(asked):
-        asked = [asked[i] for i in np.linspace(0, len(asked) - 1, limit).astype(int)]
-    if not asked:
-        raise DataError(f"{path} has no name to ask; expected some. Check the file's columns.")
-    if dictionary is None:
-        return Names(asked, terms, own=True)
-    listed = list(_terms(Path(dictionary), dictionary_columns or columns or {}, strict))
-    return Names(asked, listed)
+
+    name = "concepts"
+
+    def load(self, path: Path, settings: Settings) -> Examples[Names]:
+        """Read the names that are asked and the dictionary, each with columns name and concept.
+
+        `hold_out` asks only names of concepts that are set aside; `limit` takes so many of them,
+        evenly spread over the file.
+        """
+        columns, share, limit = settings.columns or {}, settings.hold_out, settings.limit
+        terms = list(_terms(path, columns, settings.strict))
+        asked = [t for t in terms if not share or any(is_held_out(c, share) for c in t.concepts)]
+        if limit and limit < len(asked):
+            asked = [asked[i] for i in np.linspace(0, len(asked) - 1, limit).astype(int)]
+        if not asked:
+            raise DataError(
+                f"{path} has no name to ask; expected some. Name the columns of name and concept, "
+                "or hold out a larger share."
+            )
+        names = Names(asked, terms, own=True)
+        if settings.dictionary is not None:
+            listed = settings.dictionary_columns or columns
+            names = Names(asked, list(_terms(Path(settings.dictionary), listed, settings.strict)))
+        return Examples(names, describe(path, len(asked), columns))
+
+    def outcome(self, model: object, examples: Examples[Names], settings: Settings) -> Outcome:
+        """Measure how high the first right concept of each name stands."""
+        names, ks = examples.rows, settings.ks
+        ranks = rank(model, names)
+        columns = {f"accuracy@{k}": mean([float(r <= k) for r in ranks]) for k in ks}
+        columns["mrr"] = mean([1 / r for r in ranks])
+        details = {"names": len(names.asked), "dictionary": len(names.dictionary)}
+        return Outcome(columns, np.arange(len(ranks)), f"accuracy@{min(ks)}", details)
 
 
 def _terms(path: Path, columns: Roles, strict: bool) -> Iterator[Term]:
@@ -101,24 +115,7 @@ def _column(
             return name
     raise DataError(
         f"{path} has no column {' or '.join(names)}; it has {show_columns(list(row))}. "
-        f"Name the {role}'s column."
-    )
-
-
-def measure(model: object, names: Names, *, ks: Sequence[int] = KS) -> Outcome:
-    """Rank concepts by the cosine of their nearest name.
-
-    "accuracy@k" is the share of names with a right concept among the first k concepts; "mrr" the
-    mean inverse rank of the first right one. A name of several concepts is right for each of
-    them; of different names with the same cosine the wrong one counts as nearer, for a tie is no
-    knowledge.
-    """
-    ranks = rank(model, names)
-    columns = {f"accuracy@{k}": mean([float(r <= k) for r in ranks]) for k in ks}
-    columns["mrr"] = mean([1 / r for r in ranks])
-    details = {"names": len(names.asked), "dictionary": len(names.dictionary)}
-    return Outcome(
-        columns, units=np.arange(len(ranks)), main=f"accuracy@{min(ks)}", details=details
+        f"Name the column of the {role} under columns."
     )
 
 

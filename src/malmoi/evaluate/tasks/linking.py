@@ -2,67 +2,194 @@
 
 Concepts are counted, never names: a concept with twenty names has one rank. A mention may have
 several right codes (its name stands for all of them); any of them counts. Where the linker gives
-two concepts the same score it has still put one first, and that one is judged. A composite
-mention ("breast and ovarian cancer") is right when each of its concepts is found.
+two concepts the same score, the one that it put first is judged. A composite mention ("breast and
+ovarian cancer") is right when each of its concepts is found.
 """
 
+import json
+import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import DataError, OptionError, counted
-from ..io.files import writing
-from ..lexicon import Lexicon, language_of
-from ..linking import Linked, Linker
-from .measures import mean
-from .mentions import Case
-from .models import name_of
-from .report import Outcome
+from ...clinical.mentions import definitions
+from ...errors import DataError, OptionError, counted
+from ...io.files import read_lines, writing
+from ...io.tables import BadRows, read_numbered_rows
+from ...lexicon import Lexicon, language_of
+from ...linking import Linked, Linker
+from ..examples import Examples, Form, Roles, choose_columns, describe
+from ..measures import mean
+from ..models import name_of
+from ..task import Outcome, Settings, Task
+from .retrieval import check_ks
+
+logger = logging.getLogger(__name__)
 
 KS = (1, 5, 10)
+_FORM = Form(
+    ("mention", "code"),
+    tuple(
+        (mention, code)
+        for mention in ("mention", "name", "text", "ko", "en")
+        for code in ("code", "id", "ids", "concept", "cui")
+    ),
+    {"language": ("language", "lang")},
+    optional=("language",),
+    sided=False,
+)
+_PREFIX = re.compile(r"^(?:MESH|OMIM|UMLS|D:)?:?\s*", re.IGNORECASE)
+_NONE = ("", "-1", "-", "nil", "none", "cui-less")
 
 
-class LinkingTask:
-    """Mentions to be linked to a lexicon by one model after another."""
+@dataclass(frozen=True)
+class Case:
+    """A mention and the codes that are right for it; none means that it has no concept.
 
-    def __init__(
-        self,
-        lexicon: str | Path,
-        cases: Sequence[Case],
-        ks: Sequence[int] = KS,
-        errors: str | Path | None = None,
-    ) -> None:
-        """Open the lexicon; `errors` is a file for what the first model got wrong."""
-        self.lexicon, self.cases, self.ks = Lexicon.open(lexicon), cases, tuple(sorted(set(ks)))
-        if not self.ks or self.ks[0] < 1:
-            raise OptionError(f"k is {list(ks)}; expected numbers from 1. Correct it.")
-        self._errors = errors
+    `composite` says that all of the codes must be found. `defined` are the abbreviations that
+    the text around the mention explains.
+    """
 
-    def measure(self, model: object) -> Outcome:
-        """Link all mentions by spelling and this model's vectors."""
+    mention: str
+    codes: tuple[str, ...]
+    language: str
+    composite: bool = False
+    defined: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class CaseSet:
+    """Cases with the lexicon to link them to, and how many candidates of each to look at."""
+
+    lexicon: Lexicon
+    cases: Sequence[Case]
+    k: int = max(KS)
+
+    @cached_property
+    def spelling(self) -> "list[Judged]":
+        """What a linker makes of the cases by spelling alone, whatever the model."""
+        return judge(Linker(self.lexicon, keep=False), self.cases, k=self.k)
+
+
+class Linking(Task[CaseSet]):
+    """Link mentions to a lexicon by spelling and a model's vectors; spelling alone is compared."""
+
+    name = "linking"
+
+    def load(self, path: Path, settings: Settings) -> Examples[CaseSet]:
+        """Open the lexicon and read the mentions."""
+        if settings.lexicon is None:
+            raise OptionError(
+                "no lexicon was named; expected one to link to. Name it with --lexicon, or make "
+                "one with: malmoi lexicon build"
+            )
+        cases = read_cases(
+            path, columns=settings.columns, types=settings.types, strict=settings.strict
+        )
+        ks, lexicon = check_ks(settings.ks), Lexicon.open(settings.lexicon)
+        about = {"ks": list(settings.ks), "lexicon": lexicon.identity}
+        return Examples(CaseSet(lexicon, cases.rows, max(ks)), cases.source, about=about)
+
+    def outcome(self, model: object, examples: Examples[CaseSet], settings: Settings) -> Outcome:
+        """Measure accuracy and MRR at each k; what went wrong is written to `errors`."""
         if not hasattr(model, "encode"):
             raise OptionError(
                 f"{name_of(model)} has no encode; expected a sentence encoder to link with. "
                 "Name an encoder."
             )
         encoder: Any = model
-        return self._judged(Linker(self.lexicon, encoder, keep=False))
+        data, ks = examples.rows, check_ks(settings.ks)
+        judged = judge(Linker(data.lexicon, encoder, keep=False), data.cases, k=data.k)
+        if settings.errors is not None:
+            write_errors(settings.errors, judged, data.lexicon)
+        alone = outcome_of(data.spelling, data.lexicon, ks=ks)
+        return replace(outcome_of(judged, data.lexicon, ks=ks), others=(("spelling alone", alone),))
 
-    def spelling(self) -> Outcome:
-        """Link all mentions by spelling alone."""
-        return self._judged(Linker(self.lexicon, keep=False))
 
-    def _judged(self, linker: Linker) -> Outcome:
-        judged = judge(linker, self.cases, k=max(self.ks))
-        if self._errors is not None and linker.encoder is not None:
-            write_errors(self._errors, judged, self.lexicon)
-            self._errors = None
-        return outcome_of(judged, self.lexicon, ks=self.ks)
+def read_cases(
+    path: str | Path,
+    *,
+    columns: Roles | None = None,
+    types: Sequence[str] = (),
+    strict: bool = False,
+) -> Examples[list[Case]]:
+    """Read mentions: a table with mention and code, code||name lines, or abstracts in JSON.
+
+    `types` keeps mentions of these types alone, where a file of abstracts has several.
+    """
+    path = Path(path)
+    if path.suffix.lower() == ".jsonl" and _has_mentions(path):
+        cases, chosen = list(_abstracts(path, types)), {"mention": "mentions"}
+    elif path.suffix.lower() in (".tsv", ".csv", ".jsonl"):
+        cases, chosen = _table(path, columns or {}, strict)
+    else:
+        cases, chosen = list(_dictionary(path)), {"mention": "name", "code": "code"}
+    if not cases:
+        raise DataError(
+            f"{path} has no mention that can be used; expected some. Read it with --strict to see "
+            "why, or name other --types."
+        )
+    logger.info(f"{path}: {counted(len(cases), 'mention')}")
+    return Examples(cases, describe(path, len(cases), chosen))
+
+
+def _table(path: Path, columns: Roles, strict: bool) -> tuple[list[Case], dict[str, str]]:
+    bad = BadRows(str(path), strict)
+    cases: list[Case] = []
+    chosen: dict[str, str] = {}
+    for line, row in read_numbered_rows(path, strict=strict):
+        if not chosen:
+            _, chosen = choose_columns(list(row), [_FORM], columns, where=str(path))
+        mention = row.get(chosen["mention"], "").strip()
+        if not mention:
+            bad.add(line, "no mention", "a text")
+            continue
+        language = row.get(chosen.get("language", ""), "") or language_of(mention)
+        cases.append(Case(mention, _codes(row.get(chosen["code"], "")), language))
+    bad.report()
+    return cases, chosen
+
+
+def _dictionary(path: Path) -> Iterator[Case]:
+    """Lines of code||name, as BioSyn's dictionaries, or its queries with several fields."""
+    for line in read_lines(path):
+        parts = [part.strip() for part in line.split("||")]
+        if len(parts) == 2 and parts[1]:
+            yield Case(parts[1], _codes(parts[0]), language_of(parts[1]))
+        elif len(parts) == 5 and parts[3]:  # pmid||span||type||mention||code
+            codes = _codes(parts[4])
+            yield Case(parts[3], codes, language_of(parts[3]), composite="|" in parts[3])
+
+
+def _has_mentions(path: Path) -> bool:
+    return '"mentions"' in next(read_lines(path), "")
+
+
+def _abstracts(path: Path, types: Sequence[str]) -> Iterator[Case]:
+    for line in read_lines(path):
+        row = json.loads(line)
+        defined = definitions(f"{row.get('title', '')} {row.get('abstract', row.get('text', ''))}")
+        for mention in row["mentions"]:
+            codes = _codes(str(mention["id"]))
+            if codes and (not types or mention.get("type") in types):
+                composite = mention.get("type") == "CompositeMention"
+                yield Case(mention["text"], codes, "en", composite, defined)
+
+
+def _codes(text: str) -> tuple[str, ...]:
+    """Split codes, and take off the names of the vocabularies they are from.
+
+    >>> _codes("MESH:D003110|OMIM:215600"), _codes("J18.9"), _codes("-1")
+    (('D003110', '215600'), ('J18.9',), ())
+    """
+    parts = [_PREFIX.sub("", part.strip()) for part in re.split(r"[|+;]", text)]
+    return tuple(dict.fromkeys(part for part in parts if part.casefold() not in _NONE))
 
 
 @dataclass(frozen=True)
@@ -156,7 +283,10 @@ def outcome_of(judged: Sequence[Judged], lexicon: Lexicon, *, ks: Sequence[int] 
     """Turn ranks into accuracy and MRR at each k, by language and by seen and unseen names."""
     known = [one for one in judged if one.case.codes]
     if not known:
-        raise DataError("no mention has a code; expected some to be judged by. Check the file.")
+        raise DataError(
+            "no mention has a code; expected some to be judged by. Name the column with "
+            "--columns code=…"
+        )
     ranks = np.array([one.rank for one in known])
     columns = {}
     for k in ks:
