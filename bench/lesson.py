@@ -30,8 +30,7 @@ from common import BUILD, data_root
 from numpy.typing import NDArray
 
 import malmoi
-from malmoi.evaluate import Settings, evaluate
-from malmoi.evaluate.baselines import load_baselines
+from malmoi.evaluate import Settings, evaluate, load_baselines
 from malmoi.export.export import export
 from malmoi.train.base_model import find_base
 from malmoi.train.recipe import make_recipe

@@ -12,7 +12,7 @@ from linking_common import held_out, lexicon, open_linker
 from linking_public import cases, dictionary
 
 import malmoi
-from malmoi.evaluate.linking import Judged, judge
+from malmoi.evaluate.tasks.linking import Judged, judge
 from malmoi.linking import Linker, calibrate
 from malmoi.linking.nil import UNCALIBRATED
 

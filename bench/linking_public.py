@@ -14,16 +14,14 @@ from common import data_root
 from linking_common import lexicon, open_linker, shares, terms
 
 import malmoi
-from malmoi.evaluate.linking import judge, spelled_out
-from malmoi.evaluate.mentions import Case, read
+from malmoi.evaluate.tasks.linking import Case, judge, read_cases, spelled_out
 from malmoi.linking import Linker
 
 TYPES = {"ncbi-disease": (), "bc5cdr": ("Disease",)}
 
 
 def cases(name: str, part: str) -> list[Case]:
-    found, _ = read(data_root() / f"linking/{name}-{part}.jsonl", types=TYPES[name])
-    return found
+    return read_cases(data_root() / f"linking/{name}-{part}.jsonl", types=TYPES[name]).rows
 
 
 def dictionary(known: list[Case]) -> Iterator[list[str]]:

@@ -31,7 +31,7 @@ from linking_public import cases, dictionary
 from numpy.typing import NDArray
 
 import malmoi
-from malmoi.evaluate.linking import spelled_out
+from malmoi.evaluate.tasks.linking import spelled_out
 from malmoi.linking import Linker, Weights
 from malmoi.linking.features import COLUMNS
 

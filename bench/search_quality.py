@@ -24,10 +24,9 @@ from common import data_root
 import malmoi
 from malmoi.bundle.catalog import shipped_models
 from malmoi.corpus import Corpus
+from malmoi.evaluate import Outcome, make_report, retrieval
 from malmoi.evaluate.examples import ExampleSource
-from malmoi.evaluate.report import Outcome, make_report
-from malmoi.evaluate.retrieval import outcome_of
-from malmoi.evaluate.searches import Searches, read
+from malmoi.evaluate.tasks.retrieval import Searches, outcome_of
 
 FILES = {
     "parakqc": "paraphrase/parakqc.tsv",
@@ -100,7 +99,8 @@ def main() -> None:
     options = parser.parse_args()
     weights = [float(one) for one in options.weights.split(",") if one]
     path = data_root() / FILES[options.data]
-    searches, source = read(path, columns=COLUMNS.get(options.data))
+    examples = retrieval.read(path, columns=COLUMNS.get(options.data))
+    searches, source = examples.rows, examples.source
     some = half_of(searches, options.half, options.queries)
     there = options.reranker in shipped_models() or Path(options.reranker).is_dir()
     reranker = malmoi.load_reranker(options.reranker) if there else None
