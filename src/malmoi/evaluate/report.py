@@ -108,11 +108,13 @@ class Report:
         found: list[dict[str, object]] = []
         for name, metric in self.metrics.items():
             ours = {"difference": "", "p": "", "ours is": ""} if self.comparisons else {}
-            found.append(_row(self.model, name, metric) | ours)
+            found.append({"model": self.model, "metric": name, **vars(metric), **ours})
             for comparison in self.comparisons:
                 if name in comparison.differences:
-                    against = comparison.differences[name]
-                    found.append(_row(comparison.model, name, against.theirs) | _against(against))
+                    one = comparison.differences[name]
+                    row = {"model": comparison.model, "metric": name, **vars(one.theirs)}
+                    row |= {"difference": one.difference.value, "p": one.p, "ours is": one.verdict}
+                    found.append(row)
         return found
 
     def to_json(self) -> dict[str, Any]:
@@ -299,14 +301,6 @@ def _sentence(main: str, ours: str, theirs: str, found: Difference) -> str:
     if not found.significant:
         return f"{ours} and {theirs} differ by {difference} in {main}: not significant, {p}"
     return f"{ours} is {found.verdict} than {theirs} by {difference} in {main}: significant, {p}"
-
-
-def _row(model: str, name: str, metric: Metric) -> dict[str, object]:
-    return {"model": model, "metric": name, **dataclasses.asdict(metric)}
-
-
-def _against(found: Difference) -> dict[str, object]:
-    return {"difference": found.difference.value, "p": found.p, "ours is": found.verdict}
 
 
 def _without_nan(data: Any) -> Any:

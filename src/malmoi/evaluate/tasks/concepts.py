@@ -1,6 +1,6 @@
 """Concepts: does the nearest name of a dictionary stand for the same concept?"""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,17 +8,24 @@ import numpy as np
 
 from ...errors import DataError
 from ...io.fingerprint import hash_number
-from ...io.tables import BadRows, read_numbered_rows, show_columns
 from ...runtime.pooling import normalize
 from ...types import Floats
-from ..examples import Examples, Roles, describe
+from ..examples import BadRow, Examples, Form, Roles, read_examples, text
 from ..measures import mean
 from ..models import vectors_of
 from ..task import Outcome, Settings, Task
+from .retrieval import score_rows
 
-_NAMES = ("name", "mention", "term", "text")
-_CONCEPTS = ("concept", "code", "cui", "ids", "id")
-_SCORES_AT_ONCE = 16_000_000
+_FORM = Form(
+    ("name", "concept"),
+    tuple(
+        (name, concept)
+        for name in ("name", "mention", "term", "text")
+        for concept in ("concept", "code", "cui", "ids", "id")
+    ),
+    {},
+    sided=False,
+)
 
 
 def is_held_out(concept: str, share: float) -> bool:
@@ -50,6 +57,13 @@ class Names:
     own: bool = False
 
 
+def _parse(values: Roles) -> Term:
+    concepts = frozenset(part.strip() for part in values["concept"].split("|") if part.strip())
+    if not concepts:
+        raise BadRow("no concept", "one or more")
+    return Term(text(values, "name").strip(), concepts)
+
+
 class Concepts(Task[Names]):
     """Rank concepts by the cosine of their nearest name.
 
@@ -61,27 +75,33 @@ class Concepts(Task[Names]):
 
     name = "concepts"
 
+    forms = ((_FORM, _parse),)
+
     def load(self, path: Path, settings: Settings) -> Examples[Names]:
         """Read the names that are asked and the dictionary, each with columns name and concept.
 
         `hold_out` asks only names of concepts that are set aside; `limit` takes so many of them,
         evenly spread over the file.
         """
-        columns, share, limit = settings.columns or {}, settings.hold_out, settings.limit
-        terms = list(_terms(path, columns, settings.strict))
+        share, limit = settings.hold_out, settings.limit
+        examples = read_examples(path, self.forms, columns=settings.columns, strict=settings.strict)
+        terms: list[Term] = examples.rows
         asked = [t for t in terms if not share or any(is_held_out(c, share) for c in t.concepts)]
         if limit and limit < len(asked):
             asked = [asked[i] for i in np.linspace(0, len(asked) - 1, limit).astype(int)]
         if not asked:
             raise DataError(
-                f"{path} has no name to ask; expected some. Name the columns of name and concept, "
-                "or hold out a larger share."
+                f"{path} has no name to ask of the {share:g} of concepts that are held out; "
+                "expected some. Make hold_out larger, or name another file."
             )
         names = Names(asked, terms, own=True)
         if settings.dictionary is not None:
-            listed = settings.dictionary_columns or columns
-            names = Names(asked, list(_terms(Path(settings.dictionary), listed, settings.strict)))
-        return Examples(names, describe(path, len(asked), columns))
+            columns = settings.dictionary_columns or settings.columns
+            listed = read_examples(
+                settings.dictionary, self.forms, columns=columns, strict=settings.strict
+            )
+            names = Names(asked, listed.rows)
+        return Examples(names, examples.source)
 
     def outcome(self, model: object, examples: Examples[Names], settings: Settings) -> Outcome:
         """Measure how high the first right concept of each name stands."""
@@ -93,48 +113,16 @@ class Concepts(Task[Names]):
         return Outcome(columns, np.arange(len(ranks)), f"accuracy@{min(ks)}", details)
 
 
-def _terms(path: Path, columns: Roles, strict: bool) -> Iterator[Term]:
-    bad = BadRows(str(path), strict)
-    for line, row in read_numbered_rows(path, strict=strict):
-        name = row[_column(columns, "name", _NAMES, row, path)].strip()
-        concepts = row[_column(columns, "concept", _CONCEPTS, row, path)].split("|")
-        found = frozenset(concept.strip() for concept in concepts if concept.strip())
-        if name and found:
-            yield Term(name, found)
-        else:
-            bad.add(line, "no name or no concept", "both")
-    bad.report()
-
-
-def _column(
-    columns: Roles, role: str, known: Sequence[str], row: dict[str, str], path: Path
-) -> str:
-    names = (columns[role],) if role in columns else known
-    for name in names:
-        if name in row:
-            return name
-    raise DataError(
-        f"{path} has no column {' or '.join(names)}; it has {show_columns(list(row))}. "
-        f"Name the column of the {role} under columns."
-    )
-
-
 def rank(model: object, names: Names) -> list[int]:
     """Give the rank, among concepts, of the first right one; one past all where there is none."""
     listed = _Dictionary(names.dictionary)
     asked = [term.name for term in names.asked]
     vectors = normalize(vectors_of(model, asked + listed.names))
     questions, dictionary = vectors[: len(asked)], vectors[len(asked) :]
-    step = max(1, _SCORES_AT_ONCE // len(listed.names))
-    ranks: list[int] = []
-    for start in range(0, len(asked), step):
-        for term, scores in zip(
-            names.asked[start : start + step],
-            questions[start : start + step] @ dictionary.T,
-            strict=True,
-        ):
-            ranks.append(listed.rank(term, scores, own=names.own))
-    return ranks
+    return [
+        listed.rank(term, scores, own=names.own)
+        for term, scores in zip(names.asked, score_rows(questions, dictionary), strict=True)
+    ]
 
 
 class _Dictionary:

@@ -124,7 +124,7 @@ def read_cases(
     `types` keeps mentions of these types alone, where a file of abstracts has several.
     """
     path = Path(path)
-    if path.suffix.lower() == ".jsonl" and _has_mentions(path):
+    if path.suffix.lower() == ".jsonl" and '"mentions"' in next(read_lines(path), ""):
         cases, chosen = list(_abstracts(path, types)), {"mention": "mentions"}
     elif path.suffix.lower() in (".tsv", ".csv", ".jsonl"):
         cases, chosen = _table(path, columns or {}, strict)
@@ -165,10 +165,6 @@ def _dictionary(path: Path) -> Iterator[Case]:
         elif len(parts) == 5 and parts[3]:  # pmid||span||type||mention||code
             codes = _codes(parts[4])
             yield Case(parts[3], codes, language_of(parts[3]), composite="|" in parts[3])
-
-
-def _has_mentions(path: Path) -> bool:
-    return '"mentions"' in next(read_lines(path), "")
 
 
 def _abstracts(path: Path, types: Sequence[str]) -> Iterator[Case]:
@@ -215,15 +211,12 @@ def judge(linker: Linker, cases: Sequence[Case], *, k: int = max(KS)) -> list[Ju
     found: list[Judged] = []
     linked = _linked(linker, cases, k)
     for case, results in zip(cases, linked, strict=True):
-        ranks = tuple(min(_rank(code, one) or 10**6 for one in results) for code in case.codes)
-        found.append(
-            Judged(
-                case,
-                results[0],
-                tuple(rank if rank < 10**6 else 0 for rank in ranks),
-                bool(linker.lexicon.find(case.mention)),
-            )
+        ranks = tuple(
+            min(filter(None, (_rank(code, one) for one in results)), default=0)
+            for code in case.codes
         )
+        seen = bool(linker.lexicon.find(case.mention))
+        found.append(Judged(case, results[0], ranks, seen))
     return found
 
 
@@ -295,33 +288,25 @@ def outcome_of(judged: Sequence[Judged], lexicon: Lexicon, *, ks: Sequence[int] 
         columns[f"mrr@{k}"] = np.where(hit, 1 / np.maximum(ranks, 1), 0.0)
     mentions: dict[str, int] = {}
     units = np.array([mentions.setdefault(one.case.mention, len(mentions)) for one in known])
-    codes = _parts(lexicon)
+    # Codes such as "D011546|145260" are known by their parts too.
+    codes = {part for code in lexicon.codes for part in (code, *code.split("|"))}
     missing = sum(codes.isdisjoint(one.case.codes) for one in known)
-    notes = (
-        (f"{counted(missing, 'mention has', 'mentions have')} no code that the lexicon knows",)
-        if missing
-        else ()
-    )
+    lost = f"{counted(missing, 'mention has', 'mentions have')} no code that the lexicon knows"
     return Outcome(
         {name: mean(values) for name, values in columns.items()},
         units=units,
-        main="accuracy@1",
+        main=f"accuracy@{min(ks)}",
         details={
             "mentions": len(known),
             "names": len(lexicon),
-            "by language": _split(known, ranks, _pair),
+            "by language": _split(known, ranks, _languages),
             "by name": _split(known, ranks, lambda one: "seen" if one.seen else "unseen"),
         },
-        notes=notes,
+        notes=(lost,) if missing else (),
     )
 
 
-def _parts(lexicon: Lexicon) -> frozenset[str]:
-    """Every code, and the parts of codes such as "D011546|145260"."""
-    return frozenset(part for code in lexicon.codes for part in (code, *code.split("|")))
-
-
-def _pair(one: Judged) -> str:
+def _languages(one: Judged) -> str:
     best = one.linked.best
     name = best.names[0] if best and best.names else ""
     return f"{one.case.language}-{language_of(name) if name else 'none'}"
@@ -342,29 +327,17 @@ def _split(
     }
 
 
-def errors(judged: Sequence[Judged], lexicon: Lexicon) -> Iterator[dict[str, object]]:
-    """List what went wrong for a person to read: the mention, what came first, what was right."""
-    for one in judged:
-        if one.case.codes and one.rank != 1:
-            best = one.linked.best
-            right = one.case.codes[0]
-            names = lexicon.concept(right) if right in lexicon else None
-            yield {
-                "mention": one.case.mention,
-                "found": best.code if best else None,
-                "found_name": (best.ko or best.en) if best else None,
-                "score": best.score if best else 0.0,
-                "right": "|".join(one.case.codes),
-                "right_name": (names.ko or names.en) if names else None,
-                "rank": one.rank,
-            }
-
-
 def write_errors(path: str | Path, judged: Sequence[Judged], lexicon: Lexicon) -> None:
-    """Write the list of errors as a table."""
+    """Write a table of what went wrong: the mention, what came first, and what was right."""
+    wrong = [one for one in judged if one.case.codes and one.rank != 1]
     with writing(path) as file:
-        for i, row in enumerate(errors(judged, lexicon)):
-            if not i:
-                file.write("\t".join(row).encode() + b"\n")
-            cells = (re.sub(r"\s+", " ", str(value)) for value in row.values())
+        if wrong:
+            file.write(b"mention\tfound\tfound_name\tscore\tright\tright_name\trank\n")
+        for one in wrong:
+            best, right = one.linked.best, one.case.codes[0]
+            names = lexicon.concept(right) if right in lexicon else None
+            found = (best.code, best.ko or best.en, best.score) if best else (None, None, 0.0)
+            named = (names.ko or names.en) if names else None
+            row = (one.case.mention, *found, "|".join(one.case.codes), named, one.rank)
+            cells = (re.sub(r"\s+", " ", str(value)) for value in row)
             file.write("\t".join(cells).encode("utf-8", "replace") + b"\n")

@@ -252,7 +252,7 @@ def rank(encoder: object, searches: Searches) -> Ranks:
     """Give the rank of every relevant document among all; of equal scores the earlier row wins."""
     queries, documents = unit_vectors(encoder, searches)
     found: Ranks = []
-    for row, scores in _scores(queries, documents):
+    for row, scores in enumerate(score_rows(queries, documents)):
         own = searches.own[row]
         if own >= 0:
             scores[own] = -np.inf
@@ -350,12 +350,11 @@ def unit_vectors(encoder: object, searches: Searches) -> tuple[Floats, Floats]:
     return normalize(queries), normalize(documents)
 
 
-def _scores(queries: Floats, documents: Floats) -> Iterator[tuple[int, Floats]]:
-    """Yield each query's row with its scores (documents,), computed many at once."""
+def score_rows(queries: Floats, documents: Floats) -> Iterator[Floats]:
+    """Yield the scores (documents,) of each query in order, computed many at once."""
     step = max(1, _SCORES_AT_ONCE // len(documents))
     for start in range(0, len(queries), step):
-        for i, scores in enumerate(queries[start : start + step] @ documents.T):
-            yield start + i, scores
+        yield from queries[start : start + step] @ documents.T
 
 
 def _ranks(scores: Floats, rows: NDArray[np.int64]) -> list[int]:
