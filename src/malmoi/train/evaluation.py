@@ -8,6 +8,8 @@ from typing import Any
 from ..evaluate import TASKS, Settings
 from .recipe import Evaluation
 
+_OPTIONS = ("columns", "limit", "dictionary_columns", "hold_out")
+
 
 @dataclass(frozen=True)
 class Measure:
@@ -29,20 +31,10 @@ class Measure:
 def read_measure(
     entry: Evaluation, root: Path, *, judges: Sequence[str] | None = None, strict: bool = False
 ) -> Measure:
-    """Read an evaluation's file, and check before training that it can be measured.
-
-    `judges` are the labels of a reranker that names a label itself; None for any other model.
-    """
-    task = TASKS[entry.task]
+    """Read an evaluation's file; `judges` are the labels of a reranker, None for an encoder."""
+    task, options = TASKS[entry.task], {name: getattr(entry, name) for name in _OPTIONS}
     dictionary = root / entry.dictionary if entry.dictionary else None
-    settings = Settings(
-        columns=entry.columns,
-        strict=strict,
-        limit=entry.limit,
-        dictionary=dictionary,
-        dictionary_columns=entry.dictionary_columns,
-        hold_out=entry.hold_out,
-    )
+    settings = Settings(strict=strict, dictionary=dictionary, **options)
     rows = task.read(root / entry.file, settings).rows
-    task.check_training(rows, judges)
+    task.check_training(rows, judges)  # now, and not after the first epoch
     return Measure(entry.title, entry.task, rows, task.text_pairs(rows))

@@ -62,11 +62,14 @@ class Transfer(Task[Sequence[Labelled]]):
         features, gold, seed = features_of(model, rows), labels_of(rows), settings.seed
         if train is None:
             groups = groups_of(rows)
-            probed = cross_validate(features, gold, groups, folds=settings.folds, seed=seed)
+            predicted, strengths = cross_validate(features, gold, groups, settings.folds, seed)
         else:
-            probed = train_test(features_of(model, train), labels_of(train), features, seed=seed)
-        details = {"strengths": list(probed.strengths)}
-        return outcome_of(probed.predicted, rows, details, notes=_overlap(rows, train or ()))
+            known = labels_of(train)
+            _usable_folds(known, 2)
+            probe, strength = _fit(features_of(model, train), known, seed)
+            predicted, strengths = probe.predict(features), [strength]
+        notes = _overlap(rows, train or ())
+        return outcome_of(predicted, rows, {"strengths": strengths}, notes=notes)
 
 
 class Inference(Transfer):
@@ -179,18 +182,13 @@ def outcome_of(
     )
 
 
-@dataclass(frozen=True)
-class Probed:
-    """A label predicted for every row by a probe that had not seen it."""
-
-    predicted: Labels
-    strengths: tuple[float, ...]  # the one chosen in each fold
-
-
 def cross_validate(
-    features: Floats, labels: Labels, groups: NDArray[np.intp], *, folds: int, seed: int = 0
-) -> Probed:
-    """Predict every row by a probe fitted on the other folds; groups (n,) stay in one fold."""
+    features: Floats, labels: Labels, groups: NDArray[np.intp], folds: int, seed: int
+) -> tuple[Labels, list[float]]:
+    """Predict every row by a probe fitted on the other folds; groups (n,) stay in one fold.
+
+    Gives the labels (n,), and the strength that was chosen in each fold.
+    """
     selection = _import("sklearn.model_selection")
     folds = min(_usable_folds(labels, folds), int(groups.max()) + 1)
     if folds < 2:
@@ -205,14 +203,7 @@ def cross_validate(
         probe, strength = _fit(features[fitted], labels[fitted], seed)
         predicted[held] = probe.predict(features[held])
         strengths.append(strength)
-    return Probed(predicted, tuple(strengths))
-
-
-def train_test(features: Floats, labels: Labels, tested: Floats, *, seed: int = 0) -> Probed:
-    """Fit a probe on one file's rows and predict those of another."""
-    _usable_folds(labels, 2)
-    probe, strength = _fit(features, labels, seed)
-    return Probed(probe.predict(tested), (strength,))
+    return predicted, strengths
 
 
 def _all(labels: Labels) -> str:

@@ -116,10 +116,12 @@ def tag_all(tagger: object, texts: Sequence[str]) -> list[list[EntitySpan]]:
 def outcome_of(counts: Counts, known: Sequence[str] = ()) -> Outcome:
     """Turn counts into measures that can be resampled by text."""
     right, found, gold = counts.columns()
-    measures = {"f1": _f1(right, found, gold)}
+    measures = {"f1": _ratio(2 * right, found + gold)}
     measures |= {"precision": _ratio(right, found), "recall": _ratio(right, gold)}
     if len(counts.types) > 1:
-        measures |= {f"f1:{name}": _f1(*counts.columns(name)) for name in counts.types}
+        for name in counts.types:
+            own, guessed, marked = counts.columns(name)
+            measures[f"f1:{name}"] = _ratio(2 * own, guessed + marked)
     details = {
         "texts": len(right),
         "entities": int(gold.sum()),
@@ -134,10 +136,6 @@ def outcome_of(counts: Counts, known: Sequence[str] = ()) -> Outcome:
             f"{counted(many, 'entity is', 'entities are')} missed",
         )
     return Outcome(measures, np.arange(len(right)), "f1", details, notes)
-
-
-def _f1(right: Doubles, found: Doubles, gold: Doubles) -> Measure:
-    return _ratio(2 * right, found + gold)
 
 
 def _ratio(upper: Doubles, lower: Doubles) -> Measure:
