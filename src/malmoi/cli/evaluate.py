@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -25,13 +26,15 @@ if TYPE_CHECKING:
     TaskName = str
 else:
     TaskName = Literal[tuple(TASKS)]
+_LOADERS: dict[str, Callable[..., object]] = {
+    "reranker": load_reranker,
+    "tagger": load_tagger,
+    "classifier": load_classifier,
+}
 
 
 def evaluate(
-    task: Annotated[
-        TaskName,
-        typer.Option(help="What to measure."),
-    ],
+    task: Annotated[TaskName, typer.Option(help="What to measure.")],
     data: Annotated[Path, typer.Option(help="A .tsv, .csv or .jsonl file of examples.")],
     model: Annotated[
         str | None, typer.Argument(help="An encoder or reranker; the shipped one if left out.")
@@ -92,7 +95,7 @@ def evaluate(
         check_figure(plot)
     for file in (data, train, documents):  # before models are opened, which may take a while
         if file is not None and not file.exists():
-            raise DataError(f"there is no file {file}; expected examples. Check the name.")
+            raise DataError(f"there is no file {file}; expected examples. Name a file that exists.")
     settings = Settings(
         columns=parse_columns(columns),
         sides=sides,
@@ -119,15 +122,9 @@ def evaluate(
 
 
 def _open(name: str | None, threads: int | None) -> object:
-    """Open an encoder or a reranker, as the folder says."""
+    """Open a model of the kind that its folder says."""
     kind = open_bundle(find_model(name), kinds=tuple(KINDS)).manifest.kind
-    if kind == "reranker" and name is not None:
-        return load_reranker(name, threads=threads)
-    if kind == "tagger" and name is not None:
-        return load_tagger(name, threads=threads)
-    if kind == "classifier" and name is not None:
-        return load_classifier(name, threads=threads)
-    return load(name, threads=threads)
+    return _LOADERS.get(kind, load)(name, threads=threads)
 
 
 def parse_columns(columns: str | None) -> dict[str, str] | None:

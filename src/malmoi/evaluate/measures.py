@@ -138,7 +138,7 @@ def best_f1(scores: object, same: object) -> Measure:
 def best_thresholds(scores: object, same: object) -> tuple[float, float]:
     """The thresholds of the best accuracy and of the best F1: scores at or above them are "same".
 
-    Each stands in the middle between the two scores that it parts.
+    Each is in the middle between the two scores that it separates.
 
     >>> best_thresholds([0.9, 0.5, 0.1], [1, 0, 0])
     (0.7, 0.7)

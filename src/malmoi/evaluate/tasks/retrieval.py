@@ -16,7 +16,7 @@ from ...index.knn import RowPairs, nearest
 from ...io.tables import read_texts
 from ...runtime.pooling import normalize
 from ...types import Floats
-from ..examples import QUERIES, Examples, Form, Roles, label, number, text
+from ..examples import QUERIES, Examples, Form, Roles, label, number, read_examples, text
 from ..measures import mean
 from ..models import name_of, scores_of, vectors_of
 from ..task import Outcome, Settings, Task
@@ -107,8 +107,14 @@ class Retrieval(Task[Searches]):
 
     def load(self, path: Path, settings: Settings) -> Examples[Searches]:
         """Read a file of sets or of queries and documents."""
-        # `limit` is about queries, so all rows are read.
-        examples: Examples[list[Member | Relevant]] = super().load(path, replace(settings, limit=0))  # type: ignore[assignment]
+        # `limit` counts queries, so all rows are read.
+        examples = read_examples(
+            path,
+            self.forms,
+            columns=settings.columns,
+            sides=settings.sides,
+            strict=settings.strict,
+        )
         more: list[str] = []
         if settings.documents is not None:
             more = [line for line in read_texts(settings.documents) if line.strip()]

@@ -1,6 +1,6 @@
 """Senses (word in context): does a word mean the same in two sentences?
 
-The word stands in [brackets], as in KoBEST WiC. For every choice of layers a threshold on the
+The word is in [brackets], as in KoBEST WiC. For every choice of layers a threshold on the
 similarity of the two word vectors is found on training rows and tried on the others, so that the
 report shows which layers carry meaning.
 """
@@ -28,7 +28,7 @@ _BRACKETS = re.compile(r"\[([^\[\]]+)\]")
 
 @dataclass(frozen=True)
 class WordPlace:
-    """A sentence and where its word stands."""
+    """A sentence and where its word is."""
 
     text: str
     start: int
@@ -50,7 +50,7 @@ class Sense:
 
 
 def find_brackets(marked: str) -> WordPlace | None:
-    """Take the brackets off; the first one says where the word stands.
+    """Remove the brackets; the first pair says where the word is.
 
     >>> find_brackets("하늘에 [배]가 떴다")
     WordPlace(text='하늘에 배가 떴다', start=4, end=5)
