@@ -30,22 +30,6 @@ _WORD_VECTORS = ("word_embeddings.weight", "embed_tokens.weight", "wte.weight")
 
 
 @runtime_checkable
-class Encodes(Protocol):
-    """Texts in, vectors (n, dim) out."""
-
-    def encode(self, texts: list[str], /) -> Any:
-        """Give one vector a text."""
-
-
-@runtime_checkable
-class Scores(Protocol):
-    """Pairs in, scores (n,) out; they grow with similarity."""
-
-    def score(self, pairs: list[tuple[str, str]], /) -> Any:
-        """Give one score a pair."""
-
-
-@runtime_checkable
 class Judges(Protocol):
     """Pairs in, the probability of each of its labels (n, labels) out."""
 
@@ -65,14 +49,14 @@ def vectors_of(encoder: object, texts: Sequence[str], *, prompt: str | None = No
 
     `prompt` is passed on only where there is one, because not every encoder knows prompts.
     """
-    if not isinstance(encoder, Encodes):
+    encode: Callable[..., Any] | None = getattr(encoder, "encode", None)
+    if encode is None:
         raise OptionError(
             f"{name_of(encoder)} has no encode; expected a sentence encoder for this task. "
             "Name an encoder, or evaluate a reranker with the tasks sts, pairs, rerank or nli."
         )
     rows: dict[str, int] = {}
     at = [rows.setdefault(text, len(rows)) for text in texts]
-    encode: Callable[..., Any] = encoder.encode
     found = encode(list(rows)) if prompt is None else encode(list(rows), prompt=prompt)
     vectors = np.asarray(found, dtype=np.float32)
     broken = int((~np.isfinite(vectors).all(axis=1)).sum())
@@ -87,13 +71,14 @@ def vectors_of(encoder: object, texts: Sequence[str], *, prompt: str | None = No
 
 
 def scores_of(scorer: object, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
-    """Score pairs; (n,), finite."""
-    if not isinstance(scorer, Scores):
+    """Score pairs; (n,), finite, growing with similarity."""
+    score: Callable[..., Any] | None = getattr(scorer, "score", None)
+    if score is None:
         raise OptionError(
             f"{name_of(scorer)} has no score; expected a reranker for this task. "
             "Name a reranker's folder."
         )
-    scores = np.asarray(scorer.score(list(pairs)), dtype=np.float64).reshape(len(pairs))
+    scores = np.asarray(score(list(pairs)), dtype=np.float64).reshape(len(pairs))
     if not np.isfinite(scores).all():
         raise BundleError(
             f"{name_of(scorer)} gave scores that are not finite; expected numbers. "
@@ -108,7 +93,7 @@ def similarity(model: object, a: Sequence[str], b: Sequence[str]) -> dict[str, N
     An encoder has "cosine", "dot" and "euclidean" (the negative distance, so that it grows with
     similarity too); a reranker has one "score". The first is the one to judge the model by.
     """
-    if isinstance(model, Scores) and not isinstance(model, Encodes):
+    if hasattr(model, "score") and not hasattr(model, "encode"):
         return {"score": scores_of(model, list(zip(a, b, strict=True)))}
     both = vectors_of(model, [*a, *b])
     left, right = both[: len(a)], both[len(a) :]

@@ -27,7 +27,7 @@ _BRACKETS = re.compile(r"\[([^\[\]]+)\]")
 
 
 @dataclass(frozen=True)
-class WordPlace:
+class MarkedWord:
     """A sentence and where its word is."""
 
     text: str
@@ -44,22 +44,22 @@ class WordPlace:
 class Sense:
     """A word in two sentences, and whether it means the same in both."""
 
-    a: WordPlace
-    b: WordPlace
+    a: MarkedWord
+    b: MarkedWord
     same: bool
 
 
-def find_brackets(marked: str) -> WordPlace | None:
+def find_brackets(marked: str) -> MarkedWord | None:
     """Remove the brackets; the first pair says where the word is.
 
     >>> find_brackets("하늘에 [배]가 떴다")
-    WordPlace(text='하늘에 배가 떴다', start=4, end=5)
+    MarkedWord(text='하늘에 배가 떴다', start=4, end=5)
     """
     found = _BRACKETS.search(marked)
     if found is None:
         return None
     start = found.start()
-    return WordPlace(_BRACKETS.sub(r"\1", marked), start, start + len(found[1]))
+    return MarkedWord(_BRACKETS.sub(r"\1", marked), start, start + len(found[1]))
 
 
 def _parse(values: Roles) -> Sense:
