@@ -30,7 +30,7 @@ def dense(
 ) -> list[int]:
     """Ranks by cosine with every name: what a plain bi-encoder does."""
     vectors = normalize(np.asarray(encoder.encode(asked), np.float32))
-    store = linker.shelves[0].vectors
+    store = linker.indexes[0].vectors
     assert store is not None
     codes = [linker.lexicon.codes[n] for n in np.asarray(linker.lexicon.concepts)]
     found = []

@@ -26,7 +26,7 @@ class Plain:
     """Encode all, full product, sort."""
 
     def __init__(self, linker: Linker, encoder: malmoi.TextEncoder) -> None:
-        store = linker.shelves[0].vectors
+        store = linker.indexes[0].vectors
         assert store is not None
         self.names = normalize(store.codes.astype(np.float32))  # (names, dim)
         self.encoder = encoder

@@ -125,21 +125,23 @@ def test_the_shipped_sample_is_kept_in_the_cache_for_every_model(tmp_path: Path)
 
 def test_a_closed_folder_is_read_and_the_cache_written(tmp_path: Path) -> None:
     folder = tmp_path / "lexicon" / "linking"
-    place = DerivedCache(folder, tmp_path / "cache", writable=False)
-    place.keep("vectors", {"a": 1}, lambda half: None, cached="vectors-x")
-    assert place.find("vectors", {"a": 1}, cached="vectors-x") == tmp_path / "cache" / "vectors-x"
+    cache = DerivedCache(folder, tmp_path / "cache", writable=False)
+    cache.store("vectors", {"a": 1}, lambda folder: None, cached="vectors-x")
+    assert cache.find("vectors", {"a": 1}, cached="vectors-x") == tmp_path / "cache" / "vectors-x"
     assert not folder.exists()
-    DerivedCache(folder, None, writable=True).keep("vectors", {"a": 1, "b": 2}, lambda half: None)
-    assert place.find("vectors", {"a": 1}, cached="vectors-x") == folder / "vectors"
-    assert place.find("vectors", {"a": 2}, cached="vectors-x") is None
+    DerivedCache(folder, None, writable=True).store(
+        "vectors", {"a": 1, "b": 2}, lambda folder: None
+    )
+    assert cache.find("vectors", {"a": 1}, cached="vectors-x") == folder / "vectors"
+    assert cache.find("vectors", {"a": 2}, cached="vectors-x") is None
 
 
 def test_where_nothing_can_be_kept_nothing_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    NO_CACHE.keep("x", {}, lambda half: pytest.fail("written"))
+    NO_CACHE.store("x", {}, lambda folder: pytest.fail("written"))
     (tmp_path / "file").write_text("no folder")
-    DerivedCache(tmp_path / "file", None, writable=True).keep("x", {}, lambda half: None)
+    DerivedCache(tmp_path / "file", None, writable=True).store("x", {}, lambda folder: None)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     assert os.name == "nt" or cache_folder() is None
     monkeypatch.setenv("XDG_CACHE_HOME", "here")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from graphs import Run
 from linking.shelves import open_lexicon
 from malmoi.clinical import mentions as deadline
-from malmoi.clinical.mentions import MentionSpan, longest, pieces
+from malmoi.clinical.mentions import MentionSpan, longest, note_parts
 from malmoi.clinical.reader import NoteReader
 from malmoi.errors import CutWarning, OptionError
 from malmoi.linking import Linker
@@ -42,13 +42,13 @@ def ticking(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def looked_up(reader: NoteReader, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The texts whose forms were asked for."""
     asked: list[str] = []
-    form = reader.linker.normal.form
+    form = reader.linker.normalizer.form
 
     def counted(text: str) -> object:
         asked.append(text)
         return form(text)
 
-    monkeypatch.setattr(reader.linker.normal, "form", counted)
+    monkeypatch.setattr(reader.linker.normalizer, "form", counted)
     return asked
 
 
@@ -114,7 +114,7 @@ def test_a_text_is_linked_once_a_note(reader: NoteReader, monkeypatch: pytest.Mo
     assert len(mentions) == 1_000 and sorted(asked) == ["기침", "폐렴"]
 
 
-def test_names_are_found_whole_where_a_long_note_is_cut_into_pieces(reader: NoteReader) -> None:
+def test_names_are_found_whole_where_a_long_note_is_cut_into_note_parts(reader: NoteReader) -> None:
     note = "congestive heart failure 있음. 바이러스 폐렴 없음.\n" * 400
     found = [mention.text for mention in reader.read(note)]
     assert found == ["congestive heart failure", "바이러스 폐렴"] * 400
@@ -122,7 +122,7 @@ def test_names_are_found_whole_where_a_long_note_is_cut_into_pieces(reader: Note
 
 @given(st.text("가a .\n", max_size=12_000))
 def test_pieces_are_the_note(note: str) -> None:
-    parts = list(pieces(note))
+    parts = list(note_parts(note))
     assert "".join(part for _, part in parts) == note
     assert all(note.startswith(part, at) for at, part in parts)
 

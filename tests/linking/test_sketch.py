@@ -8,8 +8,7 @@ import pytest
 from linking.shelves import WordEncoder, write_lexicon
 from malmoi.errors import LexiconError
 from malmoi.index.prefilter import WIDTH, Prefilter
-from malmoi.linking import Linker
-from malmoi.linking import name_index as shelf
+from malmoi.linking import Linker, name_index
 from malmoi.linking.name_index import NameVectors
 from malmoi.runtime.precision import to_precision
 from malmoi.types import Floats
@@ -70,9 +69,10 @@ def test_an_index_from_before_gets_its_sketch(
     before = Linker(folder, encoder).link("간경화").best
     assert not list(folder.rglob("sketch"))
     codes = {p: p.stat().st_mtime_ns for p in folder.rglob("codes.npy")}
-    monkeypatch.setattr(shelf, "LEAST", 10)
+    monkeypatch.setattr(name_index, "LEAST", 10)
     linker = Linker(folder, encoder)
-    assert linker.shelves[0].vectors is not None and linker.shelves[0].vectors.sketch is not None
+    vectors = linker.indexes[0].vectors
+    assert vectors is not None and vectors.prefilter is not None
     assert before is not None and linker.link("간경화").best == before
     made = {p: p.stat().st_mtime_ns for p in folder.rglob("sketch/*.npy")}
     assert len(made) >= 3

@@ -111,7 +111,7 @@ def test_threads_end_with_who_asked() -> None:
     blocks = close.pairs_above(spread(3000, 16), least=0.0)
     assert len(next(blocks).left)
     blocks.close()  # type: ignore[attr-defined]
-    assert not [one for one in threading.enumerate() if one.name.startswith("malmoi-close")]
+    assert not [one for one in threading.enumerate() if one.name.startswith("malmoi-join")]
 
 
 def test_paraphrases_come_best_first(encoder: malmoi.TextEncoder) -> None:
