@@ -35,12 +35,9 @@ from ..runtime.tokenizer import Batch, TextTokenizer
 from .rewrite_float import drop_unused
 from .rewrite_int8 import choose_small_kernels
 from .silence import silenced_libraries
+from .weights_from_graph import EVENED, FACTORS
 
 Range = tuple[float, float]
-
-# Names in 8-bit graphs, which smoothing gives and training from such a graph looks for.
-EVENED = "_even_weights"  # a matrix whose input's columns are divided
-FACTORS = "_even_factors"  # … by multiplying with these
 
 # Shares of the range that are tried: a few far values are worth cutting off when every other
 # value is then rounded more finely.

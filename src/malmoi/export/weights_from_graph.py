@@ -17,9 +17,12 @@ from numpy.typing import NDArray
 
 from ..bundle.manifest import Manifest
 from ..errors import BundleError, require
-from .int8 import EVENED, FACTORS
 
 Arrays = dict[str, NDArray[Any]]
+
+# Names in 8-bit graphs, which smoothing (int8.py) gives.
+EVENED = "_even_weights"  # a matrix whose input's columns are divided
+FACTORS = "_even_factors"  # … by multiplying with these
 
 _PREFIX = "transformer."
 _DENSE = re.compile(r"^/transformer/(.+)/MatMul_output_0")
@@ -135,7 +138,7 @@ def _attention(node: Any, held: Arrays) -> Arrays:
 def _matrix(name: str, held: Arrays) -> NDArray[Any] | None:
     """A matrix (in, out) by its name in the graph, its 8 bits multiplied out.
 
-    Where columns of its input are evened (smoothing.py), its rows hold what they were divided by.
+    Where columns of its input are evened (see int8.smooth), its rows hold what they were divided by.
     """
     array = held.get(name)
     if array is None:

@@ -65,7 +65,7 @@ def found(folder: Path) -> list[Path]:
     return sorted(path for path in folder.glob(f"{_PREFIX}*") if (path / "state.json").is_file())
 
 
-def clear_halves(folder: Path) -> None:
+def clear_partial(folder: Path) -> None:
     """Remove what a killed process was in the middle of writing.
 
     Killed between the two renames of a replacement, the old folder gets its name back.

@@ -17,7 +17,7 @@ from ..errors import DataError
 from ..io.tables import BadRows, Row, read_columns
 from ..text.cleanup import is_whole
 from .objective import OBJECTIVES, Objective
-from .recipe import Data, Recipe, check_classes, needed_columns
+from .objectives.recipes import Data, Recipe, needed_columns
 from .terms.sampler import BatchClusters
 
 # A row with its file and line, for messages.
@@ -112,6 +112,17 @@ def count_repeated(pairs: Sequence[tuple[str, str]], examples: Sequence[Training
 
 
 Check = Callable[[str], bool]
+# So many labels, and most of them in one row only, are texts from another column.
+_MANY_LABELS = 100
+
+
+def check_classes(classes: Sequence[str], rows: int, *, where: str) -> None:
+    """Raise a DataError for labels that are hardly ever the same: they are probably texts."""
+    if len(classes) > _MANY_LABELS and 2 * len(classes) > rows:
+        raise DataError(
+            f"{where} have {len(classes):,} different labels in {rows:,} rows; expected labels "
+            "that occur again. Check which column is the label."
+        )
 
 
 def _rows(entry: Data, objective: Objective, root: Path, strict: bool) -> Iterator[Found]:

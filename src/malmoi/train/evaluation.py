@@ -8,7 +8,7 @@ from typing import Any
 from ..evaluate import concepts, nli, pairs, retrieval, searches, sts
 from ..evaluate.probes import check_probe
 from ..evaluate.transfer import labels_of
-from .recipe import Evaluation
+from .schema import Evaluation
 
 _TASKS: dict[str, Any] = {"sts": sts, "pairs": pairs, "nli": nli, "retrieval": retrieval}
 _TASKS["concepts"] = concepts

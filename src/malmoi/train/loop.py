@@ -25,7 +25,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -40,7 +39,8 @@ from .batching import Step
 from .checkpoint import State
 from .distributed import Processes
 from .log import Log
-from .recipe import Output, Schedule
+from .run_dir import RunPaths
+from .schema import Output, Schedule
 
 logger = logging.getLogger(__name__)
 
@@ -99,28 +99,6 @@ def best_precision() -> str:
     """
     tried = subprocess.run([sys.executable, "-c", _FAST], capture_output=True, check=False)
     return "bfloat16" if tried.returncode == 0 else "float32"
-
-
-@dataclass(frozen=True)
-class RunPaths:
-    """The files of a run."""
-
-    folder: Path
-
-    @property
-    def checkpoints(self) -> Path:
-        """Where checkpoints stand."""
-        return self.folder / "checkpoints"
-
-    @property
-    def best(self) -> Path:
-        """The best model so far, as a folder of torch weights."""
-        return self.folder / "best"
-
-    @property
-    def log(self) -> Path:
-        """Loss and scores, a row a step."""
-        return self.folder / "log.csv"
 
 
 class Saver:

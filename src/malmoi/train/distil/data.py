@@ -117,7 +117,8 @@ class TextReader:
 def task_columns(task: LessonRecipe) -> tuple[str, ...]:
     """Name the files' columns that a task reads, in the order that it maps them.
 
-    >>> task_columns(Task("scores", columns={"score": "score", "left": ["ko1"], "right": ["ko2"]}))
+    >>> columns = {"score": "score", "left": ["ko1"], "right": ["ko2"]}
+    >>> task_columns(LessonRecipe(kind="scores", files=("x",), columns=columns))
     ('score', 'ko1', 'ko2')
     """
     names: list[str] = []
@@ -144,7 +145,7 @@ def digest(text: str) -> int:
 def is_held(text: str, held: HeldRows) -> bool:
     """Tell whether a row is held out, by the text in its column.
 
-    >>> [is_held(code, HeldRows("code", 2)) for code in ("A00", "A01", "A02", "A03")]
+    >>> [is_held(code, HeldRows(by="code", one_in=2)) for code in ("A00", "A01", "A02", "A03")]
     [False, False, True, False]
     """
     return digest(text) % held.one_in == 0

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from ...io.files import writing
-from .recipe import Distillation
 
 logger = logging.getLogger(__name__)
 
@@ -76,9 +75,3 @@ def _read(path: Path) -> dict[str, Any]:
     except (OSError, ValueError):  # never begun, or cut off by a crash: not done
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def bundle_folders(recipe: Distillation) -> tuple[Path, ...]:
-    """Say where the bundles stand: the first precision's in bundle/, the others' named by it."""
-    folder, precisions = Path(recipe.output.folder), recipe.output.precision
-    return tuple(folder / (f"bundle-{p}" if i else "bundle") for i, p in enumerate(precisions))

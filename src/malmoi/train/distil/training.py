@@ -149,7 +149,7 @@ class Context:
     """What the training stages share."""
 
     recipe: Distillation
-    material: DistillationData
+    texts: DistillationData
     base: Path
     folder: Path
     words: Words
@@ -191,7 +191,7 @@ class Context:
         weights = {entry.title: entry.weight for entry in self.recipe.parallel}
         texts = [
             ParallelText(name, [s for s, _ in pairs], [t for _, t in pairs], weights[name])
-            for name, pairs in self.material.chosen.items()
+            for name, pairs in self.texts.chosen.items()
         ]
         cache = teacher.cache
         missing = len({s for text in texts for s in text.source}) - len(cache)
@@ -201,10 +201,10 @@ class Context:
 
     def measure(self, student: Student, title: str) -> dict[str, float]:
         """Score the student on the recipe's evaluations, and tell it."""
-        if not self.material.measures:
+        if not self.texts.measures:
             return {}
         model = StudentModel(student)
-        scores = {m.title: round(m(model), 4) for m in self.material.measures}
+        scores = {m.title: round(m(model), 4) for m in self.texts.measures}
         shown = ", ".join(f"{name} {score:.4f}" for name, score in scores.items())
         logger.info(f"{title}: {shown}")
         return scores
@@ -227,9 +227,9 @@ class StudentModel:
         return found
 
 
-def open_workshop(
+def open_context(
     recipe: Distillation,
-    material: DistillationData,
+    texts: DistillationData,
     base: Path,
     folder: Path,
     *,
@@ -243,7 +243,7 @@ def open_workshop(
     if recipe.precision == "bfloat16":
         check_bfloat16("precision is bfloat16")
     words = Words.read(folder / "vocabulary")
-    return Context(recipe, material, base, folder, words, teacher, precision)
+    return Context(recipe, texts, base, folder, words, teacher, precision)
 
 
 def rates_of(stage: StageSchedule) -> Rates:
@@ -274,12 +274,12 @@ def nested_of(recipe: Distillation, dimension: int) -> Matryoshka:
 _FOREVER = 1_000_000_000
 
 
-def run_distil(shop: Context, stage: Distil, key: str) -> None:
+def run_distil(context: Context, stage: Distil, key: str) -> None:
     """Distil the student, from its base or from a checkpoint of this stage."""
-    student = shop.student(stage)
-    data = shop.data(student)
-    saves = _saves(shop, "distil", key)
-    saves.load(student)
+    student = context.student(stage)
+    data = context.data(student)
+    checkpoints = _checkpoints(context, "distil", key)
+    checkpoints.load(student)
     config = DistilConfig(
         tokens=stage.tokens,
         source_share=stage.source_share,
@@ -287,71 +287,71 @@ def run_distil(shop: Context, stage: Distil, key: str) -> None:
         temperature=stage.temperature,
         steps=stage.steps or _FOREVER,
         minutes=stage.minutes or float("inf"),
-        seed=shop.recipe.seed,
+        seed=context.recipe.seed,
     )
 
     def report(seen: Progress) -> None:
         losses = {"target": seen.loss, "source": seen.source_loss, "contrast": seen.contrast}
         speed = f"{seen.tokens_per_second:,.0f} tokens/s"
-        _log_step(shop, "distil", seen.step, seen.progress, losses, speed, saves.minutes)
-        saves.save_when_due(student)
+        _log_step(context, "distil", seen.step, seen.progress, losses, speed, checkpoints.minutes)
+        checkpoints.save_when_due(student)
 
-    goals = shop.teacher.cache.open()
-    every, spent = _every(stage), saves.spent
+    goals = context.teacher.cache.open()
+    every, spent = _every(stage), checkpoints.spent
     distil(student, data, goals, config, report=report, every=every, spent=spent)
-    saves.save(student)
-    _measure_result(shop, student, saves.path, stage, "distil")
+    checkpoints.save(student)
+    _measure_result(context, student, checkpoints.path, stage, "distil")
 
 
-def run_tune(shop: Context, stage: Tune, title: str, key: str, start: Path) -> None:
+def run_tune(context: Context, stage: Tune, title: str, key: str, start: Path) -> None:
     """Tune the student on the recipe's tasks; `start` holds the weights it begins with."""
-    student = shop.student(stage)
+    student = context.student(stage)
     student.load_checkpoint(start, optimizer=False)
     # Everything that depends on the student as it starts is made before a checkpoint is read.
-    teacher = shop.itself(student, key) if stage.own_goals else shop.teacher
+    teacher = context.itself(student, key) if stage.own_goals else context.teacher
     making = LessonBuilder(
-        shop.recipe, shop.material, shop.data(student, teacher), teacher, student
+        context.recipe, context.texts, context.data(student, teacher), teacher, student
     )
     lessons = make_lessons(making, stage)
-    saves = _saves(shop, title, key)
-    if not saves.load(student):
+    checkpoints = _checkpoints(context, title, key)
+    if not checkpoints.load(student):
         student.load_checkpoint(start, optimizer=False)
     config = JointConfig(
         minutes=stage.minutes or float("inf"),
         steps=stage.steps or _FOREVER,
         together=stage.together,
-        nested=nested_of(shop.recipe, shop.teacher.dimension),
+        nested=nested_of(context.recipe, context.teacher.dimension),
         lead=stage.lead,
         others=stage.others,
         turns=stage.turns,
         factors=stage.factors,
         dropout=stage.dropout,
-        seed=shop.recipe.seed,
+        seed=context.recipe.seed,
     )
     begin, first = time.monotonic(), student.steps
 
     def report(step: int, progress: float, losses: dict[str, float]) -> None:
         speed = f"{(time.monotonic() - begin) / (step - first):.2f} s/step"
-        _log_step(shop, title, step, progress, losses, speed, saves.minutes)
-        saves.save_when_due(student)
+        _log_step(context, title, step, progress, losses, speed, checkpoints.minutes)
+        checkpoints.save_when_due(student)
 
-    tune(student, lessons, config, report=report, every=_every(stage), spent=saves.spent)
-    saves.save(student)
-    _measure_result(shop, student, saves.path, stage, title)
+    tune(student, lessons, config, report=report, every=_every(stage), spent=checkpoints.spent)
+    checkpoints.save(student)
+    _measure_result(context, student, checkpoints.path, stage, title)
 
 
-def _saves(shop: Context, title: str, key: str) -> StageCheckpoints:
-    minutes = shop.recipe.output.checkpoint_minutes
-    return StageCheckpoints(shop.folder / title, key, every=minutes)
+def _checkpoints(context: Context, title: str, key: str) -> StageCheckpoints:
+    minutes = context.recipe.output.checkpoint_minutes
+    return StageCheckpoints(context.folder / title, key, every=minutes)
 
 
 def _measure_result(
-    shop: Context, student: Student, path: Path, stage: StageSchedule, title: str
+    context: Context, student: Student, path: Path, stage: StageSchedule, title: str
 ) -> None:
-    if shop.material.measures:
+    if context.texts.measures:
         # What the stage hands on is its average, so that is what is measured.
         student.load_checkpoint(path, optimizer=False, averaged=has_average(path, stage))
-        _log(shop, {"stage": title, "scores": shop.measure(student, title)})
+        _log(context, {"stage": title, "scores": context.measure(student, title)})
 
 
 def _every(stage: StageSchedule) -> int:
@@ -359,7 +359,7 @@ def _every(stage: StageSchedule) -> int:
 
 
 def _log_step(
-    shop: Context,
+    context: Context,
     title: str,
     step: int,
     progress: float,
@@ -371,13 +371,13 @@ def _log_step(
     known = {name: round(loss, 4) for name, loss in losses.items() if np.isfinite(loss)}
     shown = ", ".join(f"{name} {loss:.4f}" for name, loss in known.items())
     logger.info(f"{title} step {step:,} ({progress:.0%}): {shown}; {speed}, {left} left")
-    _log(shop, {"stage": title, "step": step, "minutes": round(minutes, 2), "losses": known})
+    _log(context, {"stage": title, "step": step, "minutes": round(minutes, 2), "losses": known})
 
 
-def _log(shop: Context, row: dict[str, object]) -> None:
+def _log(context: Context, row: dict[str, object]) -> None:
     # A full disk costs a row of the log, not the run.
     with (
         contextlib.suppress(OSError),
-        (shop.folder / "log.jsonl").open("a", encoding="utf-8") as file,
+        (context.folder / "log.jsonl").open("a", encoding="utf-8") as file,
     ):
         file.write(json.dumps(row, ensure_ascii=False) + "\n")

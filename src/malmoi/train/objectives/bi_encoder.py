@@ -31,7 +31,7 @@ from ..distributed import Processes
 from ..evaluation import Measure
 from ..losses import build_loss
 from ..objective import OBJECTIVES
-from ..recipe import Data, Recipe
+from .recipes import Data, Recipe
 
 _BLOCK = 16384
 

@@ -1,8 +1,9 @@
-"""A recipe of notes in, a classifier's bundle out: learn windows, then learn how they decide."""
+"""A classifier of notes: windows are learnt first, then how they decide together."""
 
 import dataclasses
 import json
 import logging
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,122 +16,93 @@ from ...classifier.classifier import DECISION, DecisionPool, NoteClassifier
 from ...classifier.decision import Rule, tune
 from ...classifier.documents import NoteDocument, say_leaked
 from ...errors import counted
-from ...evaluate.examples import ExampleSource as DataSource
+from ...evaluate.examples import ExampleSource
 from ...evaluate.notes import attention_weights, by_rules, judge, probabilities
 from ...evaluate.report import Report, make_report
-from ...export.source import ModelSource, read_source
-from ...io.files import writing, writing_folder
-from ..base_model import find_trainable
-from ..run_dir import TrainedRun
-from .classification_data import Classification, Notes, read_notes
+from ...export.source import ModelSource
+from ...io.files import writing
+from ..base_model import read_base
+from ..run_dir import RunPaths, write_bundles
+from .classification_data import Notes, read_notes
+from .recipes import Classification
 
 logger = logging.getLogger(__name__)
 
 REPORT = "report.json"
 
 
-def prepare(recipe: Classification, root: Path, *, strict: bool) -> tuple[ModelSource, Notes]:
+@dataclass(frozen=True)
+class PreparedNotes:
+    """Everything a run needs that can be checked without torch."""
+
+    source: ModelSource
+    notes: Notes
+
+    @property
+    def learnt(self) -> dict[str, str]:
+        """The hashes of the files."""
+        return self.notes.hashes
+
+
+def prepare(recipe: Classification, root: Path, *, strict: bool) -> PreparedNotes:
     """Read and check everything but the weights."""
-    source = read_source(find_trainable(recipe.base), max_tokens=recipe.max_tokens)
-    if recipe.clean is not None:
-        manifest = dataclasses.replace(source.manifest, clean=recipe.clean)
-        source = dataclasses.replace(source, manifest=manifest)
-    return source, read_notes(recipe, root, strict=strict)
+    source = read_base(recipe.base, max_tokens=recipe.max_tokens, clean=recipe.clean)
+    return PreparedNotes(source, read_notes(recipe, root, strict=strict))
 
 
-def run(
-    recipe: Classification, source: ModelSource, notes: Notes, *, resume: bool, threads: int | None
-) -> TrainedRun:
-    """Train, export, choose the rule's c and the temperature on dev, and judge test once."""
-    import torch  # here, because everything before is checked without it
-
-    from ..distributed import joining
-    from ..loop import RunPaths, check_bfloat16
-    from ..loop import train as loop
+def make_task(recipe: Classification, prepared: PreparedNotes, processes: Any) -> Any:
+    """Load the model and cut the notes into windows."""
     from .classification_task import NoteTask
 
-    if threads:
-        torch.set_num_threads(threads)
-    if recipe.schedule.bf16 and not torch.cuda.is_available():
-        check_bfloat16()
-    with joining() as processes:
-        task = NoteTask(recipe, source, notes, processes=processes)
-        places = RunPaths(Path(recipe.output.folder))
-        windows = len(task.train_windows.pieces)
-        documents = counted(len(notes.parts["train"]), "document")
-        logger.info(f"training on {counted(windows, 'window')} of {documents}")
-        state = loop(
-            task,
-            recipe.schedule,
-            recipe.output,
-            seed=recipe.seed,
-            processes=processes,
-            resume=resume,
-        )
-        bundles: tuple[Path, ...] = ()
-        scores = dict(state.best_scores)
-        if processes.first:
-            bundles, scores = _finish(recipe, source, notes, places, state)
-        processes.wait()
-    return TrainedRun(places.folder, bundles, scores, state.step)
+    task = NoteTask(recipe, prepared.source, prepared.notes, processes=processes)
+    windows = counted(len(task.train_windows.pieces), "window")
+    documents = counted(len(prepared.notes.parts["train"]), "document")
+    logger.info(f"training on {windows} of {documents}")
+    return task
 
 
-def _finish(
-    recipe: Classification, source: ModelSource, notes: Notes, places: Any, state: Any
+def finish(
+    recipe: Classification, prepared: PreparedNotes, task: Any, paths: RunPaths, state: Any
 ) -> tuple[tuple[Path, ...], dict[str, float]]:
-    from ..log import draw_log
-
-    if not draw_log(places.log, places.folder / "training.png"):
-        logger.info("no plot was drawn: matplotlib is not installed (pip install 'malmoi[plots]')")
-    bundles, scores = [], dict(state.best_scores)
-    for i, precision in enumerate(recipe.output.precision):
-        out = places.folder / ("bundle" if i == 0 else f"bundle-{precision}")
-        with writing_folder(out, replace=True) as half:
-            report = _export(recipe, source, notes, places.best, half, precision, state)
-        if i == 0:
-            report.save(places.folder / REPORT)
-            scores |= {name: metric.value for name, metric in report.metrics.items()}
-            logger.info(str(report))
-        bundles.append(out)
-        logger.info(f"wrote {out}")
-    return tuple(bundles), scores
-
-
-def _export(
-    recipe: Classification,
-    source: ModelSource,
-    notes: Notes,
-    best: Path,
-    half: Path,
-    precision: str,
-    state: Any,
-) -> Report:
-    """Write the bundle, let the finished model itself choose how windows decide, and judge it."""
+    """Export; each finished bundle chooses on dev how windows decide, and is judged on test."""
     from ...export.reranker import export_reranker
+    from ..card import provenance
 
-    written = export_reranker(
-        best,
-        half,
-        precision=precision,
-        name=recipe.name,
-        licence=recipe.output.licence or source.manifest.licence,
-        weights=recipe.output.weights,
-        clean=source.manifest.clean,
-        training=_provenance(recipe, notes, state),
-        layers=True,
-    )
-    manifest = dataclasses.replace(written, kind="classifier", activation="softmax").write(half)
-    model = NoteClassifier(open_bundle(half, kinds=("classifier",)))
-    pool = choose_pool(model, notes.parts["dev"], rule=recipe.rule)
-    with writing(half / DECISION) as file:
-        file.write(json.dumps(pool.to_json(), indent=2).encode() + b"\n")
+    notes, source = prepared.notes, prepared.source
+    documents = {part: len(found) for part, found in notes.parts.items()}
+    training = provenance(recipe, notes.hashes, state, documents=documents, leakage=notes.leaked)
     part = "test" if notes.parts["test"] else "dev"
-    report = report_rules(model, pool, notes.parts[part], part=part, name=recipe.name)
-    scores = {f"{part}:{name}": round(one.value, 4) for name, one in report.metrics.items()}
-    card = write_card(recipe, notes, pool, manifest, report)
-    (half / "README.md").write_text(card, "utf-8")
-    Manifest.write(dataclasses.replace(manifest, scores=scores), half)
-    return report
+
+    def write(folder: Path, precision: str) -> Report:
+        written = export_reranker(
+            paths.best,
+            folder,
+            precision=precision,
+            name=recipe.name,
+            licence=recipe.output.licence or source.manifest.licence,
+            weights=recipe.output.weights,
+            clean=source.manifest.clean,
+            training=training,
+            layers=True,
+        )
+        wanted = dataclasses.replace(written, kind="classifier", activation="softmax")
+        manifest = wanted.write(folder)
+        model = NoteClassifier(open_bundle(folder, kinds=("classifier",)))
+        pool = choose_pool(model, notes.parts["dev"], rule=recipe.rule)
+        with writing(folder / DECISION) as file:
+            file.write(json.dumps(pool.to_json(), indent=2).encode() + b"\n")
+        report = report_rules(model, pool, notes.parts[part], part=part, name=recipe.name)
+        scores = {f"{part}:{name}": round(one.value, 4) for name, one in report.metrics.items()}
+        card = write_card(recipe, notes, pool, manifest, report)
+        (folder / "README.md").write_text(card, "utf-8")
+        dataclasses.replace(manifest, scores=scores).write(folder)
+        return report
+
+    reports = write_bundles(paths, recipe.output.precision, write)
+    first = next(iter(reports.values()))
+    first.save(paths.folder / REPORT)
+    logger.info(str(first))
+    return tuple(reports), {name: metric.value for name, metric in first.metrics.items()}
 
 
 def choose_pool(model: NoteClassifier, dev: list[NoteDocument], *, rule: str) -> DecisionPool:
@@ -162,25 +134,9 @@ def report_rules(
 ) -> Report:
     """Judge the chosen rule, with intervals, and compare the others with it on the same notes."""
     own, others = by_rules(model, documents, pool=pool)
-    source = DataSource(part, "", len(documents), {})
+    source = ExampleSource(part, "", len(documents), {})
     settings = {"rule": pool.rule.name, "c": pool.rule.c, "temperature": pool.temperature}
     return make_report("notes", name, own, source, against=others, settings=settings)
-
-
-def _provenance(recipe: Classification, notes: Notes, state: Any) -> dict[str, Any]:
-    from ..card import versions
-
-    return {
-        "recipe": recipe.to_json(),
-        "seed": recipe.seed,
-        "versions": versions(),
-        "data": notes.hashes,
-        "documents": {part: len(found) for part, found in notes.parts.items()},
-        "leakage": notes.leaked,
-        "steps": state.step,
-        "best_step": state.best_step or state.step,
-        "seconds": round(state.seconds, 1),
-    }
 
 
 def write_card(

@@ -26,8 +26,9 @@ from ...text.cleanup import clean
 from ..batching import Sizes, Step, plan_epoch
 from ..distributed import Processes
 from .bi_encoder import freeze, read_tokens
-from .classification_data import Classification, Notes
+from .classification_data import Notes
 from .cross_encoder import build_cross_encoder, score_pieces, transformer_of
+from .recipes import Classification
 
 _STEPS = 200
 _RATE = 0.01

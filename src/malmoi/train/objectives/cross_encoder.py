@@ -39,8 +39,8 @@ from ..batching import Sizes, Step, plan_epoch
 from ..data import TrainingExamples
 from ..distributed import Processes
 from ..evaluation import Measure
-from ..recipe import Recipe
 from .bi_encoder import freeze, read_tokens
+from .recipes import Recipe
 
 OBJECTIVES = ("regression", "mse", "classification")
 _ACTIVATIONS = ["gelu", "identity"]  # after the dense layer and the projection

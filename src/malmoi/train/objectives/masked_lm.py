@@ -1,7 +1,8 @@
-"""Text in, an encoder's folder out: packed on disk, trained, measured on what was held out."""
+"""Pretraining: text in, an encoder's folder out, measured on documents that were held out."""
 
 import json
 import logging
+import math
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,8 +17,9 @@ from ...runtime.tokenizer import read_tokenizer
 from ...text.cleanup import SAFE
 from ..base_model import find_trainable
 from ..data import check_file, hash_files
-from ..run_dir import TrainedRun
-from .masked_lm_data import PARTS, Barred, Packed, Pretraining, TextDocument, pack, read_documents
+from ..run_dir import RunPaths
+from .masked_lm_data import PARTS, Barred, Packed, TextDocument, pack, read_documents
+from .recipes import Pretraining
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +32,7 @@ class PreparedText:
 
     source: ModelSource | None
     root: Path
-    hashes: dict[str, str]
+    learnt: dict[str, str]
     strict: bool
 
 
@@ -55,53 +57,27 @@ def _documents(recipe: Pretraining, prepared: PreparedText) -> Iterator[TextDocu
     return read_documents(recipe.data, prepared.root, strict=prepared.strict)
 
 
-def run(
-    recipe: Pretraining, prepared: PreparedText, *, resume: bool, threads: int | None
-) -> TrainedRun:
-    """Pack the text, train, and say what perplexity was before and is after."""
-    import torch  # here, because everything before is checked without it
-
+def make_task(recipe: Pretraining, prepared: PreparedText, processes: Any) -> Any:
+    """Pack the text on disk, load or make the encoder, and measure it before the first step."""
     from ...export.module import check_whole
-    from ..distributed import joining
-    from ..loop import RunPaths, check_bfloat16
-    from ..loop import train as loop
     from .masked_lm_start import make_start
     from .masked_lm_task import MaskedLMTask
 
-    if threads:
-        torch.set_num_threads(threads)
-    if recipe.schedule.bf16 and not torch.cuda.is_available():
-        check_bfloat16()
     if prepared.source is not None:
         check_whole(prepared.source)  # before the text is packed, which may take hours
-    with joining() as processes:
-        places = RunPaths(Path(recipe.output.folder))
-        steps = _steps(recipe, prepared)
-        if processes.first:
-            with silenced():
-                make_start(recipe, prepared.source, _documents(recipe, prepared), steps)
-            _pack(recipe, prepared, places.folder, steps)
-        processes.wait()
-        source = make_start(recipe, prepared.source, iter(()), steps)
-        packed = {part: Packed.open(places.folder / "packed" / part) for part in PARTS}
-        task = MaskedLMTask(recipe, source, packed, processes=processes)
-        task.module.eval()
-        before = task.measure()
-        logger.info(f"held-out perplexity before: {before.perplexity:,.1f}")
-        state = loop(
-            task,
-            recipe.schedule,
-            recipe.output,
-            seed=recipe.seed,
-            processes=processes,
-            resume=resume,
-        )
-        scores = dict(state.best_scores)
-        if processes.first:
-            scores |= _report(recipe, prepared, places, task, before, state)
-        processes.wait()
-    # One process of several has something to show.
-    return TrainedRun(places.folder, (places.best,) if processes.first else (), scores, state.step)
+    folder, steps = Path(recipe.output.folder), _steps(recipe, prepared)
+    if processes.first:
+        with silenced():
+            make_start(recipe, prepared.source, _documents(recipe, prepared), steps)
+        _pack(recipe, prepared, folder, steps)
+    processes.wait()
+    source = make_start(recipe, prepared.source, iter(()), steps)
+    packed = {part: Packed.open(folder / "packed" / part) for part in PARTS}
+    task = MaskedLMTask(recipe, source, packed, processes=processes)
+    task.module.eval()
+    task.before = task.measure()
+    logger.info(f"held-out perplexity before: {task.before.perplexity:,.1f}")
+    return task
 
 
 def _steps(recipe: Pretraining, prepared: PreparedText) -> tuple[str, ...]:
@@ -113,55 +89,46 @@ def _steps(recipe: Pretraining, prepared: PreparedText) -> tuple[str, ...]:
 def _pack(
     recipe: Pretraining, prepared: PreparedText, folder: Path, steps: tuple[str, ...]
 ) -> None:
-    """Write the ids once; a run that goes on finds them."""
-    place = folder / "packed"
-    if (place / "counts.json").is_file():
+    """Write the ids once; a run that is resumed finds them."""
+    packed = folder / "packed"
+    if (packed / "counts.json").is_file():
         return
-    shutil.rmtree(place, ignore_errors=True)
+    shutil.rmtree(packed, ignore_errors=True)
     start = folder / "start"
     root = start if start.is_dir() else prepared.source.root if prepared.source else start
     tokenizer = read_tokenizer(root / "tokenizer.json")
     tokenizer.no_truncation()
     tokenizer.no_padding()
-    with writing_folder(place) as half:
+    with writing_folder(packed) as partial:
         counts = pack(
             _documents(recipe, prepared),
-            half,
+            partial,
             tokenizer,
             steps,
             words=recipe.masking.words,
             held_out=recipe.data.held_out,
             seed=recipe.seed,
         )
-    logger.info(", ".join(f"{part}: {count:,} pieces" for part, count in counts.items()))
+    logger.info(", ".join(f"{part}: {count:,} tokens" for part, count in counts.items()))
 
 
-def _report(
-    recipe: Pretraining, prepared: PreparedText, places: Any, task: Any, before: Any, state: Any
-) -> dict[str, float]:
-    import math
+def finish(
+    recipe: Pretraining, prepared: PreparedText, task: Any, paths: RunPaths, state: Any
+) -> tuple[tuple[Path, ...], dict[str, float]]:
+    """Write the report: perplexity before and after. The best folder itself is the result."""
+    from ..card import provenance
 
-    from ..card import versions
-    from ..log import draw_log
-
-    if not draw_log(places.log, places.folder / "training.png"):
-        logger.info("no plot was drawn: matplotlib is not installed (pip install 'malmoi[plots]')")
     after = math.exp(-state.best_scores["held-out:log-likelihood"])
-    scores = {"perplexity:before": before.perplexity, "perplexity:after": after}
+    scores = {"perplexity:before": task.before.perplexity, "perplexity:after": after}
     if task.before_whole is not None:
         scores["perplexity:head alone"] = task.before_whole.perplexity
     report = {
         "task": "pretrain",
-        "recipe": recipe.to_json(),
-        "seed": recipe.seed,
         "scores": scores | state.best_scores,
-        "data": prepared.hashes,
-        "versions": versions(),
-        "steps": state.step,
-        "seconds": round(state.seconds, 1),
+        **provenance(recipe, prepared.learnt, state),
     }
-    with writing(places.folder / REPORT) as file:
+    with writing(paths.folder / REPORT) as file:
         file.write(json.dumps(report, ensure_ascii=False, indent=2).encode() + b"\n")
     logger.info(", ".join(f"{name} {value:,.1f}" for name, value in scores.items()))
-    logger.info(f"wrote {places.best}; name it as the base of another recipe")
-    return scores
+    logger.info(f"wrote {paths.best}; name it as the base of another recipe")
+    return (paths.best,), scores

@@ -26,7 +26,8 @@ from ..distil.vocabulary import (
     open_spec,
     read_spec,
 )
-from .masked_lm_data import Pretraining, Scratch, TextDocument
+from .masked_lm_data import TextDocument
+from .recipes import Pretraining, Scratch
 
 logger = logging.getLogger(__name__)
 

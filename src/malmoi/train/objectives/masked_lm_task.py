@@ -31,7 +31,8 @@ from ...types import Ints
 from ..batching import Step
 from ..distributed import Processes
 from .bi_encoder import freeze
-from .masked_lm_data import Packed, Pretraining
+from .masked_lm_data import Packed
+from .recipes import Pretraining
 
 NOTHING = -100  # what torch's cross-entropy passes over
 
@@ -220,6 +221,7 @@ class MaskedLMTask:
         self.module: nn.Module = nn.ModuleDict({"lm": self.lm, "following": following})
         self.following = following
         self.module.to(self.processes.device)
+        self.before: MaskedScores | None = None
         self.before_whole: MaskedScores | None = None
         self.plan = functools.lru_cache(maxsize=2)(self._plan)
         self._pairs = functools.lru_cache(maxsize=2)(self._laid)

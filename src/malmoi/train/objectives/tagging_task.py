@@ -27,7 +27,8 @@ from ...types import Floats, Ints
 from ..batching import Sizes, Step, plan_epoch
 from ..distributed import Processes
 from .bi_encoder import freeze
-from .tagging_data import Tagging, TaggingData
+from .recipes import Tagging
+from .tagging_data import TaggingData
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ...text.cleanup import compose, squeeze
 from ..data import file_rows
-from ..recipe import Data, Negatives
+from ..objectives.recipes import Data, Negatives
 
 # "결핵성 장염(A18.31†)", "Listeriosis (A32.-)": the code that an exclusion sends its reader to.
 _CODE = re.compile(r"\(([^()]+)\)\s*$")

@@ -19,7 +19,7 @@ from ...errors import DataError, by_number, counted
 from ...evaluate.concepts import is_held_out
 from ..data import Found, TrainingExamples, file_rows
 from ..objective import OBJECTIVES
-from ..recipe import Data
+from ..objectives.recipes import Data
 from .hard_negatives import Confusable, Pair, fold, read_confusable
 from .sampler import BatchClusters
 

@@ -3,7 +3,6 @@
 Rows of the recipe's files → the tasks that a student is tuned on.
 """
 
-import dataclasses
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,10 +14,9 @@ from numpy.typing import NDArray
 
 from ....errors import DataError, counted
 from ..alignment import ibm1, write_bags
-from ..checks import KINDS
 from ..data import DistillationData, Pair
 from ..distillation import DistillationTexts
-from ..recipe import Distillation, LessonRecipe, Tune
+from ..recipe import LESSONS, Distillation, LessonRecipe, Tune
 from ..student import Student
 from ..teacher import Taught
 from .base import Lesson, PositivePairs, ScoredPairs, TeacherReplay, blend_scores, likeness_rows
@@ -147,11 +145,9 @@ def make_lessons(making: LessonBuilder, stage: Tune) -> list[Lesson]:
     recipe, named = making.recipe, {*stage.lead, *(n for names in stage.turns for n in names)}
     lessons: list[Lesson] = []
     for task in recipe.task:
-        task = dataclasses.replace(
-            task,
-            weight=stage.weights.get(task.title, task.weight),
-            size=stage.sizes.get(task.title, task.size),
-        )
+        weight = stage.weights.get(task.title, task.weight)
+        size = stage.sizes.get(task.title, task.size)
+        task = task.model_copy(update={"weight": weight, "size": size})
         if task.weight or task.title in named:
             lessons.append(_lesson(task, making))
     return lessons
@@ -306,7 +302,7 @@ def _check_found(task: LessonRecipe, found: Sequence[object]) -> None:
 
 
 def _size(task: LessonRecipe) -> int:
-    return task.size or KINDS[task.kind].size
+    return task.size or LESSONS[task.kind].size
 
 
 def _places(task: LessonRecipe) -> dict[str, list[int]]:
