@@ -48,7 +48,7 @@ def encode(model: SentenceTransformer | Path) -> Vectors:
 def batch_of(bundle: Path, texts: list[str]) -> Batch:
     """Tokenise as malmoi's runtime does."""
     tokens = TextTokenizer.from_file(bundle / "tokenizer.json", max_tokens=64)
-    return next(tokens.batches(tokens.cut(texts)[0], budget=1 << 20))
+    return next(tokens.batches(tokens.encode(texts)[0], budget=1 << 20))
 
 
 def run(bundle: Path, texts: list[str] = TEXTS) -> dict[str, Vectors]:

@@ -1,4 +1,4 @@
-"""Encoders: texts → vectors, whatever model makes them."""
+"""Encoders: texts → vectors."""
 
 from pathlib import Path
 
