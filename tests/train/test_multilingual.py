@@ -391,12 +391,18 @@ def test_tasks_read_their_rows(root: Path) -> None:
     from malmoi.train.distil.lessons import build as tasks
 
     nli = LessonRecipe(
-        kind="pairs", files=("x",), columns={"a": "a", "b": "b", "label": "l"}, positive="e", negative="c"
+        kind="pairs",
+        files=("x",),
+        columns={"a": "a", "b": "b", "label": "l"},
+        positive="e",
+        negative="c",
     )
     made = tasks.pairs(nli, [("p", "x", "e"), ("p", "y", "c"), ("p", "z", "e"), ("q", "w", "e"),
                              ("r", "v", "c")])  # fmt: skip
     assert made.groups == [("p", "x"), ("q", "w")] and made.hard == [["y"], []]
-    terms = LessonRecipe(kind="groups", files=("x",), columns={"group": "code", "text": "name"}, most=2)
+    terms = LessonRecipe(
+        kind="groups", files=("x",), columns={"group": "code", "text": "name"}, most=2
+    )
     rows = [("1", "a"), ("1", "b"), ("1", "c"), ("2", "d"), ("3", "e"), ("3", "f")]
     assert tasks.groups(terms, rows).groups == [("a", "b"), ("e", "f")]
     with pytest.raises(DataError, match="expected two or more"):

@@ -149,8 +149,8 @@ def test_documents_of_test_sets_are_left_out(tmp_path: Path) -> None:
     same = json.dumps({"title": "TITLE 4.", "abstract": "Text  4 here."})
     (tmp_path / "texts.jsonl").write_text(same + "\n", "utf-8")
     data = TextData(
-        ("abstracts.jsonl",),
-        ("title", "abstract"),
+        files=("abstracts.jsonl",),
+        columns=("title", "abstract"),
         id="pmid",
         leave_out=(
             LeaveOut(files=("test.jsonl",), id="pmid"),
@@ -174,7 +174,7 @@ def test_files_of_several_forms(tmp_path: Path) -> None:
     (tmp_path / "b.tsv").write_text("body\n마바사\n", "utf-8")
     (tmp_path / "c.txt").write_text("one\ntwo\n\nthree\n", "utf-8")
     data = TextData(
-        ("a.jsonl",),
+        files=("a.jsonl",),
         columns=("title",),
         id="n",
         also=(TextFiles(files=("b.tsv",), columns=("body",)), TextFiles(files=("c.txt",), lines=True)),

@@ -56,7 +56,10 @@ def test_an_unknown_key_names_the_nearest() -> None:
         ({"clean": ["compose"]}, "clean has no surrogates"),
         ({"clean": []}, "clean has no surrogates"),
         ({"evaluation": [{"task": "stss", "file": "x"}]}, "known are sts"),
-        ({"evaluation": [{"task": "sts", "file": "x.tsv"}] * 2}, "two .*evaluation.* are called sts:x"),
+        (
+            {"evaluation": [{"task": "sts", "file": "x.tsv"}] * 2},
+            "two .*evaluation.* are called sts:x",
+        ),
         ({"evaluation": [{"task": "sts", "file": "x", "limit": -1}]}, "limit is -1"),
         ({"seed": -1}, "seed is -1; expected 0 to"),
         ({"seed": 2**63}, "seed is 9223372036854775808; expected 0 to"),

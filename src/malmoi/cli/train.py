@@ -10,7 +10,7 @@ from .output import Csv, Table, Threads, choose, print_rows
 
 
 def train(
-    recipe: Annotated[Path, typer.Argument(help="A recipe (.toml); docs/recipes.md lists its keys.")],
+    recipe: Annotated[Path, typer.Argument(help="A recipe (.toml); see docs/training.md.")],
     data: Annotated[
         Path | None,
         typer.Option(help="The folder that the recipe's files are under; else MALMOI_DATA, or ."),

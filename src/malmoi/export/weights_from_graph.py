@@ -138,7 +138,7 @@ def _attention(node: Any, held: Arrays) -> Arrays:
 def _matrix(name: str, held: Arrays) -> NDArray[Any] | None:
     """A matrix (in, out) by its name in the graph, its 8 bits multiplied out.
 
-    Where columns of its input are evened (see int8.smooth), its rows hold what they were divided by.
+    Where columns of its input are evened (int8.smooth), its rows hold what divided them.
     """
     array = held.get(name)
     if array is None:

@@ -29,9 +29,10 @@ def provenance(
     recipe: BaseRecipe, hashes: dict[str, str], state: State | None = None, **more: Any
 ) -> dict[str, Any]:
     """Everything needed to make the model again, for the manifest's field "training"."""
+    table = recipe.to_json()
     made = {
-        "recipe": recipe.to_json(),
-        "seed": recipe.seed,
+        "recipe": table,
+        "seed": table["seed"],
         "versions": versions(),
         "data": hashes,
         **more,

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, ValidationError
 from pydantic import model_validator as check
 from pydantic.fields import FieldInfo
 
@@ -34,8 +34,22 @@ Amount = Annotated[float, Field(ge=0)]
 AboveZero = Annotated[float, Field(gt=0)]
 Dimensions = Many[Positive]
 Precision = Literal["float32", "int8"]
+Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]  # torch's generators take no more
 
-_LARGEST_SEED = 2**63 - 1  # torch's generators take no more
+
+def _check_clean(steps: tuple[str, ...]) -> tuple[str, ...]:
+    missing = [step for step in SAFE if step not in check_steps(steps)]
+    if missing:
+        raise OptionError(
+            f"clean has no {missing[0]}; expected it, because a tokenizer cannot read half a "
+            "character. Put it first in the list."
+        )
+    return steps
+
+
+CleanSteps = Annotated[Names, AfterValidator(_check_clean)]
+CLEAN = "Text clean-up before the tokenizer; the base's own when left out."
+SEED = "The seed of all random numbers."
 
 
 def key(default: Any, description: str, **limits: Any) -> Any:
@@ -68,7 +82,7 @@ class Evaluation(RecipeTable):
     limit: Count = key(0, "Only the first rows (of retrieval, queries); 0 means all.")
     dictionary: str = key("", "concepts: the file of names to search; the file itself if empty.")
     dictionary_columns: dict[str, str] = key({}, "concepts: the columns of the dictionary.")
-    hold_out: PartShare = key(0.0, "concepts: ask only the held-out share of the concepts.")
+    hold_out: float = key(0.0, "concepts: ask only the held-out share of the concepts.")
 
     @property
     def title(self) -> str:
@@ -125,19 +139,6 @@ class BaseRecipe(RecipeTable):
     """The keys that the recipes of all objectives have."""
 
     name: str = needed("The model's name, in its bundle and its card.")
-    seed: int = key(1, "The seed of all random numbers.", ge=0, le=_LARGEST_SEED)
-    clean: Names | None = key(None, "Text clean-up before the tokenizer; the base's if left out.")
-
-    @field_validator("clean")
-    @classmethod
-    def _is_safe(cls, steps: Sequence[str] | None) -> Sequence[str] | None:
-        missing = [step for step in SAFE if steps is not None and step not in check_steps(steps)]
-        if missing:
-            raise OptionError(
-                f"clean has no {missing[0]}; expected it, because a tokenizer cannot read half a "
-                "character. Put it first in the list."
-            )
-        return steps
 
     def to_json(self) -> dict[str, Any]:
         """Give the recipe as JSON-ready data, defaults included."""

@@ -11,9 +11,12 @@ from pydantic import model_validator as check
 
 from ...errors import OptionError
 from ..schema import (
+    CLEAN,
+    SEED,
     AboveZero,
     Amount,
     BaseRecipe,
+    CleanSteps,
     Count,
     Dimensions,
     Evaluation,
@@ -22,6 +25,7 @@ from ..schema import (
     Positive,
     Precision,
     RecipeTable,
+    Seed,
     Share,
     Two,
     check_titles,
@@ -334,7 +338,9 @@ class Distillation(BaseRecipe):
     teacher: str = key("", "Any encoder as wide as the student; the base when left out.")
     languages: Names = key((), "The languages, for the card.")
     max_tokens: int | None = key(None, "What the bundle reads; the base's limit when left out.")
+    clean: CleanSteps | None = key(None, CLEAN)
     precision: Literal["auto", "float32", "bfloat16"] = key("auto", "Of the layers in training.")
+    seed: Seed = key(1, SEED)
     matryoshka: Dimensions = key((), "Tune these prefixes of the vector too.")
     short_weight: float = key(0.3, "What each of the shorter ones counts.")
     mix: dict[str, float] = key({}, "The result is a mean of stages with shares; else the last.")

@@ -10,8 +10,11 @@ from ...bundle.manifest import POOLINGS
 from ...errors import OptionError
 from ..objective import Objective, find_objective
 from ..schema import (
+    CLEAN,
+    SEED,
     AboveZero,
     BaseRecipe,
+    CleanSteps,
     Count,
     Dimensions,
     Evaluation,
@@ -23,6 +26,7 @@ from ..schema import (
     Positive,
     RecipeTable,
     Schedule,
+    Seed,
     Share,
     Two,
     check_titles,
@@ -84,9 +88,11 @@ class Recipe(BaseRecipe):
     kind: Literal["encoder", "reranker"] = key("encoder", "A reranker reads two texts at once.")
     pooling: str | None = key(None, "cls, mean, max …, joined by +; the base's if left out.")
     max_tokens: int | None = key(None, "Longer texts are cut; the base's limit when left out.")
+    clean: CleanSteps | None = key(None, CLEAN)
     dropout: float = key(-1.0, "Dropout while training; below 0 the base's own.", lt=1)
     layers: Count = key(0, "Keep only so many layers, from the embeddings up; 0 keeps all.")
     base_share: PartShare = key(0.0, "Mix this share of the base's weights back in (encoders).")
+    seed: Seed = key(1, SEED)
     objective: str = key("", "The objective of every [[data]] that names none.")
     matryoshka: Dimensions = key((), "Train these prefixes of the vector too; the whole one first.")
     schedule: PairSchedule = key(PairSchedule(), "How long and how fast.")
@@ -99,8 +105,8 @@ class Recipe(BaseRecipe):
             return table
         shared = table.get("objective", "")
         entries = [
-            entry | {"objective": entry.get("objective") or shared}
-            if isinstance(entry, dict)
+            entry | {"objective": shared}
+            if isinstance(entry, dict) and entry.get("objective", "") == ""
             else entry
             for entry in table["data"]
         ]
@@ -109,7 +115,7 @@ class Recipe(BaseRecipe):
     @field_validator("pooling")
     @classmethod
     def _is_known(cls, pooling: str | None) -> str | None:
-        for name in pooling.split("+") if pooling is not None else ():
+        for name in pooling.split("+") if pooling else ():
             if name not in POOLINGS:
                 raise OptionError(
                     f'pooling is "{name}"; known are {", ".join(POOLINGS)}. Choose one, or join '
@@ -227,6 +233,7 @@ class Tagging(BaseRecipe):
     output: Output = needed("Where the run writes.")
     objective: Literal["tag"] = key("tag", "Chooses this kind of recipe.")
     max_tokens: int | None = key(None, "Tokens of a window; the base's limit when left out.")
+    clean: CleanSteps | None = key(None, CLEAN)
     unit: Literal["word", "piece"] = key(
         "word", "What gets a label; piece if entities end in words."
     )
@@ -234,6 +241,7 @@ class Tagging(BaseRecipe):
     balance: Share = key(0.0, "Weigh labels by rarity: 0 not at all, 1 so that all count the same.")
     weights: dict[str, float] = key({}, 'Factors of single labels, as { "O" = 0.5 }.')
     head_rate: AboveZero = key(1.0, "The head's learning rate, as a multiple of the encoder's.")
+    seed: Seed = key(1, SEED)
     schedule: Schedule = key(Schedule(), "How long and how fast.")
 
     @check(mode="after")
@@ -271,6 +279,7 @@ class Classification(BaseRecipe):
     output: Output = needed("Where the run writes.")
     objective: Literal["classify"] = key("classify", "Chooses this kind of recipe.")
     max_tokens: int | None = key(None, "Tokens of a window; the base's limit when left out.")
+    clean: CleanSteps | None = key(None, CLEAN)
     layers: Count = key(0, "Keep only so many layers, from the embeddings up; 0 keeps all.")
     dropout: PartShare = key(0.1, "Dropout while training.")
     balance: bool = key(True, "Weigh labels by rarity, so that all count the same.")
@@ -278,6 +287,7 @@ class Classification(BaseRecipe):
         "joint", "How windows decide; the c of joint is chosen on dev."
     )
     windows: Count = key(0, "The most windows of a document in an epoch; 0 means all.")
+    seed: Seed = key(1, SEED)
     schedule: PairSchedule = key(PairSchedule(), "How long and how fast.")
 
     @check(mode="after")
@@ -361,10 +371,12 @@ class Pretraining(BaseRecipe):
     base: str = key("", "The encoder to continue from; a new one is made when left out.")
     objective: Literal["pretrain"] = key("pretrain", "Chooses this kind of recipe.")
     max_tokens: int = key(128, "Tokens of a sequence.", ge=8)
+    clean: CleanSteps | None = key(None, CLEAN)
     dropout: PartShare = key(0.1, "Dropout while training.")
     extend: Count = key(0, "Add so many new tokens to the base's tokenizer.")
     head_steps: Count = key(0, "Train only the head for so many steps; a fresh one spoils a base.")
     measured: Positive = key(256, "Held-out sequences that are measured.")
+    seed: Seed = key(1, SEED)
     masking: Masking = key(Masking(), "What is hidden.")
     scratch: Scratch = key(Scratch(), "The new encoder, without a base.")
     schedule: Schedule = key(Schedule(), "How long and how fast.")
