@@ -12,8 +12,10 @@ import runs
 
 from malmoi import DataError, OptionError
 from malmoi.train.objective import OBJECTIVES
+from malmoi.train.recipe import RECIPES as RECIPE_TYPES
 from malmoi.train.recipe import Data, Evaluation, Output, Recipe, Schedule, load_recipe, make_recipe
-from malmoi.train.schema import RecipeTable
+from malmoi.train.reference import write_reference
+from malmoi.train.schema import RecipeTable, table_in
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 
@@ -181,6 +183,40 @@ def test_checking_a_recipe_loads_no_torch() -> None:
     )
     path = RECIPES / "sts-cosent.toml"
     assert subprocess.run([sys.executable, "-c", code, str(path)]).returncode == 0
+
+
+def test_the_reference_page_is_up_to_date() -> None:
+    page = (Path(__file__).parents[2] / "docs/recipes.md").read_text("utf-8")
+    assert page == write_reference(), "python -m malmoi.train.reference > docs/recipes.md"
+    for model in (Recipe, *RECIPE_TYPES.values()):
+        assert all(f"`{name}`" in page for name in model.model_fields)
+
+
+def tables(model: type[RecipeTable]) -> list[type[RecipeTable]]:
+    inner = [table_in(info.annotation) for info in model.model_fields.values()]
+    return [model, *(found for one in inner if one for found in tables(one))]
+
+
+@pytest.mark.parametrize("model", [Recipe, *RECIPE_TYPES.values()])
+def test_every_key_has_a_description(model: type[RecipeTable]) -> None:
+    for table in tables(model):
+        for name, info in table.model_fields.items():
+            assert info.description, f"{table.__name__}.{name}"
+
+
+def test_a_mistake_is_worded_with_key_value_range_and_meaning() -> None:
+    with pytest.raises(OptionError) as caught:
+        make_recipe(table(schedule={"warmup": -1}), where="my.toml")
+    assert str(caught.value) == (
+        "my.toml: schedule.warmup is -1; expected 0 or more. Change it (Rising steps: a share of "
+        "all below 1, a number of steps from 1 on)."
+    )
+    with pytest.raises(OptionError, match=r"my.toml: base is missing; expected: The model to st"):
+        make_recipe({"name": "x"}, where="my.toml")
+    with pytest.raises(OptionError, match=r'decay is "linar"; known are .* Did you mean linear\?'):
+        make_recipe(table(schedule={"decay": "linar"}))
+    with pytest.raises(OptionError, match=r"objective: tagg is not a key; .* Did you mean tag\?"):
+        make_recipe(table() | {"objective": "tagg"})
 
 
 def documented() -> str:

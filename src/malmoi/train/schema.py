@@ -118,7 +118,9 @@ class PairSchedule(Schedule):
     """[schedule]: how long, how fast, and how large the batches are."""
 
     # A loss over pairs compares the rows of a batch.
-    batch_size: int = key(32, "Examples in a batch, in each process.", ge=2)
+    batch_size: int = key(
+        32, "Examples in a batch of each process (tag, pretrain: 1 or more).", ge=2
+    )
 
 
 class Output(RecipeTable):
