@@ -80,9 +80,6 @@ def test_perplexity_falls_and_the_encoder_starts_another_recipe(folder: Path) ->
         assert (done.folder / "training.png").read_bytes().startswith(b"\x89PNG")
     next_one = runs.table(folder, schedule={"epochs": 1}, base=str(done.bundles[0]))
     next_one["output"] = {"folder": str(folder / "next")}
-    from malmoi.train.objectives.recipes import LeaveOut, TextData, TextFiles
-from malmoi.train.recipe import make_recipe
-
     assert train(make_recipe(next_one), data=folder, threads=1).bundles
 
 
@@ -177,7 +174,10 @@ def test_files_of_several_forms(tmp_path: Path) -> None:
         files=("a.jsonl",),
         columns=("title",),
         id="n",
-        also=(TextFiles(files=("b.tsv",), columns=("body",)), TextFiles(files=("c.txt",), lines=True)),
+        also=(
+            TextFiles(files=("b.tsv",), columns=("body",)),
+            TextFiles(files=("c.txt",), lines=True),
+        ),
     )
     found = list(read_documents(data, tmp_path, strict=False))
     assert [one.sentences for one in found] == [

@@ -18,14 +18,14 @@ from .schema import RecipeTable, range_words, table_in
 
 _HEAD = """# Recipe reference
 
-Every key of every recipe: type, default, range and meaning. This page is generated from the models \
-that check recipes: `python -m malmoi.train.reference > docs/recipes.md`. How recipes are used is \
+Every key of every recipe: type, default, range and meaning. This page is generated from the \
+models that check recipes: `python -m malmoi.train.reference > docs/recipes.md`. How recipes are used is \
 explained in [training.md](training.md), [entities.md](entities.md), [notes.md](notes.md), \
 [pretraining.md](pretraining.md) and [distillation.md](distillation.md).
 
-한국어 요약: 모든 레시피 키의 자료형, 기본값, 범위, 뜻을 모은 표입니다. 표는 레시피를 검사하는 모델에서 \
-자동으로 만들어지므로 프로그램과 어긋나지 않습니다. 굵은 글씨의 키는 반드시 적어야 하고, 나머지는 적지 \
-않으면 기본값을 씁니다.
+한국어 요약: 모든 레시피 키의 자료형, 기본값, 범위, 뜻을 모은 표입니다. 표는 레시피를 \
+검사하는 모델에서 자동으로 만들어지므로 프로그램과 어긋나지 않습니다. 굵은 글씨의 \
+키는 반드시 적어야 하고, 나머지는 적지 않으면 기본값을 씁니다.
 
 Keys in bold are needed; the others have a default. A key that is not listed here is refused, with \
 the nearest one named."""
