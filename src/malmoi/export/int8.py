@@ -31,9 +31,10 @@ from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.quantization import QuantType, quantize_dynamic
 
 from ..runtime.session import Session
-from ..runtime.tokenizer import Batch, TextTokenizer
+from ..runtime.tokenizer import Batch, PairTokenizer, TextTokenizer
+from .graph import neighbours
 from .rewrite_float import drop_unused
-from .rewrite_int8 import choose_small_kernels
+from .rewrite_int8 import rewrite_int8
 from .silence import silenced_libraries
 from .weights_from_graph import EVENED, FACTORS
 
@@ -138,9 +139,12 @@ def calibration_texts() -> list[str]:
     return (files(__package__) / "calibration.txt").read_text("utf-8").splitlines()
 
 
-def calibration_batches(tokens: TextTokenizer) -> list[Batch]:
-    """The same sentences as a tokenizer's batches."""
-    return list(tokens.batches(tokens.encode(calibration_texts())[0]))
+def calibration_batches(tokens: TextTokenizer, *, pairs: bool = False) -> list[Batch]:
+    """The same sentences as a tokenizer's batches, in pairs if the model reads pairs."""
+    texts = calibration_texts()
+    if pairs:
+        return list(tokens.batches(PairTokenizer(tokens).encode(neighbours(texts))[0]))
+    return list(tokens.batches(tokens.encode(texts)[0]))
 
 
 def fix_ranges(model: onnx.ModelProto, graph: Path, batches: Sequence[Batch]) -> None:
@@ -294,7 +298,7 @@ def _quantise_evened(path: Path, quantised: Path, batches: Sequence[Batch]) -> N
     model = onnx.load(quantised)
     fix_ranges(model, path, batches)
     _quantise_tables(model)
-    choose_small_kernels(model)
+    rewrite_int8(model)
     onnx.save(model, quantised)
 
 

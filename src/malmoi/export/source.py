@@ -1,10 +1,7 @@
-"""What is to be exported: a model folder that is described here and loaded elsewhere.
+"""Describes a model folder that is to be exported or trained: an encoder or a cross-encoder.
 
-Nothing in the folder is run and nothing is unpickled: weights must be safetensors.
-
-A cross-encoder's folder, described: one of ours, or any sequence classifier.
-
-Nothing of torch is needed to read it, and nothing in the folder is run.
+Torch is not needed to read it. Nothing in the folder is run and nothing is unpickled: weights must
+be safetensors.
 """
 
 import dataclasses
@@ -19,6 +16,7 @@ from ..bundle.manifest import MANIFEST, POOLINGS, Manifest
 from ..bundle.sentence_transformers import DenseSpec, read_json
 from ..errors import BundleError, BundleNotFound, OptionError
 from ..io.arrays import tensor_names
+from ..text.cleanup import check_steps
 
 ARCHITECTURES = ("bert", "roberta", "xlm-roberta", "albert", "electra", "distilbert", "mpnet")
 GRAPH = "onnx/model.onnx"
@@ -84,6 +82,33 @@ def read_transformer(path: str | Path, *, max_tokens: int | None = None) -> Mode
     _check_architecture(source)
     _check_weights(source)
     return source
+
+
+def with_details(
+    read: ModelSource,
+    out: str | Path,
+    *,
+    precision: str = "float32",
+    name: str | None = None,
+    licence: str = "",
+    clean: Sequence[str] | None = None,
+    training: dict[str, Any] | None = None,
+    scores: dict[str, Any] | None = None,
+    matryoshka: Sequence[int] = (),
+) -> ModelSource:
+    """Put into a model's manifest what is known before its graph is made."""
+    old = read.manifest
+    manifest = dataclasses.replace(
+        old,
+        name=name or Path(out).name,
+        licence=licence or old.licence,
+        clean=check_steps(clean) if clean is not None else old.clean,
+        training=training or old.training,
+        scores=scores or {},
+        matryoshka=tuple(matryoshka) or old.matryoshka,
+        precision=precision,
+    )
+    return dataclasses.replace(read, manifest=manifest)
 
 
 def check_pooling(pooling: str) -> None:

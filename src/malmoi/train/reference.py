@@ -19,8 +19,8 @@ from .schema import RecipeTable, range_words, table_in
 _HEAD = """# Recipe reference
 
 Every key of every recipe: type, default, range and meaning. This page is generated from the \
-models that check recipes: `python -m malmoi.train.reference > docs/recipes.md`. How recipes are used is \
-explained in [training.md](training.md), [entities.md](entities.md), [notes.md](notes.md), \
+models that check recipes: `python -m malmoi.train.reference > docs/recipes.md`. How recipes are \
+used is explained in [training.md](training.md), [entities.md](entities.md), [notes.md](notes.md), \
 [pretraining.md](pretraining.md) and [distillation.md](distillation.md).
 
 한국어 요약: 모든 레시피 키의 자료형, 기본값, 범위, 뜻을 모은 표입니다. 표는 레시피를 \
