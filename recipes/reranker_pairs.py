@@ -24,7 +24,7 @@ import malmoi
 from malmoi.io.files import writing
 from malmoi.mining.negatives import NegativeChoice, mine_negatives
 from malmoi.train.distil.lessons.base import likeness_rows
-from malmoi.train.prune_vocabulary import shrink
+from malmoi.train.shrink import shrink
 
 Row = tuple[str, str, float, str]
 

@@ -194,7 +194,7 @@ def test_one_class_only(folder: Path, tmp_path: Path) -> None:
 
 
 def test_a_split_without_patients_is_the_same_wherever_the_data_lie(tmp_path: Path) -> None:
-    from malmoi.train.objectives.classification_data import read_notes
+    from malmoi.train.objectives.classification import read_notes
 
     data = {"files": ["notes.jsonl"], "columns": {"text": "text", "label": "kind"}}
     found = []
@@ -218,7 +218,7 @@ def test_a_test_part_with_one_label_is_told_before_training(folder: Path) -> Non
 
 
 def test_leakage_between_files_is_told(folder: Path, tmp_path: Path) -> None:
-    from malmoi.train.objectives.classification_data import read_notes
+    from malmoi.train.objectives.classification import read_notes
 
     for name in ("train", "dev"):
         write_notes(tmp_path / f"{name}.jsonl")

@@ -15,8 +15,8 @@ from malmoi.train.batching import pad, token_batches  # noqa: E402
 from malmoi.train.distil import distillation as d  # noqa: E402
 from malmoi.train.distil.alignment import Lexical  # noqa: E402
 from malmoi.train.distil.lessons import base as j  # noqa: E402
+from malmoi.train.distil.lessons import relations as n  # noqa: E402
 from malmoi.train.distil.lessons import relations as near  # noqa: E402
-from malmoi.train.distil.lessons import terms as n  # noqa: E402
 from malmoi.train.distil.lessons import words as w  # noqa: E402
 from malmoi.train.distil.student import Rates, Student  # noqa: E402
 from malmoi.train.distil.training import mix_weights  # noqa: E402

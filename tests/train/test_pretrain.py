@@ -18,7 +18,7 @@ from malmoi import DataError, OptionError
 from malmoi.runtime.tokenizer import read_tokenizer
 from malmoi.text.morphemes import available
 from malmoi.train import loop
-from malmoi.train.objectives.masked_lm_data import (
+from malmoi.train.objectives.masked_lm import (
     Packed,
     TextDocument,
     is_held_out,

@@ -20,8 +20,7 @@ from malmoi.train.batching import Sizes, plan_epoch
 from malmoi.train.data import TrainingExamples, read_examples
 from malmoi.train.recipe import Data, make_recipe
 from malmoi.train.run import train
-from malmoi.train.terms.hard_negatives import fold
-from malmoi.train.terms.pairs import draw
+from malmoi.train.terms.pairs import draw, fold
 from malmoi.train.terms.sampler import BatchClusters
 
 TERMS = """code\tname\tsource

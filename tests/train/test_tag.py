@@ -186,7 +186,7 @@ def test_any_encoder_and_pieces_as_units(tmp_path: Path, architecture: str) -> N
 
 
 def test_files_are_divided_by_the_seed(folder: Path) -> None:
-    from malmoi.train.objectives.tagging_data import read_tagging_data
+    from malmoi.train.objectives.tagging import read_tagging_data
 
     data = {"train": [], "dev": [], "test": [], "files": ["train.tsv"], "shares": {"dev": 0.2}}
     recipes = [make_recipe(table(folder, data=data, seed=seed), where="") for seed in (1, 1, 2)]
@@ -265,7 +265,7 @@ def test_recipes_that_make_no_sense(folder: Path, changes: dict[str, Any], messa
 
 
 def test_files_without_entities_and_types_that_only_dev_has(folder: Path) -> None:
-    from malmoi.train.objectives.tagging_data import read_tagging_data
+    from malmoi.train.objectives.tagging import read_tagging_data
 
     (folder / "none.tsv").write_text("a\tO\nb\tO\n", "utf-8")
     (folder / "other.tsv").write_text("a\tB-Z\n", "utf-8")

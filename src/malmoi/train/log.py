@@ -94,7 +94,7 @@ class Log:
         left = passed / (state.step - self.first) * (self.total - state.step)
         return (
             f"step {state.step:,} of {self.total:,}  loss {self.smooth:.4f}  "
-            f"{rate:,.0f} examples/s  {_duration(left)} left"
+            f"{rate:,.0f} examples/s  {spell(left)} left"
         )
 
 
@@ -159,9 +159,15 @@ def _open_board(folder: Path) -> Any:
     return SummaryWriter(str(folder / "tensorboard"))
 
 
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    if seconds < 5400:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"
+def spell(seconds: float) -> str:
+    """Write a time for people.
+
+    >>> spell(5), spell(125), spell(7384)
+    ('5 s', '2 min 5 s', '2 h 3 min')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"

@@ -4,6 +4,7 @@ What fails soonest is checked first: the recipe, then the files, then the weight
 """
 
 import contextlib
+import importlib
 import logging
 import os
 from pathlib import Path
@@ -19,12 +20,13 @@ from .run_dir import RunPaths, TrainedRun, check_data, check_new, check_recipe, 
 logger = logging.getLogger(__name__)
 
 _PACKAGES = ("torch", "transformers", "sentence_transformers", "safetensors", "onnx")
-# Each has prepare (files, without torch), make_task (what the loop trains) and finish (bundles).
-OBJECTIVE_MODULES: dict[type[BaseRecipe], Any] = {
-    Recipe: encoder,
-    Tagging: tagging,
-    Classification: classification,
-    Pretraining: masked_lm,
+# The module that prepares a recipe (reads its files, without torch), and the name of the one with
+# make_task (what the loop trains) and finish (the bundles), which imports torch.
+OBJECTIVE_MODULES: dict[type[BaseRecipe], tuple[Any, str]] = {
+    Recipe: (encoder, "encoder"),
+    Tagging: (tagging, "tagging_task"),
+    Classification: (classification, "classification_task"),
+    Pretraining: (masked_lm, "masked_lm_task"),
 }
 
 
@@ -69,7 +71,7 @@ def train(
 
 def prepare(recipe: BaseRecipe, root: Path, *, strict: bool = False) -> Any:
     """Read and check everything but the weights; `learnt` holds the hashes of the files."""
-    return OBJECTIVE_MODULES[type(recipe)].prepare(recipe, root, strict=strict)
+    return OBJECTIVE_MODULES[type(recipe)][0].prepare(recipe, root, strict=strict)
 
 
 def _run(
@@ -90,7 +92,9 @@ def _run(
         torch.set_num_threads(threads)
     if recipe.schedule.bf16 and not torch.cuda.is_available():
         check_bfloat16()
-    module, paths = OBJECTIVE_MODULES[type(recipe)], RunPaths(Path(recipe.output.folder))
+    name = OBJECTIVE_MODULES[type(recipe)][1]
+    module: Any = importlib.import_module(f".objectives.{name}", __package__)
+    paths = RunPaths(Path(recipe.output.folder))
     with joining() as processes:
         task = module.make_task(recipe, prepared, processes)
         state = loop(

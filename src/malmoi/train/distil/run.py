@@ -2,23 +2,79 @@
 
 import contextlib
 import functools
+import hashlib
 import json
+import logging
+import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...bundle.manifest import Manifest
 from ...errors import OptionError
 from ...export.source import ModelSource, read_source
+from ...io.files import writing
 from ..base_model import find_trainable
 from ..run_dir import RunPaths, TrainedRun, opening_run
 from .data import DistillationData, named_files, read_distillation_data
 from .recipe import Distillation, StageSchedule, Tune
-from .stages import Stages
+
+logger = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
     from .training import Context
+
+
+@dataclass
+class Stages:
+    """The markers of a run; a stage's key depends on its settings and on every stage before it.
+
+    So a changed setting runs its own stage and the later ones again, and no earlier one.
+    """
+
+    folder: Path
+    key: str = ""
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.markers = self.folder / "stages"
+        self.markers.mkdir(parents=True, exist_ok=True)
+
+    def run(self, name: str, settings: object, work: Callable[[str], None]) -> None:
+        """Do the work unless its marker says that it is done; `work` gets the stage's key."""
+        self.key = _digest([self.key, name, settings])
+        marker = self.markers / f"{name}.json"
+        done = _read_marker(marker)
+        if done.get("key") == self.key:
+            self.seconds[name] = float(done["seconds"])
+            logger.info(f"{name} is done already")
+            return
+        if done:
+            logger.info(f"{name} was done with other settings or data, and is done again")
+        marker.unlink(missing_ok=True)
+        begin = time.monotonic()
+        work(self.key)
+        self.seconds[name] = round(time.monotonic() - begin, 1)
+        with writing(marker) as file:
+            text = json.dumps({"key": self.key, "seconds": self.seconds[name]})
+            file.write(text.encode() + b"\n")
+        from ..log import spell  # here, because it imports torch
+
+        logger.info(f"{name} took {spell(self.seconds[name])}")
+
+
+def _digest(value: object) -> str:
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _read_marker(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):  # never begun, or cut off by a crash: not done
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def prepare(

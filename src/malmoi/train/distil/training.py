@@ -24,6 +24,7 @@ from ...errors import OptionError, OutputError, counted
 from ...export.silence import silenced_libraries
 from ...io.files import writing
 from ..checkpoint import tensor_errors
+from ..log import spell
 from ..loop import best_precision, check_bfloat16
 from .data import DistillationData
 from .distillation import (
@@ -39,7 +40,6 @@ from .lessons.base import JointConfig, Matryoshka, encode, tune
 from .lessons.build import LessonBuilder, make_lessons
 from .pieces import Words
 from .recipe import Distil, Distillation, StageSchedule, Tune
-from .stages import spell
 from .student import Rates, Student, open_student
 from .teacher import Taught, Teacher, find_teacher
 

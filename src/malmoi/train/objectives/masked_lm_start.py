@@ -26,7 +26,7 @@ from ..distil.vocabulary import (
     open_spec,
     read_spec,
 )
-from .masked_lm_data import TextDocument
+from .masked_lm import TextDocument
 from .recipes import Pretraining, Scratch
 
 logger = logging.getLogger(__name__)

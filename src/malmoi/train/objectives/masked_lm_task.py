@@ -1,12 +1,14 @@
-"""Ids on disk → sequences for a model: packed blocks, pairs of segments, and what is masked.
+"""Pretraining: masked words are found, and whether one segment follows another.
 
-The task of pretraining: find hidden words, and tell whether one segment follows another.
+Ids on disk → sequences (packed blocks or pairs of segments) → what is masked → the loss.
 """
 
 import dataclasses
 import functools
 import json
+import logging
 import math
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,20 +22,28 @@ from torch.nn import functional
 from transformers import AutoModelForMaskedLM
 
 from ...errors import BundleError, OptionError
-from ...export.module import WITH_TYPES, set_dropout, use_fused_attention
+from ...export.module import WITH_TYPES, check_whole, set_dropout, use_fused_attention
 from ...export.silence import silenced_libraries
 from ...export.source import ModelSource
 from ...export.tokenizer import write_tokenizer
-from ...io.files import writing
+from ...io.files import writing, writing_folder
+from ...io.progress import silenced
 from ...runtime.tokenizer import read_tokenizer
 from ...tagger.tagger import SpecialTokens
+from ...text.cleanup import SAFE
 from ...types import Ints
 from ..batching import Step
+from ..card import provenance
 from ..distributed import Processes
+from ..run_dir import RunPaths
 from .bi_encoder import freeze
-from .masked_lm_data import Packed
+from .masked_lm import PARTS, Packed, PreparedText, documents_of, pack
+from .masked_lm_start import make_start
 from .recipes import Pretraining
 
+logger = logging.getLogger(__name__)
+
+REPORT = "report.json"
 NOTHING = -100  # what torch's cross-entropy passes over
 
 
@@ -424,3 +434,74 @@ def _special(tokenizer: Any, source: ModelSource) -> tuple[int, int]:
             )
         found.append(known[0])
     return found[0], found[1]
+
+
+def make_task(recipe: Pretraining, prepared: PreparedText, processes: Any) -> Any:
+    """Pack the text on disk, load or make the encoder, and measure it before the first step."""
+    if prepared.source is not None:
+        check_whole(prepared.source)  # before the text is packed, which may take hours
+    folder, steps = Path(recipe.output.folder), _steps(recipe, prepared)
+    if processes.first:
+        with silenced():
+            make_start(recipe, prepared.source, documents_of(recipe, prepared), steps)
+        _pack(recipe, prepared, folder, steps)
+    processes.wait()
+    source = make_start(recipe, prepared.source, iter(()), steps)
+    packed = {part: Packed.open(folder / "packed" / part) for part in PARTS}
+    task = MaskedLMTask(recipe, source, packed, processes=processes)
+    task.module.eval()
+    task.before = task.measure()
+    logger.info(f"held-out perplexity before: {task.before.perplexity:,.1f}")
+    return task
+
+
+def _steps(recipe: Pretraining, prepared: PreparedText) -> tuple[str, ...]:
+    if recipe.clean is not None:
+        return recipe.clean
+    return prepared.source.manifest.clean if prepared.source else SAFE
+
+
+def _pack(
+    recipe: Pretraining, prepared: PreparedText, folder: Path, steps: tuple[str, ...]
+) -> None:
+    """Write the ids once; a run that is resumed finds them."""
+    packed = folder / "packed"
+    if (packed / "counts.json").is_file():
+        return
+    shutil.rmtree(packed, ignore_errors=True)
+    start = folder / "start"
+    root = start if start.is_dir() else prepared.source.root if prepared.source else start
+    tokenizer = read_tokenizer(root / "tokenizer.json")
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    with writing_folder(packed) as partial:
+        counts = pack(
+            documents_of(recipe, prepared),
+            partial,
+            tokenizer,
+            steps,
+            words=recipe.masking.words,
+            held_out=recipe.data.held_out,
+            seed=recipe.seed,
+        )
+    logger.info(", ".join(f"{part}: {count:,} tokens" for part, count in counts.items()))
+
+
+def finish(
+    recipe: Pretraining, prepared: PreparedText, task: Any, paths: RunPaths, state: Any
+) -> tuple[tuple[Path, ...], dict[str, float]]:
+    """Write the report: perplexity before and after. The best folder itself is the result."""
+    after = math.exp(-state.best_scores["held-out:log-likelihood"])
+    scores = {"perplexity:before": task.before.perplexity, "perplexity:after": after}
+    if task.before_whole is not None:
+        scores["perplexity:head alone"] = task.before_whole.perplexity
+    report = {
+        "task": "pretrain",
+        "scores": scores | state.best_scores,
+        **provenance(recipe, prepared.learnt, state),
+    }
+    with writing(paths.folder / REPORT) as file:
+        file.write(json.dumps(report, ensure_ascii=False, indent=2).encode() + b"\n")
+    logger.info(", ".join(f"{name} {value:,.1f}" for name, value in scores.items()))
+    logger.info(f"wrote {paths.best}; name it as the base of another recipe")
+    return (paths.best,), scores

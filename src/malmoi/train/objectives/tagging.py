@@ -1,26 +1,102 @@
-"""A tagger: marked texts in, a bundle out; the test part is judged once, at the end."""
+"""What a tagger learns from: sentences with marked entities for training, dev and test."""
 
-import dataclasses
 import logging
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from ...bundle.manifest import Manifest
-from ...errors import counted
-from ...evaluate.examples import ExampleSource
-from ...evaluate.report import Report, make_report
-from ...evaluate.tagging import measure
+import numpy as np
+
+from ...errors import DataError, by_number, counted
 from ...export.source import ModelSource
-from ...tagger import load_tagger
+from ...tagger.files import Marked, read_marked
 from ..base_model import read_base
-from ..run_dir import RunPaths, write_bundles
-from .recipes import Tagging
-from .tagging_data import TaggingData, read_tagging_data
+from ..data import check_file, hash_files
+from .recipes import TagData, Tagging
 
 logger = logging.getLogger(__name__)
 
-REPORT = "report.json"
+
+@dataclass(frozen=True)
+class TaggingData:
+    """Sentences by part, the types to be learnt, and the hashes of the files."""
+
+    parts: dict[str, list[Marked]]
+    types: tuple[str, ...]
+    hashes: dict[str, str]
+    repeated: int  # sentences of dev and test that are trained on too
+
+
+def read_tagging_data(recipe: Tagging, root: Path, *, strict: bool) -> TaggingData:
+    """Read everything a recipe names; bad data are told before torch is imported."""
+    data = recipe.data
+    names = (*data.train, *data.dev, *data.test, *data.files)
+    hashes = hash_files({name: check_file(root / name, name, root) for name in names})
+    if data.files:
+        parts = _divide(_read(data, data.files, root, strict), data, recipe.seed)
+    else:
+        parts = {
+            part: _read(data, getattr(data, part), root, strict)
+            for part in ("train", "dev", "test")
+        }
+    counts = {part: _types(found) for part, found in parts.items()}
+    for part, found in parts.items():
+        shown = ", ".join(f"{name} {count:,}" for name, count in sorted(counts[part].items()))
+        logger.info(f"{part}: {counted(len(found), 'text')} ({shown or 'no entities'})")
+    if not counts["train"]:
+        kept = f" of the types {', '.join(data.types)}" if data.types else ""
+        raise DataError(
+            f"the training files mark no entity{kept}; expected some, as lines of a token, a tab "
+            "and a label. Check the files."
+        )
+    for part in ("dev", "test"):
+        for name in sorted(set(counts[part]) - set(counts["train"])):
+            logger.info(
+                f"{part} has {counts[part][name]:,} of the type {name}, which train has not"
+            )
+    repeated = _repeated(parts)
+    return TaggingData(parts, tuple(sorted(counts["train"])), hashes, repeated)
+
+
+def _read(data: TagData, files: Sequence[str], root: Path, strict: bool) -> list[Marked]:
+    found = [
+        marked
+        for file in files
+        for marked in read_marked(root / file, scheme=data.scheme, strict=strict)
+    ]
+    if data.types:
+        found = [
+            Marked(one.text, tuple(span for span in one.spans if span.type in data.types))
+            for one in found
+        ]
+    return found[: data.limit] if data.limit else found
+
+
+def _divide(found: list[Marked], data: TagData, seed: int) -> dict[str, list[Marked]]:
+    order = np.random.default_rng(seed).permutation(len(found))
+    parts, start = {}, 0
+    for part in ("dev", "test"):
+        count = round(data.shares.get(part, 0.0) * len(found))
+        parts[part] = [found[i] for i in sorted(order[start : start + count])]
+        start += count
+    return {"train": [found[i] for i in sorted(order[start:])], **parts}
+
+
+def _types(found: Sequence[Marked]) -> Counter[str]:
+    return Counter(span.type for marked in found for span in marked.spans)
+
+
+def _repeated(parts: dict[str, list[Marked]]) -> int:
+    known = {marked.text for marked in parts["train"]}
+    total = 0
+    for part in ("dev", "test"):
+        count = sum(marked.text in known for marked in parts[part])
+        total += count
+        if count:
+            texts, are = counted(len(parts[part]), "text"), by_number(count, "is", "are")
+            logger.info(f"{count:,} of the {texts} of {part} {are} trained on too")
+    return total
 
 
 @dataclass(frozen=True)
@@ -40,91 +116,3 @@ def prepare(recipe: Tagging, root: Path, *, strict: bool) -> PreparedTags:
     """Read and check everything but the weights."""
     source = read_base(recipe.base, max_tokens=recipe.max_tokens, clean=recipe.clean)
     return PreparedTags(source, read_tagging_data(recipe, root, strict=strict))
-
-
-def make_task(recipe: Tagging, prepared: PreparedTags, processes: Any) -> Any:
-    """Load the model and cut the texts into windows."""
-    from .tagging_task import TaggingTask
-
-    task = TaggingTask(recipe, prepared.source, prepared.data, processes=processes)
-    windows = counted(len(task.windows.ids), "window")
-    logger.info(f"training on {windows}, {len(task.labels)} labels")
-    return task
-
-
-def finish(
-    recipe: Tagging, prepared: PreparedTags, task: Any, paths: RunPaths, state: Any
-) -> tuple[tuple[Path, ...], dict[str, float]]:
-    """Export the best model by dev F1, and judge each finished bundle on the test part."""
-    from ...export.tagger import export_tagger
-    from ..card import provenance
-
-    source, data = prepared.source, prepared.data
-    texts = {part: len(found) for part, found in data.parts.items()}
-    wanted = dataclasses.replace(
-        source.manifest,
-        kind="tagger",
-        name=recipe.name,
-        graph="onnx/model.onnx",
-        dimension=len(task.labels),
-        labels=task.labels,
-        activation="softmax",
-        layers=0,
-        matryoshka=(),
-        prompts={},
-        default_prompt=None,
-        licence=recipe.output.licence or source.manifest.licence,
-        training=provenance(recipe, data.hashes, state, texts=texts, repeated=data.repeated),
-        scores={},
-    )
-    part = "test" if data.parts["test"] else "dev"
-
-    def write(folder: Path, precision: str) -> Report:
-        manifest = dataclasses.replace(wanted, precision=precision)
-        written = export_tagger(paths.best, folder, manifest, weights=recipe.output.weights)
-        outcome = measure(load_tagger(folder), data.parts[part])
-        judged = ExampleSource(part, "", len(data.parts[part]), {})
-        report = make_report("tagging", recipe.name, outcome, judged)
-        scores = {f"{part}:{n}": round(one.value, 4) for n, one in report.metrics.items()}
-        (folder / "README.md").write_text(write_card(recipe, data, written, report), "utf-8")
-        dataclasses.replace(written, scores=scores | state.best_scores).write(folder)
-        return report
-
-    reports = write_bundles(paths, recipe.output.precision, write)
-    first = next(iter(reports.values()))
-    first.save(paths.folder / REPORT)
-    logger.info(str(first))
-    scores = {f"{part}:{name}": metric.value for name, metric in first.metrics.items()}
-    return tuple(reports), scores
-
-
-def write_card(recipe: Tagging, data: TaggingData, manifest: Manifest, report: Report) -> str:
-    """Say in Markdown what the tagger finds, what it was made from and how well it does."""
-    from ..card import how_made
-
-    lines = [
-        f"# {recipe.name}",
-        "",
-        f"Finds {', '.join(data.types)} in text of any length ({manifest.architecture}, "
-        f"{manifest.precision}), trained with malmoi from `{recipe.base}`.",
-        "",
-        "```python",
-        "import malmoi",
-        'tagger = malmoi.load_tagger("path/to/this/folder")',
-        'tagger.tag("…")',
-        "```",
-        "",
-        f"Exact entities of the {report.data.file} part, {counted(report.data.rows, 'text')}:",
-        "",
-        "| measure | value |",
-        "|---|---|",
-        *(f"| {name} | {metric} |" for name, metric in report.metrics.items()),
-        "",
-        "| file | sha256 |",
-        "|---|---|",
-        *(f"| {name} | {digest[:16]}… |" for name, digest in data.hashes.items()),
-        *how_made(manifest.training),
-    ]
-    if manifest.licence:
-        lines += ["", f"Licence: {manifest.licence}"]
-    return "\n".join(lines) + "\n"

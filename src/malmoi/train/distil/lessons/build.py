@@ -20,9 +20,8 @@ from ..recipe import LESSONS, Distillation, LessonRecipe, Tune
 from ..student import Student
 from ..teacher import Taught
 from .base import Lesson, PositivePairs, ScoredPairs, TeacherReplay, blend_scores, likeness_rows
-from .relations import Neighbours, nearest_rows
+from .relations import AlignedNames, Neighbours, nearest_rows
 from .substitution import Alter, Swaps, word_pairs
-from .terms import AlignedNames
 from .words import Dictionary, SenseOccurrence, WordLinks, WordSenses, as_dictionary, frozen_copy
 
 WordRows = Sequence[dict[str, str]]
