@@ -252,7 +252,7 @@ def test_a_stage_that_had_begun_with_other_data_says_so(root: Path, tmp_path: Pa
     (tmp_path / "pairs.tsv").write_text(text + "old moon sleeps well\t늙은 달이 잘 잔다\n", "utf-8")
     _, told = go(made, tmp_path, resume=True)
     assert "vocabulary was done with other settings or data, and is done again" in told
-    assert "distil had begun with other settings or data, and begins anew" in told
+    assert "distil was started with other settings or data; it starts again" in told
 
 
 def test_a_damaged_checkpoint_is_told_and_the_stage_begins_anew(root: Path, tmp_path: Path) -> None:
@@ -262,7 +262,7 @@ def test_a_damaged_checkpoint_is_told_and_the_stage_begins_anew(root: Path, tmp_
     saved.write_bytes(saved.read_bytes()[:1000])
     (tmp_path / "run/stages/distil.json").unlink()
     _, told = go(made, root, resume=True)
-    assert any("is damaged; its stage begins anew" in line for line in told)
+    assert any("is damaged; its stage starts again" in line for line in told)
 
 
 def test_several_processes_are_refused(

@@ -128,7 +128,7 @@ def beside(part: TrainingExamples, name: str) -> set[str]:
     clusters = part.clusters
     assert clusters is not None
     [row, *_] = [i for i, pair in enumerate(part.columns) if part.texts.index(name) in pair]
-    others = set(clusters.beside[clusters.concepts[row]])
+    others = set(clusters.confused_with[clusters.concepts[row]])
     rows = [i for i, concept in enumerate(clusters.concepts) if int(concept) in others]
     return {part.texts[number] for row in rows for number in part.columns[row]}
 

@@ -51,7 +51,7 @@ def fuse(path: Path, fused: Path, *, heads: int, hidden: int) -> None:
     options = FusionOptions("bert")
     # The fused embedding kernel has no output for layer_0, and was not faster.
     options.enable_embed_layer_norm = False
-    # The mask as it is: the shorter form, a length a row, takes padding to stand on the right.
+    # The mask as it is: the shorter form, a length a row, assumes padding on the right.
     options.attention_mask_format = AttentionMaskFormat.AttentionMask
     graph = onnx.load(path)
     with silenced_libraries():
@@ -183,10 +183,10 @@ def run_graph(path: Path, batches: Sequence[Batch]) -> list[Arrays]:
 
 
 def agree(found: list[Arrays], expected: list[Arrays], batches: Sequence[Batch]) -> bool:
-    """Tell whether float32 outputs are equal but for the order of sums.
+    """Whether float32 outputs are equal but for the order of sums.
 
     A thousandth of the largest value is thirty times what kernels differ by, and a hundredth of
-    what a wrong mask or a wrong scale does. States of padding are nobody's, and not compared.
+    what a wrong mask or a wrong scale does. States of padding are not compared.
     """
     for ours, theirs, batch in zip(found, expected, batches, strict=True):
         if len(ours) != len(theirs) or not all(np.isfinite(array).all() for array in ours):

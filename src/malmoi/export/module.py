@@ -1,9 +1,8 @@
-"""Attention as training runs it: fused, and in float32 where the rest is in bfloat16.
+"""A sentence encoder as one torch module: ids in, vectors out, ready to be traced or trained.
 
-torch's fused attention goes back through bfloat16 on a processor in three times the time that it
-needs in float32, more than everything else of a step together.
-
-A sentence encoder as one torch module: ids in, vectors out, ready to be traced.
+Training attends in a fused step, and in float32 where the rest is in bfloat16: the backward pass of
+torch's fused attention in bfloat16 takes three times as long on a processor as in float32, more
+than everything else of a step together.
 
 Shapes: ids and mask (n, length) int64, states (n, length, hidden) float32, vectors (n, dim).
 """
@@ -57,7 +56,7 @@ AttentionInterface.register(_NAME, _attend)
 AttentionMaskInterface.register(_NAME, sdpa_mask)
 
 
-# The architectures that tell first from second sentence; the others' graphs have no such input.
+# The architectures that distinguish first and second sentence; other graphs have no such input.
 WITH_TYPES = ("bert", "albert", "electra")
 _ZERO_TYPES = ("roberta", "xlm-roberta")
 
@@ -123,7 +122,7 @@ def set_dropout(model: nn.Module, share: float) -> None:
 class GraphModule(nn.Module):
     """A transformer and what follows it, with the inputs and the output of its graph by name.
 
-    `types` tells whether segment ids are an input; left out, the architecture decides.
+    `types` says whether segment ids are an input; left out, the architecture decides.
     """
 
     output: str

@@ -77,7 +77,7 @@ def read_source(
 
 
 def read_transformer(path: str | Path, *, max_tokens: int | None = None) -> ModelSource:
-    """Describe a transformer's folder alone, whatever modules stand around it."""
+    """Describe a transformer's folder alone, whatever modules are around it."""
     source = _with_options(_from_transformer(_folder(path)), None, None, max_tokens)
     _check_architecture(source)
     _check_weights(source)
@@ -149,7 +149,7 @@ def _from_sentence_transformers(folder: Path) -> ModelSource:
     read = foreign.read_folder(folder, GRAPH)
     manifest = read.manifest
     if (folder / MANIFEST).is_file():
-        # A bundle exported again keeps its story; scores belong to the graph they were made with.
+        # A bundle exported again keeps its history; scores belong to the graph they were made with.
         old = Manifest.read(folder)
         kept = ("name", "clean", "matryoshka", "languages", "licence", "training")
         manifest = dataclasses.replace(manifest, **{name: getattr(old, name) for name in kept})
@@ -263,12 +263,12 @@ _KEPT = ("name", "clean", "languages", "licence", "training")
 
 
 def is_cross_encoder(folder: Path) -> bool:
-    """Tell whether sentence-transformers saved a folder as a cross-encoder, with its head."""
+    """Whether sentence-transformers saved a folder as a cross-encoder, with its head."""
     return folder.is_dir() and bool(_shared(folder).get("model_type") == "CrossEncoder")
 
 
 def is_reranker(path: str | Path) -> bool:
-    """Tell whether a folder holds a cross-encoder or another sequence classifier."""
+    """Whether a folder holds a cross-encoder or another sequence classifier."""
     folder = Path(path)
     if is_cross_encoder(folder):
         return True
@@ -296,7 +296,7 @@ def read_reranker(path: str | Path, *, max_tokens: int | None = None) -> ModelSo
 
 
 def _manifest(source: ModelSource, folder: Path) -> Manifest:
-    """Add what a reranker's manifest says beside an encoder's; an older one's story is kept."""
+    """Add what a reranker's manifest says besides an encoder's; what an older one says is kept."""
     config = read_json(source.root / "config.json")
     labels = _labels(config, source.steps)
     kept: dict[str, Any] = {"name": folder.name}

@@ -1,9 +1,7 @@
-"""Lists of ids side by side: padding, its mean left out, batches of like length.
-
-Examples → batches of like length, the same ones for the same seed and epoch.
+"""Padding, and batches of texts of similar length, the same ones for the same seed and epoch.
 
 An epoch's batches are a function of (seed, epoch) and nothing else, so a run that was stopped
-finds its place again by a number.
+finds its position again by a number.
 """
 
 import math
@@ -39,7 +37,7 @@ def pool(hidden: Tensor, mask: Tensor) -> Tensor:
 def token_batches(
     lengths: Ints, budget: int, rng: np.random.Generator, *, window: int = 40
 ) -> Iterator[Ints]:
-    """Cut a shuffled order into batches of at most `budget` padded tokens, like with like length.
+    """Cut a shuffled order into batches of at most `budget` padded tokens of similar length.
 
     Rows are sorted by length only within `window` batches' worth, so that batches stay mixed.
     """
@@ -102,7 +100,7 @@ def plan_epoch(
     """Plan the batches of one epoch over several data sets, mixed at random.
 
     `lengths` are the tokens of each set's rows; `texts` the numbers of their texts where no text
-    may stand twice in a batch, else None; `clusters` say which rows are to meet, where it matters.
+    may occur twice in a batch, else None; `clusters` say which rows are to meet, where it matters.
     """
     steps = []
     together = clusters or [None] * len(lengths)
@@ -162,9 +160,9 @@ def _cut(rows: Ints, lengths: Ints, sizes: Sizes) -> list[Ints]:
 
 
 def _without_twins(batches: list[Ints], texts: NDArray[np.int32]) -> list[Ints]:
-    """Move a row whose text already stands in its batch to the next batch that has room for it.
+    """Move a row whose text is already in its batch to the next batch that has room for it.
 
-    What finds no room within the epoch is left out of it; the next epoch draws anew.
+    What finds no room within the epoch is left out of it; the next epoch draws again.
     """
     kept, waiting = [], np.empty(0, dtype=np.int64)
     for batch in batches:

@@ -18,7 +18,7 @@ _TASKS["concepts"] = concepts
 class Measure:
     """One evaluation of a recipe, read and ready: call it with a model for its main score.
 
-    `pairs` are the texts that stand together in its file, to be looked for in the training data.
+    `pairs` are the texts that are paired in its file, to be looked for in the training data.
     """
 
     title: str

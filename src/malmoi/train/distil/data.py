@@ -1,8 +1,6 @@
 """The files of a distillation recipe → texts: tidied, distinct, without what is held out.
 
-Everything here runs before torch is imported, so bad data are told before anything is loaded.
-
-Everything a run reads from files, read and checked before torch is imported.
+Everything here runs before torch is imported, so bad data are reported before a model is loaded.
 """
 
 import hashlib
@@ -24,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 Pair = tuple[str, str]
 
-# Placeholders, tags, options and addresses: one may stand in a sentence, two are no sentence.
+# Placeholders, tags, options and addresses: one may occur in a sentence, with two it is none.
 _MARKUP = re.compile(r"[%$<>{}\\|=_]|--|https?:")
 _FEWEST_LETTERS = 4
 # A translation shorter than this share of its source leaves most of it out.
@@ -89,10 +87,10 @@ class TextReader:
     def parallel(self, entry: Parallel) -> list[Pair]:
         """Read the distinct pairs of an entry, in the order of the files."""
         columns = (*entry.source, *entry.target)
-        half = len(entry.source)
+        count = len(entry.source)
         found: dict[Pair, None] = {}
         for row in self.rows(entry.files, columns, where=entry.where, held_out=entry.held_out):
-            found.update(dict.fromkeys(zip(row[:half], row[half:], strict=True)))
+            found.update(dict.fromkeys(zip(row[:count], row[count:], strict=True)))
         if not found:
             raise no_rows(entry.files)
         return list(found)
@@ -143,7 +141,7 @@ def digest(text: str) -> int:
 
 
 def is_held(text: str, held: HeldRows) -> bool:
-    """Tell whether a row is held out, by the text in its column.
+    """Whether a row is held out, by the text in its column.
 
     >>> [is_held(code, HeldRows(by="code", one_in=2)) for code in ("A00", "A01", "A02", "A03")]
     [False, False, True, False]
@@ -161,7 +159,7 @@ def tidy(text: str) -> str:
 
 
 def is_plain(source: str, target: str) -> bool:
-    """Tell whether a pair is two sentences: letters on the target side, little mark-up, no stub.
+    """Whether a pair is two sentences: letters on the target side, little mark-up, no stub.
 
     >>> is_plain("Save the file.", "파일을 저장합니다."), is_plain("%s of %d", "%d 중 %s")
     (True, False)

@@ -77,7 +77,7 @@ def _stages(recipe: Distillation) -> list[str]:
     lines = []
     if recipe.vocabulary:
         lines.append(f"1. {recipe.vocabulary.size:,} pieces were added to the tokenizer.")
-        lines.append(f"1. Their rows began by `init = {recipe.vocabulary.init!r}`.")
+        lines.append(f"1. Their rows started by `init = {recipe.vocabulary.init!r}`.")
     teacher = recipe.teacher or recipe.base
     lines.append(f"1. It learnt the vectors of `{teacher}` on the parallel files.")
     if recipe.tune:

@@ -72,7 +72,7 @@ def _digest(value: object) -> str:
 def _read_marker(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):  # never begun, or cut off by a crash: not done
+    except (OSError, ValueError):  # never started, or cut off by a crash: not done
         return {}
     return found if isinstance(found, dict) else {}
 
@@ -103,7 +103,7 @@ def run(
 class _Run:
     recipe: Distillation
     source: ModelSource
-    data: DistillationData
+    dataset: DistillationData
     folder: Path
     threads: int | None
 
@@ -137,7 +137,7 @@ class _Run:
             read = [(e.files, e.source, e.target, e.pieces, e.where) for e in recipe.parallel]
             held = [e.held_out for e in recipe.parallel]
             files = named_files(recipe.model_copy(update={"task": (), "evaluation": ()}))
-            hashes = [self.data.hashes[file] for file in files]
+            hashes = [self.dataset.hashes[file] for file in files]
             return [hashes, recipe.base, read, held, recipe.held_out, recipe.vocabulary]
         if title == "align":
             return [recipe.align, recipe.seed, [entry.align for entry in recipe.parallel]]
@@ -147,27 +147,27 @@ class _Run:
             form = [output.precision, output.layers, output.weights, output.licence]
             text = [recipe.name, recipe.languages, recipe.clean]
             return [form, text, recipe.matryoshka, recipe.evaluation]
-        hashes = [self.data.hashes[file] for task in recipe.task for file in task.files]
+        hashes = [self.dataset.hashes[file] for task in recipe.task for file in task.files]
         return [hashes, recipe.task, recipe.matryoshka, recipe.short_weight]
 
     def _vocabulary(self, key: str) -> None:
         from .pieces import write_vocabulary
 
         folder = self.folder / "vocabulary"
-        write_vocabulary(self.recipe, self.data, self.source.root, folder)
+        write_vocabulary(self.recipe, self.dataset, self.source.root, folder)
 
     def _align(self, key: str) -> None:
         from .pieces import Words, write_table
 
         words = Words.read(self.folder / "vocabulary")
-        write_table(self.recipe, self.data, self.source.root, words, self.folder / "table.npy")
+        write_table(self.recipe, self.dataset, self.source.root, words, self.folder / "table.npy")
 
     @functools.cached_property
     def _context(self) -> "Context":
         from .training import open_context
 
         return open_context(
-            self.recipe, self.data, self.source.root, self.folder, threads=self.threads
+            self.recipe, self.dataset, self.source.root, self.folder, threads=self.threads
         )
 
     def _distil(self, key: str) -> None:
@@ -198,7 +198,7 @@ class _Run:
         from .export import export_bundles
 
         model, licence = self.folder / "model", self.source.manifest.licence
-        export_bundles(self.recipe, self.data, model, seconds, licence=licence)
+        export_bundles(self.recipe, self.dataset, model, seconds, licence=licence)
 
     @contextlib.contextmanager
     def _weights(

@@ -174,7 +174,7 @@ class BiEncoderTask:
 
     @contextlib.contextmanager
     def _mixed(self) -> Iterator[None]:
-        """Mix in the base's share for a while; training goes on with the very weights it had."""
+        """Mix in the base's share for a while; training continues with the weights it had."""
         learnt = _copied(self.encoder) if self._base else {}
         parameters = dict(self.encoder.named_parameters())
         with torch.no_grad():
@@ -244,8 +244,8 @@ def freeze(transformer: nn.Module, names: Sequence[str]) -> None:
         if not found:
             known = sorted({key.split(".")[0] for key, _ in transformer.named_parameters()})
             raise OptionError(
-                f"schedule.freeze has {name}, and no parameter's name begins so; they begin with "
-                f"{', '.join(known)}. Correct it."
+                f"schedule.freeze has {name}, and no parameter's name starts so; they start with "
+                f"{', '.join(known)}. Use one of these."
             )
         for parameter in found:
             parameter.requires_grad_(False)
@@ -256,7 +256,7 @@ def check_dimensions(matryoshka: Sequence[int], dimension: int) -> None:
     if matryoshka and (max(matryoshka) != dimension):
         raise OptionError(
             f"matryoshka is {list(matryoshka)}; expected the model's own dimension {dimension} as "
-            "the largest, else the whole vector is not trained. Correct the list."
+            "the largest, else the whole vector is not trained. Put it first in the list."
         )
 
 

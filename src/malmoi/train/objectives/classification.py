@@ -36,7 +36,7 @@ class Notes:
 
 
 def read_notes(recipe: Classification, root: Path, *, strict: bool) -> Notes:
-    """Read every note that a recipe names; bad data are told before torch is imported."""
+    """Read every note that a recipe names; bad data are reported before torch is imported."""
     data = recipe.data
     hashes = hash_files({name: check_file(root / name, name, root) for name in _names(data)})
     if data.files:
@@ -84,8 +84,8 @@ def _labels(data: NoteData, documents: list[NoteDocument]) -> tuple[str, ...]:
     found = {one.label for one in documents}
     if len(found) < 2:
         raise DataError(
-            "all notes have the same label; expected two labels or more, for there is nothing to "
-            "tell apart. Check the label column."
+            "all notes have the same label; expected two labels or more, because there is "
+            "nothing to distinguish. Check the label column."
         )
     check_classes(labels, len(documents), where=", ".join(data.files or data.train))
     return labels
@@ -97,10 +97,10 @@ def _divide(
     shares = data.shares or SHARES
     parts: dict[str, list[NoteDocument]] = {part: [] for part in PARTS}
     for one in documents:
-        place = part_of(
+        part = part_of(
             one.patient, dev=shares.get("dev", 0.0), test=shares.get("test", 0.0), seed=seed
         )
-        parts[place].append(one)
+        parts[part].append(one)
     return parts
 
 

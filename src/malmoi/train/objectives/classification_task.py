@@ -302,8 +302,8 @@ def choose_pool(model: NoteClassifier, dev: list[NoteDocument], *, rule: str) ->
     c = tune([one.shares for one in scored], score)
     direction = fit_attention(scored, gold)
     pool = DecisionPool(Rule(rule, c), 1.0, direction)
-    said = probabilities(scored, pool.rule, weights=attention_weights(pool, scored))
-    return dataclasses.replace(pool, temperature=fit_temperature(said, gold))
+    found = probabilities(scored, pool.rule, weights=attention_weights(pool, scored))
+    return dataclasses.replace(pool, temperature=fit_temperature(found, gold))
 
 
 def report_rules(

@@ -74,7 +74,7 @@ def _of_file(path: Path, data: TextFiles, strict: bool) -> Iterator[TextDocument
         yield from _of_lines(path, data.lines)
         return
     names = [*data.columns, *([data.id] if data.id else [])]
-    bad, remedy = BadRows(str(path), strict), "Correct data.columns."
+    bad, remedy = BadRows(str(path), strict), "Name columns of the file in data.columns."
     for _, row in read_columns(path, names, bad, remedy=remedy):
         text = "\n".join(row[name] for name in data.columns)
         found = [text[span.start : span.end] for span in sentences(text)]
@@ -111,7 +111,10 @@ class Barred:
         for entry in entries:
             for file in entry.files:
                 bad = BadRows(str(root / file), strict)
-                names, remedy = [entry.id] if entry.id else entry.columns, "Correct data.leave_out."
+                names, remedy = (
+                    [entry.id] if entry.id else entry.columns,
+                    "Name columns of it in data.leave_out.",
+                )
                 for _, row in read_columns(root / file, names, bad, remedy=remedy):
                     if entry.id:
                         ids.add(row[entry.id].strip())
@@ -121,7 +124,7 @@ class Barred:
         return cls(frozenset(ids), frozenset(texts))
 
     def holds(self, document: TextDocument) -> bool:
-        """Tell whether a document must not be learnt from."""
+        """Whether a document must not be learnt from."""
         if document.id and document.id.strip() in self.ids:
             return True
         return bool(self.texts) and _digest(" ".join(document.sentences)) in self.texts
@@ -231,8 +234,8 @@ def _tokenise(
     pieces = cut_pieces(tokenizer, text, steps, unit="piece")
     begins = np.ones(len(pieces.ids), dtype=bool)
     if starts is not None and len(pieces.ids):
-        places = starts(text)
-        begins[pieces.heads] = [int(start) in places for start in pieces.starts]
+        positions = starts(text)
+        begins[pieces.heads] = [int(start) in positions for start in pieces.starts]
         begins[0] = True
     return pieces.ids, begins
 

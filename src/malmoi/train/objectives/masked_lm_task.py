@@ -56,7 +56,7 @@ class SegmentPairs:
 
 
 def blocks(packed: Packed, size: int, *, seed: int, epoch: int) -> SegmentPairs:
-    """Cut all ids into blocks of `size`, full but the last; each epoch begins elsewhere.
+    """Cut all ids into blocks of `size`, full but the last; each epoch starts elsewhere.
 
     A block may hold the end of one document and the beginning of another.
     """
@@ -72,7 +72,7 @@ def segment_pairs(packed: Packed, size: int, *, seed: int, epoch: int) -> Segmen
     """Fill sequences with whole sentences of a document, as BERT does.
 
     Each is cut between two sentences. Half of the time the second segment is what follows; else
-    it comes from another document, and what would have followed begins the next sequence.
+    it comes from another document, and what would have followed starts the next sequence.
     """
     rng = np.random.default_rng([seed, epoch, 7])
     spans: list[list[int]] = []
@@ -123,13 +123,12 @@ def _elsewhere(
 
 
 def _ids(packed: Packed, first: int, middle: int, other: int, stop: int, size: int) -> list[int]:
-    """Turn sentences into places of ids, the longer segment cut at its end until both fit."""
+    """Turn sentences into positions of ids, the longer segment cut at its end until both fit."""
     a0, a1 = int(packed.sentences[first]), int(packed.sentences[middle])
     b0, b1 = int(packed.sentences[other]), int(packed.sentences[stop])
     over = (a1 - a0) + (b1 - b0) - size
     if over > 0:
-        half = size // 2
-        a_room = max(half, size - (b1 - b0))
+        a_room = max(size // 2, size - (b1 - b0))
         a1 = min(a1, a0 + a_room)
         b1 = min(b1, b0 + size - (a1 - a0))
     return [a0, a1, b0, b1]
@@ -159,16 +158,16 @@ def mask(
     """
     chosen = np.zeros(ids.shape, dtype=bool)
     for row in range(len(ids)):
-        places = np.flatnonzero(real[row])
-        if not len(places):
+        positions = np.flatnonzero(real[row])
+        if not len(positions):
             continue
-        word = np.cumsum(begins[row, places])  # which word a piece belongs to
+        word = np.cumsum(begins[row, positions])  # which word a piece belongs to
         word -= word[0]
         order = rng.permutation(int(word[-1]) + 1)
         sizes = np.bincount(word, minlength=len(order))[order]
-        wanted = max(1, round(share * len(places)))
+        wanted = max(1, round(share * len(positions)))
         count = int(np.searchsorted(np.cumsum(sizes), wanted)) + 1
-        chosen[row, places] = np.isin(word, order[:count])
+        chosen[row, positions] = np.isin(word, order[:count])
     targets = np.where(chosen, ids, NOTHING)
     dice = rng.random(ids.shape)
     hidden = np.where(chosen & (dice < 0.8), mask_id, ids)
@@ -177,7 +176,7 @@ def mask(
     return Masked(hidden, targets)
 
 
-_WHOLE, _HEAD = 0, 1  # what a step teaches, in place of the number of a data set
+_WHOLE, _HEAD = 0, 1  # what a step teaches, instead of the number of a data set
 _HEAD_ALONE = "head.json"
 
 
@@ -238,7 +237,7 @@ class MaskedLMTask:
 
     @property
     def _room(self) -> int:
-        """How many pieces fit beside the special tokens."""
+        """How many pieces fit next to the special tokens."""
         extra = len(self.frame.after) if self.recipe.masking.next_sentence else 0
         return self.recipe.max_tokens - self.frame.count - extra
 
@@ -281,7 +280,7 @@ class MaskedLMTask:
         self, packed: Packed, span: Ints
     ) -> tuple[list[int], list[int], list[int], list[int]]:
         """Give ids, segments, beginnings of words and what is text, of one sequence."""
-        a0, a1, b0, b1 = (int(place) for place in span)
+        a0, a1, b0, b1 = (int(position) for position in span)
         before, after = self.frame.before, self.frame.after
         first, second = packed.ids[a0:a1].tolist(), packed.ids[b0:b1].tolist()
         ids = [*before, *first, *after, *([*second, *after] if second else [])]
@@ -361,14 +360,14 @@ class MaskedLMTask:
         )
 
     def _after_head(self) -> MaskedScores:
-        """Measure what the head alone has learnt; kept on disk for a run that goes on later."""
+        """Measure what the head alone has learnt; kept on disk for a run that is resumed."""
         kept = Path(self.recipe.output.folder) / _HEAD_ALONE
         if kept.is_file():
             return MaskedScores(**json.loads(kept.read_text("utf-8")))
         self.module.eval()
         found = self.measure()
         self.module.train()
-        self.processes.wait()  # nobody writes while another one looks
+        self.processes.wait()  # so that no process writes while another one looks
         if self.processes.first:
             with writing(kept) as file:
                 file.write(json.dumps(dataclasses.asdict(found)).encode() + b"\n")

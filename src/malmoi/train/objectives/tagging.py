@@ -29,7 +29,7 @@ class TaggingData:
 
 
 def read_tagging_data(recipe: Tagging, root: Path, *, strict: bool) -> TaggingData:
-    """Read everything a recipe names; bad data are told before torch is imported."""
+    """Read everything a recipe names; bad data are reported before torch is imported."""
     data = recipe.data
     names = (*data.train, *data.dev, *data.test, *data.files)
     hashes = hash_files({name: check_file(root / name, name, root) for name in names})

@@ -49,7 +49,7 @@ class TagWindows:
     """Windows of texts as ids: where their units' labels are read, and what they are."""
 
     ids: list[list[int]]
-    heads: list[Ints]  # places in the window's ids
+    heads: list[Ints]  # positions in the window's ids
     targets: list[Ints]
 
     @property
@@ -87,15 +87,15 @@ class TaggingTask:
         self,
         recipe: Tagging,
         source: ModelSource,
-        material: TaggingData,
+        data: TaggingData,
         *,
         processes: Processes | None = None,
     ) -> None:
-        self.recipe, self.source, self.material = recipe, source, material
+        self.recipe, self.source, self.data = recipe, source, data
         self.processes = processes or Processes()
-        self.labels = make_labels(material.types)
+        self.labels = make_labels(data.types)
         self._open_tokenizer()
-        self.windows = self._windows(material.parts["train"])
+        self.windows = self._windows(data.parts["train"])
         torch.manual_seed(recipe.seed)  # the layer is drawn at random
         self.model = load_token_classifier(source, self.labels, dropout=recipe.dropout)
         freeze(self.model.base_model, recipe.schedule.freeze)
@@ -174,9 +174,9 @@ class TaggingTask:
         pieces = [TokenizedText(i, self.windows.ids[row]) for i, row in enumerate(rows)]
         found: dict[int, Tensor] = {}
         for batch in self.tokens.batches(pieces, budget=self.recipe.schedule.piece_tokens):
-            for place, logits in zip(batch.rows.tolist(), self.run(batch), strict=True):
-                heads = torch.from_numpy(self.windows.heads[rows[place]]).to(logits.device)
-                found[place] = logits[heads]
+            for row_number, logits in zip(batch.rows.tolist(), self.run(batch), strict=True):
+                heads = torch.from_numpy(self.windows.heads[rows[row_number]]).to(logits.device)
+                found[row_number] = logits[heads]
         return torch.cat([found[i] for i in range(len(pieces))])
 
     def run(self, batch: Batch) -> Tensor:
@@ -206,8 +206,10 @@ class TaggingTask:
         ]
         with torch.no_grad():
             for batch in self.tokens.batches(pieces, budget=self.recipe.schedule.piece_tokens):
-                for place, logits in zip(batch.rows.tolist(), self.run(batch).float(), strict=True):
-                    owner, window = jobs[place]
+                for row_number, logits in zip(
+                    batch.rows.tolist(), self.run(batch).float(), strict=True
+                ):
+                    owner, window = jobs[row_number]
                     skip = len(self.frame.before) - window.begin
                     kept = logits[window.first + skip : window.last + skip].cpu().numpy()
                     shares[owner][window.first : window.last] = softmax(kept)
@@ -215,7 +217,7 @@ class TaggingTask:
 
     def evaluate(self) -> dict[str, float]:
         """Judge the dev texts: F1 of exact entities."""
-        dev = self.material.parts["dev"]
+        dev = self.data.parts["dev"]
         counts = Counts()
         for marked, found in zip(dev, self.tag_all([m.text for m in dev]), strict=True):
             counts.add(marked.spans, found)

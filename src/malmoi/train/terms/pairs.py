@@ -45,7 +45,7 @@ def fold(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two names of one meaning, and the concept they stand under."""
+    """Two names of one meaning, and the concept they belong to."""
 
     a: str
     b: str
@@ -55,13 +55,13 @@ class Pair:
 
 @dataclass(frozen=True)
 class Confusable:
-    """The look-alikes of each concept, in the order of the concepts, `added` ones last.
+    """What each concept is confused with, in the order of the concepts, `added` ones last.
 
-    `loners` are names that stand for themselves: told to be no name of a concept, and known
-    under no other.
+    `loners` are names without a concept: given as confusable, and known under no
+    concept.
     """
 
-    beside: list[list[str]]
+    confused_with: list[list[str]]
     added: list[str]
     loners: list[Pair]
 
@@ -72,13 +72,13 @@ class Confusable:
         families: dict[str, list[str]] = defaultdict(list)
         for concept in concepts:
             families[concept[:length]].append(concept)
-        beside = [list(others) for others in self.beside]
+        confused_with = [list(others) for others in self.confused_with]
         for i, concept in enumerate(concepts):
             family = families[concept[:length]]
             if len(family) <= _MOST_SIBLINGS:
-                known = {concept, *beside[i]}
-                beside[i] += [other for other in family if other not in known]
-        return Confusable(beside, self.added, self.loners)
+                known = {concept, *confused_with[i]}
+                confused_with[i] += [other for other in family if other not in known]
+        return Confusable(confused_with, self.added, self.loners)
 
 
 def read_confusable(
@@ -86,7 +86,7 @@ def read_confusable(
 ) -> Confusable:
     """Read the negatives of an entry; each side of a row is a concept or a name of one."""
     known = set(concepts)
-    beside: dict[str, dict[str, None]] = {concept: {} for concept in concepts}
+    confused_with: dict[str, dict[str, None]] = {concept: {} for concept in concepts}
     loners: dict[str, Pair] = {}
     for negatives in entry.negatives:
         for left, right in _pairs(negatives, root, strict):
@@ -95,11 +95,11 @@ def read_confusable(
                 continue
             if b is None:
                 text = without_code(right)
-                b = f"\0{fold(text)}"  # no code of a table begins so
+                b = f"\0{fold(text)}"  # no code of a table starts so
                 loners.setdefault(b, Pair(text, text, b, b))
-                beside.setdefault(b, {})
-            beside[a][b] = beside[b][a] = None
-    listed = [list(others) for others in beside.values()]
+                confused_with.setdefault(b, {})
+            confused_with[a][b] = confused_with[b][a] = None
+    listed = [list(others) for others in confused_with.values()]
     return Confusable(listed, list(loners), list(loners.values()))
 
 
@@ -174,13 +174,15 @@ def read_synonyms(entry: Data, root: Path, *, seed: int, strict: bool) -> Traini
             "is learnt from another. Check the columns in the recipe."
         )
     found = read_confusable(entry, root, names_of(pairs), list(concepts), strict=strict)
-    beside = found.with_siblings(list(concepts), options.siblings)
+    confusable = found.with_siblings(list(concepts), options.siblings)
     count = len({pair.concept for pair in pairs})
     logger.info(
         f"{counted(len(pairs), 'pair')} of {counted(count, 'concept')}; "
-        f"{sum(map(bool, beside.beside)):,} have others that they are confused with"
+        f"{sum(map(bool, confusable.confused_with)):,} have others that they are confused with"
     )
-    return _examples([*pairs, *beside.loners], [*concepts, *beside.added], beside, options)
+    return _examples(
+        [*pairs, *confusable.loners], [*concepts, *confusable.added], confusable, options
+    )
 
 
 def names_of(pairs: Sequence[Pair]) -> dict[str, str]:
@@ -270,7 +272,7 @@ def draw(names: Sequence[str], most: int, concept: str, seed: int) -> list[tuple
 
 
 def _examples(
-    pairs: Sequence[Pair], concepts: Sequence[str], beside: Confusable, options: PairOptions
+    pairs: Sequence[Pair], concepts: Sequence[str], confusable: Confusable, options: PairOptions
 ) -> TrainingExamples:
     texts, folded, meanings = _Numbers(), _Numbers(), _Numbers()
     number = {concept: i for i, concept in enumerate(concepts)}
@@ -282,7 +284,7 @@ def _examples(
         labels=np.array(labels, dtype=np.int64),
         concepts=np.array([number[pair.concept] for pair in pairs], dtype=np.int64),
         names=np.array(names, dtype=np.int64),
-        beside=[[number[one] for one in others] for others in beside.beside],
+        confused_with=[[number[one] for one in others] for others in confusable.confused_with],
         together=options.together,
         neighbours=options.neighbours,
     )

@@ -1,7 +1,7 @@
 """Distillation among neighbours: the student also orders pairs of sentences as its teacher does.
 
 A batch holds sentences with some of their nearest ones, so that it has near pairs as well as far
-ones; every pair of the batch has a likeness by the teacher, at no cost beyond the batch itself.
+ones; every pair of the batch has a similarity by the teacher, at no cost beyond the batch itself.
 """
 
 import math
@@ -42,8 +42,8 @@ def nearest_rows(goals: NDArray[np.float32], count: int, *, block: int = 512) ->
 class Neighbours:
     """A batch of sentences with their neighbours: at the teacher's vectors, and in its order.
 
-    `rows` are those of `data` that take part, `near` (n, k) the neighbours of each, as places in
-    `rows`. A batch has `size` sentences drawn by weight, and three neighbours of each: the
+    `rows` are those of `data` that take part, `near` (n, k) the neighbours of each (numbers
+    in `rows`). A batch has `size` sentences drawn by weight, and three neighbours of each: the
     nearest, one of the next few, one of all. `source_share` of the batches are in the teacher's
     language. The order counts `relations`, the distance `distance`, the contrast `contrast`.
     """
@@ -112,7 +112,7 @@ def toward(
 
 
 def _ordered(goal: Tensor, rng: np.random.Generator) -> tuple[Ints, Ints, Tensor]:
-    """Choose pairs of a batch, the 200 nearest and 400 others, with the teacher's likeness."""
+    """Choose pairs of a batch, the 200 nearest and 400 others, with the teacher's similarity."""
     one, two = np.triu_indices(len(goal), 1)
     alike = (goal @ goal.T).numpy()[one, two]
     others = rng.choice(len(alike), min(400, len(alike)), replace=False)
@@ -122,7 +122,7 @@ def _ordered(goal: Tensor, rng: np.random.Generator) -> tuple[Ints, Ints, Tensor
 
 @dataclass
 class AlignedNames:
-    """Two names of each concept in a batch, by multi-similarity, with look-alikes beside them.
+    """Two names of each concept in a batch, by multi-similarity, next to confusable ones.
 
     Concepts are sorted so that neighbours are easily confused; `run` of them are drawn together.
     """
