@@ -69,16 +69,34 @@ _ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
 }
 
 
-def load_transformer(source: ModelSource, loader: Any = AutoModel) -> PreTrainedModel:
-    """Load the transformer from safetensors, on the CPU, every weight of the encoder present."""
+def from_pretrained(source: ModelSource, loader: Any, **options: Any) -> Any:
+    """Load safetensors in float32 with a class of transformers; nothing in the folder is run."""
     try:
         with silenced_libraries():
-            model, report = _from_pretrained(source, loader)
+            return loader.from_pretrained(
+                source.root,
+                local_files_only=True,
+                use_safetensors=True,
+                trust_remote_code=False,
+                dtype=torch.float32,
+                **options,
+            )
     except Exception as error:  # OSError, safetensors' own, or a RuntimeError for other shapes
         raise BundleError(
             f"the weights in {source.root} cannot be read ({type(error).__name__}); expected "
             "safetensors that fit config.json. Copy the whole folder again."
         ) from error
+
+
+def load_transformer(source: ModelSource, loader: Any = AutoModel) -> PreTrainedModel:
+    """Load the transformer on the CPU, and check that every weight of the encoder is present."""
+    model, report = from_pretrained(
+        source,
+        loader,
+        attn_implementation="eager",  # the form of attention that the fuser recognises
+        output_loading_info=True,
+        **({"num_hidden_layers": source.layers} if source.layers else {}),
+    )
     # A missing pooler is the rule for encoders trained on masked words, and never used here.
     missing = sorted(key for key in report["missing_keys"] if not key.startswith("pooler."))
     if missing:
@@ -96,20 +114,6 @@ def check_whole(source: ModelSource) -> None:
     """Raise a BundleError where weights are missing, which a library would draw at random."""
     with torch.random.fork_rng(devices=[]):  # what is drawn after this is as if it had not been
         load_transformer(source)
-
-
-def _from_pretrained(source: ModelSource, loader: Any) -> tuple[Any, dict[str, Any]]:
-    loaded: tuple[Any, dict[str, Any]] = loader.from_pretrained(
-        source.root,
-        local_files_only=True,
-        use_safetensors=True,
-        trust_remote_code=False,
-        attn_implementation="eager",  # the form of attention that the fuser recognises
-        dtype=torch.float32,
-        output_loading_info=True,
-        **({"num_hidden_layers": source.layers} if source.layers else {}),
-    )
-    return loaded
 
 
 def set_dropout(model: nn.Module, share: float) -> None:

@@ -5,19 +5,16 @@ import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import torch
 from torch import Tensor
 from transformers import AutoModelForTokenClassification, PreTrainedModel
 
 from ..bundle.manifest import Manifest
-from ..errors import BundleError
 from ..tagger.tagger import SETTINGS
 from ..text.cleanup import check_steps
 from .build import load_and_write, write_graph
-from .module import GraphModule, check_whole, set_dropout, use_fused_attention
-from .silence import silenced_libraries
+from .module import GraphModule, check_whole, from_pretrained, set_dropout, use_fused_attention
 from .source import ModelSource, read_transformer
 
 
@@ -27,27 +24,16 @@ def load_token_classifier(
     """Load an encoder's weights below a new linear layer, with this dropout everywhere."""
     names = dict(enumerate(labels))
     check_whole(source)
-    try:
-        with silenced_libraries():
-            model: Any = AutoModelForTokenClassification.from_pretrained(
-                source.root,
-                local_files_only=True,
-                use_safetensors=True,
-                trust_remote_code=False,
-                dtype=torch.float32,
-                id2label=names,
-                label2id={label: i for i, label in names.items()},
-                ignore_mismatched_sizes=True,
-            )
-    except Exception as error:  # OSError, safetensors' own, or a RuntimeError for other shapes
-        raise BundleError(
-            f"the weights in {source.root} cannot be read ({type(error).__name__}); expected "
-            "safetensors that fit config.json. Copy the whole folder again."
-        ) from error
+    model: PreTrainedModel = from_pretrained(
+        source,
+        AutoModelForTokenClassification,
+        id2label=names,
+        label2id={label: i for i, label in names.items()},
+        ignore_mismatched_sizes=True,
+    )
     use_fused_attention(model)
     set_dropout(model, dropout)
-    loaded: PreTrainedModel = model
-    return loaded
+    return model
 
 
 class TagModule(GraphModule):

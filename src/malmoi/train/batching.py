@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..types import Ints
+from .schema import Schedule
 from .terms.sampler import BatchClusters
 
 
@@ -85,6 +86,12 @@ class Sizes:
     size: int
     tokens: int = 0
     least: int = 2
+
+    @classmethod
+    def of(cls, schedule: Schedule, world: int, *, least: int = 2) -> "Sizes":
+        """Give the sizes of a step of `world` processes; each of them needs a row."""
+        tokens = schedule.batch_tokens * world
+        return cls(schedule.batch_size * world, tokens, max(least, world))
 
 
 def plan_epoch(

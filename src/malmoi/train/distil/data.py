@@ -232,6 +232,12 @@ class DistillationData:
     measures: list[Measure]
     hashes: dict[str, str]
 
+    def aligned(self, recipe: Distillation) -> Iterator[Pair]:
+        """Yield the pairs that the alignment reads, each as often as its entry says."""
+        for entry in recipe.parallel:
+            for _ in range(entry.align):
+                yield from self.pairs[entry.title]
+
     def translations(self, task: LessonRecipe) -> list[Pair]:
         """Give the pairs of the entries that a task names, or of all that are distilled on."""
         found: list[Pair] = []

@@ -20,7 +20,7 @@ from ...export.silence import silenced_libraries
 from ...io.files import writing, writing_folder
 from ...types import Floats
 from .alignment import AlignConfig, ParallelBags, align_rows, ibm1, idf, translate_rows, write_bags
-from .data import DistillationData, Pair
+from .data import DistillationData
 from .recipe import Align, Distillation, Vocabulary
 from .student import open_student
 from .vocabulary import (
@@ -275,7 +275,7 @@ def _align(
 ) -> Floats:
     settings, rows = recipe.align, list(words.rows.values())
     with tempfile.TemporaryDirectory(prefix=".bags-", dir=scratch) as folder:
-        stream = _stream(recipe, dataset)
+        stream = dataset.aligned(recipe)
         bags = write_bags(stream, open_spec(words.spec), Path(folder), longest=settings.longest)
         start = None
         if settings.method != "regression":
@@ -290,12 +290,6 @@ def _align(
             seed=recipe.seed,
         )
         return align_rows(table, rows, bags, config, start=start)
-
-
-def _stream(recipe: Distillation, dataset: DistillationData) -> Iterator[Pair]:
-    for entry in recipe.parallel:
-        for _ in range(entry.align):
-            yield from dataset.pairs[entry.title]
 
 
 def _translated(settings: Align, table: Floats, rows: list[int], bags: ParallelBags) -> Floats:

@@ -96,10 +96,7 @@ class BiEncoderTask:
         self.plan = functools.lru_cache(maxsize=2)(self._plan)
 
     def _plan(self, epoch: int) -> list[Step]:
-        world, schedule = self.processes.world, self.recipe.schedule
-        sizes = Sizes(
-            schedule.batch_size * world, schedule.batch_tokens * world, least=max(2, world)
-        )
+        sizes = Sizes.of(self.recipe.schedule, self.processes.world)
         parts = list(zip(self.recipe.data, self.examples, self.ids, strict=True))
         return plan_epoch(
             [ids.lengths[part.columns].max(axis=1) for _, part, ids in parts],

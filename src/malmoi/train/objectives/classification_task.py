@@ -170,10 +170,7 @@ class NoteTask:
         return torch.tensor(shares, dtype=torch.float32, device=self.processes.device)
 
     def _plan(self, epoch: int) -> list[Step]:
-        world, schedule = self.processes.world, self.recipe.schedule
-        sizes = Sizes(
-            schedule.batch_size * world, schedule.batch_tokens * world, least=max(2, world)
-        )
+        sizes = Sizes.of(self.recipe.schedule, self.processes.world)
         rows = self._rows(epoch)
         steps = plan_epoch(
             [self.train_windows.lengths[rows]],

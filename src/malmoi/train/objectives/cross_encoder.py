@@ -335,10 +335,7 @@ class CrossEncoderTask:
         return self.source.manifest.clean
 
     def _plan(self, epoch: int) -> list[Step]:
-        world, schedule = self.processes.world, self.recipe.schedule
-        sizes = Sizes(
-            schedule.batch_size * world, schedule.batch_tokens * world, least=max(2, world)
-        )
+        sizes = Sizes.of(self.recipe.schedule, self.processes.world)
         return plan_epoch(
             [ids.lengths for ids in self.ids],
             [entry.weight for entry in self.recipe.data],

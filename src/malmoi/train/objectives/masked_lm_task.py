@@ -22,7 +22,13 @@ from torch.nn import functional
 from transformers import AutoModelForMaskedLM
 
 from ...errors import BundleError, OptionError
-from ...export.module import WITH_TYPES, check_whole, set_dropout, use_fused_attention
+from ...export.module import (
+    WITH_TYPES,
+    check_whole,
+    from_pretrained,
+    set_dropout,
+    use_fused_attention,
+)
 from ...export.silence import silenced_libraries
 from ...export.source import ModelSource
 from ...export.tokenizer import write_tokenizer
@@ -390,20 +396,7 @@ class MaskedLMTask:
 
 def load_masked_lm(source: ModelSource, *, dropout: float) -> Any:
     """Load an encoder with its head for masked words, a fresh one where it has none."""
-    try:
-        with silenced_libraries():
-            model: Any = AutoModelForMaskedLM.from_pretrained(
-                source.root,
-                local_files_only=True,
-                use_safetensors=True,
-                trust_remote_code=False,
-                dtype=torch.float32,
-            )
-    except Exception as error:  # OSError, safetensors' own, or a RuntimeError for other shapes
-        raise BundleError(
-            f"the weights in {source.root} cannot be read ({type(error).__name__}); expected "
-            "safetensors that fit config.json. Copy the whole folder again."
-        ) from error
+    model = from_pretrained(source, AutoModelForMaskedLM)
     use_fused_attention(model)
     set_dropout(model, dropout)
     return model

@@ -151,8 +151,7 @@ class TaggingTask:
         return torch.tensor(weights, dtype=torch.float32, device=self.processes.device)
 
     def _plan(self, epoch: int) -> list[Step]:
-        world, schedule = self.processes.world, self.recipe.schedule
-        sizes = Sizes(schedule.batch_size * world, schedule.batch_tokens * world, least=world)
+        sizes = Sizes.of(self.recipe.schedule, self.processes.world, least=1)
         return plan_epoch(
             [self.windows.lengths], [1.0], [None], sizes, seed=self.recipe.seed, epoch=epoch
         )

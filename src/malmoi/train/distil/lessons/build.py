@@ -1,7 +1,7 @@
 """Rows of the recipe's files → the lessons that a student is tuned on."""
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -65,7 +65,7 @@ def find_word(text: str, target: str) -> tuple[str, tuple[int, int]] | None:
 def learn_words(recipe: Distillation, dataset: DistillationData, student: Student) -> Dictionary:
     """Learn from all the parallel text which new pieces mean which others."""
     with tempfile.TemporaryDirectory(prefix="malmoi-links-") as folder:
-        bags = write_bags(_stream(recipe, dataset), student.tokenizer, Path(folder))
+        bags = write_bags(dataset.aligned(recipe), student.tokenizer, Path(folder))
         lexical = ibm1(bags, len(student.table), rounds=recipe.align.rounds)
     rows = np.flatnonzero(student.is_new.numpy()) if student.is_new.any() else lexical.target
     return as_dictionary(lexical, np.unique(rows).tolist())
@@ -109,12 +109,6 @@ def entry_rows(names: Sequence[str], dataset: DistillationData) -> NDArray[np.in
         for end, (name, pairs) in zip(ends, dataset.chosen.items(), strict=True)
     }
     return np.concatenate([spans[name] for name in names])
-
-
-def _stream(recipe: Distillation, dataset: DistillationData) -> Iterator[Pair]:
-    for entry in recipe.parallel:
-        for _ in range(entry.align):
-            yield from dataset.pairs[entry.title]
 
 
 Rows = Sequence[tuple[str, ...]]
