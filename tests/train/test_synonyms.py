@@ -21,8 +21,7 @@ from malmoi.train.batching import Sizes, plan_epoch
 from malmoi.train.data import TrainingExamples, read_examples
 from malmoi.train.recipe import Data, make_recipe
 from malmoi.train.run import train
-from malmoi.train.terms.hard_negatives import fold
-from malmoi.train.terms.pairs import draw
+from malmoi.train.terms.pairs import draw, fold
 from malmoi.train.terms.sampler import BatchClusters
 
 TERMS = """code\tname\tsource
@@ -130,7 +129,7 @@ def beside(part: TrainingExamples, name: str) -> set[str]:
     clusters = part.clusters
     assert clusters is not None
     [row, *_] = [i for i, pair in enumerate(part.columns) if part.texts.index(name) in pair]
-    others = set(clusters.beside[clusters.concepts[row]])
+    others = set(clusters.confused_with[clusters.concepts[row]])
     rows = [i for i, concept in enumerate(clusters.concepts) if int(concept) in others]
     return {part.texts[number] for row in rows for number in part.columns[row]}
 

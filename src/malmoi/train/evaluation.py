@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..evaluate import TASKS, Settings
-from .recipe import Evaluation
+from .schema import Evaluation
 
 _OPTIONS = ("columns", "limit", "dictionary_columns", "hold_out")
 
