@@ -37,7 +37,7 @@ def shrink(base: str | Path, out: str | Path, texts: Iterable[str], *, pieces: i
     """Write the BERT-like encoder in `base` with `pieces` of its pieces to the new folder `out`.
 
     Special tokens and single characters stay; then come the pieces that `texts` use most, then
-    the others in the order of the vocabulary, which begins with the common ones.
+    the others in the order of the vocabulary, which starts with the common ones.
     """
     base, read = Path(base), list(texts)
     spec = read_spec(base)
@@ -50,8 +50,8 @@ def shrink(base: str | Path, out: str | Path, texts: Iterable[str], *, pieces: i
     kept = _choose(spec, counts, pieces)
     smaller = _without_others(spec, kept)
     after = _count(open_spec(smaller), read)
-    with writing_folder(out) as half:
-        _copy(base, half, smaller, list(kept.values()))
+    with writing_folder(out) as partial:
+        _copy(base, partial, smaller, list(kept.values()))
     total = max(1, len(read))
     vocabulary = spec["model"]["vocab"]
     return Shrunk(len(vocabulary), len(kept), counts.total() / total, after.total() / total)
@@ -86,7 +86,7 @@ def _choose(spec: Spec, counts: Counter[int], pieces: int) -> dict[str, int]:
 
 
 def _without_others(spec: Spec, kept: dict[str, int]) -> Spec:
-    """Number the kept pieces anew, wherever the file names a number."""
+    """Give the kept pieces new numbers, wherever the file names a number."""
     made: Spec = json.loads(json.dumps(spec))
     number = {row: i for i, row in enumerate(kept.values())}
     made["model"]["vocab"] = {piece: number[row] for piece, row in kept.items()}

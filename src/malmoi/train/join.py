@@ -17,7 +17,7 @@ _STEPS = 100
 _PULL = 1e-4  # towards 0, so that features which say the same keep finite weights
 
 
-def fit_blend(
+def fit_join(
     reranker: Reranker, encoder: TextEncoder, pairs: Sequence[Pair], scores: Sequence[float]
 ) -> ScoreBlend:
     """Fit the weights on pairs that neither model was trained on, scored from 0 to 1.

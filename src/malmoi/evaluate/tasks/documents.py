@@ -1,21 +1,21 @@
-"""Decisions over long notes: are they right, and which rule over windows makes them so?"""
+"""Notes: are decisions over long documents right, and which rule over windows makes them so?"""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..bundle.manifest import sha256
-from ..classifier.calibration import expected_error, reliability, soften
-from ..classifier.classifier import DecisionPool, NoteClassifier, ScoredWindows, attend
-from ..classifier.decision import RULES, Rule, combine
-from ..classifier.documents import LabelChoice, NoteDocument, read_documents
-from ..errors import DataError, OptionError
-from .examples import ExampleSource, Roles
-from .measures import Measure, auroc, average_precision, macro_f1, mean, recall_at_precision
-from .report import Outcome
+from ...classifier.calibration import expected_error, reliability, soften
+from ...classifier.classifier import DecisionPool, NoteClassifier, ScoredWindows, attend
+from ...classifier.decision import RULES, Rule, combine
+from ...classifier.documents import LabelChoice, NoteDocument, read_documents
+from ...errors import DataError, OptionError
+from ..examples import Examples, Roles, describe
+from ..measures import Measure, auroc, average_precision, macro_f1, mean, recall_at_precision
+from ..task import Outcome, Settings, Task
 
 PRECISION = 0.8
 _TITLES = {
@@ -27,42 +27,47 @@ _TITLES = {
 }
 
 
-def describe(path: str | Path, columns: Roles, *, strict: bool = False) -> ExampleSource:
-    """Read a file of notes once without a model: what does not fit is told, the rest counted."""
-    documents = read_documents([path], columns, strict=strict)
-    return ExampleSource(Path(path).name, sha256(Path(path)), len(documents), columns)
+@dataclass(frozen=True)
+class NoteFile:
+    """A file of notes, to be read as each model was trained: with its labels and its grouping."""
+
+    path: Path
+    columns: Roles
 
 
-def measure(
-    model: object, path: str | Path, columns: Roles
-) -> tuple[Outcome, list[tuple[str, Outcome]]]:
-    """Judge a classifier on a file by its own rule, and by every other one.
+class NoteDecisions(Task[NoteFile]):
+    """Judge a classifier of notes by its own rule over windows, and by every other rule.
 
     Labels are joined and notes gathered as they were when the model was trained; rows with a
     label that it was not trained for are left out.
     """
-    classifier = as_classifier(model)
-    data: Mapping[str, Any] = classifier.manifest.training.get("recipe", {}).get("data", {})
-    positive = tuple(data.get("positive", ()))
-    documents = read_documents(
-        [path],
-        columns,
-        choice=LabelChoice(positive=positive)
-        if positive
-        else LabelChoice(labels=classifier.labels),
-        decide=str(data.get("decide", "note")),
-    )
-    return by_rules(classifier, documents)
 
+    name = "notes"
 
-def as_classifier(model: object) -> NoteClassifier:
-    """Give the model back if it is one that decides over notes."""
-    if isinstance(model, NoteClassifier):
-        return model
-    raise OptionError(
-        f"the model is a {type(model).__name__}; the task notes judges a classifier of notes. "
-        'Train one with objective = "classify".'
-    )
+    def load(self, path: Path, settings: Settings) -> Examples[NoteFile]:
+        """Read a file once without a model: bad rows are logged, the others counted."""
+        columns = dict(settings.columns or {"text": "text", "label": "label"})
+        documents = read_documents([path], columns, strict=settings.strict)
+        return Examples(NoteFile(path, columns), describe(path, len(documents), columns))
+
+    def outcome(self, model: object, examples: Examples[NoteFile], settings: Settings) -> Outcome:
+        """Read the file as the model was trained, and judge every rule."""
+        if not isinstance(model, NoteClassifier):
+            raise OptionError(
+                f"the model is a {type(model).__name__}; the task notes judges a classifier of "
+                'notes. Train one with objective = "classify".'
+            )
+        data: Mapping[str, Any] = model.manifest.training.get("recipe", {}).get("data", {})
+        positive = tuple(data.get("positive", ()))
+        choice = LabelChoice(positive=positive) if positive else LabelChoice(labels=model.labels)
+        documents = read_documents(
+            [examples.rows.path],
+            examples.rows.columns,
+            choice=choice,
+            decide=str(data.get("decide", "note")),
+        )
+        own, others = by_rules(model, documents)
+        return replace(own, others=tuple(others))
 
 
 def by_rules(
@@ -74,8 +79,8 @@ def by_rules(
     weights = attention_weights(chosen, scored)
 
     def outcome(rule: Rule) -> Outcome:
-        said = probabilities(scored, rule, temperature=chosen.temperature, weights=weights)
-        return judge(said, documents, model.labels)
+        found = probabilities(scored, rule, temperature=chosen.temperature, weights=weights)
+        return judge(found, documents, model.labels)
 
     names = [name for name in RULES if name != chosen.rule.name]
     if weights is None:
@@ -121,22 +126,22 @@ def judge(
     gold = np.array([numbers[one.label] for one in documents])
     if len(set(gold.tolist())) < 2:
         raise DataError(
-            "all notes have the same label; expected two at least, for there is nothing to tell "
-            "apart. Check the column."
+            "all notes have the same label; expected two labels at least. Name another column "
+            "with --columns text=…,label=…"
         )
     order: dict[str, int] = {}
     units = np.array([order.setdefault(one.patient, len(order)) for one in documents])
     guess = found.argmax(axis=1)
     measures: dict[str, Measure]
     if len(labels) == 2:
-        event, said = gold == 1, found[:, 1]
+        event, chance = gold == 1, found[:, 1]
         measures = {
-            "auroc": auroc(said, event),
-            "auprc": average_precision(said, event),
-            f"recall_at_{PRECISION:g}": recall_at_precision(said, event, PRECISION),
+            "auroc": auroc(chance, event),
+            "auprc": average_precision(chance, event),
+            f"recall_at_{PRECISION:g}": recall_at_precision(chance, event, PRECISION),
             "accuracy": mean(guess == gold),
         }
-        bins = reliability(said, event)
+        bins = reliability(chance, event)
     else:
         areas = [auroc(found[:, i], gold == i) for i in range(len(labels)) if (gold == i).any()]
         measures = {

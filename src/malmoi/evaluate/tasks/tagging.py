@@ -1,32 +1,25 @@
-"""Entities: how many of those that people marked does a tagger find, exactly?
+"""Tagging: how many of the entities that people marked does a tagger find, exactly?
 
-An entity is right when start, end and type are, as in the CoNLL tasks; nothing is given for a
-part of one. What went wrong is counted beside, so that a person sees what kind of errors it makes.
+An entity is right when its start, end and type are, as in the CoNLL tasks; a part of one counts
+nothing. Errors are counted by kind, so that a person sees what the tagger does wrong.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import OptionError, counted
-from ..tagger.files import EntitySpan, Marked, read_marked
-from ..types import Doubles
-from .measures import Measure
-from .report import Outcome
+from ...errors import OptionError, counted
+from ...tagger.files import EntitySpan, Marked, read_marked
+from ...types import Doubles
+from ..examples import Examples, describe
+from ..measures import Measure
+from ..task import Outcome, Settings, Task
 
 ERRORS = ("right", "wrong type", "wrong border", "wrong border and type", "missed", "invented")
-
-
-class EntityTagger(Protocol):
-    """A text in, its entities out: anything with type, start and end."""
-
-    def tag(self, text: str, /) -> Sequence[Any]:
-        """Find the entities of a text."""
 
 
 @dataclass
@@ -85,18 +78,25 @@ def _kinds(gold: set[EntitySpan], found: set[EntitySpan]) -> Counter[str]:
     return kinds
 
 
-def read(path: str | Path, *, scheme: str = "auto", strict: bool = False) -> list[Marked]:
-    """Read a file of marked entities: CoNLL columns, or .jsonl with spans."""
-    return read_marked(path, scheme=scheme, strict=strict)
+class Entities(Task[Sequence[Marked]]):
+    """F1 of all entities, and of each type; files have CoNLL columns, or .jsonl with spans."""
 
+    name = "tagging"
 
-def measure(tagger: object, texts: Sequence[Marked]) -> Outcome:
-    """Tag every text and compare with what is marked: F1 of all entities, and of each type."""
-    found = tag_all(tagger, [marked.text for marked in texts])
-    counts = Counts()
-    for marked, spans in zip(texts, found, strict=True):
-        counts.add(marked.spans, spans)
-    return outcome_of(counts, known=getattr(tagger, "types", ()))
+    def load(self, path: Path, settings: Settings) -> Examples[Sequence[Marked]]:
+        """Read a file of marked entities."""
+        texts = read_marked(path, scheme="auto", strict=settings.strict)
+        return Examples(texts, describe(path, len(texts), {}))
+
+    def outcome(
+        self, model: object, examples: Examples[Sequence[Marked]], settings: Settings
+    ) -> Outcome:
+        """Tag every text and compare with what is marked."""
+        found = tag_all(model, [marked.text for marked in examples.rows])
+        counts = Counts()
+        for marked, spans in zip(examples.rows, found, strict=True):
+            counts.add(marked.spans, spans)
+        return outcome_of(counts, known=getattr(model, "types", ()))
 
 
 def tag_all(tagger: object, texts: Sequence[str]) -> list[list[EntitySpan]]:
@@ -116,10 +116,12 @@ def tag_all(tagger: object, texts: Sequence[str]) -> list[list[EntitySpan]]:
 def outcome_of(counts: Counts, known: Sequence[str] = ()) -> Outcome:
     """Turn counts into measures that can be resampled by text."""
     right, found, gold = counts.columns()
-    measures = {"f1": _f1(right, found, gold)}
+    measures = {"f1": _ratio(2 * right, found + gold)}
     measures |= {"precision": _ratio(right, found), "recall": _ratio(right, gold)}
     if len(counts.types) > 1:
-        measures |= {f"f1:{name}": _f1(*counts.columns(name)) for name in counts.types}
+        for name in counts.types:
+            own, guessed, marked = counts.columns(name)
+            measures[f"f1:{name}"] = _ratio(2 * own, guessed + marked)
     details = {
         "texts": len(right),
         "entities": int(gold.sum()),
@@ -134,10 +136,6 @@ def outcome_of(counts: Counts, known: Sequence[str] = ()) -> Outcome:
             f"{counted(many, 'entity is', 'entities are')} missed",
         )
     return Outcome(measures, np.arange(len(right)), "f1", details, notes)
-
-
-def _f1(right: Doubles, found: Doubles, gold: Doubles) -> Measure:
-    return _ratio(2 * right, found + gold)
 
 
 def _ratio(upper: Doubles, lower: Doubles) -> Measure:
