@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bench.common import BUILD, data_root
 from malmoi.errors import LexiconError
-from malmoi.evaluate.tasks.linking import Case, spelled_out
+from malmoi.evaluate.tasks.linking import Case, read_cases, spelled_out
 from malmoi.lexicon import build_lexicon
 from malmoi.linking import Linker
 
