@@ -20,14 +20,8 @@ from .files import writing
 Write = Callable[[list[str], NDArray[Any]], None]
 
 _HEADER = 128  # bytes reserved for a header whose length is not known yet
-_DTYPES = {
-    "F32": np.float32,
-    "F16": np.float16,
-    "I8": np.int8,
-    "U8": np.uint8,
-    "I64": np.int64,
-    "U64": np.uint64,
-}
+_DTYPES = {"F32": np.float32, "F16": np.float16, "I8": np.int8, "U8": np.uint8}
+_DTYPES |= {"I64": np.int64, "U64": np.uint64}
 _NAMES = {np.dtype(dtype): name for name, dtype in _DTYPES.items()}
 
 
@@ -40,9 +34,7 @@ def read_safetensors(path: Path) -> dict[str, NDArray[Any]]:
         header.pop("__metadata__", None)
         return {name: _view(data[8 + size :], spec) for name, spec in header.items()}
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise BundleCorrupt(
-            f"{path} cannot be read as safetensors; expected a whole file. Copy the folder again."
-        ) from error
+        raise _corrupt(path) from error
 
 
 def tensor_names(path: Path) -> list[str]:
@@ -57,9 +49,13 @@ def tensor_names(path: Path) -> list[str]:
             raise ValueError
         return list(header)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-        raise BundleCorrupt(
-            f"{path} cannot be read as safetensors; expected a whole file. Copy the folder again."
-        ) from error
+        raise _corrupt(path) from error
+
+
+def _corrupt(path: Path) -> BundleCorrupt:
+    return BundleCorrupt(
+        f"{path} cannot be read as safetensors; expected a whole file. Copy the folder again."
+    )
 
 
 def _view(data: NDArray[np.uint8], spec: dict[str, Any]) -> NDArray[Any]:
@@ -81,7 +77,10 @@ def write_safetensors(path: Path, arrays: Mapping[str, NDArray[Any] | Streamed])
 
     A `Streamed` array is never held whole.
     """
-    streams = {name: _streamed(array) for name, array in arrays.items()}
+    streams = {
+        name: one if isinstance(one, Streamed) else Streamed(one.shape, one.dtype, [one])
+        for name, one in arrays.items()
+    }
     # The format wants every array to start at a multiple of its values' width.
     ordered = sorted(streams.items(), key=lambda item: -item[1].dtype.itemsize)
     header: dict[str, Any] = {}
@@ -99,10 +98,6 @@ def write_safetensors(path: Path, arrays: Mapping[str, NDArray[Any] | Streamed])
                 file.write(np.ascontiguousarray(block).reshape(-1).view(np.uint8).data)
 
 
-def _streamed(array: NDArray[Any] | Streamed) -> Streamed:
-    return array if isinstance(array, Streamed) else Streamed(array.shape, array.dtype, [array])
-
-
 @contextmanager
 def writing_vectors(path: Path) -> Iterator[Write]:
     """Open a vector file by its ending; the block calls `write(texts, vectors)` for each chunk.
@@ -110,28 +105,19 @@ def writing_vectors(path: Path) -> Iterator[Write]:
     Only .parquet keeps the texts next to their vectors. The file appears when the block ends
     without error, and not at all otherwise.
     """
-    writers = {".npy": _npy, ".safetensors": _safetensors, ".parquet": _parquet}
-    if path.suffix not in writers:
+    headers = {".npy": _npy_header, ".safetensors": _safetensors_header}
+    known = (*headers, ".parquet")
+    if path.suffix not in known:
         raise OptionError(
-            f"{path.name} ends in {path.suffix or 'nothing'}; known are {', '.join(writers)}. "
+            f"{path.name} ends in {path.suffix or 'nothing'}; known are {', '.join(known)}. "
             "Choose one of these endings."
         )
     if path.suffix == ".parquet":  # say so before a long run, not after it
         require("pyarrow", extra="parquet", purpose="writing .parquet")
-    with writing(path) as file, writers[path.suffix](file) as write:
-        yield write
-
-
-@contextmanager
-def _npy(file: BinaryIO) -> Iterator[Write]:
-    with _rows(file, _npy_header) as write:
-        yield write
-
-
-@contextmanager
-def _safetensors(file: BinaryIO) -> Iterator[Write]:
-    with _rows(file, _safetensors_header) as write:
-        yield write
+    with writing(path) as file:
+        own = path.suffix
+        with _parquet(file) if own == ".parquet" else _rows(file, headers[own]) as write:
+            yield write
 
 
 @contextmanager

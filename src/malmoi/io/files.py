@@ -22,11 +22,8 @@ logger = logging.getLogger(__name__)
 # A line longer than this is no sentence, and reading it whole could fill the memory.
 LONGEST_LINE = 64 * 1024 * 1024
 _BLOCK = 1024 * 1024
-_MARKS = (
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-)
+_MARKS = {codecs.BOM_UTF8: "utf-8"}
+_MARKS |= {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
 @contextlib.contextmanager
@@ -173,19 +170,16 @@ def opening(path: str | Path) -> Iterator[io.BufferedReader]:
     if str(path) == "-":
         yield cast(io.BufferedReader, sys.stdin.buffer)
         return
-    with _open(Path(path)) as file:
-        yield file
-
-
-def _open(path: Path) -> io.BufferedReader:
     try:
-        return path.open("rb")
+        file = Path(path).open("rb")  # noqa: SIM115
     except FileNotFoundError as error:
         raise DataError(f"there is no file {path}; expected text. Check the name.") from error
     except IsADirectoryError as error:
         raise DataError(f"{path} is a folder; expected a text file. Name a file in it.") from error
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}. Check its permissions.") from error
+    with file:
+        yield file
 
 
 def sniff(head: bytes) -> tuple[str, int]:
@@ -194,7 +188,7 @@ def sniff(head: bytes) -> tuple[str, int]:
     >>> sniff("당뇨".encode("cp949"))
     ('cp949', 0)
     """
-    for mark, name in _MARKS:
+    for mark, name in _MARKS.items():
         if head.startswith(mark):
             return name, len(mark)
     if not _decodes(head, "utf-8") and _decodes(head, "cp949"):
@@ -285,14 +279,14 @@ def _raw_lines(
         parts = _split(rest + block, "\n".encode(encoding))
         rest = parts.pop()
         number += len(parts)
-        yield from ((_without_return(part, encoding), encoding) for part in parts)
+        yield from ((part.removesuffix("\r".encode(encoding)), encoding) for part in parts)
         if len(rest) > LONGEST_LINE:
             raise DataError(
                 f"line {number} of {name} is longer than {LONGEST_LINE // 2**20} MiB; "
                 "expected one text a line. Is this a text file? Break it into lines first."
             )
     if rest:
-        yield _without_return(rest, encoding), encoding
+        yield rest.removesuffix("\r".encode(encoding)), encoding
 
 
 def _log_encoding(encoding: str, mark: int, name: str) -> None:
@@ -313,8 +307,3 @@ def _split(data: bytes, end: bytes) -> list[bytes]:
             start = at + 2
         at = data.find(end, at + 1)
     return [*parts, data[start:]]
-
-
-def _without_return(line: bytes, encoding: str) -> bytes:
-    end = "\r".encode(encoding)
-    return line[: -len(end)] if line.endswith(end) else line

@@ -14,26 +14,22 @@ def progressing(label: str, *, total: int | None, shown: bool) -> Iterator[Advan
     if not shown:
         yield lambda count: None
         return
+    from rich import progress as columns
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        ProgressColumn,
-        Task,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
     from rich.text import Text
 
-    class Rate(ProgressColumn):
-        def render(self, task: Task) -> Text:
+    class Rate(columns.ProgressColumn):
+        def render(self, task: columns.Task) -> Text:
             return Text(f"{task.speed or 0:,.0f}/s")
 
-    columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Rate()]
-    times = [TimeElapsedColumn(), TimeRemainingColumn(elapsed_when_finished=True)]
-    with Progress(*columns, *times[1:], console=Console(file=sys.stderr)) as bar:
+    with columns.Progress(
+        columns.TextColumn("{task.description}"),
+        columns.BarColumn(),
+        columns.MofNCompleteColumn(),
+        Rate(),
+        columns.TimeRemainingColumn(elapsed_when_finished=True),
+        console=Console(file=sys.stderr),
+    ) as bar:
         task = bar.add_task(label, total=total)
         yield lambda count: bar.advance(task, count)
 

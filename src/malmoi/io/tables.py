@@ -87,7 +87,8 @@ def read_numbered_rows(
     suffix = Path(path).suffix.lower()
     lines = read_lines(path)
     if suffix == ".jsonl":
-        yield from _json_rows(lines, bad, null)
+        for number, row in _json_objects(lines, bad):
+            yield number, {key: _as_str(value, null) for key, value in row.items()}
     elif suffix in _TABLES:
         yield from _table_rows(lines, _TABLES[suffix], bad)
     else:
@@ -194,9 +195,12 @@ def read_texts(path: str | Path, *, column: str | None = None) -> Iterator[str]:
         yield from read_lines(path)
         return
     for row in read_rows(path):
-        name = column if column is not None else _only(row, path)
-        if name not in row:
-            raise _no_column(path, name, list(row))
+        name = next(iter(row)) if column is None and len(row) == 1 else column
+        if name is None or name not in row:
+            wanted = f"no column {name!r}" if name else "several columns and none was named"
+            raise DataError(
+                f"{path} has {wanted}; it has {show_columns(list(row))}. Name one with --column."
+            )
         yield row[name]
 
 
@@ -227,18 +231,13 @@ def _is_usual(name: str) -> bool:
     return plain in _USUAL or (len(plain) == 1 and plain.isascii() and len(name) < 4)
 
 
-def _json_rows(lines: Iterator[str], bad: BadRows, null: str) -> Iterator[tuple[int, Row]]:
-    for number, row in _json_objects(lines, bad):
-        yield number, {key: _as_str(value, null) for key, value in row.items()}
-
-
 def _json_objects(lines: Iterator[str], bad: BadRows) -> Iterator[tuple[int, dict[str, Any]]]:
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
             row = json.loads(line, object_pairs_hook=_once)
-        except _Twice:
+        except KeyError:
             bad.add(number, "a key twice", "each key once")
             continue
         except (ValueError, RecursionError):
@@ -249,14 +248,11 @@ def _json_objects(lines: Iterator[str], bad: BadRows) -> Iterator[tuple[int, dic
             bad.add(number, "no JSON object", "one object a line")
 
 
-class _Twice(ValueError):
-    pass
-
-
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make a JSON object of its pairs; a key that comes twice is a KeyError."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise _Twice
+        raise KeyError
     return found
 
 
@@ -321,14 +317,3 @@ def _check_header(header: list[str], name: str) -> None:
                 f"columns {seen[cell]} and {place} of {name} have the same name; expected a "
                 "header that names each column once. Rename one of them."
             )
-
-
-def _only(row: Row, path: str | Path) -> str:
-    if len(row) == 1:
-        return next(iter(row))
-    raise _no_column(path, None, list(row))
-
-
-def _no_column(path: str | Path, name: str | None, found: list[str]) -> DataError:
-    wanted = f"no column {name!r}" if name else "several columns and none was named"
-    return DataError(f"{path} has {wanted}; it has {show_columns(found)}. Name one with --column.")
