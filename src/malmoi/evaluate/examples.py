@@ -24,27 +24,14 @@ Roles = Mapping[str, str]
 # Headers that data sets use for the two texts of a pair, the most likely first. Korean comes before
 # English where a file has both.
 PAIRS = (
-    ("a", "b"),
-    ("sentence1", "sentence2"),
-    ("text1", "text2"),
-    ("question1", "question2"),
-    ("premise", "hypothesis"),
-    ("s1", "s2"),
-    ("ko1", "ko2"),
-    ("en1", "en2"),
-    ("ko", "en"),
-)
+    ("a", "b"), ("sentence1", "sentence2"), ("text1", "text2"), ("question1", "question2"),
+    ("premise", "hypothesis"), ("s1", "s2"), ("ko1", "ko2"), ("en1", "en2"), ("ko", "en"),
+)  # fmt: skip
 QUERIES = (
-    ("query", "document"),
-    ("query", "positive"),
-    ("query", "passage"),
-    ("query", "text"),
-    ("anchor", "positive"),
-    ("question", "answer"),
-    ("question", "passage"),
-    ("mention", "name"),
+    ("query", "document"), ("query", "positive"), ("query", "passage"), ("query", "text"),
+    ("anchor", "positive"), ("question", "answer"), ("question", "passage"), ("mention", "name"),
     ("ko", "en"),
-)
+)  # fmt: skip
 
 
 class BadRow(ValueError):
@@ -193,7 +180,6 @@ def _check_asked(header: Sequence[str], forms: Sequence[Form], asked: Roles, whe
 def _fit(
     header: Sequence[str], form: Form, asked: Roles, sides: str | None
 ) -> dict[str, str] | None:
-    """Match one form with a header, or give None."""
     names = {_plain(name): name for name in reversed(header)}
     found = dict(asked)
     open_roles = [i for i, role in enumerate(form.together) if role not in asked]

@@ -89,9 +89,8 @@ class Report:
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        lines = [
-            f"{self.task} of {self.model} on {self.data.file} ({counted(self.data.rows, 'row')})"
-        ]
+        rows = counted(self.data.rows, "row")
+        lines = [f"{self.task} of {self.model} on {self.data.file} ({rows})"]
         lines += [f"  {name:<20} {metric}" for name, metric in self.metrics.items()]
         return "\n".join([*lines, *(f"  {line}" for line in self.verdicts())])
 
@@ -176,17 +175,15 @@ def make_report(
         Comparison(name, _differences(ours, _sampled(other, rounds, seed)))
         for name, other in against
     )
-    return Report(
-        task=task,
-        model=model,
-        data=source,
-        main=outcome.main,
-        metrics={name: found.metric for name, found in ours.items()},
-        settings={**(settings or {}), "rounds": rounds, "seed": seed, "level": LEVEL},
-        details=dict(outcome.details),
-        comparisons=comparisons,
-        notes=_notes(outcome, ours),
-    )
+    metrics = {name: metric for name, (metric, _) in ours.items()}
+    settings = {**(settings or {}), "rounds": rounds, "seed": seed, "level": LEVEL}
+    details, notes = dict(outcome.details), outcome.notes
+    undefined = ", ".join(name for name, metric in metrics.items() if math.isnan(metric.value))
+    if undefined:
+        same = "undefined, since the model gives every example the same score"
+        notes = (*notes, f"{undefined}: {same}")
+    main = outcome.main
+    return Report(task, model, source, main, metrics, settings, details, comparisons, notes)
 
 
 def draw(count: int, *, rounds: int, seed: int) -> Iterator[Doubles]:
@@ -206,11 +203,7 @@ def draw(count: int, *, rounds: int, seed: int) -> Iterator[Doubles]:
 
 
 def resample(
-    measures: Mapping[str, Measure],
-    units: NDArray[np.intp],
-    *,
-    rounds: int = ROUNDS,
-    seed: int = 0,
+    measures: Mapping[str, Measure], units: NDArray[np.intp], *, rounds: int = ROUNDS, seed: int = 0
 ) -> dict[str, Doubles]:
     """Give every measure's samples, (rounds,) each.
 
@@ -235,7 +228,7 @@ def interval(samples: Doubles, *, level: float = LEVEL) -> tuple[float, float]:
     """
     defined = samples[~np.isnan(samples)]
     if not len(defined):
-        return float("nan"), float("nan")
+        return math.nan, math.nan
     low, high = np.quantile(defined, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
 
@@ -255,41 +248,24 @@ def p_value(differences: Doubles) -> float:
     return min(1.0, 2 * (lesser + 1) / (len(defined) + 1))
 
 
-@dataclass(frozen=True)
-class _Sampled:
-    metric: Metric
-    samples: NDArray[np.float64]
+_Sampled = dict[str, tuple[Metric, Doubles]]  # a metric and its samples, by name
 
 
-def _sampled(outcome: Outcome, rounds: int, seed: int) -> dict[str, _Sampled]:
+def _sampled(outcome: Outcome, rounds: int, seed: int) -> _Sampled:
     samples = resample(outcome.measures, outcome.units, rounds=rounds, seed=seed)
     return {
-        name: _Sampled(Metric(plain, *interval(samples[name])), samples[name])
+        name: (Metric(plain, *interval(samples[name])), samples[name])
         for name, plain in outcome.values().items()
     }
 
 
-def _differences(
-    ours: Mapping[str, _Sampled], theirs: Mapping[str, _Sampled]
-) -> dict[str, Difference]:
+def _differences(ours: _Sampled, theirs: _Sampled) -> dict[str, Difference]:
     found = {}
-    for name in ours:
-        if name in theirs:
-            samples = ours[name].samples - theirs[name].samples
-            plain = ours[name].metric.value - theirs[name].metric.value
-            difference = Metric(plain, *interval(samples))
-            found[name] = Difference(theirs[name].metric, difference, p_value(samples))
+    for name in (name for name in ours if name in theirs):
+        (own, drawn), (other, others) = ours[name], theirs[name]
+        difference = Metric(own.value - other.value, *interval(drawn - others))
+        found[name] = Difference(other, difference, p_value(drawn - others))
     return found
-
-
-def _notes(outcome: Outcome, ours: Mapping[str, _Sampled]) -> tuple[str, ...]:
-    undefined = [name for name, found in ours.items() if math.isnan(found.metric.value)]
-    if not undefined:
-        return outcome.notes
-    return (
-        *outcome.notes,
-        f"{', '.join(undefined)}: undefined, since the model gives every example the same score",
-    )
 
 
 def _sentence(main: str, ours: str, theirs: str, found: Difference) -> str:
@@ -311,19 +287,17 @@ def _without_nan(data: Any) -> Any:
     return None if isinstance(data, float) and not math.isfinite(data) else data
 
 
+def _numbers(data: Mapping[str, Any], *keys: str) -> Iterator[float]:
+    return (math.nan if data[key] is None else float(data[key]) for key in keys)
+
+
 def _metric(data: Mapping[str, Any]) -> Metric:
-    return Metric(*(_number(data[key]) for key in ("value", "low", "high")))
-
-
-def _number(data: float | None) -> float:
-    return float("nan") if data is None else float(data)
+    return Metric(*_numbers(data, "value", "low", "high"))
 
 
 def _comparison(data: Mapping[str, Any]) -> Comparison:
     differences = {
-        name: Difference(
-            _metric(found["theirs"]), _metric(found["difference"]), _number(found["p"])
-        )
-        for name, found in data["differences"].items()
+        name: Difference(_metric(one["theirs"]), _metric(one["difference"]), *_numbers(one, "p"))
+        for name, one in data["differences"].items()
     }
     return Comparison(str(data["model"]), differences)

@@ -126,13 +126,17 @@ class Task(Generic[T]):
             examples = Examples(examples, train=train)
         return self.outcome(model, examples, replace(settings or Settings(), **options))
 
+    def read_forms(self, path: str | Path, settings: Settings) -> Examples[list[Any]]:
+        """Read all rows of a file by `forms`."""
+        chosen = {name: getattr(settings, name) for name in ("columns", "sides", "strict")}
+        return read_examples(path, self.forms, **chosen)
+
     def load(self, path: Path, settings: Settings) -> Examples[T]:
         """Read rows by `forms`; overridden by a task whose files have another shape."""
-        options: Any = {name: getattr(settings, name) for name in ("columns", "sides", "strict")}
-        examples = read_examples(path, self.forms, **options)
+        examples = self.read_forms(path, settings)
         found: Examples[Any] = replace(examples, rows=examples.rows[: settings.limit or None])
         if self.fitted and settings.train is not None:
-            train = read_examples(settings.train, self.forms, **options)
+            train = self.read_forms(settings.train, settings)
             return replace(found, train=train.rows, about={"train": train.source.sha256})
         return replace(found, about={"folds": settings.folds}) if self.fitted else found
 

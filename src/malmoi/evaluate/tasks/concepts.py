@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -16,16 +17,9 @@ from ..models import vectors_of
 from ..task import Outcome, Settings, Task
 from .retrieval import score_rows
 
-_FORM = Form(
-    ("name", "concept"),
-    tuple(
-        (name, concept)
-        for name in ("name", "mention", "term", "text")
-        for concept in ("concept", "code", "cui", "ids", "id")
-    ),
-    {},
-    sided=False,
-)
+_NAMES = ("name", "mention", "term", "text")
+_CONCEPTS = ("concept", "code", "cui", "ids", "id")
+_FORM = Form(("name", "concept"), tuple(product(_NAMES, _CONCEPTS)), {}, sided=False)
 
 
 def is_held_out(concept: str, share: float) -> bool:
@@ -74,7 +68,6 @@ class Concepts(Task[Names]):
     """
 
     name = "concepts"
-
     forms = ((_FORM, _parse),)
 
     def load(self, path: Path, settings: Settings) -> Examples[Names]:

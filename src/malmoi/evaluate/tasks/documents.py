@@ -1,7 +1,7 @@
 """Notes: are decisions over long documents right, and which rule over windows makes them so?"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +27,8 @@ _TITLES = {
 }
 
 
-@dataclass(frozen=True)
-class NoteFile:
-    """A file of notes, to be read as each model was trained: with its labels and its grouping."""
-
-    path: Path
-    columns: Roles
+# A file of notes and its columns: it is read as each model was trained, with its labels.
+NoteFile = tuple[Path, Roles]
 
 
 class NoteDecisions(Task[NoteFile]):
@@ -48,7 +44,7 @@ class NoteDecisions(Task[NoteFile]):
         """Read a file once without a model: bad rows are logged, the others counted."""
         columns = dict(settings.columns or {"text": "text", "label": "label"})
         documents = read_documents([path], columns, strict=settings.strict)
-        return Examples(NoteFile(path, columns), describe(path, len(documents), columns))
+        return Examples((path, columns), describe(path, len(documents), columns))
 
     def outcome(self, model: object, examples: Examples[NoteFile], settings: Settings) -> Outcome:
         """Read the file as the model was trained, and judge every rule."""
@@ -60,12 +56,9 @@ class NoteDecisions(Task[NoteFile]):
         data: Mapping[str, Any] = model.manifest.training.get("recipe", {}).get("data", {})
         positive = tuple(data.get("positive", ()))
         choice = LabelChoice(positive=positive) if positive else LabelChoice(labels=model.labels)
-        documents = read_documents(
-            [examples.rows.path],
-            examples.rows.columns,
-            choice=choice,
-            decide=str(data.get("decide", "note")),
-        )
+        path, columns = examples.rows
+        decide = str(data.get("decide", "note"))
+        documents = read_documents([path], columns, choice=choice, decide=decide)
         own, others = by_rules(model, documents)
         return replace(own, others=tuple(others))
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +34,10 @@ from .retrieval import check_ks
 logger = logging.getLogger(__name__)
 
 KS = (1, 5, 10)
+_MENTIONS, _CODES = ("mention", "name", "text", "ko", "en"), ("code", "id", "ids", "concept", "cui")
 _FORM = Form(
     ("mention", "code"),
-    tuple(
-        (mention, code)
-        for mention in ("mention", "name", "text", "ko", "en")
-        for code in ("code", "id", "ids", "concept", "cui")
-    ),
+    tuple(product(_MENTIONS, _CODES)),
     {"language": ("language", "lang")},
     optional=("language",),
     sided=False,
@@ -83,7 +81,6 @@ class Linking(Task[CaseSet]):
     name = "linking"
 
     def load(self, path: Path, settings: Settings) -> Examples[CaseSet]:
-        """Open the lexicon and read the mentions."""
         if settings.lexicon is None:
             raise OptionError(
                 "no lexicon was named; expected one to link to. Name it with --lexicon, or make "
@@ -209,8 +206,7 @@ class Judged:
 def judge(linker: Linker, cases: Sequence[Case], *, k: int = max(KS)) -> list[Judged]:
     """Link every case and find the ranks of its codes."""
     found: list[Judged] = []
-    linked = _linked(linker, cases, k)
-    for case, results in zip(cases, linked, strict=True):
+    for case, results in zip(cases, _linked(linker, cases, k), strict=True):
         ranks = tuple(
             min(filter(None, (_rank(code, one) for one in results)), default=0)
             for code in case.codes
@@ -225,10 +221,9 @@ def _linked(linker: Linker, cases: Sequence[Case], k: int) -> list[list[Linked]]
     texts: list[str] = []
     owners: list[int] = []
     for i, case in enumerate(cases):
-        parts = split_composite(case.mention) if case.composite else []
-        for text in [case.mention, *parts]:
-            texts.append(spelled_out(text, case.defined))
-            owners.append(i)
+        parts = [case.mention, *(split_composite(case.mention) if case.composite else [])]
+        texts += [spelled_out(text, case.defined) for text in parts]
+        owners += [i] * len(parts)
     found: list[list[Linked]] = [[] for _ in cases]
     for owner, result in zip(owners, linker.link_iter(texts, k=k), strict=True):
         found[owner].append(result)
@@ -266,10 +261,8 @@ def split_composite(mention: str) -> list[str]:
 
 
 def _rank(code: str, linked: Linked) -> int:
-    for i, candidate in enumerate(linked.candidates, start=1):
-        if code in (candidate.code, *candidate.code.split("|")):
-            return i
-    return 0
+    ranked = ((one.code, *one.code.split("|")) for one in linked.candidates)
+    return next((i for i, codes in enumerate(ranked, start=1) if code in codes), 0)
 
 
 def outcome_of(judged: Sequence[Judged], lexicon: Lexicon, *, ks: Sequence[int] = KS) -> Outcome:
@@ -292,18 +285,15 @@ def outcome_of(judged: Sequence[Judged], lexicon: Lexicon, *, ks: Sequence[int] 
     codes = {part for code in lexicon.codes for part in (code, *code.split("|"))}
     missing = sum(codes.isdisjoint(one.case.codes) for one in known)
     lost = f"{counted(missing, 'mention has', 'mentions have')} no code that the lexicon knows"
-    return Outcome(
-        {name: mean(values) for name, values in columns.items()},
-        units=units,
-        main=f"accuracy@{min(ks)}",
-        details={
-            "mentions": len(known),
-            "names": len(lexicon),
-            "by language": _split(known, ranks, _languages),
-            "by name": _split(known, ranks, lambda one: "seen" if one.seen else "unseen"),
-        },
-        notes=(lost,) if missing else (),
-    )
+    measures = {name: mean(values) for name, values in columns.items()}
+    details = {
+        "mentions": len(known),
+        "names": len(lexicon),
+        "by language": _split(known, ranks, _languages),
+        "by name": _split(known, ranks, lambda one: "seen" if one.seen else "unseen"),
+    }
+    notes = (lost,) if missing else ()
+    return Outcome(measures, units, f"accuracy@{min(ks)}", details, notes)
 
 
 def _languages(one: Judged) -> str:

@@ -20,6 +20,7 @@ from ..models import Judges, name_of, vectors_of
 from ..task import Forms, Outcome, Settings, Task
 
 Labels = NDArray[np.str_]
+Rows = Sequence["Labelled"]
 
 # How strongly the probe may lean on single dimensions; the best is chosen on a part of the
 # training rows that it has not seen.
@@ -44,7 +45,7 @@ def _parse(values: Roles) -> Labelled:
     return Labelled(texts, label(values, "label"))
 
 
-class Transfer(Task[Sequence[Labelled]]):
+class Transfer(Task[Rows]):
     """What a simple classifier can read from an encoder's vectors, for any labelled file."""
 
     name = "transfer"
@@ -54,9 +55,7 @@ class Transfer(Task[Sequence[Labelled]]):
         (Form(("text",), _TEXTS, {"label": _LABELS}, sided=False), _parse),
     )
 
-    def outcome(
-        self, model: object, examples: Examples[Sequence[Labelled]], settings: Settings
-    ) -> Outcome:
+    def outcome(self, model: object, examples: Examples[Rows], settings: Settings) -> Outcome:
         """Probe an encoder: cross-validated, or fitted on training rows and tried on the others."""
         rows, train = examples.rows, examples.train
         features, gold, seed = features_of(model, rows), labels_of(rows), settings.seed
@@ -78,9 +77,7 @@ class Inference(Transfer):
     name = "nli"
     forms = ((Form(("a", "b"), PAIRS, {"label": ("label", "goldlabel", "gold")}), _parse),)
 
-    def outcome(
-        self, model: object, examples: Examples[Sequence[Labelled]], settings: Settings
-    ) -> Outcome:
+    def outcome(self, model: object, examples: Examples[Rows], settings: Settings) -> Outcome:
         """Measure a reranker's own labels, or an encoder through a probe."""
         if not isinstance(model, Judges):
             return super().outcome(model, examples, settings)
@@ -90,7 +87,7 @@ class Inference(Transfer):
         predicted: Labels = names[np.asarray(found).argmax(axis=1)]
         return outcome_of(predicted, rows, {"confusion": _confusion(labels_of(rows), predicted)})
 
-    def check_training(self, rows: Sequence[Labelled], labels: Sequence[str] | None) -> None:
+    def check_training(self, rows: Rows, labels: Sequence[str] | None) -> None:
         """Check that a probe can be fitted, or that the reranker knows every label."""
         if labels is not None:
             check_labels(labels, rows, name="the reranker")
@@ -98,12 +95,11 @@ class Inference(Transfer):
         _usable_folds(labels_of(rows), 2)
         _import("sklearn")
 
-    def text_pairs(self, rows: Sequence[Labelled]) -> list[tuple[str, str]]:
-        """Every pair."""
+    def text_pairs(self, rows: Rows) -> list[tuple[str, str]]:
         return [(row.texts[0], row.texts[1]) for row in rows]
 
 
-def check_labels(known: Sequence[str], rows: Sequence[Labelled], *, name: str) -> list[str]:
+def check_labels(known: Sequence[str], rows: Rows, *, name: str) -> list[str]:
     """Give a reranker's labels in the data's own spelling; raises where it does not know one."""
     if not known:
         raise OptionError(
@@ -130,7 +126,7 @@ def _confusion(gold: Labels, predicted: Labels) -> dict[str, dict[str, int]]:
     }
 
 
-def _overlap(rows: Sequence[Labelled], train: Sequence[Labelled]) -> tuple[str, ...]:
+def _overlap(rows: Rows, train: Rows) -> tuple[str, ...]:
     """Say how many rows the probe has seen before, if any."""
     known = {row.texts for row in train}
     seen = sum(row.texts in known for row in rows)
@@ -142,7 +138,7 @@ def _overlap(rows: Sequence[Labelled], train: Sequence[Labelled]) -> tuple[str, 
     )
 
 
-def features_of(encoder: object, rows: Sequence[Labelled]) -> Floats:
+def features_of(encoder: object, rows: Rows) -> Floats:
     """What a probe sees: a text's vector (n, dim), or u, v, |u − v| and u·v of two (n, 4 dim)."""
     sides = [vectors_of(encoder, [row.texts[i] for row in rows]) for i in range(len(rows[0].texts))]
     if len(sides) == 1:
@@ -151,35 +147,26 @@ def features_of(encoder: object, rows: Sequence[Labelled]) -> Floats:
     return np.concatenate([left, right, np.abs(left - right), left * right], axis=1)
 
 
-def labels_of(rows: Sequence[Labelled]) -> Labels:
+def labels_of(rows: Rows) -> Labels:
     """Every row's label, (n,)."""
     return np.array([row.label for row in rows], dtype=np.str_)
 
 
-def groups_of(rows: Sequence[Labelled]) -> NDArray[np.intp]:
+def groups_of(rows: Rows) -> NDArray[np.intp]:
     """Which rows share their first text, (n,): a premise with three hypotheses is one group."""
     seen: dict[str, int] = {}
     return np.array([seen.setdefault(row.texts[0], len(seen)) for row in rows], dtype=np.intp)
 
 
 def outcome_of(
-    predicted: Labels,
-    rows: Sequence[Labelled],
-    details: dict[str, Any],
-    *,
-    notes: tuple[str, ...] = (),
+    predicted: Labels, rows: Rows, details: dict[str, Any], *, notes: tuple[str, ...] = ()
 ) -> Outcome:
     """Accuracy and macro F1 of predicted labels."""
     gold = labels_of(rows)
     names, counts = np.unique(gold, return_counts=True)
     shares = {str(name): int(count) for name, count in zip(names, counts, strict=True)}
-    return Outcome(
-        {"accuracy": mean(predicted == gold), "macro_f1": macro_f1(predicted, gold)},
-        units=groups_of(rows),
-        main="accuracy",
-        details={**details, "labels": shares},
-        notes=notes,
-    )
+    measures = {"accuracy": mean(predicted == gold), "macro_f1": macro_f1(predicted, gold)}
+    return Outcome(measures, groups_of(rows), "accuracy", {**details, "labels": shares}, notes)
 
 
 def cross_validate(

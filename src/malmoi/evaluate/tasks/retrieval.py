@@ -16,7 +16,7 @@ from ...index.knn import RowPairs, nearest
 from ...io.tables import read_texts
 from ...runtime.pooling import normalize
 from ...types import Floats
-from ..examples import QUERIES, Examples, Form, Roles, label, number, read_examples, text
+from ..examples import QUERIES, Examples, Form, Roles, label, number, text
 from ..measures import mean
 from ..models import name_of, scores_of, vectors_of
 from ..task import Outcome, Settings, Task
@@ -27,25 +27,13 @@ _SCORES_AT_ONCE = 16_000_000  # 64 MB of float32
 _PAIRS_AT_ONCE = 20_000
 # Up to this many relevant documents it is faster to count those above each than to sort all.
 _FEW = 48
-_SETS = Form(
-    ("set", "text"),
-    (
-        ("set", "sentence"),
-        ("set", "text"),
-        ("group", "sentence"),
-        ("group", "text"),
-        ("cluster", "text"),
-        ("code", "name"),
-    ),
-    {},
-    sided=False,
-)
-_DOCUMENTS = Form(
-    ("query", "document"),
-    QUERIES,
-    {"grade": ("grade", "relevance", "score")},
-    optional=("grade",),
-)
+_SET_COLUMNS = (
+    ("set", "sentence"), ("set", "text"), ("group", "sentence"), ("group", "text"),
+    ("cluster", "text"), ("code", "name"),
+)  # fmt: skip
+_SETS = Form(("set", "text"), _SET_COLUMNS, {}, sided=False)
+_GRADES = {"grade": ("grade", "relevance", "score")}
+_DOCUMENTS = Form(("query", "document"), QUERIES, _GRADES, optional=("grade",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,15 +94,8 @@ class Retrieval(Task[Searches]):
     forms = ((_SETS, _parse_member), (_DOCUMENTS, _parse_relevant))
 
     def load(self, path: Path, settings: Settings) -> Examples[Searches]:
-        """Read a file of sets or of queries and documents."""
-        # `limit` counts queries, so all rows are read.
-        examples = read_examples(
-            path,
-            self.forms,
-            columns=settings.columns,
-            sides=settings.sides,
-            strict=settings.strict,
-        )
+        """Read a file of sets or of queries and documents; `limit` counts queries."""
+        examples = self.read_forms(path, settings)
         more: list[str] = []
         if settings.documents is not None:
             more = [line for line in read_texts(settings.documents) if line.strip()]
@@ -148,12 +129,10 @@ class Retrieval(Task[Searches]):
             )
 
     def outcome(self, model: object, examples: Examples[Searches], settings: Settings) -> Outcome:
-        """Measure the ranks that an encoder gives."""
         kept, notes = usable_ks(settings.ks, examples.rows)
         return outcome_of(rank(model, examples.rows), examples.rows, kept, notes)
 
     def text_pairs(self, rows: Searches) -> list[tuple[str, str]]:
-        """Every query with each of its documents."""
         return [
             (query, rows.documents[row])
             for query, relevant in zip(rows.queries, rows.relevant, strict=True)
@@ -171,7 +150,6 @@ class Reranking(Retrieval):
     name = "rerank"
 
     def load(self, path: Path, settings: Settings) -> Examples[Searches]:
-        """Read a file as retrieval does; the encoder must be named."""
         named = name_of(_encoder(settings))
         examples = super().load(path, settings)
         return replace(examples, about={**examples.about, "top": settings.top, "encoder": named})
@@ -184,11 +162,8 @@ class Reranking(Retrieval):
         kept, notes = usable_ks(settings.ks, searches)
         before = rank(encoder, searches)
         after = _reordered(model, before, propose(encoder, searches, top), searches)
-        alone = outcome_of(before, searches, kept, notes)
-        return replace(
-            outcome_of(after, searches, kept, notes),
-            others=((f"{name_of(encoder)} alone", alone),),
-        )
+        alone = (f"{name_of(encoder)} alone", outcome_of(before, searches, kept, notes))
+        return replace(outcome_of(after, searches, kept, notes), others=(alone,))
 
 
 def _encoder(settings: Settings) -> object:
@@ -215,14 +190,13 @@ def from_sets(members: Sequence[Member], more: Sequence[str] = ()) -> Searches:
         rows.setdefault(member.set, []).append(row)
     asking = [row for row, member in enumerate(unique) if len(rows[member.set]) > 1]
     units: dict[str, int] = {}
+    drawn = [units.setdefault(unique[row].set, len(units)) for row in asking]
     return Searches(
         queries=[unique[row].text for row in asking],
         documents=[*(member.text for member in unique), *more],
         relevant=[{r: 1.0 for r in rows[unique[row].set] if r != row} for row in asking],
         own=np.array(asking, dtype=np.int64),
-        units=np.array(
-            [units.setdefault(unique[row].set, len(units)) for row in asking], dtype=np.intp
-        ),
+        units=np.array(drawn, dtype=np.intp),
     )
 
 
@@ -313,14 +287,9 @@ def outcome_of(
             columns[f"mrr@{k}"] = [1 / first if first <= k else 0.0 for first in firsts]
             columns[f"ndcg@{k}"] = [_ndcg(found, grades, k) for found, grades in both]
     columns["map"] = [_average_precision(found) for found in ranks]
+    measures = {name: mean(values) for name, values in columns.items()}
     details = {"queries": len(searches.queries), "documents": len(searches.documents)}
-    return Outcome(
-        {name: mean(values) for name, values in columns.items()},
-        units=searches.units,
-        main=f"ndcg@{max(ks)}",
-        details=details,
-        notes=notes,
-    )
+    return Outcome(measures, searches.units, f"ndcg@{max(ks)}", details, notes)
 
 
 def check_ks(ks: Sequence[int]) -> list[int]:
@@ -368,11 +337,8 @@ def _ranks(scores: Floats, rows: NDArray[np.int64]) -> list[int]:
         places = np.empty(len(scores), dtype=np.int64)
         places[np.argsort(-scores, kind="stable")] = np.arange(1, len(scores) + 1)
         return [int(place) for place in places[rows]]
-    found = []
-    for row in rows:
-        above = int((scores > scores[row]).sum())
-        found.append(1 + above + int((scores[:row] == scores[row]).sum()))
-    return found
+    above = [(scores > scores[row]).sum() + (scores[:row] == scores[row]).sum() for row in rows]
+    return [1 + int(count) for count in above]
 
 
 def _ndcg(ranks: Mapping[int, int], grades: Mapping[int, float], k: int) -> float:

@@ -1,11 +1,13 @@
 """Two texts at a time: sts (how similar they are) and pairs (whether they mean the same)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
 from ...errors import DataError, counted
+from ...types import Doubles
 from ..examples import PAIRS, Examples, Form, Roles, number, text, truth
 from ..measures import (
     average_precision,
@@ -48,7 +50,28 @@ def _parse_labelled(values: Roles) -> LabelledPair:
     return LabelledPair(text(values, "a"), text(values, "b"), truth(values, "same"))
 
 
-class Sts(Task[Sequence[ScoredPair]]):
+Pair = TypeVar("Pair", ScoredPair, LabelledPair)
+
+
+class _PairTask(Task[Sequence[Pair]]):
+    """A task of two texts at a time; a subclass judges what `similarity` found."""
+
+    def outcome(
+        self, model: object, examples: Examples[Sequence[Pair]], settings: Settings
+    ) -> Outcome:
+        pairs = examples.rows
+        self.check(pairs, "the data")
+        found = similarity(model, [pair.a for pair in pairs], [pair.b for pair in pairs])
+        return self.judge(found, pairs)
+
+    def judge(self, found: Mapping[str, Doubles], pairs: Sequence[Pair]) -> Outcome:
+        raise NotImplementedError
+
+    def text_pairs(self, rows: Sequence[Pair]) -> list[tuple[str, str]]:
+        return [(row.a, row.b) for row in rows]
+
+
+class Sts(_PairTask[ScoredPair]):
     """Semantic textual similarity: do the model's scores rise and fall as people's do?
 
     "spearman" and "pearson" are by cosine for an encoder and by its score for a reranker; those of
@@ -66,7 +89,6 @@ class Sts(Task[Sequence[ScoredPair]]):
     forms = ((Form(("a", "b"), PAIRS, {"score": _SCORES}), _parse_scored),)
 
     def check(self, rows: Sequence[ScoredPair], where: str) -> None:
-        """Refuse scores that are all the same."""
         if len({pair.score for pair in rows}) < 2:
             raise DataError(
                 f"{where} has the score {rows[0].score:g} in all of its "
@@ -74,14 +96,9 @@ class Sts(Task[Sequence[ScoredPair]]):
                 "with a constant is undefined. Name another column with --columns score=…"
             )
 
-    def outcome(
-        self, model: object, examples: Examples[Sequence[ScoredPair]], settings: Settings
-    ) -> Outcome:
+    def judge(self, found: Mapping[str, Doubles], pairs: Sequence[ScoredPair]) -> Outcome:
         """Correlate a model's similarities with the scores."""
-        pairs = examples.rows
-        self.check(pairs, "the data")
         gold = [pair.score for pair in pairs]
-        found = similarity(model, [pair.a for pair in pairs], [pair.b for pair in pairs])
         measures = {}
         for i, (name, scores) in enumerate(found.items()):
             ending = f"_{name}" if i else ""
@@ -89,12 +106,8 @@ class Sts(Task[Sequence[ScoredPair]]):
             measures["pearson" + ending] = pearson(scores, gold)
         return Outcome(measures, units=np.arange(len(pairs)), main="spearman")
 
-    def text_pairs(self, rows: Sequence[ScoredPair]) -> list[tuple[str, str]]:
-        """Every pair."""
-        return [(row.a, row.b) for row in rows]
 
-
-class SamePairs(Task[Sequence[LabelledPair]]):
+class SamePairs(_PairTask[LabelledPair]):
     """Pairs that mean the same or not: how well does a threshold on the score separate them?
 
     Accuracy and F1 are at their best thresholds, which are chosen on these very pairs (`details`
@@ -105,7 +118,6 @@ class SamePairs(Task[Sequence[LabelledPair]]):
     forms = ((Form(("a", "b"), PAIRS, {"same": _SAME}), _parse_labelled),)
 
     def check(self, rows: Sequence[LabelledPair], where: str) -> None:
-        """Refuse pairs of one kind only."""
         if len({pair.same for pair in rows}) < 2:
             kind = "the same" if rows and rows[0].same else "different"
             raise DataError(
@@ -113,14 +125,9 @@ class SamePairs(Task[Sequence[LabelledPair]]):
                 "Name another column with --columns same=…, or add pairs of the other kind."
             )
 
-    def outcome(
-        self, model: object, examples: Examples[Sequence[LabelledPair]], settings: Settings
-    ) -> Outcome:
+    def judge(self, found: Mapping[str, Doubles], pairs: Sequence[LabelledPair]) -> Outcome:
         """Measure average precision, and accuracy and F1 at their best thresholds."""
-        pairs = examples.rows
-        self.check(pairs, "the data")
         same = [pair.same for pair in pairs]
-        found = similarity(model, [pair.a for pair in pairs], [pair.b for pair in pairs])
         first, *rest = found
         measures = {
             "average_precision": average_precision(found[first], same),
@@ -133,13 +140,5 @@ class SamePairs(Task[Sequence[LabelledPair]]):
         accuracy, f1 = best_thresholds(found[first], same)
         share = sum(same) / len(same)
         details = {"threshold_accuracy": accuracy, "threshold_f1": f1, "share_same": share}
-        return Outcome(
-            measures,
-            units=np.arange(len(pairs)),
-            main="average_precision",
-            details={name: round(value, 6) for name, value in details.items()},
-        )
-
-    def text_pairs(self, rows: Sequence[LabelledPair]) -> list[tuple[str, str]]:
-        """Every pair."""
-        return [(row.a, row.b) for row in rows]
+        rounded = {name: round(value, 6) for name, value in details.items()}
+        return Outcome(measures, np.arange(len(pairs)), "average_precision", rounded)

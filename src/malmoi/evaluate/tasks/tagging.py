@@ -78,19 +78,19 @@ def _kinds(gold: set[EntitySpan], found: set[EntitySpan]) -> Counter[str]:
     return kinds
 
 
-class Entities(Task[Sequence[Marked]]):
+Rows = Sequence[Marked]
+
+
+class Entities(Task[Rows]):
     """F1 of all entities, and of each type; files have CoNLL columns, or .jsonl with spans."""
 
     name = "tagging"
 
-    def load(self, path: Path, settings: Settings) -> Examples[Sequence[Marked]]:
-        """Read a file of marked entities."""
+    def load(self, path: Path, settings: Settings) -> Examples[Rows]:
         texts = read_marked(path, scheme="auto", strict=settings.strict)
         return Examples(texts, describe(path, len(texts), {}))
 
-    def outcome(
-        self, model: object, examples: Examples[Sequence[Marked]], settings: Settings
-    ) -> Outcome:
+    def outcome(self, model: object, examples: Examples[Rows], settings: Settings) -> Outcome:
         """Tag every text and compare with what is marked."""
         found = tag_all(model, [marked.text for marked in examples.rows])
         counts = Counts()
@@ -141,9 +141,6 @@ def outcome_of(counts: Counts, known: Sequence[str] = ()) -> Outcome:
 def _ratio(upper: Doubles, lower: Doubles) -> Measure:
     def ratio(weights: Doubles) -> Doubles:
         total = weights @ lower
-        shares: Doubles = np.divide(
-            weights @ upper, total, out=np.zeros_like(total), where=total > 0
-        )
-        return shares
+        return np.divide(weights @ upper, total, out=np.zeros_like(total), where=total > 0)
 
     return ratio

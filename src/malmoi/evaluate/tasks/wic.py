@@ -19,7 +19,7 @@ from ...types import Floats
 from ...words import LayerReader, layer_names
 from ...words.reader import LayerChoice, choose
 from ..examples import PAIRS, BadRow, Examples, Form, Roles, text, truth
-from ..measures import auroc, best_thresholds, mean
+from ..measures import auroc, best_thresholds, mean, value
 from ..models import name_of
 from ..task import Outcome, Settings, Task
 
@@ -69,7 +69,10 @@ def _parse(values: Roles) -> Sense:
     return Sense(a, b, truth(values, "same"))
 
 
-class Senses(Task[Sequence[Sense]]):
+Rows = Sequence[Sense]
+
+
+class Senses(Task[Rows]):
     """Accuracy for every choice of layers, by the word alone and with its sentence.
 
     "+ sentence" is the mean of two cosines: of the word's shift from itself without a sentence,
@@ -80,9 +83,7 @@ class Senses(Task[Sequence[Sense]]):
     fitted = True
     forms = ((Form(("a", "b"), PAIRS, {"same": ("answer", "same", "label")}), _parse),)
 
-    def outcome(
-        self, model: object, examples: Examples[Sequence[Sense]], settings: Settings
-    ) -> Outcome:
+    def outcome(self, model: object, examples: Examples[Rows], settings: Settings) -> Outcome:
         """Find the thresholds on the training rows, and try them on the others."""
         rows, train = examples.rows, examples.train
         if train is None:
@@ -105,14 +106,12 @@ class Senses(Task[Sequence[Sense]]):
             right[name] = (theirs >= threshold) == gold
             reached[name] = float(((own >= threshold) == known).mean())
             thresholds[name] = threshold
-            areas[name] = float(auroc(theirs, gold)(np.ones((1, len(rows))))[0])
-        return Outcome(
-            {name: mean(values) for name, values in right.items()},
-            np.arange(len(rows)),
-            max(reached, key=lambda name: reached[name]),
-            {"train_accuracy": reached, "auroc": areas, "threshold": thresholds}
-            | {"share_same": float(gold.mean())},
-        )
+            areas[name] = value(auroc(theirs, gold), len(rows))
+        measures = {name: mean(values) for name, values in right.items()}
+        details = {"train_accuracy": reached, "auroc": areas, "threshold": thresholds}
+        main = max(reached, key=lambda name: reached[name])
+        share = {"share_same": float(gold.mean())}
+        return Outcome(measures, np.arange(len(rows)), main, {**details, **share})
 
 
 @dataclass(frozen=True)
@@ -124,7 +123,7 @@ class _States:
     sentences: Floats
 
     @classmethod
-    def of(cls, reader: LayerReader, rows: Sequence[Sense]) -> "_States":
+    def of(cls, reader: LayerReader, rows: Rows) -> "_States":
         places = [place for row in rows for place in (row.a, row.b)]
         pairs = _read(
             reader, [(p.text, [(p.start, p.end), (0, len(p.text))]) for p in places]
