@@ -145,17 +145,7 @@ def is_closed(between: str) -> bool:
     shorter = _TAIL.sub("", between.rstrip())
     while shorter != between:
         between, shorter = shorter, _TAIL.sub("", shorter.rstrip())
-    return ends(between)
-
-
-def ends(between: str) -> bool:
-    """Tell whether a list ends between a cue and the item after it."""
     return _CLOSED.search(between) is not None
-
-
-def has_own(between: str, right: str) -> bool:
-    """Tell whether an item that a cue reaches over a comma has a predicate of its own."""
-    return "," in between and not _OR.search(between) and _OWN.match(right) is not None
 
 
 # Characters between a cue and its item, other mentions not counted; and with them.
@@ -201,12 +191,24 @@ class NoteContext:
         """Give the attributes of one of them."""
         before, after = slice(max(0, start - _WINDOW), start), slice(end, end + _WINDOW)
         note, hidden = self.note, self.hidden
-        around = _Around(note[before], note[after], hidden[before], hidden[after])
-        return _attributes(note[start:end], around)
+        around = _Sides(note[before], note[after], hidden[before], hidden[after])
+        found = {cue.attribute for cue in BEFORE if _reaches_forward(cue, around)}
+        found |= {cue.attribute for cue in AFTER if _reaches_back(cue, around)}
+        found |= _headed(around.left)
+        own = sign(around.hidden_left, around.hidden_right)
+        if _POSITIVE.search(note[start:end]) and not _DENIED.match(around.right):
+            own = "+"
+        if own:
+            found.discard(NEGATED)  # whatever is said about the list
+        if own == "-" or (not own and _signed_apart(around.hidden_right)):
+            found.add(NEGATED)
+        if FAMILY in found:
+            found.discard(HISTORY)  # "family history of" is nobody's past illness
+        return tuple(one for one in (NEGATED, UNCERTAIN, FAMILY, HISTORY) if one in found)
 
 
 @dataclass(frozen=True)
-class _Around:
+class _Sides:
     """The text on both sides of a mention, as it is and with the mentions masked."""
 
     left: str
@@ -215,42 +217,26 @@ class _Around:
     hidden_right: str
 
 
-def _attributes(text: str, around: _Around) -> tuple[str, ...]:
-    found = {cue.attribute for cue in BEFORE if _reaches_forward(cue, around)}
-    found |= {cue.attribute for cue in AFTER if _reaches_back(cue, around)}
-    found |= _headed(around.left)
-    own = sign(around.hidden_left, around.hidden_right)
-    if _POSITIVE.search(text) and not _DENIED.match(around.right):
-        own = "+"
-    if own:
-        found.discard(NEGATED)  # whatever is said about the list
-    if own == "-" or (not own and _signed_apart(around.hidden_right)):
-        found.add(NEGATED)
-    if FAMILY in found:
-        found.discard(HISTORY)  # "family history of" is nobody's past illness
-    return tuple(one for one in (NEGATED, UNCERTAIN, FAMILY, HISTORY) if one in found)
-
-
-def _reaches_forward(cue: Cue, around: _Around) -> bool:
+def _reaches_forward(cue: Cue, around: _Sides) -> bool:
     """Tell whether a cue before an item is about it."""
-    for match in cue.pattern.finditer(around.left):
-        between = around.hidden_left[match.end() :]
-        if _is_near(between) and not _is_cut_off(cue, between, around):
-            return True
-    return False
+    ways = (around.hidden_left[match.end() :] for match in cue.pattern.finditer(around.left))
+    return any(_is_near(way) and not _is_cut_off(cue, way, around) for way in ways)
 
 
-def _is_cut_off(cue: Cue, between: str, around: _Around) -> bool:
+def _is_cut_off(cue: Cue, between: str, around: _Sides) -> bool:
     if cue.attribute == FAMILY:
         between = _HIS.sub("", between)
         return bool(END.search(between) or _PATIENT.search(between) or NOTHING.match(between))
-    if ends(between) or has_own(between, around.hidden_right):
+    if _CLOSED.search(between):
+        return True
+    # An item that a cue reaches over a comma may have a predicate of its own.
+    if "," in between and not _OR.search(between) and _OWN.match(around.hidden_right):
         return True
     # Korean after an English cue belongs to another clause: "no fever, 어제부터 기침".
     return cue.attribute != HISTORY and bool(re.search("[가-힣]", _GLUE.sub("", between)))
 
 
-def _reaches_back(cue: Cue, around: _Around) -> bool:
+def _reaches_back(cue: Cue, around: _Sides) -> bool:
     """Tell whether a cue after an item is about it."""
     for match in cue.pattern.finditer(around.right):
         between = around.hidden_right[: match.start()]
@@ -279,9 +265,7 @@ def _is_near(between: str) -> bool:
 
 def _headed(left: str) -> set[str]:
     line = left[left.rfind("\n") + 1 :][-_LINE:]
-    last = None
-    for match in HEADING.finditer(line):
-        last = match
+    last = max(HEADING.finditer(line), key=re.Match.end, default=None)
     if last is None or re.search(r"[.;]\s", line[last.end() :]):
         return set()
     rest = line[last.end() :].lstrip()

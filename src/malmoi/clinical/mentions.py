@@ -90,19 +90,13 @@ def _long_form(short: str, before: str) -> str | None:
     longest = words[-min(len(short) + 5, 2 * len(short)) :]
     joined = " ".join(longest)
     at = _matched(short, joined)
-    if at is None:
-        return _initials(short, words)
+    if at is None:  # the first letters of the last words in any order: myotonic dystrophy (DM)
+        letters = sorted(letter for letter in short.lower() if letter.isalnum())
+        last = words[-len(letters) :]
+        fits = len(letters) > 1 and sorted(word[0].lower() for word in last) == letters
+        return " ".join(last) if fits else None
     found = joined[at:].strip()
     return found if len(found) > len(short) and short not in found.split() else None
-
-
-def _initials(short: str, words: list[str]) -> str | None:
-    """Match the first letters of the last words in any order: myotonic dystrophy (DM)."""
-    letters = sorted(letter for letter in short.lower() if letter.isalnum())
-    last = words[-len(letters) :]
-    if len(letters) > 1 and sorted(word[0].lower() for word in last) == letters:
-        return " ".join(last)
-    return None
 
 
 def _matched(short: str, text: str) -> int | None:
@@ -168,12 +162,8 @@ class MentionSpan:
         return self.query or self.text
 
 
-@dataclass(frozen=True)
-class FoundMentions:
-    """The mentions of a note up to `cut`, where there was no time for more; None is all of it."""
-
-    spans: list[MentionSpan]
-    cut: int | None
+# The mentions of a note, and up to where there was time to look for them; None is all of it.
+FoundMentions = tuple[list[MentionSpan], int | None]
 
 
 class MentionFinder:
@@ -182,7 +172,6 @@ class MentionFinder:
     def __init__(
         self, indexes: Sequence[NameIndex], normalizer: Normalizer, expander: QueryExpander
     ) -> None:
-        """Take what a linker has opened."""
         self._spellings = [index.spelling for index in indexes]
         self._normalizer, self._expander = normalizer, expander
 
@@ -192,15 +181,15 @@ class MentionFinder:
         """Give the mentions of a note in order, none overlapping; offsets are the note's own."""
         found: list[MentionSpan] = []
         for at, text in note_parts(note):
-            part = self._find_in(text, defined or {}, deadline)
-            found += [replace(one, start=one.start + at, end=one.end + at) for one in part.spans]
-            if part.cut is not None:
-                return FoundMentions(found, at + part.cut)
-        return FoundMentions(found, None)
+            spans, cut = self._find_in(text, defined or {}, deadline)
+            found += [replace(one, start=one.start + at, end=one.end + at) for one in spans]
+            if cut is not None:
+                return found, at + cut
+        return found, None
 
     def _find_in(self, note: str, defined: Mapping[str, str], deadline: Deadline) -> FoundMentions:
         if deadline.passed():
-            return FoundMentions([], 0)
+            return [], 0
         aligned = align(note)
         kept: list[MentionSpan] = []
         cut = None
@@ -216,7 +205,7 @@ class MentionFinder:
         for one in longest(kept, len(aligned.text)):
             start, end = aligned.span(one.start, one.end)
             found.append(replace(one, start=start, end=end, text=note[start:end]))
-        return FoundMentions(found, cut)
+        return found, cut
 
     def _results(self, tries: Sequence[MentionSpan], text: str) -> Iterator[MentionSpan]:
         """Give the runs that are tests with a result, where the lexicon has a name for it."""
@@ -224,13 +213,10 @@ class MentionFinder:
         forms = [self._normalizer.form(positive(one.text)) for one in given]
         named = self._has([form.key for form in forms], plain=True)
         for one, form, known in zip(given, forms, named, strict=True):
-            if known or self._has_meaning(form):
+            # Or for a meaning that the tables give.
+            meanings = map(self._normalizer.form, self._expander.synonyms.get(form.key, ()))
+            if known or any(self._has([meaning.core_key for meaning in meanings])):
                 yield MentionSpan(one.start, one.end, one.text, "result", positive(one.text))
-
-    def _has_meaning(self, form: NormalForms) -> bool:
-        """Tell whether the lexicon has a meaning that the tables give for a name."""
-        meanings = self._expander.synonyms.get(form.key, ())
-        return any(self._has([self._normalizer.form(text).core_key for text in meanings]))
 
     def _known(
         self, tries: Sequence[MentionSpan], defined: Mapping[str, str]
@@ -250,7 +236,7 @@ class MentionFinder:
     def _abbreviates(self, text: str) -> bool:
         if len(text) < 2 or (len(text) == 2 and not text.isupper()):
             return False
-        return text.isascii() and bool(self._expander.abbreviations.meanings(text))
+        return text.isascii() and bool(self._expander.meanings(text))
 
     def _has(self, keys: Sequence[str], *, plain: bool = False) -> list[bool]:
         found = np.zeros(len(keys), bool)

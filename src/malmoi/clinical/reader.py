@@ -23,8 +23,6 @@ class MentionTagger(Protocol):
 
 # "CXR상 pneumonia", "가족력상 위암": words before a name that are not part of it.
 _LEADS = re.compile(r"(?:상|에서|는|은|으로|력|및)[\s:]*$")
-
-
 # Mentions linked at once: a whole batch, or few enough to check the deadline in between.
 _ALL, _STEP = 256, 32
 
@@ -95,11 +93,8 @@ class NoteReader:
         deadline = Deadline.within(within)
         check_k(k)
         defined = definitions(note)
-        found = self._finder.find(note, defined, deadline.half())
-        cut = found.cut
-        spans = [
-            span for span in self._joined(note, found.spans) if cut is None or span.start < cut
-        ]
+        found, cut = self._finder.find(note, defined, deadline.half())
+        spans = [one for one in self._joined(note, found) if cut is None or one.start < cut]
         step = _ALL if within is None else _STEP
         context = NoteContext.of(note, [(span.start, span.end) for span in spans])
         known: dict[str, Linked] = {}
@@ -111,7 +106,12 @@ class NoteReader:
             batch = spans[at : at + step]
             new = list(dict.fromkeys(one.to_link for one in batch if one.to_link not in known))
             known |= zip(new, self.linker.link(new, k=k, defined=defined), strict=True)
-            mentions += [_mention(one, known[one.to_link], context) for one in batch]
+            for one in batch:
+                attributes = context.attributes(one.start, one.end)
+                linked = replace(known[one.to_link], mention=one.text)
+                mentions.append(
+                    NoteMention(one.start, one.end, one.text, attributes, one.by, linked)
+                )
         return NoteScan([one for one in mentions if one.linked.candidates], cut)
 
     def _joined(self, note: str, spans: list[MentionSpan]) -> list[MentionSpan]:
@@ -129,12 +129,6 @@ class NoteReader:
         names = {span.end: span for span in spans}
         tagged = [one for one in tagged if not _leads_in(one, names.get(one.end))]
         return longest([*spans, *tagged], len(note))
-
-
-def _mention(span: MentionSpan, linked: Linked, context: NoteContext) -> NoteMention:
-    attributes = context.attributes(span.start, span.end)
-    own = replace(linked, mention=span.text)
-    return NoteMention(span.start, span.end, span.text, attributes, span.by, own)
 
 
 def _leads_in(tagged: MentionSpan, name: MentionSpan | None) -> bool:

@@ -8,8 +8,7 @@ a model and examples, for use without intervals (`outcome.values()`). Nothing he
 """
 
 from .models import load_baselines
-from .report import Comparison, Difference, Metric, Report, make_report
-from .run import evaluate
+from .report import Comparison, Difference, Metric, Report, evaluate, make_report
 from .task import Outcome, Settings
 from .tasks import TASKS
 

@@ -183,7 +183,11 @@ def _fit(
     names = {_plain(name): name for name in reversed(header)}
     found = dict(asked)
     open_roles = [i for i, role in enumerate(form.together) if role not in asked]
-    for headers in _of_sides(sides) if sides else form.sets:
+    sets: Sequence[tuple[str, ...]] = form.sets
+    if sides:
+        left, _, right = sides.partition("-")
+        sets = ((f"{left}1", f"{right or left}2"), *([(left, right)] if right else []))
+    for headers in sets:
         if all(headers[i] in names for i in open_roles):
             found |= {form.together[i]: names[headers[i]] for i in open_roles}
             break
@@ -195,13 +199,6 @@ def _fit(
     if any(role not in found for role in needed):
         return None
     return {role: found[role] for role in form.roles if role in found}
-
-
-def _of_sides(sides: str) -> tuple[tuple[str, str], ...]:
-    left, _, right = sides.partition("-")
-    if not right:
-        return ((f"{left}1", f"{left}2"),)
-    return ((f"{left}1", f"{right}2"), (left, right))
 
 
 def _plain(name: str) -> str:

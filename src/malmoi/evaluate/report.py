@@ -1,4 +1,4 @@
-"""Report: what a task measured, with confidence intervals, and how models compare.
+"""A model, a task and a file → a Report: measures with confidence intervals, and comparisons.
 
 Intervals come from a seeded bootstrap. Resamples are drawn as counts, so that one draw serves
 every measure of a report, and the same seed draws the same items for two models: that is what
@@ -7,6 +7,7 @@ makes a comparison a paired one.
 
 import dataclasses
 import json
+import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +22,11 @@ from ..io.fingerprint import write_json
 from ..types import Doubles
 from .examples import ExampleSource
 from .measures import Measure
-from .task import Outcome
+from .models import name_of
+from .task import Outcome, Settings
+from .tasks import TASKS
+
+logger = logging.getLogger(__name__)
 
 ROUNDS = 1000
 LEVEL = 0.95
@@ -156,6 +161,54 @@ class Report:
                 f"cannot read {path} as a report ({type(error).__name__}); expected JSON. "
                 "Evaluate again with --out."
             ) from error
+
+
+def evaluate(
+    model: object,
+    task: str,
+    data: str | Path,
+    *,
+    against: Sequence[object] = (),
+    settings: Settings | None = None,
+    rounds: int = ROUNDS,
+) -> Report:
+    """Measure a model by a task on a file, and compare it with others on the same rows.
+
+    model: anything with `encode(texts)` or `score(pairs)`; see `malmoi.evaluate.models`.
+    task: a name of `TASKS`.
+    data: a .tsv, .csv or .jsonl file of examples.
+    against: other models to compare with.
+    rounds: rounds of the bootstrap, which gives intervals and tells whether a difference is
+        significant; 0 leaves both out.
+    """
+    if task not in TASKS:
+        raise OptionError(f"task is {task!r}; known are {', '.join(TASKS)}. Choose one of these.")
+    settings = settings or Settings()
+    chosen = TASKS[task]
+    examples = chosen.read(data, settings)
+    ours = chosen.measure(model, examples, settings)
+    name, *names = _distinct([name_of(one) for one in (model, *against)])
+    # The errors that are written are those of the model that is reported.
+    quiet = dataclasses.replace(settings, errors=None)
+    measured = [chosen.measure(other, examples, quiet) for other in against]
+    others = [*ours.others, *zip(names, measured, strict=True)]
+    about, seed = examples.about, settings.seed
+    report = make_report(
+        task, name, ours, examples.source, against=others, settings=about, rounds=rounds, seed=seed
+    )
+    for note in report.notes:
+        logger.info(note)
+    return report
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Number names that come again, so that the rows of a table can be told apart.
+
+    >>> _distinct(["small", "large", "small"])
+    ['small', 'large', 'small (2)']
+    """
+    before = [names[:i].count(name) for i, name in enumerate(names)]
+    return [f"{name} ({n + 1})" if n else name for name, n in zip(names, before, strict=True)]
 
 
 def make_report(

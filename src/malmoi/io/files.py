@@ -70,7 +70,8 @@ def writing_folder(path: str | Path, *, replace: bool = False) -> Iterator[Path]
         yield temporary
         for file in temporary.rglob("*"):
             if file.is_file():
-                _sync(file)
+                with file.open("rb") as written:
+                    os.fsync(written.fileno())
         _swap(temporary, path)
         _sync_folder(path.parent)
     except OutputError as error:
@@ -97,11 +98,6 @@ def _swap(temporary: Path, path: Path) -> None:
         old.rename(path)
         raise
     shutil.rmtree(old, ignore_errors=True)
-
-
-def _sync(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
 
 
 def _sync_folder(path: Path) -> None:

@@ -51,11 +51,9 @@ class Abbreviations:
         return cls(one for found in table.values() for one in found if one.en or one.ko)
 
     def __len__(self) -> int:
-        """Count the short forms."""
         return len(self._exact)
 
     def __iter__(self) -> Iterator[AbbreviationExpansion]:
-        """Give every expansion."""
         for expansions in self._exact.values():
             yield from expansions
 
@@ -81,8 +79,11 @@ def _folded(short: str) -> str:
 
 def _read(path: Path) -> Iterator[AbbreviationExpansion]:
     for line, row in read_numbered_rows(path, strict=True):
-        if line <= 2:
-            _check_columns(path, list(row))
+        if line <= 2 and ("abbreviation" not in row or not {"en", "ko"} & row.keys()):
+            raise DataError(
+                f"{path} has the columns {', '.join(row)}; expected {', '.join(_COLUMNS)} (en or "
+                "ko, and kind, may be left out). Name them so in its first line."
+            )
         short = clean(row["abbreviation"])
         if not short:
             raise DataError(
@@ -96,11 +97,3 @@ def _read(path: Path) -> Iterator[AbbreviationExpansion]:
                 f"{', '.join(KINDS)}. Use one of these, or leave the cell empty for disease."
             )
         yield AbbreviationExpansion(short, clean(row.get("en", "")), clean(row.get("ko", "")), kind)
-
-
-def _check_columns(path: Path, found: list[str]) -> None:
-    if "abbreviation" not in found or not {"en", "ko"} & set(found):
-        raise DataError(
-            f"{path} has the columns {', '.join(found)}; expected {', '.join(_COLUMNS)} (en or ko, "
-            "and kind, may be left out). Name them so in its first line."
-        )

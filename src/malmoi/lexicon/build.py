@@ -15,8 +15,6 @@ from .manifest import LexiconManifest, SegmentEntry
 from .report import BuildReport
 from .segment import write_exclusions
 
-_SEGMENTS = "segments"
-
 
 def build_lexicon(
     tables: Sequence[str | Path],
@@ -69,10 +67,10 @@ def add_names(
     of `build_lexicon`.
     """
     folder = Path(lexicon)
+    options = form, columns, source, keep_uncoded
     with _only_writer(folder):
         base = Lexicon.open(folder)
         builder = LexiconBuilder(base=base, cleaning=cleaning)
-        options = form, columns, source, keep_uncoded
         builder.read(tables, *options, required=False, progress=progress)
         if builder.has_names:
             base.manifest.with_segment(_write_segment(builder, folder)).write(folder)
@@ -133,18 +131,14 @@ def follow(pairs: Mapping[str, str], *, where: str) -> dict[str, str]:
 def _write_segment(builder: LexiconBuilder, folder: Path) -> SegmentEntry:
     """Write a segment under a name made of its content, so that an incomplete one is never used."""
     segment = builder.segment()
-    name = f"{_SEGMENTS}/{segment.identity[:12]}"
+    name = f"segments/{segment.identity[:12]}"
     with writing_folder(folder / name, replace=True) as new:
         segment.save(new)
         write_exclusions(new, builder.exclusions)
+    counts, tables = (len(segment), len(segment.codes)), tuple(builder.report.tables)
+    files = hash_folder(folder / name)
     return SegmentEntry(
-        name,
-        segment.identity,
-        len(segment),
-        len(segment.codes),
-        segment.source_names,
-        tuple(builder.report.tables),
-        hash_folder(folder / name),
+        name, segment.identity, *counts, segment.source_names, tables=tables, files=files
     )
 
 

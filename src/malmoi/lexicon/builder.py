@@ -1,7 +1,7 @@
 """LexiconBuilder: entries of several tables, cleaned, merged by code, duplicates kept once."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
@@ -27,17 +27,10 @@ class BaseLexicon(Protocol):
     """What a builder asks of the lexicon to which it adds names."""
 
     @property
-    def codes(self) -> CodeNumbers:
-        """The codes of all concepts, by number."""
-
-    def find(self, text: str) -> list[int]:
-        """Give the names that equal a text."""
-
-    def concept_of(self, i: int) -> str:
-        """Give the code that a name belongs to."""
-
-    def shown(self, number: int) -> tuple[str | None, str | None]:
-        """Give the Korean and the English name under which a concept is shown."""
+    def codes(self) -> CodeNumbers: ...
+    def find(self, text: str) -> list[int]: ...
+    def concept_of(self, i: int) -> str: ...
+    def shown(self, number: int) -> tuple[str | None, str | None]: ...
 
 
 @dataclass
@@ -67,7 +60,7 @@ class LexiconBuilder:
         sources = [TableSource(Path(path), form, columns, source, keep_uncoded) for path in tables]
         for table in sources:
             with progressing(table.path.name, total=None, shown=progress) as advance:
-                rows = self.add(_advancing(table.entries(), advance))
+                rows = self.add(table.entries(), advance)
             self.report.tables.append(
                 {
                     "file": table.path.name,
@@ -85,11 +78,13 @@ class LexiconBuilder:
                 "Check the columns, and name them with --columns."
             )
 
-    def add(self, entries: Iterable[Entry]) -> int:
+    def add(self, entries: Iterable[Entry], advance: Advance = lambda count: None) -> int:
         """Add the names of a table; gives how many entries there were."""
         count = 0
-        for count, entry in enumerate(entries, start=1):  # noqa: B007
+        for entry in entries:
             self._add(entry)
+            advance(1)
+            count += 1
         return count
 
     @property
@@ -100,13 +95,15 @@ class LexiconBuilder:
     def _add(self, entry: Entry) -> None:
         code = self.merges.get(entry.code, entry.code)
         self.report.merged_codes += code != entry.code
-        if len(entry.text) > LONGEST:
-            self.report.too_long.add(f"line {entry.line} of {entry.source} ({code})")
+        if len(entry.text) > LONGEST or BROKEN in entry.text:
+            report = self.report
+            listing = report.too_long if len(entry.text) > LONGEST else report.broken
+            listing.add(f"line {entry.line} of {entry.source} ({code})")
             return
-        if BROKEN in entry.text:
-            self.report.broken.add(f"line {entry.line} of {entry.source} ({code})")
-            return
-        cleaned = clean_name(entry.text, code=code) if self.cleaning else _as_is(entry.text)
+        if self.cleaning:
+            cleaned = clean_name(entry.text, code=code)
+        else:  # but for line ends and tabs, which no column could hold
+            cleaned = Cleaned(" ".join(mend_surrogates(entry.text).split()), ())
         if entry.kind == EXCLUDED:
             language = language_of(cleaned.text, entry.language)
             self.exclusions.append(Exclusion(cleaned.text, code, cleaned.codes, language))
@@ -194,18 +191,6 @@ class LexiconBuilder:
         report.kinds = dict(Counter(name.kind for name in names))
         report.sources = dict(Counter(name.source for name in names).most_common(50))
         report.names_per_concept = spread(per_concept.values())
-        for side in ("ko", "en"):
-            report.names_per_concept_in[side] = spread(sides[side].values())
+        report.names_per_concept_in = {side: spread(sides[side].values()) for side in sides}
         report.without_korean = len(per_concept) - len(sides["ko"])
         report.without_english = len(per_concept) - len(sides["en"])
-
-
-def _advancing(entries: Iterator[Entry], advance: Advance) -> Iterator[Entry]:
-    for entry in entries:
-        advance(1)
-        yield entry
-
-
-def _as_is(text: str) -> Cleaned:
-    """Leave a name as it is but for line ends and tabs, which no column could hold."""
-    return Cleaned(" ".join(mend_surrogates(text).split()), ())

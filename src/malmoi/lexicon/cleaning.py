@@ -111,16 +111,13 @@ def _extras(text: str) -> tuple[tuple[str, str], ...]:
     if bare != text and len(bare) > 1 and not re.search(r"[()\[\]]", bare):
         found.append((bare, "synonym"))
     last = _LAST.search(text)
-    if last and _is_short(last.group(1)):
-        found.append((last.group(1), "abbreviation"))
-    elif last and text[last.start()] == "[" and _DISEASE.search(last.group(1)):
-        found.append((clean(last.group(1)), "synonym"))
+    inner = last.group(1) if last else ""
+    # An abbreviation is known by its form: short, one word, two capitals or more.
+    if _SHORT.fullmatch(inner) and sum(letter.isupper() for letter in inner) >= 2:
+        found.append((inner, "abbreviation"))
+    elif last and text[last.start()] == "[" and _DISEASE.search(inner):
+        found.append((clean(inner), "synonym"))
     return tuple(found)
-
-
-def _is_short(text: str) -> bool:
-    """Tell an abbreviation by its form: short, one word, two capitals or more."""
-    return bool(_SHORT.fullmatch(text)) and sum(letter.isupper() for letter in text) >= 2
 
 
 def repair(text: str) -> str | None:
@@ -143,12 +140,8 @@ def repair(text: str) -> str | None:
             repaired = text.encode(wrong).decode(right)
         except UnicodeError:
             continue
-        if _is_korean(repaired):
+        # Korean: nearly everything that is not ASCII is Hangul.
+        others = sum(not letter.isascii() for letter in repaired)
+        if len(_HANGUL.findall(repaired)) >= max(1, 0.9 * others):
             return repaired
     return None
-
-
-def _is_korean(text: str) -> bool:
-    """Tell whether everything that is not ASCII is Hangul, or nearly so."""
-    others = [one for one in text if not one.isascii()]
-    return len(_HANGUL.findall(text)) >= max(1, 0.9 * len(others))

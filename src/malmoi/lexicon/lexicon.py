@@ -1,8 +1,9 @@
 """Lexicon: names and concepts, opened by memory map, read-only, grown by segments."""
 
 import bisect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -27,18 +28,13 @@ class Lexicon:
     """
 
     def __init__(
-        self,
-        segments: Sequence[Segment],
-        *,
-        manifest: LexiconManifest,
-        folder: Path | None = None,
+        self, segments: Sequence[Segment], *, manifest: LexiconManifest, folder: Path | None = None
     ) -> None:
         """Join segments; use `open` or `build_lexicon` to get a lexicon."""
         self.segments, self.manifest, self.folder = tuple(segments), manifest, folder
-        sizes = [len(segment) for segment in self.segments]
-        self._starts = [0, *np.cumsum(sizes).tolist()] if sizes else [0]
+        self._starts = list(accumulate(map(len, self.segments), initial=0))
         counts = [len(segment.codes) for segment in self.segments]
-        self._code_starts = [0, *np.cumsum(counts).tolist()] if counts else [0]
+        self.codes = CodeNumbers(self.segments, list(accumulate(counts, initial=0)))
 
     @classmethod
     def open(cls, path: str | Path, *, additions: Sequence[str | Path] = ()) -> "Lexicon":
@@ -61,11 +57,9 @@ class Lexicon:
         return Lexicon((*self.segments, segment), manifest=self.manifest, folder=self.folder)
 
     def __len__(self) -> int:
-        """Count the names."""
-        return int(self._starts[-1])
+        return self._starts[-1]
 
     def __repr__(self) -> str:
-        """Say what it is in a line."""
         names = counted(len(self), "name")
         return f"<Lexicon {self.label}: {names} of {counted(len(self.codes), 'concept')}>"
 
@@ -80,24 +74,26 @@ class Lexicon:
         return "+".join(segment.identity[:16] for segment in self.segments)
 
     @cached_property
-    def codes(self) -> CodeNumbers:
-        """The codes of all concepts, by number."""
-        return CodeNumbers(self.segments, self._code_starts)
-
-    @cached_property
     def concepts(self) -> Rows:
         """The concept's number of every name. Shape (names,)."""
-        return _joined([segment.concepts for segment in self.segments], np.int32)
+        return self._column("concepts", np.int32)
 
     @cached_property
     def languages(self) -> Small:
         """The language of every name, as a number into `LANGUAGES`. Shape (names,)."""
-        return _joined([segment.languages for segment in self.segments], np.uint8)
+        return self._column("languages", np.uint8)
 
     @cached_property
     def kinds(self) -> Small:
         """The kind of every name, as a number into `KINDS`. Shape (names,)."""
-        return _joined([segment.kinds for segment in self.segments], np.uint8)
+        return self._column("kinds", np.uint8)
+
+    def _column(self, name: str, kind: type[np.generic]) -> NDArray[Any]:
+        """Join a column of all segments; that of a single one stays mapped."""
+        parts = [getattr(segment, name) for segment in self.segments]
+        if len(parts) == 1:
+            return parts[0]  # type: ignore[no-any-return]
+        return np.concatenate(parts) if parts else np.empty(0, kind)
 
     def text(self, i: int) -> str:
         """Give the text of name `i`."""
@@ -128,11 +124,7 @@ class Lexicon:
 
     def rows_of(self, concept: int) -> list[int]:
         """Give the names of a concept, by its number."""
-        return [
-            start + row
-            for segment, start in zip(self.segments, self._starts, strict=False)
-            for row in segment.rows_of(concept)
-        ]
+        return self._numbered(segment.rows_of(concept) for segment in self.segments)
 
     def concept(self, code: str) -> Concept:
         """Give a concept by its code."""
@@ -146,9 +138,8 @@ class Lexicon:
 
     def concept_at(self, number: int) -> Concept:
         """Give a concept by its number."""
-        ko, en = self.shown(number)
         names = tuple(self.name(row) for row in self.rows_of(number))
-        return Concept(self.codes[number], ko, en, names)
+        return Concept(self.codes[number], *self.shown(number), names)
 
     def shown(self, number: int) -> tuple[str | None, str | None]:
         """Give the Korean and the English name under which a concept is shown."""
@@ -169,14 +160,14 @@ class Lexicon:
 
     def find(self, text: str) -> list[int]:
         """Give the names that equal a text but for case, width and white space."""
-        return [
-            start + row
-            for segment, start in zip(self.segments, self._starts, strict=False)
-            for row in segment.find(text)
-        ]
+        return self._numbered(segment.find(text) for segment in self.segments)
+
+    def _numbered(self, rows: Iterable[Iterable[int]]) -> list[int]:
+        """Number rows of each segment through the whole lexicon."""
+        found = zip(self._starts, rows, strict=False)
+        return [start + row for start, own in found for row in own]
 
     def __contains__(self, code: object) -> bool:
-        """Tell whether a code is known."""
         return isinstance(code, str) and self.codes.number(code) is not None
 
     def exclusions(self) -> Iterator[Exclusion]:
@@ -205,10 +196,3 @@ class Lexicon:
             raise IndexError(f"there is no name {i}; the lexicon has {len(self)}")
         part = bisect.bisect_right(self._starts, i) - 1
         return self.segments[part], i - self._starts[part]
-
-
-def _joined(parts: list[NDArray[Any]], kind: type[np.generic]) -> NDArray[Any]:
-    """Join the columns of segments; a single one stays mapped."""
-    if len(parts) == 1:
-        return parts[0]
-    return np.concatenate(parts) if parts else np.empty(0, kind)

@@ -12,6 +12,7 @@ from ..io.fingerprint import check_format, find_changed, is_inside, write_json
 
 MANIFEST = "lexicon.json"
 FORMAT = 1
+_COUNTED = ("names", "concepts")  # stated for the whole lexicon too
 SHIPPED = Path(__file__).parents[1] / "data"
 
 
@@ -31,12 +32,9 @@ class SegmentEntry:
     def from_json(cls, data: Mapping[str, Any]) -> "SegmentEntry":
         """Make an entry of parsed JSON."""
         values = {key: data[key] for key in ("folder", "identity", "names", "concepts")}
-        return cls(
-            **values,
-            sources=tuple(data.get("sources", ())),
-            tables=tuple(data.get("tables", ())),
-            files=dict(data.get("files", {})),
-        )
+        sources, tables = (tuple(data.get(key, ())) for key in ("sources", "tables"))
+        files = dict(data.get("files", {}))
+        return cls(**values, sources=sources, tables=tables, files=files)
 
 
 @dataclass(frozen=True)
@@ -47,16 +45,6 @@ class LexiconManifest:
     segments: tuple[SegmentEntry, ...] = ()
     report: dict[str, Any] = field(default_factory=dict)
     made_by: str = ""
-
-    @property
-    def names(self) -> int:
-        """Count the names of all segments."""
-        return sum(segment.names for segment in self.segments)
-
-    @property
-    def concepts(self) -> int:
-        """Count the concepts of all segments."""
-        return sum(segment.concepts for segment in self.segments)
 
     @classmethod
     def read(cls, folder: Path) -> "LexiconManifest":
@@ -81,7 +69,8 @@ class LexiconManifest:
 
     def write(self, folder: Path) -> None:
         """Write `lexicon.json`, whole or not at all."""
-        data = {"format": FORMAT, **asdict(self), "names": self.names, "concepts": self.concepts}
+        counts = {key: sum(getattr(one, key) for one in self.segments) for key in _COUNTED}
+        data = {"format": FORMAT, **asdict(self), **counts}
         write_json(folder / MANIFEST, data, indent=1)
 
     def with_segment(self, segment: SegmentEntry) -> "LexiconManifest":

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import chain, count, islice
 from pathlib import Path
 
 from ..errors import DataError, OptionError
@@ -67,7 +67,6 @@ class TableSource:
     skipped: SkippedRows = field(default_factory=SkippedRows)
 
     def __post_init__(self) -> None:
-        """Name the source after its file, and recognise its form."""
         if str(self.path) == "sample" and not self.path.exists():
             self.path = find_lexicon("sample")
         self.name = self.name or self.path.name.split(".")[0]
@@ -100,14 +99,10 @@ def form_of(path: Path, *, named: bool = False) -> str:
         return "mrconso"
     if "\t" not in first and "||" in first:
         return "biosyn"
-    if layout_of(first.split("\t")) is None and any(_looks_kostom(line) for line in lines):
+    fifth = [line.split("\t")[4].strip() for line in lines if line.count("\t") >= 4]
+    if layout_of(first.split("\t")) is None and any(map(_CUI.fullmatch, fifth)):
         return "kostom"
     return "table"
-
-
-def _looks_kostom(line: str) -> bool:
-    cells = line.split("\t")
-    return len(cells) >= 5 and bool(_CUI.fullmatch(cells[4].strip()))
 
 
 def _table(source: TableSource) -> Iterator[Entry]:
@@ -122,7 +117,9 @@ def _table(source: TableSource) -> Iterator[Entry]:
         if len(row) > width and any(row[width:]):
             source.skipped.add("more cells than the header", line)
             continue
-        code = _code(layout.cell(row, "code"), master=master)
+        code = _MARK.sub("", layout.cell(row, "code"))
+        if master and _ICD.fullmatch(code):  # a KCD master may leave out the point
+            code = f"{code[:3]}.{code[3:]}"
         if not code and master:
             code = above  # a master leaves the cell empty under the code it belongs to
         elif not code and source.keep_uncoded:
@@ -140,31 +137,18 @@ def _find_header(
     if not head:
         raise DataError(f"{where} is empty; expected a header and rows. Check the file.")
     if columns is not None:
-        code = columns.get("code", "")
-        fits = [i for i, (_, row) in enumerate(head) if code in [cell.strip() for cell in row]]
-        at = fits[0] if fits else 0
+        named = ([cell.strip() for cell in row] for _, row in head)
+        at = next((i for i, row in enumerate(named) if columns.get("code", "") in row), 0)
         return at, layout_by_name(head[at][1], columns, where=where)
     for i, (_, row) in enumerate(head):
         layout = layout_of(row)
         if layout is not None:
             return i, layout
+    shown = [cell.strip()[:30] for cell in head[0][1] if cell.strip()][:8]
     raise DataError(
-        f"{where} has the columns {_listed(head[0][1])}; expected one of codes (code, 코드 …) and "
-        "one of names (ko, en, name, 한글명 …). Name them: --columns code=…,ko=…,en=…"
+        f"{where} has the columns {', '.join(shown) or 'nothing'}; expected one of codes (code, "
+        "코드 …) and one of names (ko, en, name, 한글명 …). Name them: --columns code=…,ko=…,en=…"
     )
-
-
-def _listed(cells: list[str]) -> str:
-    shown = [cell.strip()[:30] for cell in cells if cell.strip()][:8]
-    return ", ".join(shown) or "nothing"
-
-
-def _code(cell: str, *, master: bool) -> str:
-    """Remove the marks of a code; a KCD master may leave out its point as well."""
-    code = _MARK.sub("", cell)
-    if master and _ICD.fullmatch(code):
-        return f"{code[:3]}.{code[3:]}"
-    return code
 
 
 def _names(
@@ -175,13 +159,10 @@ def _names(
         source.skipped.add("a note" if kind else "a kind that is not known", line)
         return
     label = layout.cell(row, "source") or source.name
-    found = [
-        Entry(code, text, language, own, label, line)
-        for text, language, own in _texts(layout, row, kind or UNSTATED)
-    ]
+    found = list(_texts(layout, row, kind or UNSTATED))
     if not found:
         source.skipped.add("empty names", line)
-    yield from found
+    yield from (Entry(code, text, language, own, label, line) for text, language, own in found)
 
 
 def _kind(layout: Layout, row: list[str]) -> str | None:
@@ -279,18 +260,13 @@ def _lexicon(source: TableSource) -> Iterator[Entry]:
     folder = find_lexicon(source.path)
     segments = open_segments(folder, LexiconManifest.read(folder))
     codes = [code for segment in segments for code in segment.codes]
-    line = 0
+    lines = count(1)
     for segment in segments:
         for row, concept in enumerate(segment.concepts.tolist()):
-            line += 1
-            yield Entry(
-                codes[concept],
-                segment.original(row),
-                LANGUAGES[segment.languages[row]],
-                KINDS[segment.kinds[row]],
-                segment.source_names[segment.sources[row]],
-                line,
-            )
+            language, kind = LANGUAGES[segment.languages[row]], KINDS[segment.kinds[row]]
+            label = segment.source_names[segment.sources[row]]
+            text = segment.original(row)
+            yield Entry(codes[concept], text, language, kind, label, next(lines))
     for name in read_exclusions(segments):
         text = f"{name.text}({name.belongs_to})" if name.belongs_to else name.text
         yield Entry(name.concept, text, name.language, EXCLUDED, source.name, 0)

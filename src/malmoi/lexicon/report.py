@@ -85,14 +85,12 @@ def describe(report: dict[str, Any]) -> list[str]:
         f"  sources     {_counts(report['sources'])}",
     ]
     for table in report["tables"]:
-        passed = table["passed"]
-        lines.append(
-            f"  table       {table['file']} ({table['form']}): {counted(table['rows'], 'name')}"
-        )
+        names = counted(table["rows"], "name")
+        lines.append(f"  table       {table['file']} ({table['form']}): {names}")
         lines += [
             f"    passed over {count:,}: {reason} ({by_number(count, 'line', 'lines')} "
             f"{_lines(table, reason)})"
-            for reason, count in passed.items()
+            for reason, count in table["passed"].items()
         ]
     for step, listing in report["cleaned"].items():
         lines.append(f"  cleaned     {step}: {listing['count']:,} ({listing['examples'][0]})")
@@ -103,13 +101,15 @@ def describe(report: dict[str, Any]) -> list[str]:
         ("ambiguous", "one name, several concepts"),
         ("two_preferred", "codes with two preferred names, the first kept"),
     ):
-        lines += _listing(title, report[key])
-    if report["other_tables_preferred"]:
-        lines.append(
-            f"  preferred names of later tables, now synonyms: {report['other_tables_preferred']:,}"
-        )
-    if report["merged_codes"]:
-        lines.append(f"  names moved to the code that replaced theirs: {report['merged_codes']:,}")
+        if report[key]["count"]:
+            lines.append(f"  {title}: {report[key]['count']:,}")
+            lines += [f"    {example}" for example in report[key]["examples"][:3]]
+    for key, title in (
+        ("other_tables_preferred", "preferred names of later tables, now synonyms"),
+        ("merged_codes", "names moved to the code that replaced theirs"),
+    ):
+        if report[key]:
+            lines.append(f"  {title}: {report[key]:,}")
     return lines
 
 
@@ -120,19 +120,11 @@ def _by_language(report: dict[str, Any]) -> str:
 
 
 def _counts(counts: dict[str, int]) -> str:
-    return (
-        ", ".join(f"{name} {count:,}" for name, count in Counter(counts).most_common(8)) or "none"
-    )
+    most = Counter(counts).most_common(8)
+    return ", ".join(f"{name} {count:,}" for name, count in most) or "none"
 
 
 def _lines(table: dict[str, Any], reason: str) -> str:
     shown = table["passed_lines"].get(reason, [])
     more = ", …" if table["passed"][reason] > len(shown) else ""
     return ", ".join(str(line) for line in shown) + more
-
-
-def _listing(title: str, listing: dict[str, Any]) -> list[str]:
-    if not listing["count"]:
-        return []
-    lines = [f"  {title}: {listing['count']:,}"]
-    return lines + [f"    {example}" for example in listing["examples"][:3]]

@@ -42,7 +42,6 @@ class _Texts(Sequence[str]):
     @overload
     def __getitem__(self, i: slice) -> list[str]: ...
     def __getitem__(self, i: int | slice) -> str | list[str]:
-        """Give one text, or a list of those in a slice."""
         if isinstance(i, slice):
             return [self[j] for j in range(*i.indices(len(self)))]
         if not -len(self) <= i < len(self):
@@ -81,7 +80,6 @@ class Strings(_Texts):
         np.save(folder / f"{name}-ends.npy", self._ends)
 
     def __len__(self) -> int:
-        """Count the texts."""
         return len(self._ends)
 
     def _get(self, i: int) -> str:
@@ -124,7 +122,6 @@ class Segment:
     key_rows: Rows  # the row of each
 
     def __len__(self) -> int:
-        """Count the names."""
         return len(self.concepts)
 
     @classmethod
@@ -185,7 +182,7 @@ class Segment:
         key = np.uint64(hash64(folded))
         first = int(np.searchsorted(self.keys, key, "left"))
         last = int(np.searchsorted(self.keys, key, "right"))
-        rows = sorted(int(row) for row in self.key_rows[first:last])
+        rows = sorted(self.key_rows[first:last].tolist())
         return [row for row in rows if fold(self.texts[row]) == folded]
 
 
@@ -208,11 +205,10 @@ class CodeNumbers(_Texts):
     """The codes of a lexicon by number, and their numbers by code."""
 
     def __init__(self, segments: Sequence[Segment], starts: Sequence[int]) -> None:
-        """Take segments, and the number of the first code of each."""
+        """Take segments, the number of the first code of each, and that after the last."""
         self._segments, self._starts = segments, starts
 
     def __len__(self) -> int:
-        """Count the codes."""
         return self._starts[-1]
 
     def _get(self, i: int) -> str:

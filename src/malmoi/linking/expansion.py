@@ -18,20 +18,14 @@ from ..io.files import read_lines
 from ..io.tables import read_rows
 from ..lexicon.abbreviations import Abbreviations
 from ..lexicon.manifest import SHIPPED
-from .normalize import TABLES, plain, read_pairs
+from .normalize import TABLES, key_of, read_pairs
 
 _LEADS = "ㄱㄲㄴㄷㄸㄹㅁㅂㅃㅅㅆㅇㅈㅉㅊㅋㅌㅍㅎ"
 _VOWELS = "ㅏㅐㅑㅒㅓㅔㅕㅖㅗㅘㅙㅚㅛㅜㅝㅞㅟㅠㅡㅢㅣ"
 _TAILS = ("", *"ㄱㄲㄳㄴㄵㄶㄷㄹㄺㄻㄼㄽㄾㄿㅀㅁㅂㅄㅅㅆㅇㅈㅊㅋㅌㅍㅎ")
 
-_KEYS = dict(
-    zip(
-        "ㅂㅈㄷㄱㅅㅛㅕㅑㅐㅔㅁㄴㅇㄹㅎㅗㅓㅏㅣㅋㅌㅊㅍㅠㅜㅡ",
-        "qwertyuiopasdfghjklzxcvbnm",
-        strict=True,
-    )
-)
-_KEYS |= dict(zip("ㅃㅉㄸㄲㅆㅒㅖ", "QWERTOP", strict=True))
+_JAMO_KEYS = "ㅂㅈㄷㄱㅅㅛㅕㅑㅐㅔㅁㄴㅇㄹㅎㅗㅓㅏㅣㅋㅌㅊㅍㅠㅜㅡㅃㅉㄸㄲㅆㅒㅖ"
+_KEYS = dict(zip(_JAMO_KEYS, "qwertyuiopasdfghjklzxcvbnmQWERTOP", strict=True))
 # Letters of two strokes, as they are typed.
 _STROKES = {
     "ㅘ": "ㅗㅏ", "ㅙ": "ㅗㅐ", "ㅚ": "ㅗㅣ",
@@ -84,7 +78,16 @@ def to_hangul(text: str) -> str:
     ('당뇨', '간경변')
     """
     strokes = "".join(_LETTERS.get(key, _LETTERS.get(key.lower(), key)) for key in text)
-    return _composed(strokes)
+    out: list[str] = []
+    i = 0
+    while i < len(strokes):
+        if strokes[i] in _LEADS and i + 1 < len(strokes) and strokes[i + 1] in _VOWELS:
+            syllable, i = _syllable(strokes, i)
+            out.append(syllable)
+        else:
+            out.append(strokes[i])
+            i += 1
+    return "".join(out)
 
 
 def mistyped(text: str) -> str | None:
@@ -103,19 +106,6 @@ def mistyped(text: str) -> str | None:
         return None
     typed = to_hangul(text)
     return None if _JAMO.search(typed) or len(text) < 4 else typed
-
-
-def _composed(strokes: str) -> str:
-    out: list[str] = []
-    i = 0
-    while i < len(strokes):
-        if strokes[i] in _LEADS and i + 1 < len(strokes) and strokes[i + 1] in _VOWELS:
-            syllable, i = _syllable(strokes, i)
-            out.append(syllable)
-        else:
-            out.append(strokes[i])
-            i += 1
-    return "".join(out)
 
 
 def _syllable(strokes: str, i: int) -> tuple[str, int]:
@@ -239,53 +229,12 @@ class Expansion:
     why: str  # "mention", "abbreviation", "keyboard", "synonym", "sample"
 
 
-class ShortForms:
-    """The table of abbreviations as the linker asks it: conditions and signs, both languages."""
-
-    def __init__(self, table: Abbreviations) -> None:
-        """Take a table."""
-        self._table = table
-
-    def meanings(self, short: str) -> tuple[str, ...]:
-        """Give what a short form stands for; nothing for a word that only looks like one."""
-        if not _looks_short(short):
-            return ()
-        found = self._table.expand(short, kinds=_CONDITIONS)
-        return tuple(text for one in found for text in (one.en, one.ko) if text)
-
-    def spelled_out(self, text: str) -> list[str]:
-        """Give the text with its abbreviations written out, in both languages where known."""
-        whole = self.meanings(text.strip())
-        if whole:
-            return list(dict.fromkeys(whole))
-        found = [word for word in _WORD.findall(text) if self.meanings(word)]
-        out: list[str] = []
-        for i in range(2):  # English first, then Korean
-            spelled = text
-            for word in found:
-                meanings = self.meanings(word)
-                spelled = spelled.replace(word, meanings[min(i, len(meanings) - 1)])
-            out.append(spelled)
-        return list(dict.fromkeys(out)) if found else []
-
-
 def _sample_synonyms() -> Iterator[tuple[str, tuple[str, ...]]]:
     """Give other names of the shipped sample, each with the names that are shown."""
     for row in read_rows(_SAMPLE):
         shown = tuple(row[side].strip() for side in ("ko", "en") if row[side])
-        for column in ("lay", "synonyms"):
-            for name in row[column].split(";"):
-                if name.strip():
-                    yield _key(name), shown
-
-
-def _key(text: str) -> str:
-    return plain(text).replace(" ", "")
-
-
-def _looks_short(text: str) -> bool:
-    """Tell "DM", "dm" and "f/u" from words that happen to be spelled like one ("as", "ms")."""
-    return len(text) <= 12 and (len(text) > 2 or not text.islower() or text not in _LITTLE_WORDS)
+        names = ";".join(row[column] for column in ("lay", "synonyms")).split(";")
+        yield from ((key_of(name), shown) for name in names if name.strip())
 
 
 _LITTLE_WORDS = frozenset(
@@ -297,7 +246,7 @@ _LITTLE_WORDS = frozenset(
 class QueryExpander:
     """Expands mentions by the tables."""
 
-    abbreviations: ShortForms
+    abbreviations: Abbreviations
     synonyms: Mapping[str, tuple[str, ...]]
     sample: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -320,11 +269,32 @@ class QueryExpander:
             also[key] = tuple(dict.fromkeys((*also.get(key, ()), *shown)))
         table = Abbreviations.open(*([] if abbreviations is None else [abbreviations]))
         pairs = read_pairs(read_lines(synonyms or TABLES / "synonyms.tsv"))
-        return cls(ShortForms(table), pairs, also)
+        return cls(table, pairs, also)
 
-    def _synonyms(self, text: str) -> tuple[str, ...]:
-        named = positive_result(text)  # "HBsAg(+)" stands in the table as "HBsAg 양성"
-        return self.synonyms.get(_key(named or text), ())
+    def meanings(self, short: str) -> tuple[str, ...]:
+        """Give the conditions and signs that a short form stands for, in both languages.
+
+        "DM", "dm" and "f/u" are short forms; words that happen to be spelled like one are not.
+        """
+        if len(short) > 12 or (len(short) <= 2 and short in _LITTLE_WORDS):
+            return ()
+        found = self.abbreviations.expand(short, kinds=_CONDITIONS)
+        return tuple(text for one in found for text in (one.en, one.ko) if text)
+
+    def _spelled_out(self, text: str) -> list[str]:
+        """Give the text with its abbreviations written out, in both languages where known."""
+        whole = self.meanings(text.strip())
+        if whole:
+            return list(dict.fromkeys(whole))
+        known = {word: self.meanings(word) for word in _WORD.findall(text)}
+        found = [word for word in _WORD.findall(text) if known[word]]
+        out: list[str] = []
+        for i in range(2):  # English first, then Korean
+            spelled = text
+            for word in found:
+                spelled = spelled.replace(word, known[word][min(i, len(known[word]) - 1)])
+            out.append(spelled)
+        return list(dict.fromkeys(out)) if found else []
 
     def expand(self, mention: str, defined: Mapping[str, str] | None = None) -> list[Expansion]:
         """Give the texts to look for, the mention itself first.
@@ -339,13 +309,14 @@ class QueryExpander:
         for text in (mention, other) if other else (mention,):
             if text is not mention:
                 found.append(Expansion(text, "keyboard"))
-            found += [Expansion(meaning, "synonym") for meaning in self._synonyms(text)]
-            found += [Expansion(name, "sample") for name in self.sample.get(_key(text), ())]
-            spelled_out = self.abbreviations.spelled_out(text)
-            found += [Expansion(spelled, "abbreviation") for spelled in spelled_out]
+            # "HBsAg(+)" stands in the table as "HBsAg 양성".
+            meanings = self.synonyms.get(key_of(positive_result(text) or text), ())
+            found += [Expansion(meaning, "synonym") for meaning in meanings]
+            found += [Expansion(name, "sample") for name in self.sample.get(key_of(text), ())]
+            found += [Expansion(spelled, "abbreviation") for spelled in self._spelled_out(text)]
         further = [
             Expansion(text, one.why)
             for one in found[1:]
-            for text in self.synonyms.get(_key(one.text), ())
+            for text in self.synonyms.get(key_of(one.text), ())
         ]
         return list(dict.fromkeys([*found, *further]))[:_MOST]

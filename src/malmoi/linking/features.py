@@ -32,7 +32,6 @@ class Core:
 
     @classmethod
     def of(cls, core: str) -> "Core":
-        """Make a core ready."""
         bare = core.replace(" ", "")
         units = tuple(core.split()) if core.isascii() else bare
         return cls(padded(core), f"^{letters(bare)}$", units)
@@ -42,7 +41,6 @@ class Letters:
     """The core of a mention, to be compared with those of many names."""
 
     def __init__(self, core: str) -> None:
-        """Take a core apart."""
         own = Core.of(core)
         self._grams = tuple(set(gram_texts(core)))
         # One typing error leaves most runs of three strokes, even in a word of two syllables.
@@ -114,7 +112,6 @@ class Weights:
     told: InitVar[float | None] = None  # the name of `lay` in 0.1
 
     def __post_init__(self, told: float | None) -> None:
-        """Accept the old name."""
         if told is not None:
             object.__setattr__(self, "lay", told)
 

@@ -8,7 +8,6 @@ on any other name. The user's lexicon is not changed.
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ..io.fingerprint import read_stamp
 from ..io.tables import read_rows
@@ -28,34 +27,23 @@ _KINDS = {"ko": "synonym", "en": "synonym", "synonyms": "synonym", "lay": "lay"}
 _AGREE, _COMPARED = 0.2, 300
 
 
-@dataclass(frozen=True)
-class LayName:
-    """A name and the code that it means."""
-
-    code: str
-    text: str
-    kind: str
-
-
 def add_lay_names(
     lexicon: Lexicon, normalizer: Normalizer, cache: DerivedCache, *, keep: bool = True
 ) -> Lexicon:
     """Give the lexicon with the lay names after its own, where its codes are those of ICD."""
     if lexicon.folder is not None and lexicon.folder.parent == SHIPPED:
         return lexicon  # which was built from these tables
-    tables = b"\0".join(path.read_bytes() for path in _TABLES)
-    stamp = {
-        "format": _FORMAT,
-        "lexicon": lexicon.identity,
-        "tables": hashlib.sha256(tables).hexdigest(),
-    }
+    tables = hashlib.sha256(b"\0".join(path.read_bytes() for path in _TABLES)).hexdigest()
+    stamp = {"format": _FORMAT, "lexicon": lexicon.identity, "tables": tables}
     segment: Segment | None = None
     if cache.find(_FOLDER, stamp) is None:
         every = _read()
         known = {code for code in {one.code for one in every} if code in lexicon}
         names = [one for one in every if one.code in known]
         if _is_icd(lexicon, names, normalizer):
-            segment = _segment(lexicon, names, normalizer)
+            builder = LexiconBuilder(base=lexicon, cleaning=False)
+            builder.add(one for one in names if not _is_unspecified(lexicon, one, normalizer))
+            segment = builder.segment()
         if keep:
             stored = {"identity": "" if segment is None else segment.identity}
             save = (lambda folder: None) if segment is None else segment.save
@@ -68,7 +56,7 @@ def add_lay_names(
     return lexicon.with_segment(segment) if segment is not None and len(segment) else lexicon
 
 
-def _read() -> list[LayName]:
+def _read() -> list[Entry]:
     """Read the tables: every name with its code, and with its category where that says no less."""
     found = []
     for path in _TABLES:
@@ -77,21 +65,11 @@ def _read() -> list[LayName]:
             codes = dict.fromkeys((category_of(row["code"]), row["code"]))
             for column, kind in _KINDS.items():
                 for name in filter(None, map(str.strip, row.get(column, "").split(";"))):
-                    found += [LayName(code, name, kind) for code in codes]
+                    found += [Entry(code, name, None, kind, _SOURCE, 0) for code in codes]
     return found
 
 
-def _segment(lexicon: Lexicon, names: Sequence[LayName], normalizer: Normalizer) -> Segment:
-    builder = LexiconBuilder(base=lexicon, cleaning=False)
-    builder.add(
-        Entry(one.code, one.text, None, one.kind, _SOURCE, 0)
-        for one in names
-        if not _is_its_unspecified(lexicon, one, normalizer)
-    )
-    return builder.segment()
-
-
-def _is_its_unspecified(lexicon: Lexicon, one: LayName, normalizer: Normalizer) -> bool:
+def _is_unspecified(lexicon: Lexicon, one: Entry, normalizer: Normalizer) -> bool:
     """Tell whether the table gives a category's name to its "unspecified" code alone.
 
     J18 is pneumonia of unspecified organisms, J18.9 is pneumonia: so is 폐렴, then.
@@ -103,7 +81,7 @@ def _is_its_unspecified(lexicon: Lexicon, one: LayName, normalizer: Normalizer) 
     return core in _cores(lexicon, unspecified, normalizer) - _cores(lexicon, one.code, normalizer)
 
 
-def _is_icd(lexicon: Lexicon, names: Sequence[LayName], normalizer: Normalizer) -> bool:
+def _is_icd(lexicon: Lexicon, names: Sequence[Entry], normalizer: Normalizer) -> bool:
     """Tell ICD's A00 from another table's: do both have a name in common for most codes?"""
     compared: dict[str, set[str]] = {}
     for one in names:

@@ -109,15 +109,8 @@ class Linker:
         self.expander = QueryExpander.open(
             abbreviations=abbreviations, synonyms=synonyms, sample=not lay_names
         )
-        self.indexes = open_name_indexes(
-            self.names,
-            self.normalizer,
-            encoder,
-            cache=cache,
-            rebuild=rebuild,
-            keep=keep,
-            progress=progress,
-        )
+        how = {"rebuild": rebuild, "keep": keep, "progress": progress}
+        self.indexes = open_name_indexes(self.names, self.normalizer, encoder, cache=cache, **how)
         self._retriever = Retriever(
             self.indexes, self.normalizer, self.expander, encoder, lay_names=lay_names
         )
@@ -136,11 +129,7 @@ class Linker:
         self, mentions: Sequence[str], *, k: int = ..., defined: Mapping[str, str] | None = ...
     ) -> list[Linked]: ...
     def link(
-        self,
-        mentions: str | Sequence[str],
-        *,
-        k: int = 5,
-        defined: Mapping[str, str] | None = None,
+        self, mentions: str | Sequence[str], *, k: int = 5, defined: Mapping[str, str] | None = None
     ) -> Linked | list[Linked]:
         """Rank concepts for a mention, or for each of a list.
 

@@ -54,15 +54,6 @@ def identity(encoder: object) -> str:
     return hash_text(repr(known) if known else repr(label))[:SHORT]
 
 
-def _spells_symbols(encoder: object) -> dict[str, object]:
-    """Say how a model reads text beyond what its files decide, for the stamp of its vectors.
-
-    Only a model that spells symbols has the field, so that vectors from before are still used.
-    """
-    steps = getattr(getattr(encoder, "manifest", None), "clean", ())
-    return {"clean": list(steps)} if "symbols" in steps else {}
-
-
 class NameVectors:
     """Int8 vectors, mapped from disk; only the block being multiplied is in memory."""
 
@@ -72,7 +63,6 @@ class NameVectors:
         self.prefilter = prefilter
 
     def __len__(self) -> int:
-        """Count the names."""
         return len(self.codes)
 
     def nearest(self, queries: Floats, count: int) -> tuple[NDArray[np.int64], Floats]:
@@ -171,13 +161,15 @@ class SpellingIndex:
     ) -> "SpellingIndex":
         """Bring every name of a segment to its forms; `codes` are all of the lexicon's."""
         forms = [normalizer.form(text) for text in segment.texts]
+        concepts = segment.concepts.tolist()
+        shapes = {concept: shape_of(codes[concept]) for concept in set(concepts)}
         keys = [(hash64(f.key), hash64(f.core_key), hash64(f.bag)) for f in forms]
         flat = np.array(keys, np.uint64).reshape(-1)
         order = np.argsort(flat, kind="stable")
         return cls(
             Strings.of(form.core for form in forms),
             np.array([form.unspecific for form in forms], bool),
-            _shapes(segment, codes),
+            np.array([shapes[concept] for concept in concepts], np.int8).reshape(-1, 4),
             flat[order],
             (order // 3).astype(np.int32),
             np.array([PLAIN, CORE, BAG], np.uint8)[order % 3],
@@ -223,12 +215,6 @@ class SpellingIndex:
 
 
 _COLUMNS = ("unspecific", "shapes", "keys", "key-rows", "key-levels")
-
-
-def _shapes(segment: Segment, codes: Sequence[str]) -> NDArray[np.int8]:
-    shapes = {number: shape_of(codes[number]) for number in set(segment.concepts.tolist())}
-    rows = [shapes[number] for number in segment.concepts.tolist()]
-    return np.array(rows, np.int8).reshape(-1, 4)
 
 
 @dataclass(frozen=True)
@@ -299,12 +285,12 @@ class _Opener:
     def vectors(self) -> NameVectors:
         """Open or make the vectors, and a prefilter where there are many."""
         assert self.encoder is not None
-        stamp = {
-            "format": _VECTORS,
-            "model": identity(self.encoder),
-            "name": self.encoder.name,
-            **_spells_symbols(self.encoder),
-        }
+        name, model = self.encoder.name, identity(self.encoder)
+        stamp: dict[str, object] = {"format": _VECTORS, "model": model, "name": name}
+        # Only a model that spells symbols has this field, so that older vectors are still used.
+        steps = getattr(getattr(self.encoder, "manifest", None), "clean", ())
+        if "symbols" in steps:
+            stamp["clean"] = list(steps)
         codes = self._derived(
             "vectors",
             stamp,

@@ -46,13 +46,10 @@ def gram_texts(text: str) -> list[str]:
     """
     found: list[str] = []
     for run in _RUN.findall(text):
-        padded = f"^{run}$"
-        if run[0] >= "ㄱ":
-            sizes: tuple[int, ...] = (2, 3)
-        else:
-            sizes = (3, 4)
+        padded, korean = f"^{run}$", run[0] >= "ㄱ"
+        if not korean:
             found.append(run)
-        for size in sizes:
+        for size in (2, 3) if korean else (3, 4):
             found += [padded[i : i + size] for i in range(len(padded) - size + 1)]
     return found
 
@@ -83,14 +80,6 @@ class Counted:
 
 
 @dataclass(frozen=True)
-class ScoredNames:
-    """Names, ascending, and the cosine of each one's grams with a text's."""
-
-    rows: NDArray[np.int64]
-    scores: Floats
-
-
-@dataclass(frozen=True)
 class NgramIndex:
     """An inverted index: for each bucket, the names that have it and its weight in them."""
 
@@ -106,11 +95,8 @@ class NgramIndex:
     @classmethod
     def build(cls, texts: Iterable[str], *, rarity: Floats | None = None) -> "NgramIndex":
         """Index normalised names; `rarity` is that of another index, for names added to it."""
-        buckets: list[NDArray[np.int32]] = []
-        sizes: list[int] = []
-        for text in texts:
-            buckets.append(np.array(grams(text), np.int32))
-            sizes.append(len(buckets[-1]))
+        buckets = [np.array(grams(text), np.int32) for text in texts]
+        sizes = [len(own) for own in buckets]
         flat = np.concatenate(buckets) if buckets else np.empty(0, np.int32)
         rows = np.repeat(np.arange(len(sizes), dtype=np.int64), sizes)
         pairs, counts = np.unique(
@@ -118,7 +104,8 @@ class NgramIndex:
         )
         bucket, row = np.divmod(pairs, max(len(sizes), 1))
         if rarity is None:
-            rarity = _rarity(np.bincount(bucket, minlength=BUCKETS), len(sizes))
+            occurrences = np.bincount(bucket, minlength=BUCKETS)
+            rarity = (np.log((1 + len(sizes)) / (1 + occurrences)) + 1).astype(np.float32)
         weights = (1 + np.log(counts)) * rarity[bucket]
         lengths = np.sqrt(np.bincount(row, weights=weights**2, minlength=len(sizes)))
         weights /= np.maximum(lengths[row], 1e-9)
@@ -138,20 +125,22 @@ class NgramIndex:
         for name in ("starts", "rows", "weights", "rarity"):
             np.save(folder / f"grams-{name}.npy", getattr(self, name))
 
-    def find(self, query: Counted, count: int, also: NDArray[np.int64]) -> ScoredNames:
-        """Give the names whose grams are most like a text's, and what those of `also` score.
+    def find(
+        self, query: Counted, count: int, also: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], Floats]:
+        """Give the names whose grams are most like a text's and those of `also`, ascending.
 
-        Of names that score the same the earlier is taken.
+        With them the cosine of each one's grams with the text's. Of equals the earlier is taken.
         """
         rows, values = self._postings(query)
         if not len(rows):
             also = _distinct(also)
-            return ScoredNames(also, np.zeros(len(also), np.float32))
+            return also, np.zeros(len(also), np.float32)
         with self._sums() as sums:
             np.add.at(sums, rows, values)
             found = _distinct(np.concatenate([_best(sums, count), also]))
             scores = sums[found]
-        return ScoredNames(found, scores)
+        return found, scores
 
     def _postings(self, query: Counted) -> tuple[Rows, Floats]:
         """Give a row and a product of weights for each gram of each name that has it."""
@@ -201,8 +190,3 @@ def _distinct(rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """Sort rows and take each once; numpy's own way loads its mquery arrays for that."""
     rows = np.sort(rows)
     return rows[np.append(True, rows[1:] != rows[:-1])] if len(rows) else rows
-
-
-def _rarity(occurrences: NDArray[np.intp], names: int) -> Floats:
-    rarity: Floats = (np.log((1 + names) / (1 + occurrences)) + 1).astype(np.float32)
-    return rarity

@@ -1,6 +1,5 @@
 """NIL: the score below which a first candidate is more likely wrong than right, from dev data."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -8,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import DataError, OutputError
-from ..io.files import writing
+from ..io.fingerprint import read_stamp, write_json
 from ..lexicon.manifest import SHIPPED
 from .cache import FOLDER
 from .linker import Linked
@@ -68,15 +67,13 @@ def save_threshold(threshold: Threshold, lexicon: Path) -> None:
         raise OutputError(
             f"cannot write to {lexicon}: {error.strerror}. Copy the lexicon to a folder of yours."
         ) from error
-    with writing(folder / _FILE) as file:
-        file.write(json.dumps(asdict(threshold)).encode() + b"\n")
+    write_json(folder / _FILE, asdict(threshold), indent=None)
 
 
 def load_threshold(lexicon: Path | None, *, model: str = "") -> Threshold | None:
     """Give the border kept with a lexicon, None where there is none or another model's."""
     try:
-        data = json.loads(((lexicon or Path()) / FOLDER / _FILE).read_text("utf-8"))
-        found = Threshold(**data)
-    except (OSError, ValueError, TypeError):
+        found = Threshold(**read_stamp((lexicon or Path()) / FOLDER / _FILE))
+    except TypeError:  # no such file, or fields of another version
         return None
     return found if found.model == model else None

@@ -36,8 +36,7 @@ class Variants:
         self._korean: dict[str, list[str]] = {}
         for word in sorted((w for w in table if not w.isascii()), key=len, reverse=True):
             self._korean.setdefault(word[0], []).append(word)
-        text = "\n".join(f"{a}\t{b}" for a, b in sorted(table.items()))
-        self.identity = hash_text(text)
+        self.identity = hash_text("\n".join(f"{a}\t{b}" for a, b in sorted(table.items())))
 
     @classmethod
     def of(cls, groups: Iterable[Sequence[str]]) -> "Variants":
@@ -74,18 +73,15 @@ class Variants:
         i = 0
         while i < len(text):
             for word in self._korean.get(text[i], ()):
-                if text.startswith(word, i) and not _cuts_syndrome(text, i + len(word)):
+                end = i + len(word)
+                # 호흡곤란증 is no part of 호흡곤란증후군.
+                if text.startswith(word, i) and not text.startswith("증후군", end - 1):
                     yield self._table[word]
-                    i += len(word)
+                    i = end
                     break
             else:
                 yield text[i]
                 i += 1
-
-
-def _cuts_syndrome(text: str, end: int) -> bool:
-    """Tell whether a word would end within 증후군: 호흡곤란증 is no part of 호흡곤란증후군."""
-    return text[end - 1] == "증" and text.startswith("후군", end)
 
 
 def _flat(word: str) -> str:
@@ -206,6 +202,11 @@ def plain(text: str) -> str:
     return text
 
 
+def key_of(text: str) -> str:
+    """Give the plain form without spaces, under which tables are looked up."""
+    return plain(text).replace(" ", "")
+
+
 class Normalizer:
     """Forms of texts by a table of variants."""
 
@@ -291,6 +292,6 @@ def read_pairs(lines: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
     for line in lines:
         mention, _, meanings = line.partition("\t")
         if meanings and not line.startswith("#"):
-            key = plain(mention).replace(" ", "")
+            key = key_of(mention)
             found[key] = (*found.get(key, ()), *(part.strip() for part in meanings.split("|")))
     return found

@@ -148,10 +148,10 @@ class Retriever:
         rows, ngrams, cosines = [], [], []
         for start, end, index in zip(self._starts, self._starts[1:], self._indexes, strict=False):
             inside = also[(also >= start) & (also < end)] - start
-            found = index.spelling.grams.find(counted, NGRAM_NAMES, inside)
-            rows.append(found.rows + start)
-            ngrams.append(found.scores)
+            found, scores = index.spelling.grams.find(counted, NGRAM_NAMES, inside)
+            rows.append(found + start)
+            ngrams.append(scores)
             if query.vector is not None and index.vectors is not None:
-                cosines.append(index.vectors.cosines(query.vector, found.rows))
+                cosines.append(index.vectors.cosines(query.vector, found))
         scored = np.concatenate(cosines) if cosines else None
         return Retrieved(query, np.concatenate(rows), np.concatenate(ngrams), scored)
