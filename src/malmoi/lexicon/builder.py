@@ -13,9 +13,8 @@ from ..io.fingerprint import sha256
 from ..io.progress import Advance, progressing
 from ..text.cleanup import mend_surrogates
 from .cleaning import BROKEN, Cleaned, clean_name
-from .readers import Entry, TableSource
+from .readers import UNSTATED, Entry, TableSource
 from .report import BuildReport, spread
-from .roles import UNSTATED
 from .segment import CodeNumbers, Rows, Segment
 from .terms import EXCLUDED, KINDS, Exclusion, Name, fold, language_of
 
@@ -67,8 +66,8 @@ class LexiconBuilder:
                     "sha256": sha256(table.path) if table.path.is_file() else "",
                     "form": table.form,
                     "rows": rows,
-                    "passed": dict(table.skipped.counts),
-                    "passed_lines": table.skipped.lines,
+                    "passed": dict(table.skipped),
+                    "passed_lines": table.skipped_lines,
                 }
             )
         if required and not self.has_names:

@@ -5,11 +5,13 @@ kostom    tab-separated without a header: id, id, English, Korean, UMLS CUI
 mrconso   UMLS's MRCONSO.RRF and files like it
 biosyn    code||name a line
 lexicon   a lexicon that was built before
+
+The roles of a table's columns are recognised by the words of its header, in Korean or English.
 """
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, count, islice
 from pathlib import Path
@@ -18,15 +20,136 @@ from ..errors import DataError, OptionError
 from ..io.files import read_lines
 from ..io.tables import Cells, read_cells
 from .manifest import MANIFEST, LexiconManifest, find_lexicon
-from .roles import NOTE, UNSTATED, Layout, kind_of, language_code, layout_by_name, layout_of
 from .segment import open_segments, read_exclusions
 from .terms import EXCLUDED, KINDS, LANGUAGES
 
+# The kind of a name whose table does not say; the first one of a concept becomes preferred.
+UNSTATED = ""
+NOTE = "note"
+
+ROLES: dict[str, tuple[str, ...]] = {
+    "code": (
+        *("code", "ids", "id", "concept", "conceptid", "cui", "kcd", "kcdcode", "icd", "icd10"),
+        *("코드", "질병분류코드", "분류코드", "상병코드", "상병기호", "질병코드", "진단코드"),
+        *("kcd코드", "질병분류기호", "icd10코드", "atc"),
+    ),
+    "ko": (
+        *("ko", "korean", "kor", "한글명", "한글", "한글명칭", "국문", "국문명", "한글상병명"),
+        *("한글진단명", "한글용어", "질병명", "상병명"),
+    ),
+    "en": (
+        *("en", "english", "eng", "영문명", "영문", "영문명칭", "영문상병명", "영문진단명"),
+        *("영문용어", "영어"),
+    ),
+    "name": ("name", "term", "text", "str", "synonym", "명칭", "용어", "이름", "진단명"),
+    "language": ("language", "lang", "lat", "언어"),
+    "kind": ("kind", "type", "구분", "종류", "유형"),
+    "source": ("source", "sab", "출처"),
+    "note": ("note", "주석", "비고", "포함제외", "주"),
+    "headword": ("headword", "표제어", "표제어구분"),
+    "abbreviations": ("abbreviation", "abbreviations", "abbr", "약어"),
+    "lay": ("lay", "layname", "laynames", "속칭", "속명", "통칭", "일반명"),
+    "synonyms": ("synonyms", "동의어", "이명", "유의어"),
+}
+_KINDS = {
+    "preferred": ("preferred", "headword", "title", "pt", "pf", "표제어", "대표어", "대표", "우선"),
+    "synonym": ("synonym", "sy", "exactsynonym", "동의어", "유의어", "이명"),
+    "narrower": (
+        *("narrower", "inclusion", "inclusionterm", "includes", "includesnote", "included"),
+        *("narrowsynonym", "포함", "하위어", "협의어"),
+    ),
+    "abbreviation": ("abbreviation", "abbr", "ab", "acr", "acronym", "약어", "축약어"),
+    "lay": ("lay", "layname", "colloquial", "속칭", "통칭", "속명", "일반명", "구어"),
+    EXCLUDED: ("excluded", "exclusion", "excludes", "exclude", "제외"),
+    NOTE: ("note", "주", "주석", "지침", "definition"),
+    UNSTATED: ("", "name", "term", "용어"),
+}
+_KIND_OF = {word: kind for kind, words in _KINDS.items() for word in words}
+_LANGUAGES = dict.fromkeys(("ko", "kor", "korean", "한글", "한국어", "국문"), "ko")
+_LANGUAGES |= dict.fromkeys(("en", "eng", "english", "영문", "영어"), "en")
+_NOISE = re.compile(r"[\s_().·/†*-]+")
 _SHOWN = 5  # how many lines of a kind are named
 _TITLE_ROWS = 20  # a table's header may stand under a title and a date
 _SEVERAL = re.compile(r"\s*[|;]\s*")
 _ICD = re.compile(r"[A-Z]\d{3,5}")
 _MARK = re.compile(r"[†‡*+]+$")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The columns of a table by their role, as positions in a row."""
+
+    positions: dict[str, tuple[int, ...]]
+
+    def cells(self, row: Sequence[str], role: str) -> list[str]:
+        """Give what a row has in the columns of a role; a short row has empty cells."""
+        return [row[i].strip() if i < len(row) else "" for i in self.positions.get(role, ())]
+
+    def cell(self, row: Sequence[str], role: str) -> str:
+        """Give the first of them, "" where there is no such column."""
+        return next(iter(self.cells(row, role)), "")
+
+    def has(self, role: str) -> bool:
+        """Tell whether any column has the role."""
+        return role in self.positions
+
+
+def layout_of(header: Sequence[str]) -> Layout | None:
+    """Recognise a header by its words; None when it names no codes or no names."""
+    words = [_NOISE.sub("", cell).casefold() for cell in header]
+    positions: dict[str, tuple[int, ...]] = {}
+    for role, known in ROLES.items():
+        found = [i for word in known for i, cell in enumerate(words) if cell == word]
+        if found:
+            positions[role] = (found[0],)
+    if "code" in positions and positions.keys() & {"ko", "en", "name"}:
+        return Layout(positions)
+    return None
+
+
+def layout_by_name(header: Sequence[str], columns: Mapping[str, str], *, where: str) -> Layout:
+    """Find the columns that the user named; several of one role are joined by "+"."""
+    check_roles(columns)
+    positions: dict[str, tuple[int, ...]] = {}
+    names = [cell.strip() for cell in header]
+    for role, wanted in columns.items():
+        for name in [wanted] if wanted in names else wanted.split("+"):
+            if name not in names:
+                raise DataError(
+                    f"{where} has no column {name!r}; it has {', '.join(filter(None, names))}. "
+                    "Name one of these in --columns."
+                )
+            positions[role] = (*positions.get(role, ()), names.index(name))
+    return Layout(positions)
+
+
+def check_roles(columns: Mapping[str, str]) -> None:
+    """Refuse roles that are not known, and columns without codes or without names."""
+    for role in columns:
+        if role not in ROLES:
+            raise OptionError(
+                f"--columns names the part {role!r}; known are {', '.join(ROLES)}. "
+                "Use one of these."
+            )
+    if "code" not in columns or not columns.keys() & {"ko", "en", "name"}:
+        raise OptionError(
+            f"--columns names {', '.join(columns) or 'nothing'}; expected code and at least one of "
+            "ko, en and name. Give them, as code=상병코드,ko=한글명."
+        )
+
+
+def kind_of(word: str) -> str | None:
+    """Give the kind that a table's word stands for, None when it is not known.
+
+    >>> kind_of("inclusion"), kind_of("제외"), kind_of("약어"), kind_of("blue")
+    ('narrower', 'excluded', 'abbreviation', None)
+    """
+    return _KIND_OF.get(_NOISE.sub("", word).casefold())
+
+
+def language_code(word: str) -> str | None:
+    """Give "ko" or "en" for the words that tables use for them, None for others."""
+    return _LANGUAGES.get(word.strip().casefold())
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,29 +165,16 @@ class Entry:
 
 
 @dataclass
-class SkippedRows:
-    """Rows that were skipped, by reason, with the first lines of each."""
-
-    counts: Counter[str] = field(default_factory=Counter)
-    lines: dict[str, list[int]] = field(default_factory=dict)
-
-    def add(self, reason: str, line: int) -> None:
-        """Count a row that has no name."""
-        self.counts[reason] += 1
-        if self.counts[reason] <= _SHOWN:
-            self.lines.setdefault(reason, []).append(line)
-
-
-@dataclass
 class TableSource:
-    """A table to be read: where it is, how, and what was skipped."""
+    """A table to be read: where it is, how, and which rows were skipped, by reason."""
 
     path: Path
     form: str = "auto"
     columns: Mapping[str, str] | None = None
     name: str = ""
     keep_uncoded: bool = False
-    skipped: SkippedRows = field(default_factory=SkippedRows)
+    skipped: Counter[str] = field(default_factory=Counter)
+    skipped_lines: dict[str, list[int]] = field(default_factory=dict)  # the first of each
 
     def __post_init__(self) -> None:
         if str(self.path) == "sample" and not self.path.exists():
@@ -79,6 +189,12 @@ class TableSource:
             raise OptionError(f"form {self.form!r} is not known; known are {', '.join(FORMS)}.")
         if self.form == "auto":
             self.form = form_of(self.path, named=self.columns is not None)
+
+    def skip(self, reason: str, line: int) -> None:
+        """Count a row that has no name."""
+        self.skipped[reason] += 1
+        if self.skipped[reason] <= _SHOWN:
+            self.skipped_lines.setdefault(reason, []).append(line)
 
     def entries(self) -> Iterator[Entry]:
         """Yield the names of the table."""
@@ -115,7 +231,7 @@ def _table(source: TableSource) -> Iterator[Entry]:
     above = ""
     for line, row in chain(head[at + 1 :], rows):
         if len(row) > width and any(row[width:]):
-            source.skipped.add("more cells than the header", line)
+            source.skip("more cells than the header", line)
             continue
         code = _MARK.sub("", layout.cell(row, "code"))
         if master and _ICD.fullmatch(code):  # a KCD master may leave out the point
@@ -125,7 +241,7 @@ def _table(source: TableSource) -> Iterator[Entry]:
         elif not code and source.keep_uncoded:
             code = f"{source.name}:{line}"
         if not code:
-            source.skipped.add("no code", line)
+            source.skip("no code", line)
             continue
         above = code
         yield from _names(layout, row, code, line, source)
@@ -156,12 +272,12 @@ def _names(
 ) -> Iterator[Entry]:
     kind = _kind(layout, row)
     if kind in (None, NOTE):
-        source.skipped.add("a note" if kind else "a kind that is not known", line)
+        source.skip("a note" if kind else "a kind that is not known", line)
         return
     label = layout.cell(row, "source") or source.name
     found = list(_texts(layout, row, kind or UNSTATED))
     if not found:
-        source.skipped.add("empty names", line)
+        source.skip("empty names", line)
     yield from (Entry(code, text, language, own, label, line) for text, language, own in found)
 
 
@@ -203,7 +319,7 @@ _SHORT_TYPES = {"AB", "ACR", "AA"}  # term types that UMLS gives abbreviations
 def _kostom(source: TableSource) -> Iterator[Entry]:
     for line, cells in read_cells(source.path):
         if len(cells) < 4:
-            source.skipped.add("too few columns", line)
+            source.skip("too few columns", line)
             continue
         cells = [*(cell.strip() for cell in cells), ""]
         cui = cells[4]
@@ -212,7 +328,7 @@ def _kostom(source: TableSource) -> Iterator[Entry]:
         # A term without a concept of its own in UMLS is still a pair of two names.
         code = cui or f"KOSTOM:{'/'.join(dict.fromkeys(filter(None, cells[:2]))) or line}"
         if not cells[2] and not cells[3]:
-            source.skipped.add("empty names", line)
+            source.skip("empty names", line)
         for text, language in ((cells[3], "ko"), (cells[2], "en")):
             if text:
                 yield Entry(code, text, language, UNSTATED, source.name, line)
@@ -228,13 +344,13 @@ def _mrconso(source: TableSource) -> Iterator[Entry]:
     for line, text in enumerate(read_lines(source.path, mixed=True), start=1):
         cells = text.split("|")
         if len(cells) < len(_MRCONSO):
-            source.skipped.add("too few fields", line)
+            source.skip("too few fields", line)
             continue
         language = {"ENG": "en", "KOR": "ko"}.get(cells[at["LAT"]])
         if language is None:
-            source.skipped.add("another language", line)
+            source.skip("another language", line)
         elif cells[at["SUPPRESS"]] in ("O", "E", "Y"):
-            source.skipped.add("suppressed", line)
+            source.skip("suppressed", line)
         else:
             code, name = cells[at[code_column]], cells[at["STR"]]
             yield Entry(code, name, language, _mrconso_kind(cells, at), cells[at["SAB"]], line)
@@ -253,7 +369,7 @@ def _biosyn(source: TableSource) -> Iterator[Entry]:
         if bars and code.strip() and name.strip():
             yield Entry(code.strip(), name.strip(), None, UNSTATED, source.name, line)
         elif text.strip():
-            source.skipped.add("no code||name", line)
+            source.skip("no code||name", line)
 
 
 def _lexicon(source: TableSource) -> Iterator[Entry]:

@@ -14,14 +14,7 @@ from .features import Weights
 from .linker import Candidate, Linked, Linker
 from .nil import Threshold, calibrate
 
-__all__ = [
-    "Candidate",
-    "Linked",
-    "Linker",
-    "Threshold",
-    "Weights",
-    "calibrate",
-]
+__all__ = ["Candidate", "Linked", "Linker", "Threshold", "Weights", "calibrate"]
 
 
 def __getattr__(name: str) -> Any:

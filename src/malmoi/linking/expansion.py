@@ -36,6 +36,12 @@ _STROKES = {
 }  # fmt: skip
 _JOINED = {strokes: letter for letter, strokes in _STROKES.items()}
 _LETTERS = {key: letter for letter, key in _KEYS.items()}
+# Two strokes are tried before one; a consonant before a vowel begins the next syllable.
+_PAIRS = "|".join(_JOINED)
+_SYLLABLE = re.compile(
+    rf"([{_LEADS}])((?=[{_VOWELS}]{{2}})(?:{_PAIRS})|[{_VOWELS}])"
+    rf"((?:(?=[^{_VOWELS}]{{2}})(?:{_PAIRS})|[{''.join(_TAILS)}])(?![{_VOWELS}]))?"
+)
 
 _LATIN_WORD = re.compile(r"[A-Za-z]+")
 _HANGUL = re.compile(r"[가-힣ㄱ-ㅎㅏ-ㅣ]")
@@ -78,16 +84,13 @@ def to_hangul(text: str) -> str:
     ('당뇨', '간경변')
     """
     strokes = "".join(_LETTERS.get(key, _LETTERS.get(key.lower(), key)) for key in text)
-    out: list[str] = []
-    i = 0
-    while i < len(strokes):
-        if strokes[i] in _LEADS and i + 1 < len(strokes) and strokes[i + 1] in _VOWELS:
-            syllable, i = _syllable(strokes, i)
-            out.append(syllable)
-        else:
-            out.append(strokes[i])
-            i += 1
-    return "".join(out)
+    return _SYLLABLE.sub(_composed, strokes)
+
+
+def _composed(strokes: "re.Match[str]") -> str:
+    lead, vowel, tail = (_JOINED.get(part, part) for part in strokes.groups(""))
+    number = (_LEADS.index(lead) * 21 + _VOWELS.index(vowel)) * 28 + _TAILS.index(tail)
+    return chr(0xAC00 + number)
 
 
 def mistyped(text: str) -> str | None:
@@ -106,23 +109,6 @@ def mistyped(text: str) -> str | None:
         return None
     typed = to_hangul(text)
     return None if _JAMO.search(typed) or len(text) < 4 else typed
-
-
-def _syllable(strokes: str, i: int) -> tuple[str, int]:
-    """The syllable that begins at i, and where the next one does."""
-    lead, vowel, tail = strokes[i], strokes[i + 1], ""
-    i += 2
-    if strokes[i - 1 : i + 1] in _JOINED and strokes[i : i + 1] in _VOWELS:
-        vowel, i = _JOINED[strokes[i - 1 : i + 1]], i + 1
-    for width in (2, 1):  # a tail of two strokes first
-        found = strokes[i : i + width]
-        found = _JOINED.get(found, "") if width == 2 else found
-        follows = strokes[i + width : i + width + 1]
-        if found and found in _TAILS and not (follows and follows in _VOWELS):
-            tail, i = found, i + width
-            break
-    number = (_LEADS.index(lead) * 21 + _VOWELS.index(vowel)) * 28 + _TAILS.index(tail)
-    return chr(0xAC00 + number), i
 
 
 _MINUS, _PLUS = "[-−–－]", "[+＋]{1,4}|±"

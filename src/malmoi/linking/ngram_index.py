@@ -187,6 +187,6 @@ def _best(scores: Floats, count: int) -> NDArray[np.intp]:
 
 
 def _distinct(rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Sort rows and take each once; numpy's own way loads its mquery arrays for that."""
+    """Sort rows and take each once; numpy's own way loads its masked arrays for that."""
     rows = np.sort(rows)
     return rows[np.append(True, rows[1:] != rows[:-1])] if len(rows) else rows

@@ -9,14 +9,7 @@ import numpy as np
 from ...errors import DataError, counted
 from ...types import Doubles
 from ..examples import PAIRS, Examples, Form, Roles, number, text, truth
-from ..measures import (
-    average_precision,
-    best_accuracy,
-    best_f1,
-    best_thresholds,
-    pearson,
-    spearman,
-)
+from ..measures import average_precision, best_accuracy, best_f1, best_thresholds, pearson, spearman
 from ..models import similarity
 from ..task import Outcome, Settings, Task
 
