@@ -12,6 +12,7 @@ from ..io.tables import read_cells
 from .builder import LexiconBuilder
 from .lexicon import Lexicon
 from .manifest import LexiconManifest, SegmentEntry
+from .readers import TableSource
 from .report import BuildReport
 from .segment import write_exclusions
 
@@ -41,7 +42,8 @@ def build_lexicon(
     replace       overwrite what is at `out`
     """
     builder = LexiconBuilder(merges=read_merges(Path(merges)) if merges else {}, cleaning=cleaning)
-    builder.read(tables, form, columns, source, keep_uncoded, progress=progress)
+    sources = [TableSource(Path(path), form, columns, source, keep_uncoded) for path in tables]
+    builder.read(sources, progress=progress)
     with writing_folder(out, replace=replace) as folder:
         entry = _write_segment(builder, folder)
         manifest = LexiconManifest(Path(out).name.removesuffix(".lexicon"), made_by=_version())
@@ -67,11 +69,11 @@ def add_names(
     of `build_lexicon`.
     """
     folder = Path(lexicon)
-    options = form, columns, source, keep_uncoded
     with _only_writer(folder):
         base = Lexicon.open(folder)
         builder = LexiconBuilder(base=base, cleaning=cleaning)
-        builder.read(tables, *options, required=False, progress=progress)
+        sources = [TableSource(Path(path), form, columns, source, keep_uncoded) for path in tables]
+        builder.read(sources, required=False, progress=progress)
         if builder.has_names:
             base.manifest.with_segment(_write_segment(builder, folder)).write(folder)
     return builder.report
@@ -80,7 +82,7 @@ def add_names(
 def memory_lexicon(tables: Sequence[str | Path], *, name: str = "") -> Lexicon:
     """Build a lexicon in memory; nothing is written."""
     builder = LexiconBuilder()
-    builder.read(tables)
+    builder.read([TableSource(Path(path)) for path in tables])
     segment = builder.segment()
     return Lexicon((segment,), manifest=LexiconManifest(name, report=builder.report.to_json()))
 

@@ -3,7 +3,6 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -45,19 +44,10 @@ class LexiconBuilder:
     _preferred: dict[tuple[str, str], Name] = field(default_factory=dict)
 
     def read(
-        self,
-        tables: Sequence[str | Path],
-        form: str = "auto",
-        columns: Mapping[str, str] | None = None,
-        source: str = "",
-        keep_uncoded: bool = False,
-        *,
-        required: bool = True,
-        progress: bool = False,
+        self, tables: Sequence[TableSource], *, required: bool = True, progress: bool = False
     ) -> None:
         """Add the names of tables; where names are `required`, none at all is an error."""
-        sources = [TableSource(Path(path), form, columns, source, keep_uncoded) for path in tables]
-        for table in sources:
+        for table in tables:
             with progressing(table.path.name, total=None, shown=progress) as advance:
                 rows = self.add(table.entries(), advance)
             self.report.tables.append(
@@ -71,7 +61,7 @@ class LexiconBuilder:
                 }
             )
         if required and not self.has_names:
-            listed = ", ".join(str(table.path) for table in sources)
+            listed = ", ".join(str(table.path) for table in tables)
             raise DataError(
                 f"no names were found in {listed}; expected rows with a code and a name. "
                 "Check the columns, and name them with --columns."

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ..errors import LexiconError, counted
 from .builder import LexiconBuilder
 from .manifest import LexiconManifest, find_lexicon
+from .readers import TableSource
 from .segment import CodeNumbers, Rows, Segment, Small, open_segments, read_exclusions
 from .terms import KINDS, LANGUAGES, Concept, Exclusion, Name
 
@@ -49,7 +50,7 @@ class Lexicon:
         if not additions:
             return lexicon
         builder = LexiconBuilder(base=lexicon)
-        builder.read(additions, required=False)
+        builder.read([TableSource(Path(path)) for path in additions], required=False)
         return lexicon.with_segment(builder.segment())
 
     def with_segment(self, segment: Segment) -> "Lexicon":

@@ -11,14 +11,6 @@ KINDS = ("preferred", "synonym", "narrower", "lay", "abbreviation")
 # Rows of this kind say what a concept is not; they are stored apart from its names.
 EXCLUDED = "excluded"
 
-_HANGUL = re.compile("[가-힣ㄱ-ㅎㅏ-ㅣ]")
-_LATIN = re.compile("[A-Za-zÀ-ÖØ-öø-ÿ]")
-_LATIN_WORD = re.compile("[A-Za-z]{2,}")
-# Printable ASCII and syllables with single spaces: nothing here that cleaning would change.
-_TIDY = re.compile("[!-~가-힣]+(?: [!-~가-힣]+)*")
-# Marks of classification, not English words.
-_NO_WORDS = re.compile(r"\b(?:NOS|NEC|II|III|IV|VI|VII|VIII|IX)\b")
-
 
 @dataclass(frozen=True)
 class Name:
@@ -62,6 +54,15 @@ class Exclusion:
     concept: str
     belongs_to: str
     language: str
+
+
+_HANGUL = re.compile("[가-힣ㄱ-ㅎㅏ-ㅣ]")
+_LATIN = re.compile("[A-Za-zÀ-ÖØ-öø-ÿ]")
+_LATIN_WORD = re.compile("[A-Za-z]{2,}")
+# Printable ASCII and syllables with single spaces: nothing here that cleaning would change.
+_TIDY = re.compile("[!-~가-힣]+(?: [!-~가-힣]+)*")
+# Marks of classification, not English words.
+_NO_WORDS = re.compile(r"\b(?:NOS|NEC|II|III|IV|VI|VII|VIII|IX)\b")
 
 
 def tidy(text: str) -> str:

@@ -69,7 +69,7 @@ class Linker:
     """Links mentions to a lexicon by spelling and, with an encoder, by meaning.
 
     The first time a lexicon is used its names are indexed and encoded, and both are stored in its
-    folder. Post-coordination (several codes for one mention) is not attempted.
+    folder. Several codes for one mention (post-coordination) are not attempted.
     """
 
     def __init__(

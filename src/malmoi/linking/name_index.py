@@ -177,13 +177,13 @@ class SpellingIndex:
         )
 
     @classmethod
-    def open(cls, folder: Path, names: int) -> "SpellingIndex":
+    def open(cls, folder: Path) -> "SpellingIndex":
         """Map what `save` has written."""
         flags, shapes, keys, rows, levels = (
             np.asarray(open_array(folder / f"{name}.npy")) for name in _COLUMNS
         )
         cores = Strings.open(folder, "cores")
-        return cls(cores, flags, shapes, keys, rows, levels, NgramIndex.open(folder, names))
+        return cls(cores, flags, shapes, keys, rows, levels, NgramIndex.open(folder, len(cores)))
 
     def save(self, folder: Path) -> None:
         """Write every part into an empty folder."""
@@ -246,10 +246,10 @@ def open_name_indexes(
     for segment in lexicon.segments:
         # Names that were added in memory are indexed in memory.
         own = NO_CACHE if segment.folder is None else cache
-        opener = _Opener(lexicon, segment, normalizer, encoder, own, rebuild, keep, progress)
+        opener = _Opener(lexicon, segment, normalizer, own, rebuild, keep, progress)
         spelling = opener.spelling(rarity)
         rarity = spelling.grams.rarity if rarity is None else rarity
-        vectors = opener.vectors() if encoder is not None else None
+        vectors = opener.vectors(encoder) if encoder is not None else None
         indexes.append(NameIndex(segment, spelling, vectors))
     return indexes
 
@@ -264,7 +264,6 @@ class _Opener:
     lexicon: Lexicon
     segment: Segment
     normalizer: Normalizer
-    encoder: NameEncoder | None
     cache: DerivedCache
     rebuild: bool
     keep: bool
@@ -275,27 +274,26 @@ class _Opener:
         return self._derived(
             "spelling",
             {"format": _SPELLINGS, "variants": self.normalizer.variants.identity},
-            load=lambda folder: SpellingIndex.open(folder, len(self.segment)),
+            load=SpellingIndex.open,
             make=lambda: SpellingIndex.build(
                 self.segment, self.lexicon.codes, self.normalizer, rarity
             ),
             save=SpellingIndex.save,
         )
 
-    def vectors(self) -> NameVectors:
+    def vectors(self, encoder: NameEncoder) -> NameVectors:
         """Open or make the vectors, and a prefilter where there are many."""
-        assert self.encoder is not None
-        name, model = self.encoder.name, identity(self.encoder)
+        name, model = encoder.name, identity(encoder)
         stamp: dict[str, object] = {"format": _VECTORS, "model": model, "name": name}
         # Only a model that spells symbols has this field, so that older vectors are still used.
-        steps = getattr(getattr(self.encoder, "manifest", None), "clean", ())
+        steps = getattr(getattr(encoder, "manifest", None), "clean", ())
         if "symbols" in steps:
             stamp["clean"] = list(steps)
-        codes = self._derived(
+        codes: NDArray[np.int8] = self._derived(
             "vectors",
             stamp,
             load=lambda folder: np.asarray(open_array(folder / "codes.npy")),
-            make=self._encode,
+            make=lambda: self._encode(encoder),
             save=lambda codes, folder: np.save(folder / "codes.npy", codes),
         )
         if len(codes) < LEAST or codes.shape[1] < 2 * WIDTH:
@@ -329,34 +327,29 @@ class _Opener:
             self.cache.store(name, stamp, lambda folder: save(made, folder), cached=cached)
         return made
 
-    def _encode(self) -> NDArray[np.int8]:
+    def _encode(self, encoder: NameEncoder) -> NDArray[np.int8]:
         """Encode the names as int8 codes (names, dim), each distinct one once."""
-        assert self.encoder is not None
         if not self.rebuild:
-            self._refuse_another_model()
+            self._refuse_another_model(encoder)
         if len(self.segment) > 2000:
-            logger.info(f"encoding {len(self.segment):,} names once with {self.encoder.name}")
+            logger.info(f"encoding {len(self.segment):,} names once with {encoder.name}")
         # The beginning of a very long name is enough; windows over it would gain nothing.
         texts = [text[:LONGEST] for text in self.segment.texts]
         if not texts:
-            return np.empty((0, self.encoder.dimension), np.int8)
-        codes: NDArray[np.int8] = self.encoder.encode(
-            texts, precision="int8", progress=self.progress
-        )
-        return codes
+            return np.empty((0, encoder.dimension), np.int8)
+        return encoder.encode(texts, precision="int8", progress=self.progress)
 
-    def _refuse_another_model(self) -> None:
-        assert self.encoder is not None
+    def _refuse_another_model(self, encoder: NameEncoder) -> None:
         if self.cache.local is None or not self.keep:
             return
         found = read_stamp(self.cache.local / f"{self.segment.identity[:12]}/vectors" / STAMP)
         if found.get("segment") != self.segment.identity or found.get("format") != _VECTORS:
             return
         label, other = self.lexicon.folder or self.lexicon.label, found.get("name")
-        if (found.get("model"), other) == (identity(self.encoder), self.encoder.name):
+        if (found.get("model"), other) == (identity(encoder), encoder.name):
             return  # the same model, which has learnt to read symbols since
-        same = " (other weights of that name)" if other == self.encoder.name else ""
+        same = " (other weights of that name)" if other == encoder.name else ""
         raise LexiconError(
-            f"{label} was indexed with the model {other}; expected {self.encoder.name}{same}. "
+            f"{label} was indexed with the model {other}; expected {encoder.name}{same}. "
             f"Index it again with: malmoi link {label} --rebuild --model MODEL"
         )

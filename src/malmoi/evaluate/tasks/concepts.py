@@ -17,19 +17,6 @@ from ..models import vectors_of
 from ..task import Outcome, Settings, Task
 from .retrieval import score_rows
 
-_NAMES = ("name", "mention", "term", "text")
-_CONCEPTS = ("concept", "code", "cui", "ids", "id")
-_FORM = Form(("name", "concept"), tuple(product(_NAMES, _CONCEPTS)), {}, sided=False)
-
-
-def is_held_out(concept: str, share: float) -> bool:
-    """Tell whether a concept belongs to the share that is set aside: always the same ones.
-
-    >>> sum(is_held_out(f"A{i:02d}", 0.1) for i in range(100))
-    8
-    """
-    return hash_number(concept) < share * 2**64
-
 
 @dataclass(frozen=True, slots=True)
 class Term:
@@ -37,6 +24,13 @@ class Term:
 
     name: str
     concepts: frozenset[str]
+
+
+def _parse(values: Roles) -> Term:
+    concepts = frozenset(part.strip() for part in values["concept"].split("|") if part.strip())
+    if not concepts:
+        raise BadRow("no concept", "one or more")
+    return Term(text(values, "name").strip(), concepts)
 
 
 @dataclass(frozen=True)
@@ -51,11 +45,18 @@ class Names:
     own: bool = False
 
 
-def _parse(values: Roles) -> Term:
-    concepts = frozenset(part.strip() for part in values["concept"].split("|") if part.strip())
-    if not concepts:
-        raise BadRow("no concept", "one or more")
-    return Term(text(values, "name").strip(), concepts)
+_NAMES = ("name", "mention", "term", "text")
+_CONCEPTS = ("concept", "code", "cui", "ids", "id")
+_FORM = Form(("name", "concept"), tuple(product(_NAMES, _CONCEPTS)), {}, sided=False)
+
+
+def is_held_out(concept: str, share: float) -> bool:
+    """Tell whether a concept belongs to the share that is set aside: always the same ones.
+
+    >>> sum(is_held_out(f"A{i:02d}", 0.1) for i in range(100))
+    8
+    """
+    return hash_number(concept) < share * 2**64
 
 
 class Concepts(Task[Names]):

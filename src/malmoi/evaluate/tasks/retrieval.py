@@ -37,20 +37,20 @@ _DOCUMENTS = Form(("query", "document"), QUERIES, _GRADES, optional=("grade",))
 
 
 @dataclass(frozen=True, slots=True)
+class Member:
+    """A text of a set whose texts all mean the same."""
+
+    set: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Relevant:
     """A query and a document that answers it; a higher grade answers it better."""
 
     query: str
     document: str
     grade: float = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """A text of a set whose texts all mean the same."""
-
-    set: str
-    text: str
 
 
 @dataclass(frozen=True)

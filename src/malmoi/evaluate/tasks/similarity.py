@@ -13,9 +13,6 @@ from ..measures import average_precision, best_accuracy, best_f1, best_threshold
 from ..models import similarity
 from ..task import Outcome, Settings, Task
 
-_SCORES = ("score", "similarity", "reallabel", "relatedness", "relatednessscore", "label")
-_SAME = ("same", "isduplicate", "duplicate", "paraphrase", "answer", "label")
-
 
 @dataclass(frozen=True, slots=True)
 class ScoredPair:
@@ -24,6 +21,10 @@ class ScoredPair:
     a: str
     b: str
     score: float
+
+
+def _parse_scored(values: Roles) -> ScoredPair:
+    return ScoredPair(text(values, "a"), text(values, "b"), number(values, "score"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +36,12 @@ class LabelledPair:
     same: bool
 
 
-def _parse_scored(values: Roles) -> ScoredPair:
-    return ScoredPair(text(values, "a"), text(values, "b"), number(values, "score"))
-
-
 def _parse_labelled(values: Roles) -> LabelledPair:
     return LabelledPair(text(values, "a"), text(values, "b"), truth(values, "same"))
 
 
+_SCORES = ("score", "similarity", "reallabel", "relatedness", "relatednessscore", "label")
+_SAME = ("same", "isduplicate", "duplicate", "paraphrase", "answer", "label")
 Pair = TypeVar("Pair", ScoredPair, LabelledPair)
 
 

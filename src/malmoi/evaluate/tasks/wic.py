@@ -23,8 +23,6 @@ from ..measures import auroc, best_thresholds, mean, value
 from ..models import name_of
 from ..task import Outcome, Settings, Task
 
-_BRACKETS = re.compile(r"\[([^\[\]]+)\]")
-
 
 @dataclass(frozen=True)
 class MarkedWord:
@@ -47,6 +45,9 @@ class Sense:
     a: MarkedWord
     b: MarkedWord
     same: bool
+
+
+_BRACKETS = re.compile(r"\[([^\[\]]+)\]")
 
 
 def find_brackets(marked: str) -> MarkedWord | None:
