@@ -195,11 +195,11 @@ def test_the_graph_is_built_in_the_background(
         corpus.add({"id": str(i), "text": f"{TEXTS[i % 5]} {i}"} for i in range(19))
         corpus.search("cat", 3)
         assert isinstance(corpus.store, SqliteStore)
-        assert not isinstance(corpus.store._shelf.index, HnswIndex)
+        assert not isinstance(corpus.store._vector_index.index, HnswIndex)
         corpus.add([{"id": "more", "text": "the cat has a boat"}])
         corpus.search("cat", 3)
-        corpus.store._shelf.wait()
-        assert isinstance(corpus.store._shelf.index, HnswIndex)
+        corpus.store._vector_index.wait()
+        assert isinstance(corpus.store._vector_index.index, HnswIndex)
         corpus.add([{"id": "later", "text": "sweet pear"}])
         assert corpus.search("sweet pear", 1, mode="dense")[0].id == "later"
     assert (tmp_path / "x.malmoi.index.graph").exists()
@@ -210,13 +210,13 @@ def test_the_graph_is_built_in_the_background(
 def test_the_index_file_may_be_lost_or_broken_or_anothers(
     tmp_path: Path, encoder: malmoi.TextEncoder, corpus: Corpus
 ) -> None:
-    corpus.store.settle()
+    corpus.store.flush()
     corpus.close()
     index = tmp_path / "x.malmoi.index"
     assert index.exists()
     with Corpus.open(tmp_path / "other.malmoi", encoder, words="bigrams") as other:
         other.add([{"id": "z", "text": "dog"}])
-        other.store.settle()
+        other.store.flush()
     strange = (tmp_path / "other.malmoi.index").read_bytes()
     for content in (None, b"", b"broken" * 99, index.read_bytes()[:-9], strange):
         index.unlink(missing_ok=True)
@@ -238,7 +238,7 @@ def test_a_file_that_is_not_a_corpus(tmp_path: Path, encoder: malmoi.TextEncoder
     with sqlite3.connect(database) as connection:
         connection.execute("CREATE TABLE mine (x)")
     connection.close()
-    with pytest.raises(CorpusError, match="is a database, but no corpus"):
+    with pytest.raises(CorpusError, match="is a database, but not a corpus"):
         Corpus.open(database, encoder)
     with pytest.raises(CorpusError, match="is a folder"):
         Corpus.open(tmp_path, encoder)
@@ -344,7 +344,7 @@ def test_bad_options(corpus: Corpus) -> None:
         ({"k": -3}, "k is -3"),
         ({"mode": "fuzzy"}, "mode is 'fuzzy'; known are dense"),
         ({"filter": {"year": 2024}}, "the field 'year'; the documents have n"),
-        ({"filter": "2024"}, "a filter has no sign"),
+        ({"filter": "2024"}, "a filter has no comparison"),
         ({"filter": {"n": [1]}}, "the filter on 'n' is list"),
         ({"within": 0.0}, "within is 0.0"),
         ({"depth": 0}, "depth is 0"),

@@ -59,7 +59,7 @@ def test_it_resumes_where_it_stopped(
     monkeypatch.setattr(corpus.store, "write", write_batch)
     told = record_messages()
     assert index_files(corpus, [file]) == IngestReport(read=55, written=55)
-    assert any("going on after line 40" in line for line in told)
+    assert any("resuming after line 40" in line for line in told)
     assert index_files(corpus, [file]) == IngestReport()
     assert len(corpus) == 95
     # A changed file is read again, and only the difference is written.

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from malmoi.corpus.corpus import fuse
 from malmoi.corpus.filters import Filter, as_filters, atom
-from malmoi.corpus.keywords import QUERY_WORDS, Remembered, base_of, cut, query_words
+from malmoi.corpus.keywords import QUERY_WORDS, WordCache, base_of, cut, query_words
 from malmoi.corpus.store import ScoredId
 from malmoi.errors import OptionError
 from malmoi.text import morphemes
@@ -51,13 +51,13 @@ def test_a_word_is_analysed_once_and_few_are_remembered() -> None:
         asked.extend(words)
         return [[(word, "NNG")] for word in words]
 
-    remembered = Remembered(analyse, room=5)
+    remembered = WordCache(analyse, size=5)
     assert remembered(["서버를 서버에서 사용하는", "", "서버"]) == [
         ("서버", "서버", "사용"),
         (),
         ("서버",),
     ]
-    remembered.foresee(["사용했고 서버"])
+    remembered.prefetch(["사용했고 서버"])
     assert asked == ["사용", "서버"]
     remembered(["고양이"])  # there is no more room: what was known is forgotten
     assert remembered(["서버 고양이"]) == [("서버", "고양이")]

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from ..corpus import Columns, Corpus, IngestReport, index_files
-from ..corpus.recall import check_recall
+from ..corpus.corpus import check_recall
 from ..encoder import TextEncoder, load
 from ..errors import counted
 from .output import Csv, ModelOption, Table, Threads, choose, print_rows, say, watched
@@ -58,7 +58,7 @@ def index(
             taken = index_files(opened, files, columns=columns, progress=watched())
             _report(taken, opened, corpus)
         if check:
-            print_rows(check_recall(opened, queries=queries), form)
+            print_rows([check_recall(opened, queries=queries)], form)
 
 
 def _encoder(corpus: Path, model: str | None, threads: int | None) -> TextEncoder | None:

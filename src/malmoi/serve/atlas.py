@@ -35,7 +35,7 @@ def router(house: House) -> APIRouter:
 
 
 def _draw(name: str, corpus: Corpus, wanted: int | None) -> dict[str, Any]:
-    stored = list(itertools.islice(corpus.store.everything(), _MOST))
+    stored = list(itertools.islice(corpus.store.scan(), _MOST))
     texts = [one.document.text for one in stored]
     vectors = _vectors(corpus, stored)
     count = wanted or max(2, min(10, round((len(texts) / 8) ** 0.5 * 2)))
