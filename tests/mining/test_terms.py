@@ -8,7 +8,7 @@ import pytest
 import malmoi
 from graphs import Run
 from malmoi.errors import DataError, OptionError
-from malmoi.mining.terms import nearest_terms
+from malmoi.mining.texts import nearest_terms
 
 TERMS = ["당뇨병", "diabetes mellitus", "폐렴", "pneumonia", "간경변", "liver cirrhosis", "두통"]
 

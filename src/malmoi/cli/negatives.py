@@ -1,6 +1,7 @@
 """`malmoi negatives`: pairs in, triplets with hard negatives out."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -10,7 +11,7 @@ from ..encoder import load
 from ..errors import counted
 from ..evaluate.examples import PAIRS, QUERIES, Form, Roles, read_examples, text, truth
 from ..io.tables import read_texts
-from ..mining.negatives import NegativeChoice, as_row, mine_negatives, write_triplets
+from ..mining.negatives import NegativeChoice, mine_negatives, write_triplets
 from .evaluate import parse_columns
 from .output import ModelOption, Row, Sides, Strict, Threads, prints_rows, say, watched
 
@@ -67,7 +68,7 @@ def negatives(
         progress=watched(),
     )
     if out is None:
-        return map(as_row, triplets)
+        return map(asdict, triplets)
     say(f"wrote {counted(write_triplets(out, triplets), 'triplet')} to {out}")
     return ()
 

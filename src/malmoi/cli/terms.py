@@ -8,7 +8,7 @@ from typer import Argument, Option
 from ..encoder import load
 from ..io.tables import read_texts
 from ..lexicon import Lexicon
-from ..mining.terms import nearest_terms
+from ..mining.texts import nearest_terms
 from ..plots import check_figure, plot_terms
 from .output import Column, Format, ModelOption, Threads, print_rows, prints_rows, say
 

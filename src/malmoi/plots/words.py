@@ -15,7 +15,7 @@ from .figure import Label, save_figure, short
 from .maps import Points, Project, project
 
 if TYPE_CHECKING:
-    from ..mining.terms import Neighbourhood
+    from ..mining.texts import Neighbourhood
 
 MANY = 12  # more lines or legend entries than this cannot be told apart
 
