@@ -55,7 +55,7 @@ def open_bundle(path: str | Path, *, kinds: tuple[str, ...] = ("encoder", "stati
     if bundle.manifest.kind not in kinds:
         raise BundleError(
             f"{folder} is of kind {bundle.manifest.kind!r}; expected {' or '.join(kinds)}. "
-            f"Open it with: {KINDS[bundle.manifest.kind].hint}"
+            f"Open it with {KINDS[bundle.manifest.kind].hint}."
         )
     for file in (bundle.graph, bundle.tokenizer):
         if not file.is_file():

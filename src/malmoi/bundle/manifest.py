@@ -1,4 +1,4 @@
-"""`malmoi.json`: what a bundle says of itself, with the hash of every file beside it."""
+"""`malmoi.json`: what a bundle says of itself, with the hash of each of its files."""
 
 import dataclasses
 import hashlib
@@ -29,7 +29,7 @@ class Manifest:
     the number of hidden-state outputs `layer_0 … layer_n` of the graph, 0 where it has none.
     `activation` is what makes scores of a reranker's or classifier's outputs, of which there are
     `dimension`: one without a name, or one for each of the `labels`. `beside` names the encoder
-    whose likeness is joined to a reranker's score, with the weights of both.
+    whose similarity is blended with a reranker's score, with the weights of both.
     """
 
     kind: str = "encoder"

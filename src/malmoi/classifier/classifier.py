@@ -210,7 +210,7 @@ class NoteClassifier:
         return np.concatenate(blocks)
 
     def _start(self, texts: list[str]) -> Any:
-        pieces, _ = self._runner.tokens.cut(texts)
+        pieces, _ = self._runner.tokens.encode(texts)
         return self._runner.start(pieces, self._run)
 
     def _run(self, batch: Batch) -> Floats:
@@ -260,7 +260,7 @@ def note_windows(note: str, tokens: TextTokenizer, steps: Sequence[str]) -> list
     """Cut a note as the model reads it: whole sentences, as many as its longest input holds."""
 
     def count(texts: Sequence[str]) -> list[int]:
-        return [length for _, length in tokens.sides([clean(text, steps) for text in texts])]
+        return [length for _, length in tokens.encode_plain([clean(text, steps) for text in texts])]
 
     specials = tokens.tokenizer.num_special_tokens_to_add(is_pair=False)
     return cut_windows(note, count, size=tokens.max_tokens - specials)

@@ -23,7 +23,7 @@ _LONGEST = 2000
 
 @dataclass(frozen=True, slots=True)
 class TextSpan:
-    """A stretch of a text: text[start:end]."""
+    """A part of a text: text[start:end]."""
 
     start: int
     end: int

@@ -131,7 +131,7 @@ def _checked_metadata(metadata: dict[Any, Any], where: str) -> dict[str, Any]:
 
 Mode = Literal["dense", "keyword", "hybrid"]
 MODES = ("dense", "keyword", "hybrid")
-# Measured in docs/results.md: vectors deserve more weight than keywords.
+# Measured in docs/decisions/fusion.md: vectors deserve more weight than keywords.
 WEIGHTS: Mapping[str, float] = {"dense": 1.0, "keyword": 0.25}
 DEPTH = 100  # documents that each side of a hybrid search contributes
 RERANKED = 50  # documents that a reranker scores

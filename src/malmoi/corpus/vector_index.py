@@ -24,7 +24,7 @@ from ..index.table import VectorTable
 from .store import StoreInfo
 
 ENGINES = ("auto", "flat", "hnsw")
-# From here on a flat search takes too long, by the table in docs/results.md.
+# From here on a flat search takes too long, see docs/decisions/flat-index.md.
 GRAPH_FROM = 2_000_000
 _FRESH = 50_000  # rows that are kept in memory before the file is written again
 _REMOVED = 0.25  # the share of removed rows at which it is written again

@@ -1,4 +1,4 @@
-"""What an encoder offers of words: the methods, whichever encoder has them."""
+"""Word vectors and chosen layers, which encoders with a transformer have."""
 
 import functools
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,8 +26,8 @@ class LayerAccess:
         """Give the words of a text, each with its vector (width,) and its tokens.
 
         `layers` is "last", "second-to-last", "sum-last-4", "concat-last-4", "mean-all" and the
-        like, a layer's number (0 is the embeddings), or several, whose states stand side by side.
-        `merge` makes one vector of a word's pieces. `by` cuts at "spaces", or by "morphemes" so
+        like, a layer's number (0 is the embeddings), or several, whose states are joined.
+        `merge` makes one vector of a word's tokens. `by` cuts at "spaces", or by "morphemes" so
         that 배가 and 배를 share their noun, or at spans of your own. `special` gives the model's
         special tokens too.
         """

@@ -64,12 +64,14 @@ class Encoder(LayerAccess, TextEncoder):
     def token_ids(self, texts: Sequence[str], *, prompt: str | None = None) -> list[list[int]]:
         """Give the ids that `encode` reads of each text: cleaned, after its prompt, and cut."""
         prefix = self._prefix(prompt)
-        pieces, _ = self._tokens.cut([prefix + self._clean(text) for text in texts])
+        pieces, _ = self._tokens.encode([prefix + self._clean(text) for text in texts])
         return [piece.ids for piece in pieces]
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Count each text's tokens before anything is cut, special tokens left out."""
-        return [count for _, count in self._tokens.sides([self._clean(text) for text in texts])]
+        return [
+            count for _, count in self._tokens.encode_plain([self._clean(text) for text in texts])
+        ]
 
     def _open_reader(self) -> LayerReader:
         return LayerReader(self._runner, self.manifest)
@@ -89,7 +91,7 @@ class Encoder(LayerAccess, TextEncoder):
 
     def _probe(self) -> int:
         """Run one short text, so that a graph which does not fit is found now; gives its width."""
-        pieces, _ = self._tokens.cut(["가 a"])
+        pieces, _ = self._tokens.encode(["가 a"])
         width = int(self._vectors(next(self._tokens.batches(pieces))).shape[-1])
         stated = self.bundle.manifest.dimension
         if self.bundle.manifest.files and width != stated:
@@ -102,12 +104,12 @@ class Encoder(LayerAccess, TextEncoder):
     def _start(self, texts: list[str], on_long: OnLong) -> Callable[[], Encoded]:
         if on_long == "windows":
             return lambda: Encoded(self._in_windows(texts), 0)
-        pieces, cut = self._tokens.cut(texts)
+        pieces, cut = self._tokens.encode(texts)
         wait = self._runner.start(pieces, self._vectors)
         return lambda: Encoded(wait(), cut)
 
     def _vectors(self, batch: Batch) -> Floats:
-        """Run one batch through the graph and whatever the graph leaves to do; (n, dim)."""
+        """Run one batch through the graph, and the modules that are not part of it; (n, dim)."""
         [found] = self._session.run(batch, [self._output])
         if self._output == _POOLED:
             return found

@@ -144,7 +144,7 @@ _RANDOM_ROWS = 4
 
 def probes(tokens: TextTokenizer, vocabulary: int) -> list[Batch]:
     """Make batches with padding, of several shapes: real words, random ids, an empty row."""
-    pieces, _ = tokens.cut(SAMPLES)
+    pieces, _ = tokens.encode(SAMPLES)
     words = next(tokens.batches(pieces, budget=1 << 30))
     single = next(tokens.batches(pieces[-1:]))
     random = np.random.default_rng(0)

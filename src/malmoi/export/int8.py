@@ -143,7 +143,7 @@ def calibration_texts() -> list[str]:
 
 def calibration_batches(tokens: TextTokenizer) -> list[Batch]:
     """The same sentences as a tokenizer's batches."""
-    return list(tokens.batches(tokens.cut(calibration_texts())[0]))
+    return list(tokens.batches(tokens.encode(calibration_texts())[0]))
 
 
 def fix_ranges(model: onnx.ModelProto, graph: Path, batches: Sequence[Batch]) -> None:

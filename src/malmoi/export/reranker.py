@@ -21,7 +21,7 @@ from ..bundle.manifest import Manifest
 from ..bundle.sentence_transformers import MODULES, read_json, write_json
 from ..errors import BundleError, counted
 from ..io.files import writing_folder
-from ..runtime.tokenizer import Batch, PairTokens, TextTokenizer, TokenizedText
+from ..runtime.tokenizer import Batch, PairTokenizer, TextTokenizer, TokenizedText
 from ..text.cleanup import check_steps
 from .build import NOTICES, check_size, float_graph, quickest
 from .graph import SAMPLES, Arrays, run_graph, run_torch
@@ -162,7 +162,7 @@ def _neighbours(texts: Sequence[str]) -> list[tuple[str, str]]:
 
 def _probes(tokens: TextTokenizer, vocabulary: int) -> list[Batch]:
     """Make batches of pairs: real words with padding, one alone, random ids with both segments."""
-    pieces, _ = PairTokens(tokens).cut(_neighbours(SAMPLES))
+    pieces, _ = PairTokenizer(tokens).encode(_neighbours(SAMPLES))
     words = next(tokens.batches(pieces, budget=1 << 30))
     random = np.random.default_rng(0)
     types = sorted({kind for piece in pieces for kind in piece.types or ()})
@@ -187,7 +187,7 @@ def _small_graph(
 ) -> Path:
     """Round the weights, and tell by how much that moves scores; it must not break them."""
     small = path.with_name("int8.onnx")
-    pieces, _ = PairTokens(tokens).cut(_neighbours(calibration_texts()))
+    pieces, _ = PairTokenizer(tokens).encode(_neighbours(calibration_texts()))
     quantise(path, small, list(tokens.batches(pieces)))
     found = run_graph(small, batches)[0][0]
     moved = float(np.abs(found - expected[0][0]).max())

@@ -25,7 +25,7 @@ Distances = NDArray[np.uint16]
 BITS = 512
 _CODE_BLOCK = 65_536  # 512 KB of words, which stay in a core's own cache
 # How many rows the codes propose: a hundred for each that is wanted, and a share of all, since in
-# a larger table more rows are nearly as near. Recall is in docs/results.md.
+# a larger table more rows are nearly as near. See docs/decisions/flat-index.md.
 _FOR_EACH = 100
 _SHARE = 250
 _SAMPLE = 16_384

@@ -18,7 +18,7 @@ from .flat import BinaryCodes, FlatIndex, Planes
 from .knn import Rows
 from .table import Mask, Positions, VectorTable
 
-# More links or a wider search find a little more and take longer; see docs/results.md.
+# More links or a wider search find a little more and take longer; see docs/decisions/flat-index.md.
 _LINKS = 24
 _WIDTH_ADD = 128
 _WIDTH_SEARCH = 128
@@ -94,9 +94,7 @@ class HnswIndex(FlatIndex):
         keep = len(self) if allowed is None else int(allowed.sum())
         # Only live and allowed rows count, so more are asked for.
         wanted = int(2 * k * len(self._graph) / max(keep, 1))
-        if (
-            wanted > len(self._graph) // 10
-        ):  # comparing all codes is cheaper
+        if wanted > len(self._graph) // 10:  # comparing all codes is cheaper
             return super()._propose(query, k, allowed)
         self._graph.expansion_search = max(_WIDTH_SEARCH, wanted)
         matches = self._graph.search(to_precision(query, "int8"), max(wanted, _WIDTH_SEARCH // 2))

@@ -65,7 +65,7 @@ def keep_first(count: int, pairs: Iterable[tuple[int, int]]) -> list[bool]:
     """Whether to keep each row, so that no pair is kept whole; the earlier row is preferred.
 
     A row near a dropped one stays, so that a chain of small steps does not remove a topic. Pairs
-    that end in a row must come before those that begin with it, as `all_close` gives them.
+    that end in a row must come before those that begin with it, as `pairs_above` gives them.
 
     >>> keep_first(4, [(0, 1), (1, 2)])
     [True, False, True, True]

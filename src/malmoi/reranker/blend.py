@@ -1,4 +1,4 @@
-"""An encoder's likeness joined to a reranker's own: each sees what the other misses.
+"""An encoder's similarity blended with a reranker's score: each sees what the other misses.
 
 A small cross-encoder reads two texts word against word; the encoder it came from has read far
 more text and is deeper. The weighted sum of what both say is better than either.
@@ -63,15 +63,15 @@ class ScoreBlend:
         return joined.astype(np.float32)
 
 
-def open_beside(join: ScoreBlend, *, threads: int | None) -> TextEncoder:
+def open_encoder(blend: ScoreBlend, *, threads: int | None) -> TextEncoder:
     """Open the encoder that a reranker names; only shipped ones, so that no path is followed."""
-    if join.encoder not in shipped_models():
+    if blend.encoder not in shipped_models():
         raise BundleError(
-            f'the reranker joins its score with "{join.encoder}", which is not shipped with this '
+            f'the reranker joins its score with "{blend.encoder}", which is not shipped with this '
             f"installation ({', '.join(shipped_models()) or 'nothing is'}); expected a shipped "
             "encoder. Hand the encoder over: malmoi.load_reranker(path, encoder=…)"
         )
-    return load(join.encoder, threads=threads)
+    return load(blend.encoder, threads=threads)
 
 
 def squash(values: Floats) -> Floats:
@@ -93,7 +93,7 @@ def cosines(encoder: TextEncoder, pairs: Sequence[Pair]) -> Floats:
     if not rows:
         return np.empty(0, dtype=np.float32)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CutWarning)  # the reranker tells of the pairs it cuts
+        warnings.simplefilter("ignore", CutWarning)  # the reranker warns of the pairs it cuts
         vectors = encoder.encode(list(rows))
     at = np.array(places)
     found: Floats = np.einsum("nd,nd->n", vectors[at[:, 0]], vectors[at[:, 1]])

@@ -22,14 +22,14 @@ from ..errors import (
 )
 from ..io.progress import progressing
 from ..runtime.runner import Runner, chunks, in_turn
-from ..runtime.tokenizer import Batch, Pair, PairTokens
+from ..runtime.tokenizer import Batch, Pair, PairTokenizer
 from ..text.cleanup import SAFE, as_text, clean
 from ..types import Floats
-from .blend import ScoreBlend, cosines, open_beside, squash
+from .blend import ScoreBlend, cosines, open_encoder, squash
 
 _LOGITS = "logits"
 # The names under which data sets know "the second text says what the first does".
-_LIKENESS = ("entailment", "same", "paraphrase", "duplicate", "equivalent", "relevant", "함의")
+_SIMILAR = ("entailment", "same", "paraphrase", "duplicate", "equivalent", "relevant", "함의")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +49,9 @@ def load_reranker(
 ) -> "Reranker":
     """Open a reranker: a folder, a shipped model's name, or a hub id; the shipped one without.
 
-    Some rerankers, the shipped one among them, join an encoder's likeness to their own; it is
-    opened with them, or `encoder` is used where one is open already that has the name they ask
-    for. `threads` is how many cores to use; all that this process may use when left out.
+    Some rerankers, the shipped one among them, blend an encoder's similarity with their own
+    score; it is opened with them, or `encoder` is used if it is the one they name. `threads` is
+    how many cores to use; all that this process may use when left out.
     """
     if name_or_path is None and RERANKER not in shipped_models():
         raise BundleNotFound(
@@ -76,31 +76,31 @@ class Reranker:
         self.max_tokens = bundle.manifest.max_tokens
         self._runner = Runner(bundle, threads=threads)
         self.threads = self._runner.threads
-        self._pairs = PairTokens(self._runner.tokens)
+        self._pairs = PairTokenizer(self._runner.tokens)
         self._check_graph()
-        self._join, self._encoder = self._beside(encoder)
+        self._blend, self._encoder = self._open_blend(encoder)
 
     def __repr__(self) -> str:
         scores = ", ".join(self.labels) or "one score"
         return f"<Reranker {self.name}: {scores}, {self.max_tokens} tokens>"
 
     def score(self, pairs: Sequence[Pair], *, progress: bool = False) -> Floats:
-        """Give one score a pair, (n,), that grows with likeness.
+        """Give one score a pair, (n,), that grows with similarity.
 
         A model with one output gives that output, from 0 to 1 where it was trained so. One with
-        several labels gives the probability of the label that means likeness ("entailment",
+        several labels gives the probability of the label that means similarity ("entailment",
         "same", "paraphrase", …), and raises a BundleError if it has no such label. Pairs longer
-        than the model reads are cut, which is told once in a CutWarning. Identical pairs are
+        than the model reads are cut, with one CutWarning. Identical pairs are
         scored once.
         """
         if not self.labels:
             outputs = self._outputs(pairs, progress)
-            return self._joined(self._activated(outputs)[:, 0], pairs)
-        column = likeness(self.labels)
+            return self._mixed(self._activated(outputs)[:, 0], pairs)
+        column = similar_label(self.labels)
         return self._activated(self._outputs(pairs, progress))[:, column]
 
     def own_scores(self, pairs: Sequence[Pair]) -> Floats:
-        """Give what `score` would without an encoder beside it, (n,); of a model without labels."""
+        """Give what `score` would without the blended encoder, (n,); of a model without labels."""
         return self._activated(self._outputs(pairs, False))[:, 0]
 
     def probabilities(self, pairs: Sequence[Pair], *, progress: bool = False) -> Floats:
@@ -113,7 +113,7 @@ class Reranker:
         return self._activated(self._outputs(pairs, progress))
 
     def rank(self, query: str, texts: Sequence[str], *, k: int | None = None) -> list[RankedText]:
-        """Sort texts by their score beside the query, the best `k` or all; ties keep their order.
+        """Sort texts by their score with the query, the best `k` or all; ties keep their order.
 
         The query stands first in each pair.
         """
@@ -122,7 +122,7 @@ class Reranker:
         if isinstance(texts, str | bytes):
             raise TextError(
                 f"texts is {type(texts).__name__}; expected a list of strings. "
-                "Put a lone text into a list."
+                "Put one text into a list."
             )
         as_text(query, where="query")
         listed = [as_text(text, where=f"texts[{i}]") for i, text in enumerate(texts)]
@@ -130,20 +130,22 @@ class Reranker:
         order = np.argsort(-scores, kind="stable")[:k]
         return [RankedText(int(i), listed[i], float(scores[i])) for i in order]
 
-    def _beside(self, encoder: TextEncoder | None) -> tuple[ScoreBlend | None, TextEncoder | None]:
-        """Find the encoder whose likeness is joined to the score, if the bundle asks for one."""
+    def _open_blend(
+        self, encoder: TextEncoder | None
+    ) -> tuple[ScoreBlend | None, TextEncoder | None]:
+        """Find the encoder that the bundle wants blended with its scores, if any."""
         if not self.manifest.beside or self.labels:
             return None, None
-        join = ScoreBlend.read(self.manifest.beside, where=str(self.bundle.folder / MANIFEST))
-        if encoder is None or encoder.manifest.name != join.encoder:
-            encoder = open_beside(join, threads=self.threads)
-        return join, encoder
+        blend = ScoreBlend.read(self.manifest.beside, where=str(self.bundle.folder / MANIFEST))
+        if encoder is None or encoder.manifest.name != blend.encoder:
+            encoder = open_encoder(blend, threads=self.threads)
+        return blend, encoder
 
-    def _joined(self, scores: Floats, pairs: Sequence[Pair]) -> Floats:
-        """Join the encoder's likeness to the graph's own scores, (n,), if it is asked for."""
-        if self._join is None or self._encoder is None:
+    def _mixed(self, scores: Floats, pairs: Sequence[Pair]) -> Floats:
+        """Blend the encoder's similarity with the graph's own scores, (n,), if it is asked for."""
+        if self._blend is None or self._encoder is None:
             return scores
-        return squash(self._join.of(scores, cosines(self._encoder, pairs)))
+        return squash(self._blend.of(scores, cosines(self._encoder, pairs)))
 
     def _outputs(self, pairs: Sequence[Pair], progress: bool) -> Floats:
         """Run every distinct pair through the graph; (n, outputs)."""
@@ -169,7 +171,7 @@ class Reranker:
         return outputs[owners]
 
     def _start(self, pairs: list[Pair]) -> Callable[[], tuple[Floats, int]]:
-        pieces, cut = self._pairs.cut(pairs)
+        pieces, cut = self._pairs.encode(pairs)
         wait = self._runner.start(pieces, self._run)
         return lambda: (wait(), cut)
 
@@ -208,22 +210,22 @@ class Reranker:
             raise BundleError(
                 f"{session.path} gives {counted(found, 'score')} a pair, and malmoi.json says "
                 f"{stated} with {counted(len(self.labels), 'label')}; expected the same, and no "
-                "label for a lone score. Export the model again with: malmoi export"
+                "label for a single score. Export the model again with: malmoi export"
             )
 
 
-def likeness(labels: Sequence[str]) -> int:
+def similar_label(labels: Sequence[str]) -> int:
     """Find the one label that means "the second text says what the first does".
 
-    >>> likeness(("contradiction", "neutral", "entailment"))
+    >>> similar_label(("contradiction", "neutral", "entailment"))
     2
     """
-    found = [i for i, label in enumerate(labels) if label.lower() in _LIKENESS]
+    found = [i for i, label in enumerate(labels) if label.lower() in _SIMILAR]
     if len(found) == 1:
         return found[0]
     raise BundleError(
-        f"the labels are {', '.join(labels)}; expected just one that means likeness "
-        f"({', '.join(_LIKENESS)}). Use probabilities, and choose the column yourself."
+        f"the labels are {', '.join(labels)}; expected just one that means similarity "
+        f"({', '.join(_SIMILAR)}). Use probabilities, and choose the column yourself."
     )
 
 
@@ -243,7 +245,7 @@ def _as_pair(pair: object, i: int) -> Pair:
     size = f" of {len(pair)}" if isinstance(pair, tuple | list) else ""
     raise TextError(
         f"pairs[{i}] is {type(pair).__name__}{size}; expected two texts. "
-        "Give a list of pairs, and a lone pair inside a list."
+        "Give a list of pairs, and one pair inside a list."
     )
 
 

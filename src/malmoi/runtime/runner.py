@@ -1,4 +1,4 @@
-"""Batches through a graph, as many at once as there are cores; chunks of work kept ahead."""
+"""Runs batches through a graph, as many at once as there are cores."""
 
 import itertools
 from collections import deque
@@ -23,7 +23,7 @@ _CHUNK_ITEMS = 2048
 _CHUNK_CHARACTERS = 2_000_000
 # While one chunk is being collected the next is already running, so no core waits at its end.
 _CHUNKS_AHEAD = 2
-# Tokens: with fewer, the other half would cost as much as it saves.
+# Tokens: a smaller batch would not be faster in two parts.
 _WORTH_HALVING = 2 * EVEN
 
 
@@ -36,29 +36,29 @@ class Runner:
             bundle.tokenizer, max_tokens=bundle.manifest.max_tokens
         )
         _check_vocabulary(bundle, self.tokens.vocabulary)
-        # One thread a batch and several batches at once beat one batch over several threads:
-        # a batch this small leaves threads waiting for each other (see bench/speed.py).
+        # One thread a batch and several batches at once beat one batch over several threads: a
+        # batch this small leaves threads waiting (docs/decisions/one-thread-a-batch.md).
         self.session = Session(bundle.graph, threads=1)
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="malmoi")
 
-    def run(self, pieces: Sequence[TokenizedText], compute: Compute) -> Floats:
-        """Run all batches in the calling thread; (pieces, width)."""
-        batches = self.tokens.batches(pieces, even=EVEN)
-        return _collect(len(pieces), [(batch, compute(batch)) for batch in batches])
+    def run(self, inputs: Sequence[TokenizedText], compute: Compute) -> Floats:
+        """Run all batches in the calling thread; (inputs, width)."""
+        batches = self.tokens.batches(inputs, even=EVEN)
+        return _collect(len(inputs), [(batch, compute(batch)) for batch in batches])
 
-    def start(self, pieces: Sequence[TokenizedText], compute: Compute) -> Callable[[], Floats]:
-        """Begin all batches; the function given back collects their rows, (pieces, width)."""
-        batches = share_out(self.tokens.batches(pieces, even=EVEN), self.threads)
-        if len(batches) == 1:  # a lone batch needs no thread
-            return lambda: _collect(len(pieces), [(batches[0], compute(batches[0]))])
+    def start(self, inputs: Sequence[TokenizedText], compute: Compute) -> Callable[[], Floats]:
+        """Start all batches; the function returned collects their rows, (inputs, width)."""
+        batches = share_out(self.tokens.batches(inputs, even=EVEN), self.threads)
+        if len(batches) == 1:  # one batch needs no thread
+            return lambda: _collect(len(inputs), [(batches[0], compute(batches[0]))])
         futures = [(batch, self._pool.submit(compute, batch)) for batch in batches]
-        return lambda: _collect(len(pieces), futures)
+        return lambda: _collect(len(inputs), futures)
 
     def each(
-        self, pieces: Sequence[TokenizedText], compute: Compute
+        self, inputs: Sequence[TokenizedText], compute: Compute
     ) -> Iterator[tuple[Batch, Floats]]:
         """Run all batches and give each with what was computed of it, (n, …), as it is done."""
-        batches = list(self.tokens.batches(pieces, even=EVEN))
+        batches = list(self.tokens.batches(inputs, even=EVEN))
         yield from zip(batches, self._pool.map(compute, batches), strict=True)
 
 
@@ -142,7 +142,7 @@ def _by_size(items: Iterable[T], size: Callable[[T], int]) -> Iterator[list[T]]:
 
 
 def in_turn(started: Iterable[Callable[[], T]]) -> Iterator[T]:
-    """Give each piece of work's result in order, the next two being started before one is awaited.
+    """Yield results in order; the next two are started before one is waited for.
 
     >>> list(in_turn(iter([lambda: 1, lambda: 2, lambda: 3, lambda: 4])))
     [1, 2, 3, 4]

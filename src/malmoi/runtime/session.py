@@ -30,7 +30,7 @@ class Session:
         options.inter_op_num_threads = 1
         options.log_severity_level = _SILENT
         # A plan of memory for every shape keeps tensors in fixed places. Without one they take
-        # what was freed last, which the cache still holds; batches have many shapes, besides.
+        # what was freed last, which the cache still holds, and batches have many shapes.
         options.enable_mem_pattern = False
         # Threads that spin while they wait take the cores from everything else in the process.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")

@@ -1,10 +1,8 @@
-"""Texts → ids; batches by a budget of tokens, longest with longest.
+"""Texts and pairs of texts → token ids → padded batches, longest with longest.
 
-Two texts in one input: joined as the tokenizer's own template joins them, cut to fit.
-
-The tokenizers library could join and cut pairs by itself, but it also makes every overlapping
-window of one text beside every window of the other (hundreds of megabytes for two long texts),
-and it reads the query again for each text it is paired with.
+Pairs are joined by the tokenizer's own template and cut to fit here. The tokenizers library could
+do both, but it also makes every overlapping window of one text with every window of the other
+(hundreds of megabytes for two long texts), and it reads the query again for each pair.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
 
 # Batches near this many tokens keep a core's cache warm; larger ones were slower on every
 # machine measured, much smaller ones pay the cost of a call, and of fetching the weights, too
-# often (see docs/results.md). Two texts of 200 tokens just fit.
+# often (see docs/decisions/one-thread-a-batch.md). Two texts of 200 tokens just fit.
 BUDGET = 416
 # From so many tokens on, padding costs more than the call that a batch of its own needs.
 EVEN = 64
@@ -45,13 +43,13 @@ class TokenizedText:
 class Batch:
     """Padded ids, ready for a session. All arrays are (n, length) int64."""
 
-    rows: NDArray[np.int64]  # (n,) which piece each row is
+    rows: NDArray[np.int64]  # (n,) which input each row is
     ids: NDArray[np.int64]
     mask: NDArray[np.int64]
     types: NDArray[np.int64]
 
     def halves(self) -> "list[Batch]":
-        """Cut into two of nearly as many rows; a lone row stays whole."""
+        """Cut into two of nearly as many rows; one row stays as it is."""
         half = -(-len(self.rows) // 2)
         return [self._part(slice(half)), self._part(slice(half, None))][: len(self.rows)]
 
@@ -86,17 +84,17 @@ class TextTokenizer:
         """Read a tokenizer.json."""
         return cls(read_tokenizer(path), max_tokens=max_tokens)
 
-    def cut(self, texts: Sequence[str]) -> tuple[list[TokenizedText], int]:
-        """Give one piece a text, and how many texts were cut to fit."""
+    def encode(self, texts: Sequence[str]) -> tuple[list[TokenizedText], int]:
+        """Give the ids of each text, and how many texts were cut to fit."""
         encodings = self._encode(texts, specials=True)
-        pieces = [TokenizedText(i, encoding.ids) for i, encoding in enumerate(encodings)]
+        inputs = [TokenizedText(i, encoding.ids) for i, encoding in enumerate(encodings)]
         cut = sum(
             bool(encoding.overflowing) or len(text) > self._limit
             for text, encoding in zip(texts, encodings, strict=True)
         )
-        return pieces, cut
+        return inputs, cut
 
-    def sides(self, texts: Sequence[str]) -> list[tuple[list[int], int]]:
+    def encode_plain(self, texts: Sequence[str]) -> list[tuple[list[int], int]]:
         """Give each text's ids without special tokens, cut, and how many there were uncut."""
         encodings = self._encode(texts, specials=False)
         step = self.max_tokens - self._stride  # from one window's first token to the next one's
@@ -115,40 +113,40 @@ class TextTokenizer:
         return encodings
 
     def windows(self, texts: Sequence[str]) -> list[TokenizedText]:
-        """Give as many overlapping pieces a text as cover it."""
-        pieces = []
+        """Give as many overlapping windows of each text as cover it."""
+        inputs = []
         for i, encoding in enumerate(self.tokenizer.encode_batch_fast(list(texts))):
-            pieces += [TokenizedText(i, part.ids) for part in (encoding, *encoding.overflowing)]
-        return pieces
+            inputs += [TokenizedText(i, part.ids) for part in (encoding, *encoding.overflowing)]
+        return inputs
 
     def batches(
-        self, pieces: Sequence[TokenizedText], *, budget: int = BUDGET, even: int | None = None
+        self, inputs: Sequence[TokenizedText], *, budget: int = BUDGET, even: int | None = None
     ) -> Iterator[Batch]:
-        """Gather pieces into padded batches, the longest first; `even` is that of `plan`."""
-        counts = [len(piece.ids) for piece in pieces]
+        """Gather inputs into padded batches, the longest first; `even` is that of `plan`."""
+        counts = [len(one.ids) for one in inputs]
         if counts and min(counts) == max(counts) and sum(counts) <= budget:
             # One text, or a few of one length, as a server has them: there is nothing to plan.
-            yield self._pad(np.arange(len(counts)), pieces)
+            yield self._pad(np.arange(len(counts)), inputs)
             return
         for rows in plan(np.array(counts, dtype=np.int64), budget, even=even):
-            yield self._pad(rows, [pieces[row] for row in rows])
+            yield self._pad(rows, [inputs[row] for row in rows])
 
-    def _pad(self, rows: NDArray[np.int64], pieces: Sequence[TokenizedText]) -> Batch:
-        lengths = {len(piece.ids) for piece in pieces}
+    def _pad(self, rows: NDArray[np.int64], inputs: Sequence[TokenizedText]) -> Batch:
+        lengths = {len(one.ids) for one in inputs}
         # int64 because every exporter writes int64 inputs into the graph.
-        if len(lengths) == 1 and all(piece.types is None for piece in pieces):
-            ids = np.array([piece.ids for piece in pieces], dtype=np.int64)
+        if len(lengths) == 1 and all(one.types is None for one in inputs):
+            ids = np.array([one.ids for one in inputs], dtype=np.int64)
             return Batch(rows, ids, np.ones_like(ids), np.zeros_like(ids))
-        shape = (len(pieces), max(lengths))
+        shape = (len(inputs), max(lengths))
         ids = np.full(shape, self.pad_id, dtype=np.int64)
         mask = np.zeros(shape, dtype=np.int64)
         types = np.zeros(shape, dtype=np.int64)
-        for row, piece in enumerate(pieces):
-            length = len(piece.ids)
-            ids[row, :length] = piece.ids
+        for row, one in enumerate(inputs):
+            length = len(one.ids)
+            ids[row, :length] = one.ids
             mask[row, :length] = 1
-            if piece.types is not None:
-                types[row, :length] = piece.types
+            if one.types is not None:
+                types[row, :length] = one.types
         return Batch(rows, ids, mask, types)
 
 
@@ -185,7 +183,7 @@ def _even_end(lengths: NDArray[np.int64], least: int) -> int:
 
 
 def read_tokenizer(path: Path) -> "Tokenizer":
-    """Read a tokenizer.json, or say that it is none."""
+    """Read a tokenizer.json; raises BundleCorrupt for anything else."""
     from tokenizers import Tokenizer
 
     try:
@@ -204,9 +202,6 @@ def _find_pad(tokenizer: "Tokenizer") -> int:
             return int(found)
     return 0
 
-
-if TYPE_CHECKING:
-    from tokenizers import Encoding, Tokenizer
 
 Pair = tuple[str, str]
 
@@ -236,47 +231,47 @@ class _Frame:
         return ids, [*types, *[self.second] * len(b), *self.after.types]
 
 
-class PairTokens:
-    """Pairs of texts → pieces with segment ids, the longer text cut first."""
+class PairTokenizer:
+    """Pairs of texts → ids with segment ids; the longer text is cut first."""
 
     def __init__(self, tokens: TextTokenizer) -> None:
         self._tokens = tokens
         self._frame = _find_frame(tokens.tokenizer)
         parts = (self._frame.before, self._frame.between, self._frame.after)
-        self._room = tokens.max_tokens - sum(len(part.ids) for part in parts)
-        if self._room < 2:
+        self._budget = tokens.max_tokens - sum(len(part.ids) for part in parts)
+        if self._budget < 2:
             raise BundleError(
-                f"the model reads {tokens.max_tokens} tokens, which leaves {self._room} for two "
+                f"the model reads {tokens.max_tokens} tokens, which leaves {self._budget} for two "
                 'texts; expected 2 or more. Correct "max_tokens" in malmoi.json.'
             )
 
-    def cut(self, pairs: Sequence[Pair]) -> tuple[list[TokenizedText], int]:
-        """Give one piece a pair, and how many pairs were cut to fit."""
+    def encode(self, pairs: Sequence[Pair]) -> tuple[list[TokenizedText], int]:
+        """Give the ids of each pair, and how many pairs were cut to fit."""
         unique = list(dict.fromkeys(text for pair in pairs for text in pair))
-        encoded = dict(zip(unique, self._tokens.sides(unique), strict=True))
-        pieces, cut = [], 0
+        encoded = dict(zip(unique, self._tokens.encode_plain(unique), strict=True))
+        inputs, cut = [], 0
         for owner, (a, b) in enumerate(pairs):
             (left, left_length), (right, right_length) = encoded[a], encoded[b]
-            kept_left, kept_right = share(left_length, right_length, self._room)
+            kept_left, kept_right = share(left_length, right_length, self._budget)
             cut += kept_left + kept_right < left_length + right_length
             ids, types = self._frame.join(left[:kept_left], right[:kept_right])
-            pieces.append(TokenizedText(owner, ids, types))
-        return pieces, cut
+            inputs.append(TokenizedText(owner, ids, types))
+        return inputs, cut
 
 
-def share(a: int, b: int, room: int) -> tuple[int, int]:
-    """Divide the room between two texts of a and b tokens, taking from the longer one.
+def share(a: int, b: int, budget: int) -> tuple[int, int]:
+    """Divide a budget of tokens between two texts of a and b tokens; the longer one is cut first.
 
     >>> share(3, 100, 20), share(60, 70, 21), share(4, 5, 20)
     ((3, 17), (10, 11), (4, 5))
     """
-    if a + b <= room:
+    if a + b <= budget:
         return a, b
     if a > b:
-        longer, shorter = share(b, a, room)
+        longer, shorter = share(b, a, budget)
         return shorter, longer
-    half = room // 2
-    return (a, room - a) if a <= half else (half, room - half)
+    half = budget // 2
+    return (a, budget - a) if a <= half else (half, budget - half)
 
 
 def _find_frame(tokenizer: "Tokenizer") -> _Frame:

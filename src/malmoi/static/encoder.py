@@ -69,8 +69,8 @@ class StaticEncoder(TextEncoder):
     def _vectors(self, bags: EmbeddingBags) -> Floats:
         """Sum in as many threads as there are, this one among them.
 
-        Words are looked up by Python before and after, never beside: threads of numpy's and of
-        Python's take turns of milliseconds, which costs more than it saves.
+        Words are looked up by Python before and after, never at the same time: threads
+        of numpy's and of Python's take turns of milliseconds, which costs more than it saves.
         """
         parts = bags.split(self.threads) if len(bags.counts) >= _WORTH_THREADS else [bags]
         others = [self._pool.submit(self._sums, part) for part in parts[1:]]

@@ -69,7 +69,7 @@ class WordPieces:
     def _learn(self, words: set[str]) -> dict[str, bytes]:
         """Give a dictionary that knows all these words."""
         if self._size > _ROOM:
-            # A new one, so that another thread goes on undisturbed with the old.
+            # A new dictionary: another thread may still use the old one.
             self._known, self._size = {"": b""}, 0
         known = self._known
         missing = list(words.difference(known))

@@ -1,13 +1,12 @@
-"""Labels of tokens → spans of entities, by IOB1, IOB2 or BIOES, and broken ones mended.
-
-The rule for what makes no sense is conlleval's: an I-X (or E-X) that follows no X begins an
-entity, and an entity ends where anything but its own continuation stands. With BIOES, a B-X that
-is not followed by I-X or E-X is an entity by itself.
-
-Files of marked entities → texts with spans, every doubtful place counted.
+"""Files of marked entities → texts with spans, and the labelling schemes IOB1, IOB2 and BIOES.
 
 CoNLL files have a token a line with its label in the last column, and a blank line after each
-sentence. JSON lines have a text and its entities. Both become a text and spans in letters.
+sentence. JSON lines have a text and its entities. Both become a text and spans in letters; every
+doubtful place is counted.
+
+Labels that make no sense are repaired by conlleval's rule: an I-X (or E-X) that follows no X
+starts an entity, and an entity ends where anything but its own continuation stands. With BIOES, a
+B-X that is not followed by I-X or E-X is an entity by itself.
 """
 
 import json
@@ -64,7 +63,7 @@ def find_scheme(sentences: Sequence[Sequence[str]]) -> str:
 def spans_of(
     tokens: Sequence[LabelledWord], scheme: str, note: Note | None = None
 ) -> Iterator[tuple[int, int, str]]:
-    """Yield (first, last + 1, type) of each entity; `note` hears what had to be mended."""
+    """Yield (first, last + 1, type) of each entity; `note` is called for each repair."""
     first, name = -1, ""
     for i, token in enumerate([*tokens, LabelledWord("", "O")]):
         mark, kind = _SAME.get(token.label[0], token.label[0]), token.label[2:]
@@ -106,20 +105,21 @@ class Marked:
 
 @dataclass
 class Findings:
-    """What was wrong in a file and how it was mended; `strict` stops at the first."""
+    """What was wrong in a file and how it was repaired; `strict` stops at the first."""
 
     path: str
     strict: bool
     counts: Counter[str] = field(default_factory=Counter)
     lines: dict[str, int] = field(default_factory=dict)
 
-    def add(self, line: int, found: str, mended: str) -> None:
+    def add(self, line: int, found: str, repair: str) -> None:
         """Note one place; raises a DataError when reading is strict."""
         if self.strict:
             raise DataError(
-                f"line {line} of {self.path}: {found}. Without --strict: {mended}. Correct it."
+                f"line {line} of {self.path}: {found}. Correct that line; without --strict "
+                f"{repair}."
             )
-        what = f"{found} ({mended})"
+        what = f"{found} ({repair})"
         self.counts[what] += 1
         self.lines.setdefault(what, line)
 

@@ -148,7 +148,7 @@ class SpecialTokens:
 
     @classmethod
     def of(cls, tokenizer: object) -> "SpecialTokens":
-        """Look what a tokenizer puts around a lone text."""
+        """Find the special tokens that a tokenizer puts around a text."""
         encoding = tokenizer.encode("a")  # type: ignore[attr-defined]
         real = [i for i, special in enumerate(encoding.special_tokens_mask) if not special]
         first, last = (real[0], real[-1] + 1) if real else (1, 1)

@@ -1,6 +1,6 @@
 """Hangul/Latin clean-up: pure functions from str to str.
 
-Each function does one thing, is idempotent, and leaves text it has no business with alone.
+Each function does one thing, is idempotent, and does not change text that it is not meant for.
 `clean` applies several by name, so that a bundle's manifest can say which ones its model expects.
 """
 
@@ -36,7 +36,7 @@ _VOWEL = "ㅏㅐㅑㅒㅓㅔㅕㅖㅗㅘㅙㅚㅛㅜㅝㅞㅟㅠㅡㅢㅣ"
 _TAIL = "ㄱㄲㄳㄴㄵㄶㄷㄹㄺㄻㄼㄽㄾㄿㅀㅁㅂㅄㅅㅆㅇㅈㅊㅋㅌㅍㅎ"
 _JAMO_RUN = re.compile("[ㄱ-ㅎㅏ-ㅣ]{2,}")
 # Half-width jamo (U+FFA1–FFDC) come from old terminals. NFKC makes conjoining jamo of them, which
-# would need to be told lead from tail, so they become compatibility jamo, letter by letter.
+# would need to know lead from tail, so they become compatibility jamo, letter by letter.
 _CONSONANTS = "ㄱㄲㄳㄴㄵㄶㄷㄸㄹㄺㄻㄼㄽㄾㄿㅀㅁㅂㅃㅄㅅㅆㅇㅈㅉㅊㅋㅌㅍㅎ"
 _HALF_VOWELS = (0xFFC2, 0xFFCA, 0xFFD2, 0xFFDA)  # where each run of six begins; the last has three
 _HALF_WIDTH = {0xFFA1 + i: jamo for i, jamo in enumerate(_CONSONANTS)} | {
@@ -61,7 +61,7 @@ def as_text(value: object, *, where: str = "text") -> str:
 
 
 def mend_surrogates(text: str) -> str:
-    """Join surrogate pairs, and put U+FFFD where half a pair stands alone.
+    """Join surrogate pairs, and put U+FFFD where one of a pair stands alone.
 
     >>> mend_surrogates("a\\ud83d\\ude00b\\ud800") == "a😀b\\ufffd"
     True
@@ -166,7 +166,7 @@ def lower(text: str) -> str:
 
 
 def is_whole(text: str) -> bool:
-    """Tell whether text can be written to a file: no half of a character stands alone in it.
+    """Say whether text can be written to a file: it has no lone surrogate.
 
     >>> is_whole("배"), is_whole("\\ud800")
     (True, False)

@@ -19,7 +19,7 @@ from .cleanup import as_text, clean
 
 NOUNS = ("NNG", "NNP", "SL", "SH")
 STEMS = ("VV", "VA", "XR", "MAG")
-# What may stand inside a noun phrase besides nouns: prefixes, suffixes, numbers, units.
+# What may stand inside a noun phrase other than nouns: prefixes, suffixes, numbers, units.
 _INSIDE = (*NOUNS, "XPN", "XSN", "SN", "NNB", "NR")
 _ENDS = (*NOUNS, "XSN")
 _STEPS = ("surrogates", "compose")
@@ -167,7 +167,7 @@ def _make() -> Any:
 
 def _found(aligned: Aligned, tokens: Iterable[Any]) -> list[Morpheme]:
     return [
-        # An irregular stem's tag has a second part (VA-I); nobody here needs to tell them apart.
+        # An irregular stem's tag has a second part (VA-I); nothing here needs the difference.
         Morpheme(token.form, *aligned.span(token.start, token.end), token.tag.partition("-")[0])
         for token in tokens
     ]

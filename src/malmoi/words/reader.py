@@ -1,7 +1,4 @@
-"""Which layers, and how they become one vector: a name or numbers → a function of states.
-
-Texts → words with their vectors and their tokens' vectors.
-"""
+"""Texts → words, each with its vector and those of its tokens, from chosen layers."""
 
 import re
 import warnings

@@ -75,7 +75,7 @@ class Segmenter:
         return Cut(tuple(placed), tuple(spans), shortened or bool(encoding.overflowing))
 
     def _parted(self, aligned: Aligned, units: list[Unit], spans: Sequence[Span]) -> list[Unit]:
-        """Tokenise anew what stands between spaces and has a word's border inside."""
+        """Tokenise again what stands between spaces and has a word's border inside."""
         borders = _borders(aligned, spans)
         reach = max((unit.end for unit in units), default=0)  # a long text was cut there
         for chunk in _CHUNK.finditer(aligned.text):
@@ -101,7 +101,7 @@ class Segmenter:
         return units
 
     def _head(self, part: str, *, spaced: bool) -> list[tuple[int, int, int]]:
-        space = int(spaced)  # some tokenizers tell a word's beginning by the space before it
+        space = int(spaced)  # some tokenizers mark a word's start by the space before it
         encoding = self._tokens.tokenizer.encode(" " * space + part, add_special_tokens=False)
         return [
             (token, max(a - space, 0), b - space)

@@ -51,7 +51,7 @@ class Ids:
         # In blocks: a list of a million lists of numbers takes ten times the room of an array.
         for start in range(0, len(texts), _BLOCK):
             block = [clean(text, steps) for text in texts[start : start + _BLOCK]]
-            pieces, cut_here = tokens.cut(block)
+            pieces, cut_here = tokens.encode(block)
             values.append(np.concatenate([np.array(p.ids, dtype=np.int32) for p in pieces]))
             lengths += [len(piece.ids) for piece in pieces]
             cut += cut_here

@@ -95,7 +95,7 @@ class NoteWindows:
             self.spans.append(found)
             texts += [clean(document.notes[j][s.start : s.end], steps) for j, s in found]
             owners += [i] * len(found)
-        self.pieces: list[TokenizedText] = tokens.cut(texts)[0]
+        self.pieces: list[TokenizedText] = tokens.encode(texts)[0]
         self.owners = np.array(owners, dtype=np.int64)
         self.lengths = np.array([len(piece.ids) for piece in self.pieces], dtype=np.int64)
         gold = np.array([numbers[one.label] for one in documents], dtype=np.int64)

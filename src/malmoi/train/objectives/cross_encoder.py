@@ -31,8 +31,8 @@ from ...export.module import WITH_TYPES, check_whole, set_dropout, use_fused_att
 from ...export.silence import silenced_libraries
 from ...export.source import ModelSource, check_layers, read_source
 from ...io.files import writing_folder
-from ...reranker.reranker import likeness
-from ...runtime.tokenizer import Batch, Pair, PairTokens, TextTokenizer, TokenizedText
+from ...reranker.reranker import similar_label
+from ...runtime.tokenizer import Batch, Pair, PairTokenizer, TextTokenizer, TokenizedText
 from ...text.cleanup import clean
 from ...types import Ints
 from ..batching import Sizes, Step, plan_epoch
@@ -292,7 +292,7 @@ class PairIds:
     def of(cls, tokens: TextTokenizer, pairs: Sequence[Pair], steps: Sequence[str]) -> "PairIds":
         """Clean and tokenise pairs as the exported model will, once for the whole run."""
         cleaned = [(clean(a, steps), clean(b, steps)) for a, b in pairs]
-        pieces, cut = PairTokens(tokens).cut(cleaned)
+        pieces, cut = PairTokenizer(tokens).encode(cleaned)
         return cls(pieces, np.array([len(piece.ids) for piece in pieces], dtype=np.int64), cut)
 
 
@@ -380,7 +380,7 @@ class CrossEncoderTask:
 
     def score(self, pairs: Sequence[Pair]) -> NDArray[np.float32]:
         """Score pairs as the exported model will; what evaluation asks of a model."""
-        return self.outputs(pairs)[:, likeness(self.labels) if self.labels else 0]
+        return self.outputs(pairs)[:, similar_label(self.labels) if self.labels else 0]
 
     def probabilities(self, pairs: Sequence[Pair]) -> NDArray[np.float32]:
         """Give each label's probability, (n, labels)."""
