@@ -83,6 +83,7 @@ def test_what_is_written_is_there(make: Make) -> None:
     assert store.vector_search(unit(3), 1)[0].score == pytest.approx(1, abs=1e-5)
     assert ids(store.keyword_search(["배송"], 9)) in (["a", "d"], ["d", "a"])
     assert [one.document.id for one in store.scan()] == ["a", "b", "c", "d"]
+    assert [one.document.id for one in store.everything()] == ["a", "b", "c", "d"]  # name of 0.1
     assert store.fields() == ["kind", "tags", "year"]
     assert len(store.sample(3)) == 3
 

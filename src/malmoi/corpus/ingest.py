@@ -8,11 +8,11 @@ import itertools
 import logging
 import warnings
 from collections import ChainMap, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 
@@ -79,7 +79,8 @@ def index_files(
     report = IngestReport()
     batches = _Source(corpus, columns or Columns()).batches(files)
     shown = progressing("indexing", total=None, shown=progress)
-    with shown as advance, _noting_cuts() as were_cut:
+    with shown as advance, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", CutWarning)
         for batch, stored in _encoded(corpus, batches):
             corpus.store.write(stored, progress=batch.progress)
             report = IngestReport(
@@ -89,7 +90,10 @@ def index_files(
                 report.empty + batch.empty,
             )
             advance(batch.read)
-    if were_cut():
+    others = [one for one in caught if one.category is not CutWarning]
+    for one in others:
+        warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+    if len(caught) > len(others):  # one message instead of one for each batch
         logger.warning(
             f"some texts were longer than {corpus.encoder.max_tokens} tokens and were cut"
         )
@@ -184,32 +188,6 @@ class _PendingBatch:
         self.vectors.update(zip(self.vectors, self.encoding.result(), strict=True))
         found = ChainMap(self.vectors, self._known, *self._before)
         return self._batch, [Stored(one, found[one.text]) for one in self.new.values()]
-
-
-@contextlib.contextmanager
-def _noting_cuts() -> Iterator[Callable[[], bool]]:
-    """Note whether texts were cut, instead of a warning for each of thousands of batches."""
-    cut = False
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", CutWarning)
-        show = warnings.showwarning
-
-        def note(
-            message: Warning | str,
-            category: type[Warning],
-            filename: str,
-            lineno: int,
-            file: TextIO | None = None,
-            line: str | None = None,
-        ) -> None:
-            nonlocal cut
-            if category is CutWarning:
-                cut = True
-            else:
-                show(message, category, filename, lineno, file, line)
-
-        warnings.showwarning = note
-        yield lambda: cut
 
 
 class _Source:

@@ -186,7 +186,10 @@ class Address:
 
 
 class MilvusStore(Store):
-    """Documents in Milvus; keyword search is its BM25 over words split by malmoi."""
+    """Documents in Milvus; keyword search is its BM25 over words split by malmoi.
+
+    What the methods do is documented in `Store`.
+    """
 
     def __init__(self, address: str, *, create: Create | None = None) -> None:
         self.address = Address.parse(address)
@@ -247,17 +250,13 @@ class MilvusStore(Store):
                 output_field_names=["sparse"],
             )
         )
-        index = self._client.prepare_index_params()
-        dense = (
-            {"index_type": "FLAT"}
-            if self.address.local
-            else {"index_type": "HNSW", "params": {"M": 32, "efConstruction": 200}}
-        )
-        index.add_index("vector", metric_type="IP", **dense)
-        index.add_index("sparse", index_type="SPARSE_INVERTED_INDEX", metric_type="BM25")
-        self._client.create_collection(
-            self._name, schema=schema, index_params=index, consistency_level="Strong"
-        )
+        index = {"index_type": "HNSW", "params": {"M": 32, "efConstruction": 200}}
+        indexes = {
+            "vector": {"metric_type": "IP"}
+            | ({"index_type": "FLAT"} if self.address.local else index),
+            "sparse": {"metric_type": "BM25", "index_type": "SPARSE_INVERTED_INDEX"},
+        }
+        self._create(self._name, schema, indexes)
 
     def _make_state(self) -> None:
         kind = self._milvus.DataType
@@ -265,10 +264,14 @@ class MilvusStore(Store):
         schema.add_field("key", kind.VARCHAR, max_length=_ID, is_primary=True)
         schema.add_field("value", kind.VARCHAR, max_length=_TEXT)
         schema.add_field("vector", kind.FLOAT_VECTOR, dim=2)  # Milvus needs one in every collection
-        index = self._client.prepare_index_params()
-        index.add_index("vector", index_type="FLAT", metric_type="IP")
+        self._create(self._state, schema, {"vector": {"metric_type": "IP", "index_type": "FLAT"}})
+
+    def _create(self, name: str, schema: Any, indexes: Mapping[str, dict[str, Any]]) -> None:
+        params = self._client.prepare_index_params()
+        for field, options in indexes.items():
+            params.add_index(field, **options)
         self._client.create_collection(
-            self._state, schema=schema, index_params=index, consistency_level="Strong"
+            name, schema=schema, index_params=params, consistency_level="Strong"
         )
 
     def _write_state(self, key: str, value: str) -> None:
@@ -324,7 +327,6 @@ class MilvusStore(Store):
         ]
 
     def delete(self, ids: Sequence[str]) -> int:
-        """Delete documents; returns how many of the ids existed."""
         with self._translated_errors():
             known = [row["id"] for row in self._query("id", ids, ["id"])]
             for start in range(0, len(known), _AT_ONCE):
@@ -332,13 +334,11 @@ class MilvusStore(Store):
             return len(known)
 
     def get(self, ids: Sequence[str]) -> dict[str, Document]:
-        """The documents under these ids; ids that do not exist are left out."""
         with self._translated_errors():
             found = self._query("id", ids, _SHOWN)
         return {row["id"]: _document(row) for row in found}
 
     def vectors_for(self, texts: Sequence[str]) -> dict[str, Vector]:
-        """The vectors of those texts that some document has already, by text."""
         digests = {digest(text).hex(): text for text in texts}
         with self._translated_errors():
             found = []
@@ -349,14 +349,12 @@ class MilvusStore(Store):
     def vector_search(
         self, vector: Vector, k: int, *, filters: Sequence[Filter] = (), exact: bool = False
     ) -> list[ScoredId]:
-        """The documents of highest cosine with a unit float32 vector (dim,), best first."""
         wide = {} if self.address.local else {"params": {"ef": _MOST if exact else max(128, 2 * k)}}
         return self._search([np.asarray(vector, np.float32).tolist()], "vector", k, filters, wide)
 
     def keyword_search(
         self, words: Sequence[str], k: int, *, filters: Sequence[Filter] = ()
     ) -> list[ScoredId]:
-        """The documents that share words with the query, best first by BM25."""
         query = " ".join(stems(words))
         return self._search([query], "sparse", k, filters, {}) if query else []
 
@@ -378,13 +376,11 @@ class MilvusStore(Store):
         return [ScoredId(str(one["id"]), float(score(one["distance"]))) for one in found]
 
     def fields(self) -> list[str]:
-        """The names of all metadata fields that any document has had."""
         with self._translated_errors():
             self._fields |= set(json.loads(self._read_state("fields") or "[]"))
         return sorted(self._fields)
 
     def scan(self) -> Iterator[Stored]:
-        """Yield every document with its vector, in the order of writing."""
         for block in _blocks(self._in_order()):
             with self._translated_errors():
                 found = self._query("id", block, [*_SHOWN, "vector"])
@@ -410,13 +406,11 @@ class MilvusStore(Store):
         return [id for _, id in sorted(found)]
 
     def progress(self, source: str) -> Progress | None:
-        """How far a file has been read in."""
         with self._translated_errors():
             found = self._read_state(_source(source))
         return Progress(**json.loads(found)) if found else None
 
     def sample(self, count: int) -> list[str]:
-        """The texts of documents from all over the store, the same ones every time."""
         ids = self._in_order()
         chosen = [ids[len(ids) * i // count] for i in range(min(count, len(ids)))]
         return [found.text for found in self.get(chosen).values()]

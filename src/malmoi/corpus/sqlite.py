@@ -36,7 +36,10 @@ _AT_ONCE = 500  # ids in one query
 
 
 class SqliteStore(Store):
-    """The store in one file. Threads take turns; processes see each other's commits."""
+    """The store in one file. Threads take turns; processes see each other's commits.
+
+    What the methods do is documented in `Store`.
+    """
 
     def __init__(self, path: str | Path, *, create: Create | None = None, engine: str = "auto"):
         self.path = Path(path)
@@ -75,19 +78,16 @@ class SqliteStore(Store):
                 connection.execute("INSERT OR REPLACE INTO sources VALUES (?, ?, ?)", values)
 
     def delete(self, ids: Sequence[str]) -> int:
-        """Delete documents in one transaction; returns how many of the ids existed."""
         with self._transaction():
             known = self._rows(ids)
             self._remove(list(known.values()))
             return len(known)
 
     def get(self, ids: Sequence[str]) -> dict[str, Document]:
-        """The documents under these ids; ids that do not exist are left out."""
         found = self._select("SELECT id, text, metadata FROM documents WHERE id IN", ids)
         return {id: Document(id, text, json.loads(data)) for id, text, data in found}
 
     def vectors_for(self, texts: Sequence[str]) -> dict[str, Vector]:
-        """The vectors of those texts that some document has already, by text."""
         digests = {digest(text): text for text in texts}
         found = self._select(
             "SELECT digest, vector FROM documents JOIN vectors USING (row) WHERE digest IN",
@@ -98,7 +98,6 @@ class SqliteStore(Store):
     def vector_search(
         self, vector: Vector, k: int, *, filters: Sequence[Filter] = (), exact: bool = False
     ) -> list[ScoredId]:
-        """The documents of highest cosine with a unit float32 vector (dim,), best first."""
         with self._locked() as connection:
             index = self._vector_index.follow(connection)
             only = self._fitting(filters) if filters else None
@@ -110,7 +109,6 @@ class SqliteStore(Store):
     def keyword_search(
         self, words: Sequence[str], k: int, *, filters: Sequence[Filter] = ()
     ) -> list[ScoredId]:
-        """The documents that share words with the query, best first by BM25."""
         if not words:
             return []
         query = " OR ".join('"' + word.replace('"', '""') + '"' for word in words)
@@ -125,12 +123,10 @@ class SqliteStore(Store):
         return [ScoredId(id, -score) for id, score in found]  # SQLite gives the best the lowest
 
     def fields(self) -> list[str]:
-        """The names of all metadata fields that any document has had."""
         with self._locked() as connection:
             return [name for (name,) in connection.execute("SELECT name FROM fields ORDER BY name")]
 
     def scan(self) -> Iterator[Stored]:
-        """Yield every document with its vector, in the order of writing."""
         last = 0
         while True:
             with self._locked() as connection:
@@ -146,7 +142,6 @@ class SqliteStore(Store):
             last = block[-1][0]
 
     def sample(self, count: int) -> list[str]:
-        """The texts of documents from all over the file, the same ones every time."""
         with self._locked() as connection:
             [[last]] = connection.execute("SELECT coalesce(max(row), 0) FROM documents")
             rows = {1 + last * i // count for i in range(count)}
@@ -155,7 +150,6 @@ class SqliteStore(Store):
         return list(dict.fromkeys(text for (text,) in filter(None, found)))
 
     def progress(self, source: str) -> Progress | None:
-        """How far a file has been read in."""
         with self._locked() as connection:
             query = "SELECT source, fingerprint, lines FROM sources WHERE source = ?"
             found = connection.execute(query, (source,)).fetchone()

@@ -6,7 +6,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from numpy.typing import NDArray
 
@@ -85,6 +85,15 @@ class Progress:
     lines: int
 
 
+_RENAMED = {  # methods of 0.1 → their names now
+    "nearest": "vector_search",
+    "matching": "keyword_search",
+    "everything": "scan",
+    "foresee": "prefetch",
+    "settle": "flush",
+}
+
+
 class Store(ABC):
     """Documents, their vectors and their keywords. A write is done whole or not at all."""
 
@@ -158,6 +167,13 @@ class Store(ABC):
     @abstractmethod
     def close(self) -> None:
         """Close the store; it cannot be used afterwards."""
+
+    if not TYPE_CHECKING:  # a type checker sees the new names only
+
+        def __getattr__(self, name: str) -> Any:
+            if name in _RENAMED:
+                return getattr(self, _RENAMED[name])
+            raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
 
 
 def last_of_each(batch: Sequence[Stored], mode: WriteMode) -> list[Stored]:

@@ -270,3 +270,6 @@ def write_triplets(path: str | Path, triplets: Iterable[Triplet]) -> int:
             file.write(line.encode("utf-8", "replace") + b"\n")
             count += 1
     return count
+
+
+Choice = NegativeChoice  # the name of 0.1
