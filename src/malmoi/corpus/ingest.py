@@ -58,7 +58,7 @@ class IngestReport:
 
 
 @dataclass(frozen=True)
-class _Batch:
+class _FileBatch:
     """Documents of a file, and the progress to store with them."""
 
     documents: list[Document]
@@ -132,7 +132,9 @@ def copy_corpus(source: str | Path, target: str | Path, *, progress: bool = Fals
             return count
 
 
-def _encoded(corpus: Corpus, batches: Iterator[_Batch]) -> Iterator[tuple[_Batch, list[Stored]]]:
+def _encoded(
+    corpus: Corpus, batches: Iterator[_FileBatch]
+) -> Iterator[tuple[_FileBatch, list[Stored]]]:
     """Keep batches being encoded while one is written, so that no core waits for the disk."""
     waiting: deque[_PendingBatch] = deque()
     with ThreadPoolExecutor(_AHEAD, thread_name_prefix="malmoi-encode") as pool:
@@ -161,7 +163,7 @@ class _PendingBatch:
     def __init__(
         self,
         corpus: Corpus,
-        batch: _Batch,
+        batch: _FileBatch,
         pool: ThreadPoolExecutor,
         before: Sequence["_PendingBatch"],
     ) -> None:
@@ -183,7 +185,7 @@ class _PendingBatch:
         self.encoding = pool.submit(corpus.new_vectors, list(self.vectors))
         corpus.store.prefetch([one.text for one in self.new.values()])
 
-    def result(self) -> tuple[_Batch, list[Stored]]:
+    def result(self) -> tuple[_FileBatch, list[Stored]]:
         """Wait for the vectors; those of the batches before are complete already."""
         self.vectors.update(zip(self.vectors, self.encoding.result(), strict=True))
         found = ChainMap(self.vectors, self._known, *self._before)
@@ -196,12 +198,12 @@ class _Source:
     def __init__(self, corpus: Corpus, columns: Columns) -> None:
         self._corpus, self._columns = corpus, columns
 
-    def batches(self, files: Sequence[str]) -> Iterator[_Batch]:
+    def batches(self, files: Sequence[str]) -> Iterator[_FileBatch]:
         """Yield the batches of one file after another."""
         for file in files:
             yield from self._of(file)
 
-    def _of(self, file: str) -> Iterator[_Batch]:
+    def _of(self, file: str) -> Iterator[_FileBatch]:
         start, name = self._progress(file), Path(file).name if file != "-" else "stdin"
         done = start.lines if start else 0
         rows = iter(self._rows(file))
@@ -214,7 +216,7 @@ class _Source:
             documents = [self._document(file, name, number, row) for number, row in block]
             kept = [one for one in documents if one.text.strip()]
             reached = replace(start, lines=block[-1][0]) if start else None
-            yield _Batch(kept, len(block), len(block) - len(kept), reached)
+            yield _FileBatch(kept, len(block), len(block) - len(kept), reached)
         if empty:
             raise DataError(f"{file} is empty; expected one text a line. Name another file.")
 

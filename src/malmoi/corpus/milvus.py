@@ -28,7 +28,6 @@ import numpy as np
 
 from ..errors import CorpusError, DataError, MalmoiError, OptionError, require
 from ..runtime.precision import from_int8, to_precision
-from . import keywords
 from .filters import Atom, Filter, atoms
 from .sqlite import digest
 from .store import (
@@ -42,7 +41,6 @@ from .store import (
     Vector,
     WriteMode,
     check_mode,
-    last_of_each,
 )
 
 _TEXT = 65535  # bytes in Milvus's longest text
@@ -286,20 +284,18 @@ class MilvusStore(Store):
             [row] = self._client.query(self._name, filter="", output_fields=["count(*)"])
             return int(row["count(*)"])
 
-    def write(
+    def _write(
         self,
         batch: Sequence[Stored],
-        *,
-        mode: WriteMode = "upsert",
-        progress: Progress | None = None,
+        words: Sequence[Sequence[str]],
+        mode: WriteMode,
+        progress: Progress | None,
     ) -> None:
-        """Write documents by one request; when it returns they can be found."""
-        batch = last_of_each(batch, mode)
         with self._translated_errors():
             if mode != "upsert":
                 known = self._query("id", [one.document.id for one in batch], ["id"])
                 check_mode(len(batch), len(known), mode)
-            rows = self._rows(batch)
+            rows = self._rows(batch, words)
             for start in range(0, len(rows), _AT_ONCE):
                 self._client.upsert(self._name, rows[start : start + _AT_ONCE])
             new = {name for one in batch for name in one.document.metadata} - self._fields
@@ -309,8 +305,9 @@ class MilvusStore(Store):
             if progress is not None:
                 self._write_state(_source(progress.source), json.dumps(asdict(progress)))
 
-    def _rows(self, batch: Sequence[Stored]) -> list[dict[str, Any]]:
-        cut = keywords.cut([one.document.text for one in batch], self.about.words)
+    def _rows(
+        self, batch: Sequence[Stored], words: Sequence[Sequence[str]]
+    ) -> list[dict[str, Any]]:
         now = time.time_ns()
         return [
             {
@@ -323,7 +320,7 @@ class MilvusStore(Store):
                 "words": _within(" ".join(stems(found)), _TEXT),
                 "vector": self._floats(one.vector).tolist(),
             }
-            for i, (one, found) in enumerate(zip(batch, cut, strict=True))
+            for i, (one, found) in enumerate(zip(batch, words, strict=True))
         ]
 
     def delete(self, ids: Sequence[str]) -> int:

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..runtime.precision import to_precision
-from . import keywords
 from .filters import Filter, atoms
 from .schema import connect, read_about, translated_errors
 from .store import (
@@ -28,7 +27,6 @@ from .store import (
     Vector,
     WriteMode,
     check_mode,
-    last_of_each,
 )
 from .vector_index import SyncedIndex
 
@@ -56,18 +54,13 @@ class SqliteStore(Store):
             [[count]] = connection.execute("SELECT count(*) FROM vectors")
             return int(count)
 
-    def write(
+    def _write(
         self,
         batch: Sequence[Stored],
-        *,
-        mode: WriteMode = "upsert",
-        progress: Progress | None = None,
+        words: Sequence[Sequence[str]],
+        mode: WriteMode,
+        progress: Progress | None,
     ) -> None:
-        """Write documents in one transaction; when it returns they are on the disk."""
-        batch = last_of_each(batch, mode)
-        texts = [stored.document.text for stored in batch]
-        # Analysed before the transaction begins, because other writers wait for it.
-        words = [" ".join(found) for found in keywords.cut(texts, self.about.words)]
         with self._transaction() as connection:
             known = self._rows([stored.document.id for stored in batch])
             check_mode(len(batch), len(known), mode)
@@ -166,7 +159,7 @@ class SqliteStore(Store):
         with self._lock:
             self._connection.close()
 
-    def _insert(self, batch: Sequence[Stored], words: Sequence[str]) -> None:
+    def _insert(self, batch: Sequence[Stored], words: Sequence[Sequence[str]]) -> None:
         """Insert documents whose ids do not exist, one table after the other."""
         connection = self._connection
         documents = [stored.document for stored in batch]
@@ -181,7 +174,8 @@ class SqliteStore(Store):
         raw = (np.ascontiguousarray(one.vector, dtype=self._dtype).tobytes() for one in batch)
         connection.executemany("INSERT INTO vectors VALUES (?, ?)", zip(rows, raw, strict=True))
         connection.executemany(
-            "INSERT INTO words (rowid, cut) VALUES (?, ?)", zip(rows, words, strict=True)
+            "INSERT INTO words (rowid, cut) VALUES (?, ?)",
+            zip(rows, map(" ".join, words), strict=True),
         )
         self._insert_facts(rows, documents)
 

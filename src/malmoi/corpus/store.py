@@ -103,7 +103,6 @@ class Store(ABC):
     def __len__(self) -> int:
         """How many documents there are."""
 
-    @abstractmethod
     def write(
         self,
         batch: Sequence[Stored],
@@ -113,8 +112,29 @@ class Store(ABC):
     ) -> None:
         """Write documents in one transaction; when it returns they are durable.
 
-        `progress` is stored in the same transaction.
+        Of several documents with one id the last is written; an insert refuses them. `progress`
+        is stored in the same transaction.
         """
+        by_id = {stored.document.id: stored for stored in batch}
+        if mode == "insert" and len(by_id) < len(batch):
+            raise DataError(
+                f"{counted(len(batch), 'document')} have {counted(len(by_id), 'different id')}; "
+                "expected an id for each. Give every document an id of its own."
+            )
+        # Analysed before the transaction begins, because other writers wait for it.
+        texts = [stored.document.text for stored in by_id.values()]
+        words = list(keywords.cut(texts, self.about.words))
+        self._write(list(by_id.values()), words, mode, progress)
+
+    @abstractmethod
+    def _write(
+        self,
+        batch: Sequence[Stored],
+        words: Sequence[Sequence[str]],
+        mode: WriteMode,
+        progress: Progress | None,
+    ) -> None:
+        """Write documents with distinct ids and their keywords, after `check_mode`."""
 
     def prefetch(self, texts: Sequence[str]) -> None:
         """Analyse the words of texts that will be written soon."""
@@ -174,17 +194,6 @@ class Store(ABC):
             if name in _RENAMED:
                 return getattr(self, _RENAMED[name])
             raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
-
-
-def last_of_each(batch: Sequence[Stored], mode: WriteMode) -> list[Stored]:
-    """Keep the last document of each id; an insert may not repeat an id at all."""
-    by_id = {stored.document.id: stored for stored in batch}
-    if mode == "insert" and len(by_id) < len(batch):
-        raise DataError(
-            f"{counted(len(batch), 'document')} have {counted(len(by_id), 'different id')}; "
-            "expected an id for each. Give every document an id of its own."
-        )
-    return list(by_id.values())
 
 
 def check_mode(count: int, known: int, mode: WriteMode) -> None:

@@ -32,7 +32,7 @@ _ENCODED_AT_ONCE = 8192
 _ANCHORS_AT_ONCE = 1024
 
 
-class Encodes(Protocol):
+class SupportsEncode(Protocol):
     """Anything that turns texts into vectors (n, dim)."""
 
     def encode(self, texts: list[str], /) -> Any:
@@ -124,7 +124,7 @@ class _Pool:
 
 
 def mine_negatives(
-    encoder: Encodes,
+    encoder: SupportsEncode,
     pairs: Iterable[tuple[str, str]],
     *,
     documents: Iterable[str] = (),
@@ -194,7 +194,7 @@ def _key(text: str) -> bytes:
     return hashlib.blake2b(plain.encode("utf-8", "surrogatepass"), digest_size=12).digest()
 
 
-def _encode(encoder: Encodes, texts: list[str]) -> Floats:
+def _encode(encoder: SupportsEncode, texts: list[str]) -> Floats:
     vectors: Floats = normalize(np.asarray(encoder.encode(texts), dtype=np.float32))
     if not np.isfinite(vectors).all():
         raise BundleError(
@@ -204,7 +204,9 @@ def _encode(encoder: Encodes, texts: list[str]) -> Floats:
     return vectors
 
 
-def _encode_all(encoder: Encodes, texts: Sequence[str], progress: bool) -> NDArray[np.float16]:
+def _encode_all(
+    encoder: SupportsEncode, texts: Sequence[str], progress: bool
+) -> NDArray[np.float16]:
     """Encode block by block into float16 (n, dim): half the memory, cosines exact to 0.001."""
     vectors: NDArray[np.float16] | None = None
     with progressing("encoding", total=len(texts), shown=progress) as advance:
