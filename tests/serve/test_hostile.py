@@ -12,14 +12,14 @@ from hypothesis import HealthCheck, settings
 from schemathesis.checks import not_a_server_error
 from servers import Served, serving
 
-from malmoi.serve.house import Stock
-from malmoi.serve.settings import Limits, Settings
+from malmoi.serve.settings import Limits, ServerSettings
+from malmoi.serve.state import Resources
 
 
 @pytest.fixture(scope="module")
-def patient(stock: Stock) -> Iterator[Served]:
+def patient(resources: Resources) -> Iterator[Served]:
     limits = Limits(body_seconds=1, header_seconds=1)
-    with serving(stock, Settings(limits=limits)) as served:
+    with serving(resources, ServerSettings(limits=limits)) as served:
         yield served
 
 

@@ -12,9 +12,9 @@ from servers import Served, serving
 import graphs
 import malmoi
 from malmoi.catalog import DEFAULT, shipped_models
-from malmoi.serve.house import Stock, open_stock
-from malmoi.serve.keys import make_key
-from malmoi.serve.settings import Settings
+from malmoi.serve.api_keys import make_key
+from malmoi.serve.settings import ServerSettings
+from malmoi.serve.state import Resources, load_resources
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = Path("/usr/bin/chromium")
@@ -79,14 +79,16 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Stock:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Resources:
     """Everything that is served when nothing is named, and a tiny reranker."""
     folder = graphs.write_reranker(tmp_path_factory.mktemp("models") / "tiny-reranker")
-    return dataclasses.replace(open_stock(reranker="none"), reranker=malmoi.load_reranker(folder))
+    return dataclasses.replace(
+        load_resources(reranker="none"), reranker=malmoi.load_reranker(folder)
+    )
 
 
 @pytest.fixture(scope="module")
-def site(whole: Stock) -> Iterator[Served]:
+def site(whole: Resources) -> Iterator[Served]:
     with serving(whole) as served:
         yield served
 
@@ -241,8 +243,8 @@ def test_the_slider_moves_through_the_layers(page: Any, site: Served) -> None:
     assert "layer=0" in page.url
 
 
-def test_what_is_missing_is_explained(page: Any, whole: Stock) -> None:
-    with serving(Stock(whole.encoder)) as bare:
+def test_what_is_missing_is_explained(page: Any, whole: Resources) -> None:
+    with serving(Resources(whole.encoder)) as bare:
         for tab, remedy in (("search", "--corpus"), ("terms", "--lexicon"), ("map", "--corpus")):
             page.goto(f"{bare.url}/#/{tab}?lang=en")
             page.wait_for_selector(".notice")
@@ -251,8 +253,8 @@ def test_what_is_missing_is_explained(page: Any, whole: Stock) -> None:
     assert page.complaints == []
 
 
-def test_a_stopped_server_is_explained(page: Any, whole: Stock) -> None:
-    with serving(Stock(whole.encoder)) as bare:
+def test_a_stopped_server_is_explained(page: Any, whole: Resources) -> None:
+    with serving(Resources(whole.encoder)) as bare:
         page.goto(f"{bare.url}/#/compare?lang=en")
         page.wait_for_selector("#sentences")
     page.fill("#sentences", COMPARED)
@@ -261,9 +263,9 @@ def test_a_stopped_server_is_explained(page: Any, whole: Stock) -> None:
     assert "cannot be reached" in page.inner_text(".notice.bad")
 
 
-def test_a_key_is_asked_for(page: Any, whole: Stock, tmp_path: Path) -> None:
+def test_a_key_is_asked_for(page: Any, whole: Resources, tmp_path: Path) -> None:
     key = make_key("reader", tmp_path / "keys")
-    with serving(Stock(whole.encoder), Settings(keys=tmp_path / "keys")) as locked:
+    with serving(Resources(whole.encoder), ServerSettings(keys=tmp_path / "keys")) as locked:
         page.goto(f"{locked.url}/#/compare?lang=en")
         page.wait_for_selector("#key-input")
         page.fill("#key-input", key)

@@ -8,8 +8,8 @@ import pytest
 from servers import Served, serving
 
 from malmoi.catalog import DEFAULT, shipped_models
-from malmoi.serve.house import open_stock
 from malmoi.serve.settings import Batching, Limits
+from malmoi.serve.state import load_resources
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs/server.md").read_text("utf-8")
@@ -19,7 +19,7 @@ GUIDE = (ROOT / "docs/server.md").read_text("utf-8")
 def site() -> Iterator[Served]:
     if DEFAULT not in shipped_models():
         pytest.skip(f"the model {DEFAULT} is not in this checkout")
-    with serving(open_stock(reranker="none")) as served:
+    with serving(load_resources(reranker="none")) as served:
         yield served
 
 

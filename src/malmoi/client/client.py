@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from ..corpus import Hit as Found
+from ..corpus import Hit as CorpusHit
 from ..errors import CutWarning, TextError, by_number, counted
 from ..linking import Candidate, Linked, NoteMention
 from ..pooling import Floats, normalize
@@ -17,7 +17,7 @@ from ..precision import Precision, check_precision, to_precision
 from ..reranker import Hit
 from ..text import as_text
 from ..words import Layers, Merge, Token, Word
-from .calling import Caller
+from .transport import Transport
 
 if TYPE_CHECKING:
     from ..mining.keywords import Keyword
@@ -42,17 +42,17 @@ class Client:
         timeout: float = 60.0,
         retries: int = 5,
     ) -> None:
-        self._caller = Caller(url, api_key=api_key, timeout=timeout, retries=retries)
+        self._transport = Transport(url, api_key=api_key, timeout=timeout, retries=retries)
         self._info: dict[str, Any] | None = None
 
     def __repr__(self) -> str:
-        return f"<Client {self._caller.address}>"
+        return f"<Client {self._transport.address}>"
 
     @property
     def info(self) -> dict[str, Any]:
         """What the server serves, and its limits; asked for once."""
         if self._info is None:
-            self._info = self._caller.get("/v1/info")
+            self._info = self._transport.get("/v1/info")
         return self._info
 
     @property
@@ -120,7 +120,7 @@ class Client:
         return scores
 
     def rank(self, query: str, texts: Sequence[str], *, k: int | None = None) -> list[Hit]:
-        """Sort texts by the reranker's score beside the query, as `Reranker.rank` does."""
+        """Sort texts by the reranker's score next to the query, as `Reranker.rank` does."""
         listed = _as_list(texts)
         if not listed:
             return []
@@ -140,7 +140,7 @@ class Client:
         rerank: bool = False,
         depth: int = 50,
         corpus: str | None = None,
-    ) -> list[Found]:
+    ) -> list[CorpusHit]:
         """Find documents, as `Corpus.search` does; the server's first corpus when none is named."""
         body = {
             "query": as_text(query, where="query"),
@@ -152,7 +152,7 @@ class Client:
             "corpus": corpus,
         }
         return [
-            Found(hit["id"], hit["text"], hit["score"], hit["metadata"], hit["scores"])
+            CorpusHit(hit["id"], hit["text"], hit["score"], hit["metadata"], hit["scores"])
             for hit in self.post("/v1/search", body)["hits"]
         ]
 
@@ -177,7 +177,7 @@ class Client:
     def read(self, note: str, *, k: int = 5, lexicon: str | None = None) -> list[NoteMention]:
         """Give the linked mentions of a note in order, as `NoteReader.read` does.
 
-        A note that the server had no time to read whole is told of in a CutWarning.
+        A note that the server had no time to read whole gives a CutWarning.
         """
         body = {"text": as_text(note, where="note"), "k": k, "lexicon": lexicon}
         found = self.post("/v1/link/note", body)
@@ -239,11 +239,11 @@ class Client:
 
     def post(self, path: str, body: object) -> Any:
         """Send JSON to a path and give the JSON that comes back."""
-        return json.loads(self._caller.post(path, body).body)
+        return json.loads(self._transport.post(path, body).body)
 
     def close(self) -> None:
         """Close this thread's connection."""
-        self._caller.close()
+        self._transport.close()
 
     def _blocks(
         self,
@@ -260,7 +260,7 @@ class Client:
         cut = count = 0
         for chunk in _portions(texts):
             body = {"input": chunk, "encoding_format": "base64", **options}
-            answer = self._caller.post("/v1/embeddings", body)
+            answer = self._transport.post("/v1/embeddings", body)
             rows = [base64.b64decode(row["embedding"]) for row in json.loads(answer.body)["data"]]
             vectors = np.frombuffer(b"".join(rows), dtype="<f4").reshape(len(rows), -1)
             cut, count = cut + int(answer.headers.get("x-malmoi-cut", 0)), count + len(rows)

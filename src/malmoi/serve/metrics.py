@@ -5,7 +5,7 @@ from collections.abc import Callable
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-TYPE = CONTENT_TYPE_LATEST
+CONTENT_TYPE = CONTENT_TYPE_LATEST
 _SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60)
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 

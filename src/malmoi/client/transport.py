@@ -1,4 +1,4 @@
-"""Calls to a server: a connection for each thread, tried again where that helps."""
+"""HTTP calls to a server: a connection for each thread, tried again where that helps."""
 
 import http.client
 import json
@@ -11,13 +11,13 @@ from typing import Any
 
 from ..errors import MalmoiError, OptionError
 
-_PASSING = (429, 503)
+_TEMPORARY = (429, 503)
 _FIRST_WAIT = 0.2
 _LONGEST_WAIT = 20.0
 
 
 class ServerError(MalmoiError):
-    """The server said no, or could not be reached; `status` is 0 then."""
+    """The server refused, or could not be reached; `status` is 0 then."""
 
     def __init__(self, message: str, *, status: int = 0, code: str = "") -> None:
         super().__init__(message)
@@ -25,23 +25,23 @@ class ServerError(MalmoiError):
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What came back."""
+class HTTPAnswer:
+    """The status, headers (in lower case) and body of an answer."""
 
     status: int
     headers: dict[str, str]
     body: bytes
 
 
-class Caller:
-    """A server's address, and how it is asked. Safe to share among threads."""
+class Transport:
+    """A server's address, and how requests get there. Safe to share among threads."""
 
     def __init__(self, url: str, *, api_key: str | None, timeout: float, retries: int) -> None:
         parts = urllib.parse.urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise OptionError(
-                "url is no address of a server; expected one like http://127.0.0.1:8010. "
-                "Correct it."
+                "url is no address of a server; expected http:// or https:// and a host, "
+                "such as http://127.0.0.1:8010."
             )
         self._parts, self._path = parts, parts.path.rstrip("/")
         self._headers = {"content-type": "application/json", "accept": "application/json"}
@@ -56,12 +56,12 @@ class Caller:
         return f"{self._parts.scheme}://{self._parts.netloc}{self._path}"
 
     def get(self, path: str) -> Any:
-        """Ask for JSON."""
+        """Get JSON."""
         return json.loads(self._call("GET", path, None).body)
 
-    def post(self, path: str, body: object) -> Answer:
+    def post(self, path: str, body: object) -> HTTPAnswer:
         """Send JSON."""
-        return self._call("POST", path, _written(body))
+        return self._call("POST", path, _to_json(body))
 
     def close(self) -> None:
         """Close this thread's connection."""
@@ -70,11 +70,11 @@ class Caller:
             connection.close()
             self._local.connection = None
 
-    def _call(self, method: str, path: str, body: bytes | None) -> Answer:
-        """Ask until there is an answer that lasts, or the tries are used up."""
+    def _call(self, method: str, path: str, body: bytes | None) -> HTTPAnswer:
+        """Try until there is an answer that is final, or the tries are used up."""
         for left in range(self._retries, -1, -1):
             try:
-                answer = self._ask(method, path, body)
+                answer = self._send(method, path, body)
             except (OSError, http.client.HTTPException) as error:
                 self.close()
                 if not left:
@@ -82,20 +82,20 @@ class Caller:
                         f"the server at {self._parts.netloc} cannot be reached "
                         f"({type(error).__name__}). Check that it runs, and its address."
                     ) from error
-                answer = Answer(503, {}, b"")
+                answer = HTTPAnswer(503, {}, b"")
             if answer.status < 400:
                 return answer
-            if answer.status not in _PASSING or not left:
-                raise _said_no(answer)
+            if answer.status not in _TEMPORARY or not left:
+                raise _server_error(answer)
             time.sleep(self._wait(self._retries - left, answer.headers.get("retry-after")))
         raise AssertionError("the last try returns or raises")
 
-    def _ask(self, method: str, path: str, body: bytes | None) -> Answer:
+    def _send(self, method: str, path: str, body: bytes | None) -> HTTPAnswer:
         connection = self._connection()
         connection.request(method, self._path + path, body, self._headers)
         response = connection.getresponse()
         headers = {name.lower(): value for name, value in response.getheaders()}
-        return Answer(response.status, headers, response.read())
+        return HTTPAnswer(response.status, headers, response.read())
 
     def _connection(self) -> http.client.HTTPConnection:
         """This thread's connection, which stays open between calls."""
@@ -108,15 +108,15 @@ class Caller:
             self._local.connection = connection
         return connection
 
-    def _wait(self, tried: int, told: str | None) -> float:
+    def _wait(self, tried: int, retry_after: str | None) -> float:
         """Twice as long each time, and partly by chance, so that clients do not come in step."""
         longest = min(_FIRST_WAIT * 2**tried, _LONGEST_WAIT)
         chance = random.uniform(longest / 2, longest)
-        asked = float(told) if told and told.isdigit() else 0.0
+        asked = float(retry_after) if retry_after and retry_after.isdigit() else 0.0
         return min(max(chance, asked + chance / 4 if asked else 0.0), _LONGEST_WAIT)
 
 
-def _said_no(answer: Answer) -> ServerError:
+def _server_error(answer: HTTPAnswer) -> ServerError:
     try:
         error = json.loads(answer.body)["error"]
         message, code = str(error["message"]), str(error["code"])
@@ -127,7 +127,7 @@ def _said_no(answer: Answer) -> ServerError:
     )
 
 
-def _written(body: object) -> bytes:
+def _to_json(body: object) -> bytes:
     """JSON in UTF-8, half the size of escaped Korean; lone surrogates, which it cannot hold, go."""
     text = json.dumps(body, ensure_ascii=False)
     try:
