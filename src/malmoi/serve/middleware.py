@@ -28,10 +28,13 @@ _PROBES = ("/health", "/ready")  # they carry no key
 
 
 class Tracked(Protocol):
-    """A connection that wants to know when a request begins and ends."""
+    """A connection that wants to know how far a request is."""
 
     def begin(self, leave: Callable[[], None]) -> None:
         """A request has begun; `leave` is called when its client goes."""
+
+    def answer(self) -> None:
+        """Its answer begins."""
 
     def finish(self, *, unread: bool) -> None:
         """It has ended; `unread` if its body was not read to the end."""
@@ -154,6 +157,7 @@ class _Request:
         self._gateway, self._scope = gateway, scope
         self._receive, self._forward = receive, send
         self._task = asyncio.current_task()
+        self._connection: Tracked | None = scope.get("state", {}).get(CONNECTION)
         self._key: Key | None = None
         self._status = 0
         self._unread, self._gone = True, False
@@ -161,10 +165,9 @@ class _Request:
     async def run(self) -> None:
         """Answer it, whatever happens, and count it."""
         state, began = self._gateway.state, time.perf_counter()
-        connection: Tracked | None = self._scope.get("state", {}).get(CONNECTION)
         state.running += 1
-        if connection is not None:
-            connection.begin(self._leave)
+        if self._connection is not None:
+            self._connection.begin(self._leave)
         try:
             await self._answer()
         except Exception as error:
@@ -175,8 +178,8 @@ class _Request:
             await self._close()
         finally:
             state.running -= 1
-            if connection is not None:
-                connection.finish(unread=self._unread)
+            if self._connection is not None:
+                self._connection.finish(unread=self._unread)
             self._count(time.perf_counter() - began)
 
     async def _answer(self) -> None:
@@ -198,6 +201,8 @@ class _Request:
     async def _send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self._status = message["status"]
+            if self._connection is not None:
+                self._connection.answer()
         await self._forward(message)
 
     async def _send_error(self, error: Exception) -> None:

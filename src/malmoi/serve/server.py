@@ -67,8 +67,8 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wait for the first request."""
-        self._transport = cast(asyncio.Transport, transport)
-        self._http.connection_made(cast(asyncio.Transport, _Forgiving(self._transport)))
+        self._transport = _Transport(cast(asyncio.Transport, transport))
+        self._http.connection_made(cast(asyncio.Transport, self._transport))
         self._start_timer()
 
     def data_received(self, data: bytes) -> None:
@@ -107,8 +107,13 @@ class Connection(asyncio.Protocol):
         self._stop_timer()
         self._leave, self._read = leave, 0
 
+    def answer(self) -> None:
+        """Its answer begins."""
+        self._transport.hold()
+
     def finish(self, *, unread: bool) -> None:
         """It has ended; what is left of a body that was not read comes before the next one."""
+        self._transport.flush()
         self._leave = None
         self._room = self.limits.header_bytes + (self.limits.body_bytes if unread else 0)
 
@@ -132,22 +137,41 @@ class Connection(asyncio.Protocol):
         self._transport.close()
 
 
-class _Forgiving:
-    """A transport that ignores what is written after its end, as asyncio's does; uvloop's raises.
+class _Transport:
+    """What uvicorn writes to: an answer's headers and body go out in one piece.
 
-    An answer may be ready when its client has just gone.
+    It ignores what is written after the end, since an answer may be ready when its client has
+    just gone; uvloop's own raises then.
     """
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
+        self._held: list[bytes] | None = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
 
     def write(self, data: bytes) -> None:
         """Send bytes, if anybody is there."""
-        if not self._transport.is_closing():
+        if self._held is not None:
+            self._held.append(data)
+        elif not self._transport.is_closing():
             self._transport.write(data)
+
+    def close(self) -> None:
+        """Send what is held, and close."""
+        self.flush()
+        self._transport.close()
+
+    def hold(self) -> None:
+        """Keep what is written until `flush`: a call to the system takes as long as a vector."""
+        self._held = []
+
+    def flush(self) -> None:
+        """Send what is held."""
+        held, self._held = self._held, None
+        if held and not self._transport.is_closing():
+            self._transport.writelines(held)
 
 
 def serve(resources: Resources, settings: ServerSettings, *, access_log: bool = False) -> None:
