@@ -26,8 +26,7 @@ from .metrics import Metrics
 from .settings import ServerSettings
 
 T = TypeVar("T")
-_IDS: Hashable = "ids"
-_READ: Hashable = "read"  # texts whose ids have been read already
+_IDS: Hashable = "ids"  # the group of texts that have been tokenised already
 # Characters of a request whose texts are tokenised in the event loop, which takes them 0.1 ms or
 # so. Their lengths are known then, and they go into batches of one length.
 _SHORT = 512
@@ -114,27 +113,35 @@ class Engine:
         own = self.encoder.manifest.default_prompt
         group = (prompt or None if own is None else prompt, on_long)
         rows = await self._texts.submit(texts, costs, group=group, seconds=self._seconds)
-        return _joined(rows)
+        vectors = np.stack([row.vector for row in rows])
+        return Embedded(vectors, sum(row.tokens for row in rows), sum(row.cut for row in rows))
 
     async def _embed_short(
         self, encoder: Encoder, texts: Sequence[str], prompt: str | None
     ) -> Embedded:
         ids = encoder.token_ids(texts, prompt=prompt)
         costs = [len(one) for one in ids]
-        rows = await self._texts.submit(
-            ids, costs, group=_READ, counted=True, seconds=self._seconds
-        )
+        vectors = await self._encode_ids(ids, costs, counted=True)
+        longest = encoder.max_tokens
         cut = [
-            count == encoder.max_tokens and _was_cut(encoder, text)
+            count == longest and _was_cut(encoder, text)
             for text, count in zip(texts, costs, strict=True)
         ]
-        vectors = rows[0][None] if len(rows) == 1 else np.stack(rows)
         return Embedded(vectors, sum(costs), sum(cut))
 
     async def embed_ids(self, ids: Sequence[Sequence[int]]) -> Embedded:
-        """Turn token ids, special tokens among them, into vectors."""
+        """Turn token ids, special tokens among them, into unit vectors."""
         costs = [len(one) for one in ids]
-        return _joined(await self._texts.submit(ids, costs, group=_IDS, seconds=self._seconds))
+        return Embedded(normalize(await self._encode_ids(ids, costs)), sum(costs), 0)
+
+    async def _encode_ids(
+        self, ids: Sequence[Sequence[int]], costs: list[int], *, counted: bool = False
+    ) -> Floats:
+        rows = await self._texts.submit(
+            ids, costs, group=_IDS, counted=counted, seconds=self._seconds
+        )
+        vectors: Floats = rows[0][None] if len(rows) == 1 else np.stack(rows)
+        return vectors
 
     async def words(self, texts: Sequence[str], options: WordOptions) -> list[list[Word]]:
         """Give the words of texts with their vectors; texts that are read alike share batches."""
@@ -189,33 +196,23 @@ class Engine:
 
     def _encode(self, group: Hashable, items: list[Any]) -> Sequence[Any]:
         if isinstance(group, WordOptions):
-            return self._read(items, group)
-        if group == _READ:
-            return self._encode_read(items)
-        if group == _IDS:
             assert isinstance(self.encoder, Encoder)  # the route has checked it
-            vectors = normalize(self.encoder.encode_ids(items, alone=True))
-            return [
-                EncodedRow(vector, len(ids), False)
-                for vector, ids in zip(vectors, items, strict=True)
-            ]
-        assert isinstance(group, tuple)
-        prompt, on_long = group
-        unique = list(dict.fromkeys(items))
-        rows = self._encode_texts(unique, prompt, on_long)
+            return list(self.encoder.words_of(items, **dataclasses.asdict(group)))
+        keys = [tuple(ids) for ids in items] if group == _IDS else items
+        unique = dict(zip(keys, items, strict=True))
+        rows = self._encode_unique(group, list(unique.values()))
         if len(unique) == len(items):
             return rows
         found = dict(zip(unique, rows, strict=True))
-        return [found[item] for item in items]
+        return [found[key] for key in keys]
 
-    def _encode_read(self, ids: list[list[int]]) -> Sequence[Floats]:
-        assert isinstance(self.encoder, Encoder)
-        unique = list({tuple(one): one for one in ids}.values())
-        vectors = self.encoder.encode_ids(unique, alone=True)
-        if len(unique) == len(ids):
-            return vectors  # type: ignore[return-value]
-        found = {tuple(one): vector for one, vector in zip(unique, vectors, strict=True)}
-        return [found[tuple(one)] for one in ids]
+    def _encode_unique(self, group: Hashable, items: list[Any]) -> Sequence[Any]:
+        if group == _IDS:
+            assert isinstance(self.encoder, Encoder)
+            return self.encoder.encode_ids(items, alone=True)  # type: ignore[return-value]
+        assert isinstance(group, tuple)
+        prompt, on_long = group
+        return self._encode_texts(items, prompt, on_long)
 
     def _encode_texts(self, texts: list[str], prompt: str | None, on_long: str) -> list[EncodedRow]:
         encoder = self.encoder
@@ -232,10 +229,6 @@ class Engine:
             for text, one, vector in zip(texts, ids, vectors, strict=True)
         ]
 
-    def _read(self, texts: list[str], options: WordOptions) -> list[list[Word]]:
-        assert isinstance(self.encoder, Encoder)
-        return list(self.encoder.words_of(texts, **dataclasses.asdict(options)))
-
     def _score(self, group: Hashable, pairs: list[Any]) -> NDArray[np.float32]:
         assert self.reranker is not None
         return self.reranker.score(pairs)
@@ -243,11 +236,6 @@ class Engine:
 
 def _was_cut(encoder: Encoder, text: str) -> bool:
     return encoder.count_tokens([text])[0] > encoder.max_tokens - 2
-
-
-def _joined(rows: list[EncodedRow]) -> Embedded:
-    vectors = np.stack([row.vector for row in rows])
-    return Embedded(vectors, sum(row.tokens for row in rows), sum(row.cut for row in rows))
 
 
 def _counting(metrics: Metrics, kind: str) -> Callable[[WorkBatch[Any, Any], float], None]:

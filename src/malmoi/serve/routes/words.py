@@ -4,12 +4,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from starlette.responses import Response
 
 from ...encoder import Encoder
 from ...errors import OptionError
 from ...mining.keywords import keywords
+from ...plots.words import project
 from ...pooling import Floats, normalize
 from ...words import Word
 from ...words import find as find_word
@@ -111,7 +111,7 @@ def _compare(
         "texts": [[_word(word, form) for word in own] for own in texts],
         "occurrences": [{"text": i} | _word(word, None) for i, word in places],
         "scores": (vectors @ vectors.T).astype(np.float64).round(5).tolist(),
-        "points": project(vectors).round(5).tolist(),
+        "points": _points(vectors).astype(np.float64).round(5).tolist(),
     }
 
 
@@ -128,23 +128,13 @@ def _word(word: Word, form: str | None) -> dict[str, Any]:
     return found | {"vector": vector, "tokens": tokens}
 
 
-def project(vectors: Floats) -> NDArray[np.float64]:
-    """Give the two directions in which vectors (n, dim) differ most; (n, 2), within -1 to 1.
-
-    >>> project(np.eye(3, dtype=np.float32)[:1]).tolist()
-    [[0.0, 0.0]]
-    """
-    count = len(vectors)
-    if count < 2:
-        return np.zeros((count, 2))
-    centred = vectors.astype(np.float64) - vectors.mean(axis=0)
-    left, strengths, _ = np.linalg.svd(centred, full_matrices=False)
-    points = np.zeros((count, 2))
-    width = min(2, len(strengths))
-    points[:, :width] = left[:, :width] * strengths[:width]
-    # A direction's sign is the solver's whim; the first point that differs is put on the right.
-    for axis in range(2):
-        largest = np.argmax(np.abs(points[:, axis]))
-        points[:, axis] *= 1.0 if points[largest, axis] >= 0 else -1.0
+def _points(vectors: Floats) -> Floats:
+    """Lay vectors (n, dim) out in the plane; (n, 2), within -1 to 1."""
+    if len(vectors) < 2:
+        return np.zeros((len(vectors), 2), dtype=np.float32)
+    points = project(vectors)
+    # A direction's sign is the solver's whim; the point that lies farthest is put on the right.
+    farthest = points[np.abs(points).argmax(axis=0), [0, 1]]
+    points *= np.where(farthest < 0, -1, 1)
     longest = float(np.abs(points).max())
-    return points / longest if longest > 1e-9 else np.zeros((count, 2))
+    return points / longest if longest > 1e-6 else np.zeros_like(points)
