@@ -2,8 +2,9 @@
 
     python bench/serve.py [--seconds 60] [--clients 64] [--against OTHER_CHECKOUT]
 
-With --against, the server of another checkout is the only one it is compared with. All servers stand at once and are loaded in turn, with the same weights and texts. It prints
-requests a second, times, errors and memory, and exits with 1 when something is short of its aim.
+With --against, the server of another checkout is the only one it is compared with. All servers
+stand at once and are loaded in turn, with the same weights and texts. It prints requests a second,
+times, errors and memory, and exits with 1 when something is short of its aim.
 """
 
 import argparse

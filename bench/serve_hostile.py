@@ -53,12 +53,12 @@ def main() -> None:
 def report(statuses: Counter, documented: Counter, leaks: int, alive: bool, log: str) -> None:
     print(f"by hand: {sum(statuses.values()):,}  {spread(statuses)}  (0: closed without a word)")
     print(f"from the document: {sum(documented.values()):,}  {spread(documented)}")
-    told = log.count(MARK)
-    print(f"refusals that give text back: {leaks}; lines of the log with text: {told}")
+    lines = log.count(MARK)
+    print(f"refusals that give text back: {leaks}; lines of the log with text: {lines}")
     failed = sum(count for status, count in (statuses + documented).items() if status >= 500)
     errors = len(re.findall(" ERROR ", log))
     print(f"5xx: {failed}; errors in the log: {errors}; alive at the end: {alive}")
-    if failed or leaks or told or errors or not alive:
+    if failed or leaks or lines or errors or not alive:
         sys.exit("short of the aim")
 
 

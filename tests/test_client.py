@@ -1,4 +1,4 @@
-"""The client: the local objects' methods from afar, and patience with a busy server."""
+"""The client: the local objects' methods over HTTP, and patience with a busy server."""
 
 import sys
 import threading

@@ -13,7 +13,7 @@ from malmoi.serve.settings import Batching
 
 
 class Recorder:
-    """Doubles numbers, slowly when told so, and remembers its batches."""
+    """Doubles numbers, slowly if wanted, and remembers its batches."""
 
     def __init__(self, seconds: float = 0.0) -> None:
         self.batches: list[tuple[Hashable, list[int]]] = []

@@ -97,10 +97,10 @@ def site(whole: Resources) -> Iterator[Served]:
 def page(browser: Any) -> Iterator[Any]:
     """A page that lets no complaint of the browser pass."""
     context = browser.new_context(viewport={"width": 1180, "height": 860})
-    opened, told = context.new_page(), []
-    opened.on("console", lambda message: told.append(message.text))
-    opened.on("pageerror", lambda error: told.append(str(error)))
-    opened.complaints = told
+    opened, complaints = context.new_page(), []
+    opened.on("console", lambda message: complaints.append(message.text))
+    opened.on("pageerror", lambda error: complaints.append(str(error)))
+    opened.complaints = complaints
     yield opened
     context.close()
 
@@ -213,7 +213,7 @@ def test_what_reranking_changed(page: Any, site: Served, lang: str, width: int) 
     assert before.locator(".slope-text").all_inner_texts() == first
     texts = page.locator(".hit .text").all_inner_texts()
     assert after.locator(".slope-text").all_inner_texts() == texts
-    # Each document that is on both sides has its line; the others tell their place beyond.
+    # Each document that is on both sides has its line; the others show their place beyond.
     assert page.locator(".slope-line").count() == len(set(first) & set(texts))
     assert before.locator(".badge").count() == len(set(first) - set(texts))
     wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"

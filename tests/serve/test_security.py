@@ -1,4 +1,4 @@
-"""Who may call, how much they may send, and what is never told."""
+"""Who may call, how much they may send, and what never gets out."""
 
 import logging
 import socket
@@ -182,5 +182,5 @@ def test_no_text_in_errors_or_logs(
         assert SECRET not in answer.body.decode() and "\\u" not in answer.body.decode()
     wait_for(lambda: any("RuntimeError at" in one.getMessage() for one in caplog.records))
     # httpx and asyncio log on the client's side; what the server logs is ours and uvicorn's.
-    told = [one for one in caplog.records if one.name.startswith(("malmoi", "uvicorn"))]
-    assert told and not any(SECRET in one.getMessage() + str(one.exc_text) for one in told)
+    logged = [one for one in caplog.records if one.name.startswith(("malmoi", "uvicorn"))]
+    assert logged and not any(SECRET in one.getMessage() + str(one.exc_text) for one in logged)

@@ -171,6 +171,25 @@ def test_queries_are_encoded_in_the_batches(
     assert threads and all(name.startswith("malmoi-batch") for name in threads)
 
 
+def test_a_query_is_cleaned_and_encoded_once(
+    site: Served, whole: Resources, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = whole.encoder
+    assert isinstance(encoder, Encoder)
+    seen: list[list[str]] = []
+    token_ids = encoder.token_ids
+
+    def counted(texts: list[str], **options: Any) -> Any:
+        seen.append(list(texts))
+        return token_ids(texts, **options)
+
+    monkeypatch.setattr(encoder, "token_ids", counted)
+    for mode, times in (("hybrid", 1), ("dense", 1), ("keyword", 0)):
+        seen.clear()
+        assert site.post("/v1/search", {"query": "환불은 언제", "mode": mode}).json["hits"]
+        assert seen == [["환불은 언제"]] * times
+
+
 def batched_texts(site: Served) -> float:
     text = site.get("/metrics").body.decode()
     found = re.search(r'^malmoi_texts_total\{kind="encode"\} (\S+)', text, re.MULTILINE)

@@ -231,7 +231,7 @@ class Client:
             yield from ([_word(one) for one in own] for own in found["texts"])
 
     def keywords(self, document: str, *, top: int = 10, diversity: float = 0.3) -> "list[Keyword]":
-        """Give the phrases that tell what a text is about, as `mining.keywords` does."""
+        """Give the phrases that say what a text is about, as `mining.keywords` does."""
         from ..mining.keywords import Keyword
 
         body = {"text": as_text(document, where="document"), "top": top, "diversity": diversity}

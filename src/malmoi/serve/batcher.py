@@ -188,7 +188,7 @@ class Batcher(Generic[T, R]):
             self.waiting_tokens += cost
             job.waiting += 1
             due += cost
-        # A worker is woken by the first text, to wait for company, and when it may start;
+        # A worker is woken by the first text, to wait for others, and when it may start;
         # waking it for each one in between would cost more than its vector.
         if first or self._ready():
             self._changed.notify()

@@ -41,7 +41,7 @@ class Batching:
     together: bool = True
     budget: int = 384  # tokens in one batch, all its texts together; as many as suit a cache
     even: int = 128  # tokens in a batch of short texts of one length; more bring little, and wait
-    wait_seconds: float = 0.002  # the longest a text waits for company
+    wait_seconds: float = 0.002  # the longest a text waits for others
     queue_tokens: int = 200_000  # waiting at once; past it the answer is 429
 
     def __post_init__(self) -> None:
@@ -54,7 +54,7 @@ class Batching:
 
 @dataclass(frozen=True, kw_only=True)
 class ServerSettings:
-    """Everything that `malmoi serve` can be told."""
+    """All options of `malmoi serve` but what it serves."""
 
     host: str = "127.0.0.1"
     port: int = 8010
