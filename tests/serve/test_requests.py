@@ -158,6 +158,14 @@ def test_long_lists_are_refused_without_an_error_for_each_element(
     assert answer.json["error"]["code"] == code
 
 
+def test_a_body_of_unknown_fields_is_refused_as_a_whole(server: Served) -> None:
+    fields = {f"field{i}": i for i in range(20_000)}
+    for body in (fields, {"query": "cat", "filter": {name: [] for name in fields}}):
+        answer = server.post("/v1/search", body)
+        assert answer.status == 422 and len(answer.body) < 1000
+        assert re.search(r"in \d+,\d+ places", answer.json["error"]["message"])
+
+
 def test_errors_carry_the_headers_of_the_site_that_may_call(
     resources: Resources, tmp_path: Path
 ) -> None:

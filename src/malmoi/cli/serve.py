@@ -51,8 +51,9 @@ def serve(
     from ..serve.settings import Batching, Limits, ServerSettings
     from ..serve.state import load_resources
 
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
-    logging.getLogger("malmoi").setLevel(logging.INFO)
+    if not logging.getLogger("malmoi").hasHandlers():
+        logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
+        logging.getLogger("malmoi").setLevel(logging.INFO)
     settings = ServerSettings(
         host=host,
         port=port,

@@ -170,7 +170,9 @@ def _read_files() -> list[_File]:
     files = [_File("/openapi.json", document, _TYPES[".json"])]
     for file in sorted(PAGE.rglob("*")):
         if file.suffix in _TYPES:
-            path = "/" if file.name == "index.html" else f"/page/{file.relative_to(PAGE)}"
+            path = (
+                "/" if file.name == "index.html" else f"/page/{file.relative_to(PAGE).as_posix()}"
+            )
             files.append(_File(path, file.read_bytes(), _TYPES[file.suffix]))
     return files
 

@@ -62,7 +62,7 @@ class _Job(Generic[T, R]):
 
 
 @dataclass(order=True)
-class _Part(Generic[T, R]):
+class _JobPart(Generic[T, R]):
     """A stretch of a request that fits into a batch."""
 
     due: float
@@ -78,7 +78,7 @@ class WorkBatch(Generic[T, R]):
     """What a worker runs at once: parts that share their options."""
 
     group: Hashable
-    parts: list[_Part[T, R]]
+    parts: list[_JobPart[T, R]]
 
     @property
     def cost(self) -> int:
@@ -112,7 +112,7 @@ class Batcher(Generic[T, R]):
         self._in_flight, self._on_batch = in_flight, on_batch
         self._loop = asyncio.get_running_loop()
         self._changed = threading.Condition()
-        self._queues: dict[_Kind, list[_Part[T, R]]] = {}
+        self._queues: dict[_Kind, list[_JobPart[T, R]]] = {}
         self._numbers = itertools.count()
         self._stopping = False
         self._pace = _SECONDS_A_TOKEN
@@ -181,7 +181,7 @@ class Batcher(Generic[T, R]):
         self._active += 1
         for start, end in _cuts(costs, 1 if counted else self._settings.budget):
             cost = sum(costs[start:end])
-            part = _Part(due, next(self._numbers), job, start, items[start:end], cost)
+            part = _JobPart(due, next(self._numbers), job, start, items[start:end], cost)
             queue = self._queues.setdefault((group, cost if counted else 0), [])
             heapq.heappush(queue, part)
             self.waiting_parts += 1
@@ -292,9 +292,9 @@ class Batcher(Generic[T, R]):
         self._clock += sum(part.cost for part in parts) / max(sharing, 1)
         return WorkBatch(group, parts) if parts else None
 
-    def _drain(self, kind: _Kind, room: int) -> list[_Part[T, R]]:
+    def _drain(self, kind: _Kind, room: int) -> list[_JobPart[T, R]]:
         """Take the parts of a queue that are due first and fit; one alone without batching."""
-        queue, parts = self._queues.get(kind, []), list[_Part[T, R]]()
+        queue, parts = self._queues.get(kind, []), list[_JobPart[T, R]]()
         while queue and queue[0].cost <= room and (self._settings.together or not parts):
             part = heapq.heappop(queue)
             self._leave(part)
@@ -305,7 +305,7 @@ class Batcher(Generic[T, R]):
             self._queues.pop(kind, None)
         return parts
 
-    def _leave(self, part: _Part[T, R]) -> None:
+    def _leave(self, part: _JobPart[T, R]) -> None:
         """Count a part out of the queue."""
         self.waiting_parts -= 1
         self.waiting_tokens -= part.cost

@@ -21,6 +21,7 @@ _FIELD = re.compile(r"[a-z_]{1,32}")
 _TYPES = {400: "invalid_request_error", 401: "authentication_error", 429: "rate_limit_error"}
 # What is left of the request is not wanted after these, so the connection ends with the answer.
 _LAST = (408, 413, 429, 431)
+_DESCRIBED = 100  # the most errors of a body that are looked at
 _ROUTING = {
     404: ("not_found", "there is nothing at this path. See /openapi.json."),
     405: ("wrong_method", "this path takes another method. See /openapi.json."),
@@ -86,6 +87,10 @@ def api_error(error: Exception) -> APIError:
 
 def invalid_body(error: ValidationError) -> APIError:
     """Describe the first things that are wrong with a body, without its values."""
+    count = error.error_count()
+    if count > _DESCRIBED:  # a description of each would take longer than everything else
+        message = f"the body is not as expected in {count:,} places. See /openapi.json."
+        return APIError(422, "invalid_body", message)
     errors = error.errors(include_url=False, include_input=False)
     if any(one["type"] == "too_long" and one["ctx"]["max_length"] == MOST_TEXTS for one in errors):
         return APIError(
@@ -95,7 +100,7 @@ def invalid_body(error: ValidationError) -> APIError:
             param=_place(errors[0]["loc"][:1]) or None,
         )
     first = [f"{_place(one['loc']) or 'the body'}: {_reason(one)}" for one in errors[:3]]
-    more = f" (and {len(errors) - 3} more)" if len(errors) > 3 else ""
+    more = f" (and {count - 3} more)" if count > 3 else ""
     return APIError(
         422,
         "invalid_body",

@@ -48,6 +48,7 @@ class Gateway:
     ) -> None:
         self.app, self.state, self._keys = app, state, keys
         self._settings, self._limits = state.settings, state.settings.limits
+        self._names = frozenset((*LOOPBACK, *state.settings.host_names))
         self._public = public.union(_PROBES)
         self._held = 0
 
@@ -80,7 +81,7 @@ class Gateway:
         host = headers.get(b"host", b"").decode("latin-1").lower()
         name, _, port = host.rpartition(":")
         name = name if port.isdigit() else host
-        if name.strip("[]") not in (*LOOPBACK, *self._settings.host_names):
+        if name.strip("[]") not in self._names:
             raise APIError(
                 403,
                 "unknown_host",

@@ -176,7 +176,7 @@ class AppState:
     _engine: Engine | None = None
 
     def __post_init__(self) -> None:
-        self.encoder = self.resources.batched or BatchedEncoder(self.resources.encoder)
+        self.batched = self.resources.batched or BatchedEncoder(self.resources.encoder)
 
     @property
     def engine(self) -> Engine:
@@ -201,14 +201,14 @@ class AppState:
             in_flight=lambda: self.running,
             workers=workers,
         )
-        self.encoder.engine = self._engine
+        self.batched.engine = self._engine
 
     def close(self) -> None:
         """Finish what was accepted."""
         engine, self._engine = self._engine, None
         if engine is not None:
             engine.close(seconds=self.settings.stop_seconds)
-            self.encoder.engine = None
+            self.batched.engine = None
             self.resources.close()
 
     def check_model(self, name: str | None, served: str) -> None:

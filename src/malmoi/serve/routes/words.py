@@ -29,7 +29,7 @@ async def find(state: AppState, request: KeywordsRequest) -> Response:
     if not request.text.strip():
         return json_response({"keywords": []})
     found = await state.engine.call(
-        lambda: keywords(state.encoder, request.text, top=request.top, diversity=request.diversity)
+        lambda: keywords(state.batched, request.text, top=request.top, diversity=request.diversity)
     )
     listed = [{"text": o.text, "score": round(o.score, 6), "count": o.count} for o in found]
     return json_response({"keywords": listed})
