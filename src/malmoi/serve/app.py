@@ -181,10 +181,14 @@ def openapi() -> dict[str, Any]:
     """Describe all routes and their schemas, as OpenAPI 3.1 has it."""
     used = [one.request for one in ROUTES] + [one.response for one in ROUTES]
     models = [model for model in (*used, schemas.ErrorResponse) if model is not None]
-    _, definitions = models_json_schema(
+    _, found = models_json_schema(
         [(model, "validation") for model in dict.fromkeys(models)],
         ref_template="#/components/schemas/{model}",
     )
+    for schema in found["$defs"].values():
+        for one in schema["properties"].values():
+            if one.get("default", 0) is None:  # a field that may be left out, which says enough
+                del one["default"]
     paths: dict[str, Any] = {}
     for one in ROUTES:
         paths.setdefault(one.path, {})[one.method.lower()] = _operation(one)
@@ -196,7 +200,7 @@ def openapi() -> dict[str, Any]:
             "version": __version__,
         },
         "paths": paths,
-        "components": {"schemas": definitions["$defs"]},
+        "components": {"schemas": found["$defs"]},
     }
 
 
