@@ -13,9 +13,9 @@ from sklearn.cluster import KMeans
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 import malmoi
+from malmoi.io.tables import read_rows
 from malmoi.mining.clusters import cluster, purity
-from malmoi.pooling import normalize
-from malmoi.tables import read_rows
+from malmoi.runtime.pooling import normalize
 
 GENRES = ("bible", "news", "tatoeba", "python-docs", "kubernetes", "libreoffice")
 SETS = 200

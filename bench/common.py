@@ -28,7 +28,7 @@ def minilm() -> Path:
 
 def exported(precision: str) -> Path:
     """A bundle of that model, made once."""
-    from malmoi.train.export import export
+    from malmoi.export.export import export
 
     folder = BUILD / f"minilm-{precision}"
     if not folder.exists():
@@ -38,7 +38,7 @@ def exported(precision: str) -> Path:
 
 def sts_rows(name: str = "korsts-dev") -> list[dict[str, str]]:
     """The rows of an STS file."""
-    from malmoi.tables import read_rows
+    from malmoi.io.tables import read_rows
 
     return list(read_rows(data_root() / f"sts/{name}.tsv"))
 

@@ -23,8 +23,8 @@ from search_data import texts, vectors, work_folder
 
 import malmoi
 from malmoi.corpus import Corpus, Document, Stored, index_files
-from malmoi.corpus.words import cut, remembered
-from malmoi.precision import to_precision
+from malmoi.corpus.keywords import cut, remembered
+from malmoi.runtime.precision import to_precision
 
 TURNS = 4
 OPEN = """

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from malmoi.corpus import About, Document, Stored
+from malmoi.corpus import Document, Stored, StoreInfo
 from malmoi.corpus.filters import Filter
 from malmoi.corpus.sqlite import SqliteStore
 
@@ -28,9 +28,9 @@ DIM = 16
 BATCH = 5
 
 
-def about() -> About:
+def about() -> StoreInfo:
     """A corpus without a model: vectors are made of the texts' numbers."""
-    return About("none", DIM, "float32", "bigrams")
+    return StoreInfo("none", DIM, "float32", "bigrams")
 
 
 def vector(number: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:

@@ -32,8 +32,8 @@ from numpy.typing import NDArray
 import malmoi
 from malmoi.evaluate import Settings, evaluate
 from malmoi.evaluate.baselines import load_baselines
-from malmoi.train.base import find_base
-from malmoi.train.export import export
+from malmoi.export.export import export
+from malmoi.train.base_model import find_base
 from malmoi.train.recipe import make_recipe
 from malmoi.train.run import train
 
@@ -205,7 +205,7 @@ def log_of(name: str, options: argparse.Namespace) -> Path:
 def make(name: str, options: argparse.Namespace) -> None:
     made = make_recipe(recipe(name, RUNS[name], options))
     resume = folder_of(name, options).exists()
-    train(made, data=data_root(), resume=resume, threads=1, tell=print)
+    train(made, data=data_root(), resume=resume, threads=1)
 
 
 def models(options: argparse.Namespace) -> dict[str, Any]:

@@ -21,8 +21,8 @@ from pathlib import Path
 
 from common import data_root
 
+from malmoi.io.tables import read_rows
 from malmoi.lexicon import Lexicon, add_names, build_lexicon
-from malmoi.tables import read_rows
 
 _KOREAN = ("왼쪽", "오른쪽", "양쪽", "재발성", "만성", "급성", "초기", "말기")
 _ENGLISH = ("left", "right", "bilateral", "recurrent", "chronic", "acute", "early", "late")

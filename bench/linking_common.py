@@ -26,9 +26,9 @@ def lexicon(name: str, rows: Iterable[Sequence[str]], columns: Sequence[str]) ->
 def open_linker(folder: Path, encoder: object) -> Linker:
     """A linker on that lexicon, indexed again when the model is another one."""
     try:
-        return Linker(folder, encoder, tell=note)  # type: ignore[arg-type]
+        return Linker(folder, encoder)  # type: ignore[arg-type]
     except LexiconError:
-        return Linker(folder, encoder, rebuild=True, tell=note)  # type: ignore[arg-type]
+        return Linker(folder, encoder, rebuild=True)  # type: ignore[arg-type]
 
 
 def note(message: str) -> None:
@@ -38,7 +38,7 @@ def note(message: str) -> None:
 
 def terms(name: str) -> list[dict[str, str]]:
     """The rows of a file of terms."""
-    from malmoi.tables import read_rows
+    from malmoi.io.tables import read_rows
 
     return list(read_rows(data_root() / f"terms/{name}.tsv"))
 

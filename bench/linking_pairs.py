@@ -14,7 +14,7 @@ from linking_common import held_out, lexicon, open_linker, shares, terms
 
 import malmoi
 from malmoi.linking import Linker
-from malmoi.pooling import normalize
+from malmoi.runtime.pooling import normalize
 
 
 def ranks(linker: Linker, asked: list[str], right: list[str]) -> list[int]:

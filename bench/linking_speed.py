@@ -19,7 +19,7 @@ from linking_common import lexicon, open_linker, terms
 
 import malmoi
 from malmoi.linking import Linker
-from malmoi.pooling import normalize
+from malmoi.runtime.pooling import normalize
 
 
 class Plain:

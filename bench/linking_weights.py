@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 import malmoi
 from malmoi.evaluate.linking import spelled_out
 from malmoi.linking import Linker, Weights
-from malmoi.linking.evidence import COLUMNS
+from malmoi.linking.features import COLUMNS
 
 WORTH = {"lay": 2.0, "inclusion": 0.7, "space": 0.5, "English": 0.7}
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import common
 
 import malmoi
-from malmoi.mining.close import all_close
+from malmoi.index.join import pairs_above
 from malmoi.mining.pairs import mine_pairs
 from malmoi.mining.texts import gather, vectors_of
 
@@ -62,7 +62,7 @@ def _million(count: int, seconds: float) -> None:
     print(f"{len(texts):,} texts encoded in {encoded:.0f} s, {vectors.shape[1]} dimensions")
     del texts
     start, cpu, pairs, row = time.perf_counter(), time.process_time(), 0, 0
-    for block in all_close(vectors, least=0.9):
+    for block in pairs_above(vectors, least=0.9):
         pairs += len(block.left)
         row = max(row, int(block.left.max()))
         if time.perf_counter() - start > seconds:

@@ -19,7 +19,7 @@ import numpy as np
 from common import data_root, sts_rows
 
 import malmoi
-from malmoi.tables import read_rows
+from malmoi.io.tables import read_rows
 
 PARTICLES = re.compile(
     "(에서는|에서|으로|에게|까지|부터|을|를|이|가|은|는|에|의|와|과|도|로|만)$"

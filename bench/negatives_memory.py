@@ -16,7 +16,7 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from malmoi.mining.negatives import Choice, mine_negatives
+from malmoi.mining.negatives import NegativeChoice, mine_negatives
 
 
 class RandomEncoder:
@@ -46,7 +46,7 @@ def main() -> None:
         (f"{i}번째 질문은 무엇을 묻고 있는지 알 수 있을까요?", f"{i}번째 문장이며 길이는 이쯤이다.")
         for i in range(options.texts)
     )
-    choice = Choice(relative_margin=None, last=50, count=1)
+    choice = NegativeChoice(relative_margin=None, last=50, count=1)
     started = time.perf_counter()
     triplets = mine_negatives(encoder, pairs, choice=choice)
     next(triplets)  # everything is read and encoded, and the first block is searched

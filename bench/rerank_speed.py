@@ -18,10 +18,14 @@ import numpy as np
 import torch
 
 import malmoi
-from malmoi.session import usable_cores
-from malmoi.tables import read_rows
-from malmoi.train.cross import build_cross_encoder, load_cross_encoder, save_cross_encoder
-from malmoi.train.export_reranker import export_reranker
+from malmoi.export.reranker import export_reranker
+from malmoi.io.tables import read_rows
+from malmoi.runtime.session import usable_cores
+from malmoi.train.objectives.cross_encoder import (
+    build_cross_encoder,
+    load_cross_encoder,
+    save_cross_encoder,
+)
 
 Pairs = list[tuple[str, str]]
 

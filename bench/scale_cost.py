@@ -24,7 +24,7 @@ from search_data import texts, vectors
 import malmoi
 from malmoi.corpus import Corpus, Document, Stored
 from malmoi.index import FlatIndex, HnswIndex, make_index, save_index
-from malmoi.precision import to_precision
+from malmoi.runtime.precision import to_precision
 
 MILLION = 1_000_000
 

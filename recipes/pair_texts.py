@@ -17,8 +17,8 @@ from pathlib import Path
 
 from reranker_pairs import held, rows
 
-from malmoi.files import writing
-from malmoi.train.multilingual.texts import is_plain
+from malmoi.io.files import writing
+from malmoi.train.distil.data import is_plain
 
 Pair = tuple[str, str]
 

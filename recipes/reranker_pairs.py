@@ -21,10 +21,10 @@ from pathlib import Path
 import numpy as np
 
 import malmoi
-from malmoi.files import writing
-from malmoi.mining.negatives import Choice, mine_negatives
-from malmoi.train.joint import likeness_rows
-from malmoi.train.shrink import shrink
+from malmoi.io.files import writing
+from malmoi.mining.negatives import NegativeChoice, mine_negatives
+from malmoi.train.distil.lessons.base import likeness_rows
+from malmoi.train.prune_vocabulary import shrink
 
 Row = tuple[str, str, float, str]
 
@@ -76,7 +76,7 @@ def paraphrases(data: Path, encoder: malmoi.Encoder) -> Iterator[Row]:
         for i in range(len(texts))
     ]
     yield from ((a, b, 1.0, "parakqc") for a, b in pairs)
-    choice = Choice(count=1, last=40, relative_margin=0.0, pick="random")
+    choice = NegativeChoice(count=1, last=40, relative_margin=0.0, pick="random")
     for found in mine_negatives(encoder, pairs, documents=owner, choice=choice):
         if owner[found.anchor] != owner.get(found.negative):
             yield found.anchor, found.negative, 0.05, "parakqc-mined"

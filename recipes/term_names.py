@@ -18,7 +18,7 @@ from pathlib import Path
 
 from reranker_pairs import held, rows
 
-from malmoi.files import writing
+from malmoi.io.files import writing
 
 NOT_FREE = ("MEDIC", "WHO10")
 NARROWER = ("inclusion", "includes", "includes_note")

@@ -5,14 +5,23 @@ import os
 import subprocess
 import sys
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import graphs
+import logs
 import malmoi
 from graphs import Run
 from malmoi.cli import main
+
+
+@pytest.fixture(autouse=True)
+def _no_recorders() -> Iterator[None]:
+    """Leave nothing of a test's recorder of log messages to the next one."""
+    yield
+    logs.forget_recorders()
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 from tokenizers.processors import TemplateProcessing
 
-from malmoi.bundle import Manifest
-from malmoi.bundle.foreign import write_layout
+from malmoi.bundle.bundle import Manifest
+from malmoi.bundle.sentence_transformers import write_layout
 
 # What the fixture `run` gives: `malmoi …` as a function.
 Run = Callable[..., "subprocess.CompletedProcess[str]"]

@@ -8,8 +8,8 @@ import pyarrow.parquet
 import pytest
 import safetensors.numpy
 
-from malmoi.arrays import read_safetensors, write_safetensors, writing_vectors
 from malmoi.errors import BundleCorrupt, MissingExtra, OptionError
+from malmoi.io.arrays import read_safetensors, write_safetensors, writing_vectors
 
 ROWS = np.random.default_rng(1).standard_normal((5, 3)).astype(np.float32)
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-import malmoi.files as files
+import malmoi.io.files as files
+from logs import record_messages
 from malmoi.errors import DataError, OutputError
-from malmoi.files import read_lines, writing, writing_folder
+from malmoi.io.files import read_lines, writing, writing_folder
 
 LINES = ["당뇨병성 신증", "DM nephropathy", "", "끝"]
 
@@ -18,8 +19,8 @@ LINES = ["당뇨병성 신증", "DM nephropathy", "", "끝"]
 def test_korean_encodings_are_read_and_told(tmp_path: Path, encoding: str, end: str) -> None:
     path = tmp_path / "notes.txt"
     path.write_bytes(end.join(LINES).encode(encoding))
-    told: list[str] = []
-    assert list(read_lines(path, tell=told.append)) == LINES
+    told = record_messages()
+    assert list(read_lines(path)) == LINES
     assert len(told) == (encoding != "utf-8")
 
 
@@ -43,16 +44,16 @@ def test_a_character_cut_at_the_end_of_what_is_sniffed(
 def test_korean_after_a_megabyte_of_english(tmp_path: Path) -> None:
     path = tmp_path / "late.txt"
     path.write_bytes(b"english\n" * 200_000 + "당뇨\n".encode("cp949"))
-    told: list[str] = []
-    assert list(read_lines(path, tell=told.append))[-1] == "당뇨"
+    told = record_messages()
+    assert list(read_lines(path))[-1] == "당뇨"
     assert told == [f"{path} is cp949, not UTF-8; reading it as cp949"]
 
 
 def test_one_broken_line_is_told_and_the_rest_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "broken.txt"
     path.write_bytes("좋은 줄\n".encode() * 3 + b"\xff\xfe\xfa broken\n" + "끝\n".encode())
-    told: list[str] = []
-    lines = list(read_lines(path, tell=told.append))
+    told = record_messages()
+    lines = list(read_lines(path))
     assert len(lines) == 5 and lines[-1] == "끝" and "\ufffd" in lines[3]
     assert len(told) == 1 and "the first is line 4" in told[0]
 
@@ -60,8 +61,8 @@ def test_one_broken_line_is_told_and_the_rest_goes_on(tmp_path: Path) -> None:
 def test_a_replacement_character_that_was_in_the_file_is_no_fault(tmp_path: Path) -> None:
     path = tmp_path / "x.txt"
     path.write_text("\ufffd", "utf-8")
-    told: list[str] = []
-    assert list(read_lines(path, tell=told.append)) == ["\ufffd"] and not told
+    told = record_messages()
+    assert list(read_lines(path)) == ["\ufffd"] and not told
 
 
 def test_an_endless_line_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,11 +8,11 @@ import pytest
 
 import graphs
 import malmoi
-from malmoi.bundle import Manifest
+from malmoi.bundle.bundle import Manifest
 from malmoi.encoder import TextEncoder
 from malmoi.errors import BundleError, DataError
-from malmoi.joining import Join, cosines, squash
-from malmoi.train.join import fit_join, write_join
+from malmoi.reranker.blend import ScoreBlend, cosines, squash
+from malmoi.train.fit_blend import fit_blend, write_join
 
 PAIRS = [
     ("배가 아프다", "환자 는 배가 아프다"),
@@ -35,7 +35,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_scores_are_the_weighted_sum(folder: Path, encoder: TextEncoder) -> None:
     alone = malmoi.load_reranker(folder).score(PAIRS)
-    write_join(folder, Join("beside", cross=0.5, cosine=2.0, constant=-1.0))
+    write_join(folder, ScoreBlend("beside", cross=0.5, cosine=2.0, constant=-1.0))
     found = malmoi.load_reranker(folder, encoder=encoder).score(PAIRS)
     one, two = (encoder.encode([pair[side] for pair in PAIRS]) for side in (0, 1))
     summed = 0.5 * alone + 2.0 * (one * two).sum(axis=1) - 1.0
@@ -44,7 +44,7 @@ def test_scores_are_the_weighted_sum(folder: Path, encoder: TextEncoder) -> None
 
 
 def test_no_pairs_and_identical_ones(folder: Path, encoder: TextEncoder) -> None:
-    write_join(folder, Join("beside", cross=1, cosine=1, constant=0))
+    write_join(folder, ScoreBlend("beside", cross=1, cosine=1, constant=0))
     reranker = malmoi.load_reranker(folder, encoder=encoder)
     assert reranker.score([]).shape == (0,)
     assert len(set(reranker.score([("배", "달다")] * 3).tolist())) == 1
@@ -52,7 +52,7 @@ def test_no_pairs_and_identical_ones(folder: Path, encoder: TextEncoder) -> None
 
 
 def test_an_encoder_of_another_name_is_not_used(folder: Path, encoder: TextEncoder) -> None:
-    write_join(folder, Join("somewhere/else", cross=1, cosine=1, constant=0))
+    write_join(folder, ScoreBlend("somewhere/else", cross=1, cosine=1, constant=0))
     with pytest.raises(BundleError, match=r"somewhere/else.*not shipped.*encoder=…"):
         malmoi.load_reranker(folder, encoder=encoder)
 
@@ -75,9 +75,9 @@ def test_the_fit_finds_what_made_the_scores(folder: Path, encoder: TextEncoder) 
     words = ["배", "달다", "고양이", "boat", "환자", "the cat sleeps", "sweet pear"]
     pairs = [(a, b) for a in words for b in words]
     reranker = malmoi.load_reranker(folder)
-    true = Join("beside", cross=1.3, cosine=3.0, constant=-0.7)
+    true = ScoreBlend("beside", cross=1.3, cosine=3.0, constant=-0.7)
     logits = true.of(reranker.own_scores(pairs), cosines(encoder, pairs))
-    found = fit_join(reranker, encoder, pairs, squash(logits).tolist())
+    found = fit_blend(reranker, encoder, pairs, squash(logits).tolist())
     assert found.encoder == "beside"
     again = found.of(reranker.own_scores(pairs), cosines(encoder, pairs))
     assert np.allclose(squash(again), squash(logits), atol=0.01)
@@ -86,4 +86,4 @@ def test_the_fit_finds_what_made_the_scores(folder: Path, encoder: TextEncoder) 
 
 def test_a_fit_wants_shares(folder: Path, encoder: TextEncoder) -> None:
     with pytest.raises(DataError, match="from 0 to 1"):
-        fit_join(malmoi.load_reranker(folder), encoder, PAIRS * 3, [4.2] * 15)
+        fit_blend(malmoi.load_reranker(folder), encoder, PAIRS * 3, [4.2] * 15)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from malmoi.offsets import align
-from malmoi.text import SAFE, STANDARD, STEPS, clean
+from malmoi.text.aligned import align
+from malmoi.text.cleanup import SAFE, STANDARD, STEPS, clean
 
 # What the shipped models do: signs before NFC, which joins marks to the letters they are spelt in.
 SPELT = ("surrogates", "narrow", "invisible", "control", "symbols", "compose", "spaces")

@@ -12,8 +12,7 @@ from tokenizers.processors import RobertaProcessing
 
 from graphs import WORDS, tiny_tokenizer
 from malmoi.errors import BundleError
-from malmoi.pairs import PairTokens, share
-from malmoi.tokens import Tokens
+from malmoi.runtime.tokenizer import PairTokenizer, TextTokenizer, share
 
 
 def roberta_tokenizer() -> Tokenizer:
@@ -35,7 +34,7 @@ def test_a_pair_is_what_the_tokenizers_library_makes_of_it(
     judge = make()
     judge.enable_truncation(longest)
     expected = judge.encode(a, b)
-    [piece], cut = PairTokens(Tokens(make(), max_tokens=longest)).cut([(a, b)])
+    [piece], cut = PairTokenizer(TextTokenizer(make(), max_tokens=longest)).encode([(a, b)])
     assert piece.ids == expected.ids
     assert piece.types == expected.type_ids
     assert cut == bool(expected.overflowing)
@@ -51,17 +50,17 @@ def test_sharing_uses_the_room_and_takes_from_the_longer(a: int, b: int, room: i
 
 
 def test_pieces_keep_their_owners() -> None:
-    tokens = PairTokens(Tokens(tiny_tokenizer(), max_tokens=16))
-    pieces, cut = tokens.cut([("배", "sea"), ("배", "boat"), ("", "")])
+    tokens = PairTokenizer(TextTokenizer(tiny_tokenizer(), max_tokens=16))
+    pieces, cut = tokens.encode([("배", "sea"), ("배", "boat"), ("", "")])
     assert [piece.owner for piece in pieces] == [0, 1, 2]
     assert cut == 0
     assert pieces[2].ids == [2, 3, 3]
 
 
 def test_two_long_texts_need_no_more_memory_than_they_are_long() -> None:
-    tokens = PairTokens(Tokens(tiny_tokenizer(), max_tokens=256))
+    tokens = PairTokenizer(TextTokenizer(tiny_tokenizer(), max_tokens=256))
     tracemalloc.start()
-    [piece], cut = tokens.cut([("boat " * 4000, "sea " * 4000)])
+    [piece], cut = tokens.encode([("boat " * 4000, "sea " * 4000)])
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert (len(piece.ids), cut) == (256, 1)
@@ -70,10 +69,10 @@ def test_two_long_texts_need_no_more_memory_than_they_are_long() -> None:
 
 def test_no_room_for_two_texts_is_told() -> None:
     with pytest.raises(BundleError, match="leaves 1 for two"):
-        PairTokens(Tokens(tiny_tokenizer(), max_tokens=4))
+        PairTokenizer(TextTokenizer(tiny_tokenizer(), max_tokens=4))
 
 
 def test_a_tokenizer_without_unknown_token_is_told() -> None:
     tokenizer = Tokenizer(BPE({"[PAD]": 0, "배": 1}, []))
     with pytest.raises(BundleError, match="cannot join pairs"):
-        PairTokens(Tokens(tokenizer, max_tokens=16))
+        PairTokenizer(TextTokenizer(tokenizer, max_tokens=16))

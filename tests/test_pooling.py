@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from malmoi.bundle.manifest import POOLINGS
-from malmoi.pooling import ACTIVATIONS, FUNCTIONS, normalize, pool
+from malmoi.runtime.pooling import ACTIVATIONS, FUNCTIONS, normalize, pool
 
 STATES = np.random.default_rng(3).standard_normal((4, 7, 5)).astype(np.float32)
 MASK = np.array([[1] * n + [0] * (7 - n) for n in (7, 3, 1, 5)], dtype=np.int64)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from malmoi.errors import OptionError
-from malmoi.pooling import normalize
-from malmoi.precision import from_int8, to_precision
+from malmoi.runtime.pooling import normalize
+from malmoi.runtime.precision import from_int8, to_precision
 
 VECTORS = normalize(np.random.default_rng(5).standard_normal((200, 384)).astype(np.float32))
 

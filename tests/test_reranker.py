@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 import graphs
 import malmoi
-from malmoi.bundle import Manifest
+from malmoi.bundle.bundle import Manifest
 from malmoi.errors import BundleError, BundleNotFound, CutWarning, OptionError, TextError
-from malmoi.reranker import Hit, Reranker
+from malmoi.reranker.reranker import RankedText, Reranker
 
 NLI = ("contradiction", "Entailment", "neutral")
 PAIRS = [
@@ -163,7 +163,9 @@ def test_ranking_sorts_and_keeps_ties_in_order(reranker: Reranker) -> None:
     hits = reranker.rank("배", texts)
     scores = reranker.score([("배", text) for text in texts])
     assert [hit.score for hit in hits] == sorted(map(float, scores), reverse=True)
-    assert all(hit == Hit(hit.index, texts[hit.index], float(scores[hit.index])) for hit in hits)
+    assert all(
+        hit == RankedText(hit.index, texts[hit.index], float(scores[hit.index])) for hit in hits
+    )
     places = [hit.index for hit in hits]
     assert places.index(0) < places.index(2) and places.index(1) < places.index(4)
     assert reranker.rank("배", texts, k=2) == hits[:2]
@@ -282,9 +284,9 @@ def test_the_command_tells_what_is_wrong_in_a_line(run: Callable[..., Any], fold
 def test_without_a_name_the_shipped_one_is_opened_or_missed(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("malmoi.reranker.shipped_models", list)
+    monkeypatch.setattr("malmoi.reranker.reranker.shipped_models", list)
     with pytest.raises(BundleNotFound, match="no reranker came with this installation"):
         malmoi.load_reranker()
-    monkeypatch.setattr("malmoi.reranker.shipped_models", lambda: ["ko-en-reranker"])
-    monkeypatch.setattr("malmoi.reranker.find_model", lambda name: folder)
+    monkeypatch.setattr("malmoi.reranker.reranker.shipped_models", lambda: ["ko-en-reranker"])
+    monkeypatch.setattr("malmoi.reranker.reranker.find_model", lambda name: folder)
     assert malmoi.load_reranker().score(PAIRS).shape == (len(PAIRS),)

@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import graphs
-from malmoi.runner import share_out
-from malmoi.tokens import BUDGET, EVEN, Batch, Piece, Tokens
+from malmoi.runtime.runner import share_out
+from malmoi.runtime.tokenizer import BUDGET, EVEN, Batch, TextTokenizer, TokenizedText
 
 
 def batches_of(lengths: list[int]) -> list[Batch]:
-    tokens = Tokens(graphs.tiny_tokenizer(), max_tokens=512)
-    pieces = [Piece(i, [4] * length) for i, length in enumerate(lengths)]
+    tokens = TextTokenizer(graphs.tiny_tokenizer(), max_tokens=512)
+    pieces = [TokenizedText(i, [4] * length) for i, length in enumerate(lengths)]
     return list(tokens.batches(pieces, even=EVEN))
 
 

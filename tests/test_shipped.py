@@ -3,10 +3,10 @@
 import pytest
 
 import malmoi
-from malmoi.bundle import Bundle, open_bundle
-from malmoi.catalog import find_model
-from malmoi.text import clean
-from malmoi.tokens import read_tokenizer
+from malmoi.bundle.bundle import Bundle, open_bundle
+from malmoi.bundle.catalog import find_model
+from malmoi.runtime.tokenizer import read_tokenizer
+from malmoi.text.cleanup import clean
 
 # Each pair says one thing twice, and its first text used to be unknown pieces for the most part.
 SPELT = {

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from malmoi.symbols import spell_symbols, spellings
+from malmoi.text.symbols import spell_symbols, spellings
 
 SIGNS = "ㆍ‧∙․･・⋅∼˚℃㎎㎖㎡ℓⅡⅩⅳ①⑴⒈❶ⓐ㉠㉮㈜⅛ﬁ𝐀▲○→★😀👍\u200d\ufe0f\u119e"
 MIXED = st.text(st.sampled_from(SIGNS + "가나힣한 aZ19½²×.,\u1112\u11ab\n"), max_size=40)

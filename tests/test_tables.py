@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from logs import record_messages
 from malmoi.errors import DataError
-from malmoi.tables import BadRows, read_columns, read_rows, read_texts, show_columns
+from malmoi.io.tables import BadRows, read_columns, read_rows, read_texts, show_columns
 
 
 def write(tmp_path: Path, name: str, text: str, encoding: str = "utf-8") -> Path:
@@ -31,8 +32,8 @@ def test_json_lines_give_text_for_every_value(tmp_path: Path) -> None:
 
 def test_ragged_rows_are_counted_with_their_lines(tmp_path: Path) -> None:
     path = write(tmp_path, "a.tsv", "a\tb\n1\t2\nx\n3\t4\n5\t6\t7\n")
-    told: list[str] = []
-    assert [row["a"] for row in read_rows(path, tell=told.append)] == ["1", "3"]
+    told = record_messages()
+    assert [row["a"] for row in read_rows(path)] == ["1", "3"]
     assert told == [f"{path}: 2 rows passed over (lines 3, 5)"]
 
 
@@ -93,8 +94,8 @@ def test_a_carriage_return_inside_a_cell_is_a_character(tmp_path: Path) -> None:
 
 def test_a_line_of_json_with_a_key_twice_is_counted(tmp_path: Path) -> None:
     path = write(tmp_path, "a.jsonl", '{"a": "1", "a": "2"}\n{"a": "3"}\n')
-    told: list[str] = []
-    assert list(read_rows(path, tell=told.append)) == [{"a": "3"}]
+    told = record_messages()
+    assert list(read_rows(path)) == [{"a": "3"}]
     assert told == [f"{path}: 1 row passed over (line 1)"]
     with pytest.raises(DataError, match="line 1 of .* has a key twice; expected each key once"):
         list(read_rows(path, strict=True))
@@ -111,15 +112,15 @@ def test_columns_are_named_only_where_they_are_names() -> None:
 def test_lines_of_json_without_a_column_are_counted(tmp_path: Path) -> None:
     rows = '{"a": "1", "b": "2"}\n{"a": "3"}\n{"a": null, "b": "4"}\n'
     path = write(tmp_path, "a.jsonl", rows)
-    told: list[str] = []
+    told = record_messages()
     bad = BadRows("a.jsonl", strict=False)
-    found = list(read_columns(path, ["a", "b"], bad, tell=told.append, remedy="Mend it."))
+    found = list(read_columns(path, ["a", "b"], bad, remedy="Mend it."))
     assert found == [(1, {"a": "1", "b": "2"}), (3, {"a": "", "b": "4"})]
     assert bad.lines == [2]
     with pytest.raises(DataError, match=r"no column c; it has a, b\. Mend it\."):
-        list(read_columns(path, ["a", "c"], bad, tell=told.append, remedy="Mend it."))
+        list(read_columns(path, ["a", "c"], bad, remedy="Mend it."))
     with pytest.raises(DataError, match="line 2 of a.jsonl has no b"):
-        list(read_columns(path, ["a", "b"], BadRows("a.jsonl", True), tell=print, remedy=""))
+        list(read_columns(path, ["a", "b"], BadRows("a.jsonl", True), remedy=""))
     empty = write(tmp_path, "b.jsonl", "")
-    assert list(read_columns(empty, ["a"], bad, tell=told.append, remedy="")) == []
+    assert list(read_columns(empty, ["a"], bad, remedy="")) == []
     assert told == [f"{empty} has no rows"]

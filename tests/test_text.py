@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import malmoi.text as clean_up
+import malmoi.text.cleanup as clean_up
 from malmoi.errors import OptionError, TextError
 
 # Everything, lone surrogates and unassigned code points included.

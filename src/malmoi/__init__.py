@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .encoder import Encoder, StaticEncoder, TextEncoder, load
+from .encoder import Encoder, TextEncoder, load
 from .errors import (
     BundleCorrupt,
     BundleError,
@@ -12,6 +12,7 @@ from .errors import (
     CorpusError,
     CutWarning,
     DataError,
+    LexiconError,
     MalmoiError,
     MissingExtra,
     OfflineError,
@@ -19,15 +20,16 @@ from .errors import (
     OutputError,
     TextError,
 )
-from .precision import from_int8
-from .reranker import Reranker, load_reranker
+from .reranker.reranker import Reranker, load_reranker
+from .runtime.precision import from_int8
+from .static.encoder import StaticEncoder
 from .tagger import Entity, Tagger, load_tagger
 
 if TYPE_CHECKING:
+    from .classifier import NoteClassifier, load_classifier
     from .corpus import Corpus, Document
     from .lexicon import Lexicon
     from .linking import Linker
-    from .notes import NoteClassifier, load_classifier
 
 __version__ = "0.1.0"
 
@@ -44,6 +46,7 @@ __all__ = [
     "Encoder",
     "Entity",
     "Lexicon",
+    "LexiconError",
     "Linker",
     "MalmoiError",
     "MissingExtra",
@@ -64,19 +67,23 @@ __all__ = [
 ]
 
 
-# Names that are imported when first asked for, and the rooms they stand in.
-_ROOMS = {
+# Names that are imported when first asked for, and the packages that hold them.
+_LAZY = {
     "Lexicon": "lexicon",
     "Linker": "linking",
     "Corpus": "corpus",
     "Document": "corpus",
-    "NoteClassifier": "notes",
-    "load_classifier": "notes",
+    "NoteClassifier": "classifier",
+    "load_classifier": "classifier",
 }
 
 
+def __dir__() -> list[str]:
+    return [*globals(), *_LAZY]
+
+
 def __getattr__(name: str) -> Any:
-    """Open the larger rooms when somebody asks for them, so that `import malmoi` stays quick."""
-    if name in _ROOMS:
-        return getattr(import_module(f".{_ROOMS[name]}", __name__), name)
+    """Import the larger packages when somebody asks for them, so that `import malmoi` is quick."""
+    if name in _LAZY:
+        return getattr(import_module(f".{_LAZY[name]}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

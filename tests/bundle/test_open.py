@@ -10,7 +10,7 @@ import safetensors.numpy
 
 import graphs
 import malmoi
-from malmoi.bundle import open_bundle
+from malmoi.bundle.bundle import open_bundle
 from malmoi.errors import BundleCorrupt, BundleError, BundleNotFound
 
 TEXTS = ["배를 타고 바다", "the cat sleeps", "당뇨", "unknown 말", ""]
@@ -164,7 +164,7 @@ def test_a_graph_of_another_width_than_the_manifest_says(tmp_path: Path) -> None
 
 
 def test_models_are_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import malmoi.catalog as catalog
+    import malmoi.bundle.catalog as catalog
 
     monkeypatch.setattr(catalog, "SHIPPED", tmp_path)
     with pytest.raises(BundleNotFound, match="the model ko-en-small is not in this installation"):

@@ -16,20 +16,12 @@ from numpy.typing import NDArray
 import graphs
 import malmoi
 import malmoi.corpus.schema
-import malmoi.corpus.shelf
-from malmoi import (
-    Corpus,
-    CorpusBusy,
-    CorpusError,
-    DataError,
-    Document,
-    OptionError,
-    OutputError,
-    morphemes,
-)
+import malmoi.corpus.vector_index
+from malmoi import Corpus, CorpusBusy, CorpusError, DataError, Document, OptionError, OutputError
 from malmoi.corpus.corpus import Mode
 from malmoi.corpus.sqlite import SqliteStore
 from malmoi.index import HnswIndex
+from malmoi.text import morphemes
 
 ROOT = Path(__file__).parents[2]
 TEXTS = ["배를 타고 바다", "고양이 잔다", "the cat sleeps", "diabetes nephropathy", "당뇨 신증"]
@@ -218,7 +210,7 @@ def test_a_writer_killed_again_and_again_loses_nothing(tmp_path: Path) -> None:
 def test_the_graph_is_built_in_the_background(
     tmp_path: Path, encoder: malmoi.TextEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(malmoi.corpus.shelf, "GRAPH_FROM", 20)
+    monkeypatch.setattr(malmoi.corpus.vector_index, "GRAPH_FROM", 20)
     with Corpus.open(tmp_path / "x.malmoi", encoder, words="bigrams") as corpus:
         corpus.add({"id": str(i), "text": f"{TEXTS[i % 5]} {i}"} for i in range(19))
         corpus.search("cat", 3)

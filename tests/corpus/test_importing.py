@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 import malmoi
+from logs import record_messages
 from malmoi import Corpus, DataError, Document
-from malmoi.corpus import Columns, Taken, importing, index_files
+from malmoi.corpus import Columns, IngestReport, index_files
+from malmoi.corpus import ingest as importing
 
 
 @pytest.fixture
@@ -27,7 +29,7 @@ def test_every_kind_of_file(corpus: Corpus, tmp_path: Path) -> None:
         write(tmp_path / "c.csv", "question,answer", '"a, dog",sea'),
         write(tmp_path / "d.jsonl", '{"id": 7, "text": "pear", "tags": ["a", 1], "ok": true}'),
     ]
-    assert index_files(corpus, files[:2]) == Taken(read=4, written=3, unchanged=0, empty=1)
+    assert index_files(corpus, files[:2]) == IngestReport(read=4, written=3, unchanged=0, empty=1)
     assert corpus.get("a.txt:3") == Document("a.txt:3", "고양이 잔다")
     assert corpus.get("x1") == Document("x1", 'say "sea"', {"kind": "quote"})
     index_files(corpus, files[2:3], columns=Columns(id="answer", text="question", fields=()))
@@ -55,14 +57,14 @@ def test_it_resumes_where_it_stopped(
         index_files(corpus, [file])
     assert len(corpus) == 40
     monkeypatch.setattr(corpus.store, "write", write_batch)
-    told: list[str] = []
-    assert index_files(corpus, [file], tell=told.append) == Taken(read=55, written=55)
+    told = record_messages()
+    assert index_files(corpus, [file]) == IngestReport(read=55, written=55)
     assert any("going on after line 40" in line for line in told)
-    assert index_files(corpus, [file]) == Taken()
+    assert index_files(corpus, [file]) == IngestReport()
     assert len(corpus) == 95
     # A changed file is read again, and only the difference is written.
     write(tmp_path / "a.txt", *(f"cat {i}" for i in range(94)), "dog", "boat")
-    assert index_files(corpus, [file]) == Taken(read=96, written=2, unchanged=94)
+    assert index_files(corpus, [file]) == IngestReport(read=96, written=2, unchanged=94)
 
 
 def test_a_text_is_encoded_once_however_often_it_comes(
@@ -99,8 +101,8 @@ def test_broken_bytes_in_one_line(corpus: Corpus, tmp_path: Path) -> None:
     lines = [f"고양이 {i}".encode() for i in range(3000)]
     lines[1234] = b"the cat \xff\xfe sleeps"
     (tmp_path / "a.txt").write_bytes(b"\n".join(lines))
-    told: list[str] = []
-    assert index_files(corpus, [str(tmp_path / "a.txt")], tell=told.append).written == 3000
+    told = record_messages()
+    assert index_files(corpus, [str(tmp_path / "a.txt")]).written == 3000
     assert any("line 1235" in line for line in told)
     found = corpus.get("a.txt:1235")
     assert found is not None and found.text == "the cat \ufffd\ufffd sleeps"
@@ -108,8 +110,8 @@ def test_broken_bytes_in_one_line(corpus: Corpus, tmp_path: Path) -> None:
 
 def test_bad_rows_are_passed_over_with_their_numbers(corpus: Corpus, tmp_path: Path) -> None:
     file = write(tmp_path / "a.jsonl", '{"text": "sea"}', "{broken", "[1]", '{"text": "boat"}')
-    told: list[str] = []
-    assert index_files(corpus, [file], tell=told.append).written == 2
+    told = record_messages()
+    assert index_files(corpus, [file]).written == 2
     assert any("2 rows passed over (lines 2, 3)" in line for line in told)
 
 
@@ -133,9 +135,9 @@ def test_columns_that_are_not_there(
 
 @pytest.mark.filterwarnings("error")
 def test_long_texts_are_told_once(corpus: Corpus, tmp_path: Path) -> None:
-    told: list[str] = []
+    told = record_messages()
     file = write(tmp_path / "a.txt", *(f"cat {i} " * 40 for i in range(9)))
-    index_files(corpus, [file], tell=told.append)
+    index_files(corpus, [file])
     assert told == ["some texts were longer than 12 tokens and were cut"]
 
 

@@ -9,11 +9,9 @@ from hypothesis import strategies as st
 
 import malmoi
 from graphs import Run
-from malmoi.corpus.conditions import expression, facts, quoted
-from malmoi.corpus.copying import copy_corpus
 from malmoi.corpus.filters import Filter
-from malmoi.corpus.milvus import Address, MilvusStore
-from malmoi.corpus.stems import stem
+from malmoi.corpus.milvus import Address, MilvusStore, expression, facts, quoted, stem
+from malmoi.corpus.stores import copy_corpus
 from malmoi.errors import CorpusError, DataError, OptionError
 
 lite = pytest.importorskip("milvus_lite", reason="milvus-lite is not installed")

@@ -6,13 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from malmoi import morphemes
+from malmoi.corpus.corpus import fuse
 from malmoi.corpus.filters import Filter, as_filters, atom
-from malmoi.corpus.fusion import fuse
-from malmoi.corpus.korean import Remembered, base_of
-from malmoi.corpus.store import Scored
-from malmoi.corpus.words import QUERY_WORDS, cut, query_words
+from malmoi.corpus.keywords import QUERY_WORDS, Remembered, base_of, cut, query_words
+from malmoi.corpus.store import ScoredId
 from malmoi.errors import OptionError
+from malmoi.text import morphemes
 
 
 def test_pairs_of_syllables() -> None:
@@ -102,8 +101,8 @@ def test_conditions() -> None:
 
 
 def test_fusion_prefers_what_both_sides_found() -> None:
-    dense = [Scored(x, 0.0) for x in "abc"]
-    words = [Scored(x, 0.0) for x in "dc"]
+    dense = [ScoredId(x, 0.0) for x in "abc"]
+    words = [ScoredId(x, 0.0) for x in "dc"]
     assert [one.id for one in fuse({"dense": dense, "keyword": words}, {"keyword": 1})] == [*"cadb"]
     with pytest.raises(OptionError):
         fuse({"dense": dense}, {"dense": 0})

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from malmoi.corpus import About, Document, Filter, Progress, Store, Stored
+from malmoi.corpus import Document, Filter, Progress, Store, Stored, StoreInfo
 from malmoi.corpus.milvus import MilvusStore
 from malmoi.corpus.sqlite import SqliteStore
 from malmoi.errors import DataError, OptionError
 
 DIM = 32
 # A store joins the suite by a line here: a function from a folder and its About to an open store.
-STORES: dict[str, Callable[[Path, About], Store]] = {
+STORES: dict[str, Callable[[Path, StoreInfo], Store]] = {
     "sqlite": lambda folder, about: SqliteStore(folder / "x.malmoi", create=lambda: about),
     "sqlite-hnsw": lambda folder, about: SqliteStore(
         folder / "x.malmoi", create=lambda: about, engine="hnsw"
@@ -34,7 +34,7 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
     opened: list[Store] = []
 
     def call(**fields: object) -> Store:
-        about = About(**{"model": "none", "dimension": DIM, "words": "bigrams"} | fields)  # type: ignore[arg-type]
+        about = StoreInfo(**{"model": "none", "dimension": DIM, "words": "bigrams"} | fields)  # type: ignore[arg-type]
         opened.append(STORES[request.param](tmp_path, about))
         return opened[-1]
 
@@ -168,7 +168,7 @@ def test_vectors_of_known_texts(make: Make) -> None:
 
 @pytest.mark.parametrize("precision", ["float32", "int8", "binary"])
 def test_it_lasts(make: Make, precision: str) -> None:
-    from malmoi.precision import to_precision
+    from malmoi.runtime.precision import to_precision
 
     store = make(precision=precision)
     batch = [

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import graphs
 import malmoi
-import malmoi.runner as runner
-from malmoi.tokens import Tokens, plan
+import malmoi.runtime.runner as runner
+from malmoi.runtime.tokenizer import TextTokenizer, plan
 
 TEXTS = [
     "배를 타고 바다",
@@ -61,13 +61,13 @@ def test_identical_texts_are_encoded_once(
     encoder: malmoi.TextEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[str] = []
-    cut = Tokens.cut
+    encode = TextTokenizer.encode
 
-    def counting(self: Tokens, texts: list[str]) -> object:
+    def counting(self: TextTokenizer, texts: list[str]) -> object:
         seen.extend(texts)
-        return cut(self, texts)
+        return encode(self, texts)
 
-    monkeypatch.setattr(Tokens, "cut", counting)
+    monkeypatch.setattr(TextTokenizer, "encode", counting)
     vectors = encoder.encode(["배", "cat", "배"] * 500)
     assert sorted(seen) == ["cat", "배"]
     np.testing.assert_array_equal(vectors[0], vectors[1499 - 2])

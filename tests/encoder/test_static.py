@@ -17,14 +17,14 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 import graphs
 import malmoi
-import malmoi.encoder.static as static
-import malmoi.runner as runner
-from malmoi.arrays import read_safetensors, write_safetensors
-from malmoi.bundle import Manifest
-from malmoi.encoder.bags import Bags, sum_rows
-from malmoi.encoder.pieces import WordPieces
-from malmoi.symbols import spell_symbols
-from malmoi.train.static_table import quantise
+import malmoi.runtime.runner as runner
+import malmoi.static.encoder as static
+from malmoi.bundle.bundle import Manifest
+from malmoi.export.static_table import quantise
+from malmoi.io.arrays import read_safetensors, write_safetensors
+from malmoi.static.embedding_bag import EmbeddingBags, sum_rows
+from malmoi.static.wordpiece import WordPieces
+from malmoi.text.symbols import spell_symbols
 
 TEXTS = [
     "배를 타고 바다",
@@ -131,7 +131,7 @@ def test_identical_texts_are_encoded_once(
     seen: list[str] = []
     bags = WordPieces.bags
 
-    def counting(self: WordPieces, texts: list[str]) -> Bags:
+    def counting(self: WordPieces, texts: list[str]) -> EmbeddingBags:
         seen.extend(texts)
         return bags(self, texts)
 
@@ -175,7 +175,7 @@ def test_a_word_of_a_million_letters(encoder: malmoi.TextEncoder) -> None:
 def test_a_stream_takes_constant_memory(
     encoder: malmoi.TextEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("malmoi.encoder.pieces._ROOM", 100_000)  # every number is a new word
+    monkeypatch.setattr("malmoi.static.wordpiece._ROOM", 100_000)  # every number is a new word
 
     def lines(count: int) -> Iterator[str]:
         for i in range(count):
@@ -280,7 +280,7 @@ def test_other_tokenizers_go_the_long_way() -> None:
 
 
 def test_words_are_forgotten_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("malmoi.encoder.pieces._ROOM", 1000)
+    monkeypatch.setattr("malmoi.static.wordpiece._ROOM", 1000)
     words = WordPieces(graphs.tiny_tokenizer())
     for i in range(2000):
         assert words.bags([f"cat {i}"]).ids.tolist() == [20, 1]
@@ -294,7 +294,7 @@ def test_sums_of_bags(counts: list[int]) -> None:
     generator = np.random.default_rng(sum(counts))
     table = generator.standard_normal((50, 3)).astype(np.float32)
     ids = generator.integers(0, 50, sum(counts))
-    found = sum_rows(table, Bags(ids, np.array(counts, dtype=np.int64)))
+    found = sum_rows(table, EmbeddingBags(ids, np.array(counts, dtype=np.int64)))
     parts = np.split(ids, np.cumsum(counts)[:-1]) if counts else []
     expected = [table[part].sum(axis=0, dtype=np.float64) for part in parts]
     # Hundreds of float32 added one by one round to about 1e-5 of the sum; a wrong row is near 1.
@@ -304,7 +304,7 @@ def test_sums_of_bags(counts: list[int]) -> None:
 def test_one_encoder_serves_many_threads(
     encoder: malmoi.TextEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("malmoi.encoder.pieces._ROOM", 200)  # words are forgotten all the time
+    monkeypatch.setattr("malmoi.static.wordpiece._ROOM", 200)  # words are forgotten all the time
     expected = encoder.encode(TEXTS)
     with ThreadPoolExecutor(8) as pool:
         for vectors in pool.map(lambda i: encoder.encode([*TEXTS, f"w{i}"])[:-1], range(200)):
@@ -370,7 +370,7 @@ def test_a_table_of_zeros_still_gives_unit_vectors(tmp_path: Path) -> None:
 
 
 def test_info_describes_it(tmp_path: Path) -> None:
-    from malmoi.bundle import open_bundle
+    from malmoi.bundle.bundle import open_bundle
     from malmoi.cli.info import describe
 
     bundle = open_bundle(write_static(tmp_path / "s"))

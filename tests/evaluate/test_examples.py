@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from logs import record_messages
 from malmoi.errors import DataError, OptionError
 from malmoi.evaluate import nli, pairs, searches, sts, transfer
 
@@ -80,8 +81,8 @@ def test_columns_can_be_named(write: Write) -> None:
 def test_bad_rows_are_passed_over_and_told(write: Write) -> None:
     rows = ("score a b", "1 가 나", "NaN 가 나", "x 가 나", "inf 가 나", "2 다", "3 다 라", "4  라")
     path = write(table(*rows))
-    told: list[str] = []
-    assert [row.score for row in sts.read(path, tell=told.append).rows] == [1, 3]
+    told = record_messages()
+    assert [row.score for row in sts.read(path).rows] == [1, 3]
     assert any("1 row passed over (line 6)" in line for line in told)
     assert any("4 rows passed over (lines 3, 4, 5, 8)" in line for line in told)
     with pytest.raises(DataError, match="line 3 of .* has no number in score; expected a finite"):
@@ -97,9 +98,9 @@ def test_a_row_in_place_of_a_header_is_not_shown(write: Write) -> None:
 
 
 def test_cp949_and_json_lines_are_read(write: Write) -> None:
-    told: list[str] = []
+    told = record_messages()
     korean = write(table("score a b", "1 배가_아프다 복통", "5 눈 설"), encoding="cp949")
-    assert sts.read(korean, tell=told.append).rows[0].a == "배가 아프다"
+    assert sts.read(korean).rows[0].a == "배가 아프다"
     assert any("cp949" in line for line in told)
     lines = '{"a": "가", "b": "나", "same": true}\n{"a": "가", "b": "다", "same": 0}\n{"a": "x"}\n'
     assert [row.same for row in pairs.read(write(lines, "p.jsonl")).rows] == [True, False]

@@ -7,9 +7,10 @@ import pytest
 
 from graphs import Run
 from linking.shelves import WordEncoder, write_lexicon
+from logs import record_messages
 from malmoi.errors import DataError, OptionError
 from malmoi.evaluate import Settings, evaluate
-from malmoi.evaluate.linking import Task, judge, outcome_of, split_composite
+from malmoi.evaluate.linking import LinkingTask, judge, outcome_of, split_composite
 from malmoi.evaluate.mentions import Case, read
 from malmoi.lexicon import Lexicon
 from malmoi.linking import Linker
@@ -30,8 +31,8 @@ def test_files_of_three_forms_are_read(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text("mention\tcode\n폐렴\tJ18.9|J18\n\tR05\n없는것\tNIL\n", "utf-8")
     (tmp_path / "b.txt").write_text("R05||cough\nD1|2||name\n", "utf-8")
     (tmp_path / "c.jsonl").write_text(json.dumps(ABSTRACT) + "\n", "utf-8")
-    told: list[str] = []
-    table, source = read(tmp_path / "a.tsv", tell=told.append)
+    told = record_messages()
+    table, source = read(tmp_path / "a.tsv")
     assert [(c.mention, c.codes) for c in table] == [("폐렴", ("J18.9", "J18")), ("없는것", ())]
     assert source.rows == 2 and any("1 row passed over" in line for line in told)
     lines, _ = read(tmp_path / "b.txt")
@@ -99,7 +100,7 @@ def test_wrong_use_is_named(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="--lexicon"):
         evaluate(WordEncoder(), "linking", tmp_path / "dev.tsv")
     with pytest.raises(OptionError, match="has no encode"):
-        Task("sample", [Case("폐렴", ("J18.9",), "ko")]).measure(object())
+        LinkingTask("sample", [Case("폐렴", ("J18.9",), "ko")]).measure(object())
 
 
 def test_the_command_measures(run: Run, bundle: Path, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from fakes import Constant, Letters, Noise, Shared
 
 import graphs
 import malmoi
+from logs import record_messages
 from malmoi import plots
 from malmoi.errors import BundleError, DataError, MissingExtra, OptionError
 from malmoi.evaluate import Report, Settings, evaluate, load_baselines
@@ -90,8 +91,8 @@ def test_json_there_and_back(data: Path, tmp_path: Path) -> None:
 
 
 def test_what_is_undefined_is_null_and_said(data: Path) -> None:
-    told: list[str] = []
-    report = evaluate(Constant(), "sts", data, against=[Letters()], rounds=20, tell=told.append)
+    told = record_messages()
+    report = evaluate(Constant(), "sts", data, against=[Letters()], rounds=20)
     shown = json.loads(json.dumps(report.to_json(), allow_nan=False))
     assert shown["metrics"]["spearman"] == {"value": None, "low": None, "high": None}
     assert any("undefined, since the model gives every example the same score" in t for t in told)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 import malmoi
+from logs import record_messages
 from malmoi import BundleError, DataError, OptionError
 from malmoi.evaluate import Settings, evaluate
 from malmoi.evaluate.senses import find_brackets, read
@@ -24,10 +25,10 @@ def data(tmp_path: Path) -> Path:
 
 
 def test_every_choice_of_layers_is_reported_with_its_interval(data: Path) -> None:
-    told: list[str] = []
+    told = record_messages()
     settings = Settings(train=data)
     encoder = malmoi.load("ko-en-small")
-    report = evaluate(encoder, "senses", data, settings=settings, rounds=50, tell=told.append)
+    report = evaluate(encoder, "senses", data, settings=settings, rounds=50)
     assert {"layer 0", "layer 6", "sum-last-4", "mean-all + sentence"} <= set(report.metrics)
     assert len(report.metrics) == 20
     best = report.metrics[report.main]

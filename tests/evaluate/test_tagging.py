@@ -10,8 +10,7 @@ import pytest
 from malmoi import OptionError
 from malmoi.evaluate import evaluate, tagging
 from malmoi.evaluate.tagging import Counts
-from malmoi.tagger.marked import Marked, Span
-from malmoi.tagger.schemes import Token, spans_of
+from malmoi.tagger.files import EntitySpan, LabelledWord, Marked, spans_of
 
 
 def conlleval(gold: list[list[str]], guess: list[list[str]]) -> tuple[int, int, int]:
@@ -65,9 +64,9 @@ def counted(gold: list[str], guess: list[str]) -> Counts:
     return counts
 
 
-def spans(labels: str) -> list[Span]:
-    tokens = [Token("w", label) for label in labels.split()]
-    return [Span(first, last, name) for first, last, name in spans_of(tokens, "iob2")]
+def spans(labels: str) -> list[EntitySpan]:
+    tokens = [LabelledWord("w", label) for label in labels.split()]
+    return [EntitySpan(first, last, name) for first, last, name in spans_of(tokens, "iob2")]
 
 
 # gold, guess, what kind of error
@@ -138,10 +137,10 @@ class Words:
 
 def test_values_details_and_types_that_were_not_learnt() -> None:
     texts = [
-        Marked("colon cancer", (Span(0, 12, "Disease"),)),
-        Marked("a cancer", (Span(2, 8, "Disease"),)),
+        Marked("colon cancer", (EntitySpan(0, 12, "Disease"),)),
+        Marked("a cancer", (EntitySpan(2, 8, "Disease"),)),
         Marked("cold water", ()),
-        Marked("aspirin", (Span(0, 7, "Drug"),)),
+        Marked("aspirin", (EntitySpan(0, 7, "Drug"),)),
     ]
     outcome = tagging.measure(Words(), texts)
     values = outcome.values()

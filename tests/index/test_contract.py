@@ -6,16 +6,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 import malmoi.index.base
 import malmoi.index.hnsw
 from malmoi.errors import BundleCorrupt, OptionError
 from malmoi.index import Index, make_index, open_index, save_index
+from malmoi.types import Floats
 
 DIM = 24
 ENGINES = ("exact", "flat", "hnsw")
-Floats = NDArray[np.float32]
 
 
 @pytest.fixture(params=ENGINES)

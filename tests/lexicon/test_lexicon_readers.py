@@ -6,8 +6,9 @@ from pathlib import Path
 import openpyxl
 import pytest
 
+from logs import record_messages
 from malmoi.errors import DataError, MissingExtra, OptionError
-from malmoi.lexicon import Lexicon, Report, build_lexicon
+from malmoi.lexicon import BuildReport, Lexicon, build_lexicon
 from malmoi.lexicon.readers import form_of
 
 MASTER = """표제어구분\t분류\t질병분류코드\t검별표\t주석\t한글명칭\t영문명칭
@@ -35,7 +36,7 @@ C0011849|ENG|S|L5|PF|S5|Y|A5||M5||MSH|MH|D003920|Old name|0|O||
 
 def build(
     tmp_path: Path, name: str, data: str | bytes, **options: object
-) -> tuple[Lexicon, Report]:
+) -> tuple[Lexicon, BuildReport]:
     path = tmp_path / name
     path.write_bytes(data if isinstance(data, bytes) else data.encode("utf-8"))
     out = tmp_path / "x.lexicon"
@@ -59,8 +60,8 @@ def test_a_kcd_master(tmp_path: Path) -> None:
 
 
 def test_kostom_in_cp949_keeps_rows_without_a_cui(tmp_path: Path) -> None:
-    notices: list[str] = []
-    lexicon, _ = build(tmp_path, "kostom.txt", KOSTOM.encode("cp949"), tell=notices.append)
+    notices = record_messages()
+    lexicon, _ = build(tmp_path, "kostom.txt", KOSTOM.encode("cp949"))
     assert form_of(tmp_path / "kostom.txt") == "kostom"
     assert any("cp949" in notice for notice in notices)
     diabetes = lexicon.concept("C0011849")
@@ -145,8 +146,8 @@ def test_lines_of_two_encodings(tmp_path: Path) -> None:
     lines += [f"A{i:02}\t콜레라 {i}\tcholera\n".encode() for i in range(9)]
     lines.insert(4, "B00\t헤르페스\therpes\n".encode("cp949"))
     lines.append(b"B01\t\xff\xfe\x81 x\tbroken\n")
-    notices: list[str] = []
-    lexicon, report = build(tmp_path, "t.tsv", b"".join(lines), tell=notices.append)
+    notices = record_messages()
+    lexicon, report = build(tmp_path, "t.tsv", b"".join(lines))
     assert lexicon.concept("B00").ko == "헤르페스" and lexicon.concept("A08").ko == "콜레라 8"
     assert "the first cp949 line is 5" in notices[0] and "neither UTF-8 nor cp949" in notices[1]
     assert report.broken.count == 1 and "line 12" in report.broken.examples[0]

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 from malmoi.cli import app
 from malmoi.lexicon import Abbreviations, build_lexicon
 from malmoi.lexicon.cleaning import STEPS
-from malmoi.lexicon.layouts import ROLES
 from malmoi.lexicon.readers import FORMS
+from malmoi.lexicon.roles import ROLES
 
 PAGE = Path(__file__).parents[2] / "docs/terms.md"
 

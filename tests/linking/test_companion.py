@@ -9,10 +9,9 @@ import pytest
 from linking.shelves import WordEncoder, open_lexicon, write_lexicon
 from malmoi.lexicon import Lexicon, build_lexicon
 from malmoi.linking import Linker
-from malmoi.linking.companion import accompany
-from malmoi.linking.normal import Normal
-from malmoi.linking.places import NOWHERE, Place, cache_folder, place_of
-from malmoi.linking.variants import Variants
+from malmoi.linking.cache import NO_CACHE, DerivedCache, cache_folder, cache_of
+from malmoi.linking.lay_names import add_lay_names
+from malmoi.linking.normalize import Normalizer, Variants
 
 KCD = """code\tkind\tko\ten
 A05\theadword\t달리 분류되지 않은 기타 세균성 음식매개중독\tOther bacterial foodborne intoxications
@@ -44,8 +43,8 @@ def kcd(tmp_path_factory: pytest.TempPathFactory) -> Linker:
     return Linker(built(tmp_path_factory.mktemp("kcd"), KCD))
 
 
-def normal() -> Normal:
-    return Normal(Variants.open())
+def normal() -> Normalizer:
+    return Normalizer(Variants.open())
 
 
 @pytest.mark.parametrize(
@@ -126,11 +125,11 @@ def test_the_shipped_sample_is_kept_in_the_cache_for_every_model(tmp_path: Path)
 
 def test_a_closed_folder_is_read_and_the_cache_written(tmp_path: Path) -> None:
     folder = tmp_path / "lexicon" / "linking"
-    place = Place(folder, tmp_path / "cache", writable=False)
+    place = DerivedCache(folder, tmp_path / "cache", writable=False)
     place.keep("vectors", {"a": 1}, lambda half: None, cached="vectors-x")
     assert place.find("vectors", {"a": 1}, cached="vectors-x") == tmp_path / "cache" / "vectors-x"
     assert not folder.exists()
-    Place(folder, None, writable=True).keep("vectors", {"a": 1, "b": 2}, lambda half: None)
+    DerivedCache(folder, None, writable=True).keep("vectors", {"a": 1, "b": 2}, lambda half: None)
     assert place.find("vectors", {"a": 1}, cached="vectors-x") == folder / "vectors"
     assert place.find("vectors", {"a": 2}, cached="vectors-x") is None
 
@@ -138,9 +137,9 @@ def test_a_closed_folder_is_read_and_the_cache_written(tmp_path: Path) -> None:
 def test_where_nothing_can_be_kept_nothing_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    NOWHERE.keep("x", {}, lambda half: pytest.fail("written"))
+    NO_CACHE.keep("x", {}, lambda half: pytest.fail("written"))
     (tmp_path / "file").write_text("no folder")
-    Place(tmp_path / "file", None, writable=True).keep("x", {}, lambda half: None)
+    DerivedCache(tmp_path / "file", None, writable=True).keep("x", {}, lambda half: None)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     assert os.name == "nt" or cache_folder() is None
     monkeypatch.setenv("XDG_CACHE_HOME", "here")
@@ -150,8 +149,8 @@ def test_where_nothing_can_be_kept_nothing_is(
 def test_names_in_memory_have_no_place(tmp_path: Path) -> None:
     lexicon = open_lexicon(tmp_path)
     memory = Lexicon(lexicon.segments, manifest=lexicon.manifest)
-    assert place_of(memory) == NOWHERE
-    assert len(accompany(memory, normal(), NOWHERE)) > len(memory)
+    assert cache_of(memory) == NO_CACHE
+    assert len(add_lay_names(memory, normal(), NO_CACHE)) > len(memory)
 
 
 def test_another_models_vectors_beside_the_lexicon_are_refused(tmp_path: Path) -> None:

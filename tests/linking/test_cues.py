@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from linking.shelves import open_lexicon
+from malmoi.clinical.context import said
+from malmoi.clinical.reader import NoteReader
 from malmoi.lexicon import build_lexicon
-from malmoi.linking import Linker, NoteReader
-from malmoi.linking.attributes import said
+from malmoi.linking import Linker
 
 TABLE = Path(__file__).with_name("phrases.tsv")
 Items = dict[str, tuple[str, ...]]

@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from graphs import Run
 from linking.shelves import open_lexicon
+from malmoi.clinical import mentions as deadline
+from malmoi.clinical.mentions import MentionSpan, longest, pieces
+from malmoi.clinical.reader import NoteReader
 from malmoi.errors import CutWarning, OptionError
-from malmoi.linking import Linker, NoteReader, deadline
-from malmoi.linking.finder import Span, longest, pieces
+from malmoi.linking import Linker
 
 NONSENSE = "가a나b다c라d" * 6_250  # 50,000 letters without a space: every one begins a word
 PORTION = 10_000  # letters that may be looked up between two looks at the clock
@@ -127,8 +129,8 @@ def test_pieces_are_the_note(note: str) -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 9)), max_size=20))
 def test_the_longest_are_kept_as_if_compared_in_pairs(places: list[tuple[int, int]]) -> None:
-    spans = [Span(start, start + length, "", "") for start, length in places]
-    kept: list[Span] = []
+    spans = [MentionSpan(start, start + length, "", "") for start, length in places]
+    kept: list[MentionSpan] = []
     for one in sorted(spans, key=lambda one: (one.start - one.end, one.start)):
         if all(one.end <= other.start or other.end <= one.start for other in kept):
             kept.append(one)

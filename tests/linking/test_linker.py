@@ -16,17 +16,16 @@ from hypothesis import strategies as st
 import malmoi
 from graphs import Run
 from linking.shelves import WordEncoder, open_lexicon, write_lexicon
-from malmoi.bundle import Manifest
+from malmoi.bundle.bundle import Manifest
 from malmoi.errors import LexiconError, OptionError, TextError
 from malmoi.lexicon import add_names
 from malmoi.linking import Linked, Linker, calibrate
-from malmoi.linking.evidence import AT
-from malmoi.linking.grams import Counted, Grams
-from malmoi.linking.jamo import letters, mistyped, to_hangul, to_latin
-from malmoi.linking.letters import Core, Letters
+from malmoi.linking.expansion import letters, mistyped, to_hangul, to_latin
+from malmoi.linking.features import AT, Core, Letters
+from malmoi.linking.name_index import NameVectors
+from malmoi.linking.ngram_index import Counted, NgramIndex
 from malmoi.linking.nil import load_threshold, save_threshold
-from malmoi.linking.vectors import Vectors
-from malmoi.text import SAFE
+from malmoi.text.cleanup import SAFE
 
 
 @pytest.fixture(scope="module")
@@ -245,7 +244,7 @@ def test_letters_are_strokes() -> None:
 
 
 def test_grams_are_cosines() -> None:
-    index = Grams.build(["폐렴", "바이러스폐렴", "", "kidney calculus"])
+    index = NgramIndex.build(["폐렴", "바이러스폐렴", "", "kidney calculus"])
     found = index.find(Counted.of("폐렴"), 5, np.array([3, 0]))
     assert found.rows.tolist() == [0, 1, 3]  # two that share grams, and one that was asked for
     assert abs(found.scores[0] - 1) < 1e-2 and 0 < found.scores[1] < 1 and found.scores[2] == 0
@@ -255,7 +254,7 @@ def test_grams_are_cosines() -> None:
 
 
 def test_grams_of_one_text_leave_nothing_behind_for_the_next() -> None:
-    index = Grams.build(["폐렴", "바이러스폐렴", "고혈압", "폐고혈압"])
+    index = NgramIndex.build(["폐렴", "바이러스폐렴", "고혈압", "폐고혈압"])
     none = np.array([], np.int64)
     alone = {text: index.find(Counted.of(text), 4, none) for text in ("폐렴", "고혈압", "폐암")}
     with pytest.raises(IndexError):
@@ -273,7 +272,7 @@ def test_the_nearest_vectors_are_those_of_the_full_product() -> None:
     random = np.random.default_rng(3)
     codes = random.integers(-127, 127, (1000, 16), dtype=np.int8)
     queries = random.standard_normal((7, 16)).astype(np.float32)
-    found, products = Vectors(codes).nearest(queries, 20)
+    found, products = NameVectors(codes).nearest(queries, 20)
     exact = np.argsort(-(queries @ codes.T.astype(np.float32)), axis=1)[:, :20]
     assert [set(row) for row in found.tolist()] == [set(row) for row in exact.tolist()]
     same = np.take_along_axis(queries @ codes.T.astype(np.float32), found, axis=1)

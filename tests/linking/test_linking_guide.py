@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from malmoi.catalog import DEFAULT, shipped_models
+from malmoi.bundle.catalog import DEFAULT, shipped_models
 from malmoi.cli import app
 from malmoi.lexicon import build_lexicon
 

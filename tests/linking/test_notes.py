@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from graphs import Run
 from linking.shelves import open_lexicon
+from malmoi.clinical.mentions import definitions
+from malmoi.clinical.reader import NoteReader, to_html
 from malmoi.lexicon import build_lexicon
-from malmoi.linking import Linker, NoteReader, to_html
-from malmoi.linking.defined import definitions
+from malmoi.linking import Linker
 
 
 @pytest.fixture(scope="module")

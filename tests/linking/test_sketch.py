@@ -4,16 +4,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from linking.shelves import WordEncoder, write_lexicon
 from malmoi.errors import LexiconError
-from malmoi.linking import Linker, shelf
-from malmoi.linking.sketch import WIDTH, Sketch
-from malmoi.linking.vectors import Vectors
-from malmoi.precision import to_precision
-
-Floats = NDArray[np.float32]
+from malmoi.index.prefilter import WIDTH, Prefilter
+from malmoi.linking import Linker
+from malmoi.linking import name_index as shelf
+from malmoi.linking.name_index import NameVectors
+from malmoi.runtime.precision import to_precision
+from malmoi.types import Floats
 
 
 def clustered(count: int, dim: int = 256) -> Floats:
@@ -30,7 +29,7 @@ def clustered(count: int, dim: int = 256) -> Floats:
 def test_the_nearest_pass_and_are_scored_in_full() -> None:
     vectors = clustered(12_000)
     codes, queries = to_precision(vectors, "int8"), vectors[::400]
-    rows, products = Vectors(codes, Sketch.build(codes)).nearest(queries, 20)
+    rows, products = NameVectors(codes, Prefilter.build(codes)).nearest(queries, 20)
     every = queries @ codes.T.astype(np.float32)
     exact = np.argsort(-every, axis=1)[:, :20]
     found = sum(len({*a} & {*b}) for a, b in zip(rows.tolist(), exact.tolist(), strict=True))
@@ -40,7 +39,7 @@ def test_the_nearest_pass_and_are_scored_in_full() -> None:
 
 def test_few_names_pass() -> None:
     vectors = clustered(12_000)
-    lists = Sketch.build(to_precision(vectors, "int8")).shortlists(vectors[::400], 10)
+    lists = Prefilter.build(to_precision(vectors, "int8")).shortlists(vectors[::400], 10)
     assert np.mean([len(found) for found in lists]) < 200
     assert all((np.diff(found) > 0).all() for found in lists)
 
@@ -48,7 +47,7 @@ def test_few_names_pass() -> None:
 def test_one_mention_gets_what_many_at_once_get() -> None:
     vectors = clustered(6_000)
     codes = to_precision(vectors, "int8")
-    both = Vectors(codes, Sketch.build(codes))
+    both = NameVectors(codes, Prefilter.build(codes))
     many, _ = both.nearest(vectors[:300], 15)
     for i in (0, 7, 299):
         one, _ = both.nearest(vectors[i : i + 1], 15)
@@ -57,10 +56,10 @@ def test_one_mention_gets_what_many_at_once_get() -> None:
 
 def test_names_that_are_all_alike_are_still_found() -> None:
     codes = np.tile(to_precision(clustered(50)[:1], "int8"), (5_000, 1))
-    rows, products = Vectors(codes, Sketch.build(codes)).nearest(clustered(50)[:3], 40)
+    rows, products = NameVectors(codes, Prefilter.build(codes)).nearest(clustered(50)[:3], 40)
     assert rows.shape == products.shape == (3, 40)
     assert all(len(set(row)) == 40 for row in rows.tolist())
-    rows, _ = Vectors(codes[:7], Sketch.build(codes[:7])).nearest(clustered(50)[:3], 40)
+    rows, _ = NameVectors(codes[:7], Prefilter.build(codes[:7])).nearest(clustered(50)[:3], 40)
     assert np.sort(rows, axis=1).tolist() == [list(range(7))] * 3
 
 

@@ -12,9 +12,9 @@ from graphs import Run
 from malmoi import DataError, OptionError
 from malmoi.mining.clusters import Method, assign, cluster, merge_to, purity
 from malmoi.mining.topics import Topics, make_topics
-from malmoi.plots.layout import islands, neighbourly
-from malmoi.plots.map import flatten, save_map
-from malmoi.pooling import Floats, normalize
+from malmoi.plots.maps import flatten, islands, neighbourly, save_map
+from malmoi.runtime.pooling import normalize
+from malmoi.types import Floats
 
 pytest.importorskip("sklearn", reason="scikit-learn is not installed")
 

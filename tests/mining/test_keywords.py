@@ -7,8 +7,7 @@ import pytest
 import malmoi
 from graphs import Run
 from malmoi import DataError, OptionError
-from malmoi.mining.keywords import candidates, keywords
-from malmoi.mining.stopwords import STOPWORDS, read_stopwords
+from malmoi.mining.keywords import STOPWORDS, candidates, keywords, read_stopwords
 
 pytest.importorskip("kiwipiepy", reason="kiwipiepy is not installed")
 

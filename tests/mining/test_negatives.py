@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from logs import record_messages
 from malmoi.errors import BundleError, DataError, OptionError
-from malmoi.index.nearest import Pairs, nearest
+from malmoi.index.knn import RowPairs, nearest
 from malmoi.mining import negatives
-from malmoi.mining.negatives import Choice, Triplet, mine_negatives, write_triplets
+from malmoi.mining.negatives import NegativeChoice, Triplet, mine_negatives, write_triplets
 
 
 @settings(max_examples=60, deadline=None)
@@ -32,7 +33,9 @@ def test_blocks_find_what_brute_force_finds(
     barred = random.integers(0, 2, size=(queries, documents)).astype(bool)
     scores = np.where(barred, -np.inf, left @ right.T)
     blocks = list(
-        nearest(left, right, k, without=Pairs(*np.nonzero(barred)), query_block=4, document_block=7)
+        nearest(
+            left, right, k, without=RowPairs(*np.nonzero(barred)), query_block=4, document_block=7
+        )
     )
     rows = np.concatenate([block.rows for block in blocks])
     found = np.concatenate([block.scores for block in blocks])
@@ -50,11 +53,11 @@ class Points:
         return np.stack([np.cos(angles), np.sin(angles)], axis=1)
 
 
-FREE = Choice(relative_margin=None)
+FREE = NegativeChoice(relative_margin=None)
 PAIRS = [("0", "10"), ("50", "55"), ("90", "80"), ("0", "5")]
 
 
-def mined(choice: Choice, **options: object) -> list[tuple[str, str, str, int]]:
+def mined(choice: NegativeChoice, **options: object) -> list[tuple[str, str, str, int]]:
     found = mine_negatives(Points(), PAIRS, choice=choice, **options)
     return [(t.anchor, t.positive, t.negative, t.rank) for t in found]
 
@@ -69,30 +72,28 @@ def test_the_nearest_that_is_no_positive_is_taken() -> None:
 
 
 def test_ranks_choose_further_ones() -> None:
-    found = mined(Choice(relative_margin=None, first=2, last=3, count=5))
+    found = mined(NegativeChoice(relative_margin=None, first=2, last=3, count=5))
     assert ("50", "55", "10", 2) in found
     assert ("50", "55", "5", 3) in found
     assert {rank for *_, rank in found} == {2, 3}
 
 
 def test_margins_pass_over_what_may_be_a_positive() -> None:
-    told: list[str] = []
+    told = record_messages()
     # cos 10° = 0.985: 65° from 55 and 0 must lie below 0.985 - 0.5.
-    assert mined(Choice(margin=0.5, relative_margin=None), tell=told.append)[0] == (
-        *("0", "10", "80", 2),
-    )
-    strict = mined(Choice(relative_margin=0.9, last=2), tell=told.append)
+    assert mined(NegativeChoice(margin=0.5, relative_margin=None))[0] == (*("0", "10", "80", 2),)
+    strict = mined(NegativeChoice(relative_margin=0.9, last=2))
     assert strict == []
     assert told[-1].startswith("4 of 4 pairs found no negative at ranks 1 to 2")
-    assert Choice(relative_margin=0.1).most(-0.5) == pytest.approx(-0.55)
-    assert Choice(relative_margin=0.1, margin=0.3).most(1.0) == pytest.approx(0.7)
+    assert NegativeChoice(relative_margin=0.1).most(-0.5) == pytest.approx(-0.55)
+    assert NegativeChoice(relative_margin=0.1, margin=0.3).most(1.0) == pytest.approx(0.7)
 
 
 def test_random_picks_are_repeatable_and_within_ranks() -> None:
-    choice = Choice(relative_margin=None, pick="random", last=3, seed=4)
+    choice = NegativeChoice(relative_margin=None, pick="random", last=3, seed=4)
     more = [str(angle) for angle in range(100, 180, 3)]
     assert mined(choice, documents=more) == mined(choice, documents=more)
-    other = Choice(relative_margin=None, pick="random", last=3, seed=5)
+    other = NegativeChoice(relative_margin=None, pick="random", last=3, seed=5)
     assert mined(choice, documents=more) != mined(other, documents=more)
 
 
@@ -104,7 +105,7 @@ def test_other_spellings_of_anchor_and_positive_are_no_negatives() -> None:
     pairs = [("당뇨병", "Diabetes"), ("고혈압", "hypertension")]
     more = ["diabetes", " DIABETES ", "당뇨병", "당뇨병".encode().decode(), "gout"]
     found = mine_negatives(
-        Letters(), pairs, documents=more, choice=Choice(relative_margin=None, count=9)
+        Letters(), pairs, documents=more, choice=NegativeChoice(relative_margin=None, count=9)
     )
     assert {t.negative for t in found if t.anchor == "당뇨병"} == {"hypertension", "gout"}
 
@@ -122,13 +123,13 @@ def test_bad_input_is_told() -> None:
     with pytest.raises(DataError, match="1 anchor and 1 distinct text"):
         list(mine_negatives(Points(), [("0", "1")]))
     with pytest.raises(OptionError, match="ranks are 5 to 2"):
-        Choice(first=5, last=2)
+        NegativeChoice(first=5, last=2)
     with pytest.raises(OptionError, match="margin is nan; expected a finite number"):
-        Choice(margin=float("nan"))
+        NegativeChoice(margin=float("nan"))
     with pytest.raises(OptionError, match="relative_margin is inf"):
-        Choice(relative_margin=float("inf"))
+        NegativeChoice(relative_margin=float("inf"))
     with pytest.raises(OptionError, match="pick is 'best'"):
-        Choice(pick="best")  # type: ignore[arg-type]
+        NegativeChoice(pick="best")  # type: ignore[arg-type]
 
     class Broken:
         def encode(self, texts: list[str]) -> np.ndarray:

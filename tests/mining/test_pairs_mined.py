@@ -10,12 +10,15 @@ import pytest
 
 import malmoi
 from graphs import Run
+from logs import record_messages
 from malmoi import DataError, OptionError
-from malmoi.mining import close, pairs
+from malmoi.index import join as close
+from malmoi.mining import pairs
 from malmoi.mining.pairs import deduplicate, keep_first, mine_pairs
 from malmoi.mining.texts import gather
 from malmoi.mining.translations import margins, mine_translations
-from malmoi.pooling import Floats, normalize
+from malmoi.runtime.pooling import normalize
+from malmoi.types import Floats
 
 TEXTS = [
     "환불은 어떻게 받나요?",
@@ -57,7 +60,7 @@ def pairs_of(vectors: Floats, least: float) -> dict[tuple[int, int], float]:
     """What all_close gives, each pair once, and in an order that lets rows be dropped."""
     found: dict[tuple[int, int], float] = {}
     begun: set[int] = set()
-    for block in close.all_close(vectors, least=least):
+    for block in close.pairs_above(vectors, least=least):
         columns = block.left.tolist(), block.right.tolist(), block.scores.tolist()
         for a, b, score in zip(*columns, strict=True):
             begun.add(a)
@@ -105,15 +108,15 @@ def test_the_edge_and_copies_belong(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_threads_end_with_who_asked() -> None:
-    blocks = close.all_close(spread(3000, 16), least=0.0)
+    blocks = close.pairs_above(spread(3000, 16), least=0.0)
     assert len(next(blocks).left)
     blocks.close()  # type: ignore[attr-defined]
     assert not [one for one in threading.enumerate() if one.name.startswith("malmoi-close")]
 
 
 def test_paraphrases_come_best_first(encoder: malmoi.TextEncoder) -> None:
-    told: list[str] = []
-    lines = gather(TEXTS, where="texts", tell=told.append)
+    told = record_messages()
+    lines = gather(TEXTS, where="texts")
     assert told == ["texts: 1 empty line was left out"]
     found = list(mine_pairs(encoder, lines, least=0.6))
     assert (found[0].a.number, found[0].b.number, found[0].score) == (1, 6, 1.0)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from malmoi.classifier import expected_error, fit_temperature, reliability, soften
 from malmoi.errors import DataError
-from malmoi.notes import expected_error, fit_temperature, reliability, soften
 
 
 def test_a_temperature_of_one_changes_nothing() -> None:

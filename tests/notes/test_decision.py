@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from malmoi.classifier import Rule, combine, joint, tune
 from malmoi.errors import OptionError, TextError
-from malmoi.notes import Rule, combine, joint, tune
 
 # Three windows that say 0.1, 0.6 and 0.2 of one event; max 0.6, mean 0.3.
 WINDOWS = [[0.9, 0.1], [0.4, 0.6], [0.8, 0.2]]

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from logs import record_messages
+from malmoi.classifier.documents import LabelChoice, NoteDocument, leakage, part_of, read_documents
 from malmoi.errors import DataError, OptionError
-from malmoi.notes.documents import Choice, Document, leakage, part_of, read_documents
 
 COLUMNS = {"text": "text", "label": "label", "patient": "patient"}
 
@@ -31,18 +32,18 @@ def file(tmp_path: Path) -> Path:
 def test_notes_of_a_patient_are_gathered(file: Path) -> None:
     found = read_documents([file], COLUMNS, decide="patient")
     assert found == [
-        Document("1", "yes", ("열이 난다.", "기침.")),
-        Document("2", "no", ("정상.",)),
+        NoteDocument("1", "yes", ("열이 난다.", "기침.")),
+        NoteDocument("2", "no", ("정상.",)),
     ]
 
 
 def test_empty_notes_are_counted_with_their_line(file: Path) -> None:
-    told: list[str] = []
-    assert len(read_documents([file], COLUMNS, tell=told.append)) == 3
+    told = record_messages()
+    assert len(read_documents([file], COLUMNS)) == 3
     assert "1 row passed over (line 4)" in told[0]
     broken = file.with_name("broken.jsonl")
     broken.write_text('{"text": "a", "label": "\\ud800"}\n{"text": "b", "label": "x"}\n', "utf-8")
-    found = read_documents([broken], {"text": "text", "label": "label"}, tell=told.append)
+    found = read_documents([broken], {"text": "text", "label": "label"})
     assert [one.label for one in found] == ["x"] and "(line 1)" in told[-1]
     with pytest.raises(DataError, match="line 4 .*an empty note"):
         read_documents([file], COLUMNS, strict=True)
@@ -65,21 +66,23 @@ def test_labels_a_model_does_not_know(file: Path) -> None:
 
 
 def test_positive_joins_the_rest(file: Path) -> None:
-    found = read_documents([file], COLUMNS, choice=Choice(positive=("no",)))
+    found = read_documents([file], COLUMNS, choice=LabelChoice(positive=("no",)))
     assert [one.label for one in found] == ["no", "no", "yes"]
     with pytest.raises(DataError, match="which positive names"):
-        read_documents([file], COLUMNS, choice=Choice(positive=("surgery",)))
+        read_documents([file], COLUMNS, choice=LabelChoice(positive=("surgery",)))
 
 
 def test_largest_keeps_the_commonest(tmp_path: Path) -> None:
     rows = [(str(i), label, "x") for i, label in enumerate("aaabbc")]
-    found = read_documents([write(tmp_path / "n.jsonl", rows)], COLUMNS, choice=Choice(largest=2))
+    found = read_documents(
+        [write(tmp_path / "n.jsonl", rows)], COLUMNS, choice=LabelChoice(largest=2)
+    )
     assert [one.label for one in found] == list("aaabb")
 
 
 def test_only_one_way_to_choose_labels() -> None:
     with pytest.raises(OptionError, match="expected one at most"):
-        Choice(positive=("a",), largest=2)
+        LabelChoice(positive=("a",), largest=2)
 
 
 def test_a_patient_always_goes_to_the_same_part() -> None:
@@ -91,8 +94,8 @@ def test_a_patient_always_goes_to_the_same_part() -> None:
 
 def test_leakage_counts_patients_and_the_very_same_notes() -> None:
     parts = {
-        "train": [Document("1", "a", ("같은 글",)), Document("2", "a", ("x",))],
-        "dev": [Document("2", "a", ("y",))],
-        "test": [Document("3", "a", ("같은   글",))],
+        "train": [NoteDocument("1", "a", ("같은 글",)), NoteDocument("2", "a", ("x",))],
+        "dev": [NoteDocument("2", "a", ("y",))],
+        "test": [NoteDocument("3", "a", ("같은   글",))],
     }
     assert leakage(parts) == {"patients of train and dev": 1, "notes of train and test": 1}

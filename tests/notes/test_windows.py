@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from malmoi.notes.windows import Span, cut_windows, sentences
+from malmoi.classifier.windows import TextSpan, cut_windows, sentences
 
 
 def words(texts: list[str]) -> list[int]:
@@ -63,7 +63,7 @@ def test_an_empty_note_has_no_windows(text: str) -> None:
 
 
 def test_one_short_note_is_one_window() -> None:
-    assert cut_windows("pt는 DM으로 f/u 중", words, size=64) == [Span(0, 14)]
+    assert cut_windows("pt는 DM으로 f/u 중", words, size=64) == [TextSpan(0, 14)]
 
 
 @given(st.text(alphabet="가나 ab.\n!?。\t", max_size=300), st.integers(1, 12))

@@ -15,9 +15,11 @@ import pytest
 
 import malmoi
 from graphs import Run
-from malmoi.scale import dataset, encode_dataset
-from malmoi.scale.parts import Part, Plan, Settings, find_inputs, read_part
-from malmoi.scale.worker import PartEncoder, Report, model_digest
+from logs import record_messages
+from malmoi.scale import encode_dataset
+from malmoi.scale import ray as dataset
+from malmoi.scale.parts import DatasetPart, EncodingSettings, Plan, find_inputs, read_part
+from malmoi.scale.ray import PartEncoder, PartReport, model_digest
 
 
 @pytest.fixture
@@ -33,13 +35,13 @@ def table(tmp_path: Path) -> Path:
     return folder
 
 
-def settings(bundle: Path, **changes: object) -> Settings:
+def settings(bundle: Path, **changes: object) -> EncodingSettings:
     fixed = {"model": str(bundle), "digest": model_digest(str(bundle)), "column": "text"}
     free = {"dim": None, "precision": "float32", "prompt": None, "on_long": "cut"}
-    return Settings(**(fixed | free | changes))  # type: ignore[arg-type]
+    return EncodingSettings(**(fixed | free | changes))  # type: ignore[arg-type]
 
 
-def encode_all(plan: Plan, out: Path) -> list[Report]:
+def encode_all(plan: Plan, out: Path) -> list[PartReport]:
     plan.settle(out)
     worker = PartEncoder(plan.settings, str(out), threads=1)
     return [worker.encode(part) for part in plan.parts()]
@@ -58,7 +60,7 @@ def test_parts_hold_every_row_once_in_order(bundle: Path, table: Path, tmp_path:
 
 
 def test_a_part_is_read_across_row_groups(table: Path) -> None:
-    part = Part("x", str(table / "a.parquet"), 850, 2000)
+    part = DatasetPart("x", str(table / "a.parquet"), 850, 2000)
     ids = [id for batch in read_part(part) for id in batch.column("id").to_pylist()]
     assert ids == list(range(850, 2850))
 
@@ -126,7 +128,7 @@ def test_a_node_says_what_it_lacks(bundle: Path, table: Path, tmp_path: Path) ->
     ):
         report = PartEncoder(chosen, str(tmp_path), 1).encode(part)
         assert what in report.problem and report.kind == "BundleError"
-    gone = Part("part", str(tmp_path / "gone.parquet"), 0, 10)
+    gone = DatasetPart("part", str(tmp_path / "gone.parquet"), 0, 10)
     assert "does not see" in PartEncoder(settings(bundle), str(tmp_path), 1).encode(gone).problem
 
 
@@ -134,10 +136,10 @@ def test_changed_input_and_full_disks_leave_no_file(
     bundle: Path, table: Path, tmp_path: Path
 ) -> None:
     worker = PartEncoder(settings(bundle), str(tmp_path), 1)
-    report = worker.encode(Part("p.parquet", str(table / "b.parquet"), 2000, 5000))
+    report = worker.encode(DatasetPart("p.parquet", str(table / "b.parquet"), 2000, 5000))
     assert report.kind == "DataError" and "has changed while it was read" in report.problem
     report = PartEncoder(settings(bundle), str(tmp_path / "none"), 1).encode(
-        Part("p.parquet", str(table / "b.parquet"), 0, 10)
+        DatasetPart("p.parquet", str(table / "b.parquet"), 0, 10)
     )
     assert report.kind == "OutputError"
     assert [path for path in tmp_path.glob("*") if "p.parquet" in path.name] == []
@@ -157,15 +159,15 @@ def test_rounds_without_fruit_end(
     """Parts that no worker finishes are tried again, and then given up with the reason."""
     tried: list[int] = []
 
-    def lost(work: object, parts: list[Part]) -> list[Report]:
+    def lost(work: object, parts: list[DatasetPart]) -> list[PartReport]:
         tried.append(len(parts))
-        return [Report(part.name, problem="MemoryError on node-7") for part in parts]
+        return [PartReport(part.name, problem="MemoryError on node-7") for part in parts]
 
     monkeypatch.setattr(dataset, "_reports", lost)
     monkeypatch.setattr(dataset, "_connected", lambda ray, address: nullcontext())
-    told: list[str] = []
+    told = record_messages()
     with pytest.raises(malmoi.MalmoiError, match="MemoryError on node-7"):
-        encode_dataset(table, tmp_path / "out", model=bundle, part_rows=4096, tell=told.append)
+        encode_dataset(table, tmp_path / "out", model=bundle, part_rows=4096)
     assert tried == [3, 3, 3]
     assert told == ["3 parts were lost with their workers; trying them again"] * 2
 
@@ -190,7 +192,7 @@ def test_what_ends_a_round_is_tried_again(
     """Rounds that break off after a part each still come to an end, and do nothing twice."""
     done: list[str] = []
 
-    def one(work: dataset._Work, parts: list[Part]) -> Iterator[Report]:
+    def one(work: dataset._Work, parts: list[DatasetPart]) -> Iterator[PartReport]:
         done.append(parts[0].name)
         yield PartEncoder(work.settings, str(work.out), 1).encode(parts[0])
         raise RuntimeError("a node went away")

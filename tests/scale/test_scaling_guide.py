@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from malmoi.catalog import DEFAULT, shipped_models
+from malmoi.bundle.catalog import DEFAULT, shipped_models
 from malmoi.cli import app
-from malmoi.scale import dataset
-from malmoi.scale.parts import Part
-from malmoi.scale.worker import PartEncoder, Report
+from malmoi.scale import ray as dataset
+from malmoi.scale.parts import DatasetPart
+from malmoi.scale.ray import PartEncoder, PartReport
 
 PAGE = (Path(__file__).parents[2] / "docs/scaling.md").read_text("utf-8")
 SUM = re.compile(r"^(\w.*?): +([-\d.e+*/() ]+) = ([\d.]+)$", re.MULTILINE)
@@ -38,7 +38,7 @@ def test_commands_and_the_snippet(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     """Parts are encoded here instead of on a cluster: test_encode_dataset has a real one."""
     pytest.importorskip("milvus_lite", reason="milvus-lite is not installed")
 
-    def here(work: dataset._Work, parts: list[Part]) -> Iterator[Report]:
+    def here(work: dataset._Work, parts: list[DatasetPart]) -> Iterator[PartReport]:
         worker = PartEncoder(work.settings, str(work.out), work.threads)
         yield from map(worker.encode, parts)
 

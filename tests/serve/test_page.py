@@ -11,7 +11,7 @@ from servers import Served, serving
 
 import graphs
 import malmoi
-from malmoi.catalog import DEFAULT, shipped_models
+from malmoi.bundle.catalog import DEFAULT, shipped_models
 from malmoi.serve.api_keys import make_key
 from malmoi.serve.settings import ServerSettings
 from malmoi.serve.state import Resources, load_resources

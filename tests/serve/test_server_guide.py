@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from servers import Served, serving
 
-from malmoi.catalog import DEFAULT, shipped_models
+from malmoi.bundle.catalog import DEFAULT, shipped_models
 from malmoi.serve.settings import Batching, Limits
 from malmoi.serve.state import load_resources
 

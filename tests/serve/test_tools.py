@@ -14,12 +14,12 @@ from servers import Served, serving, wait_for
 
 import graphs
 import malmoi
-from malmoi.catalog import DEFAULT, shipped_models
+from malmoi.bundle.catalog import DEFAULT, shipped_models
 from malmoi.client import Client
+from malmoi.clinical import mentions as deadline
 from malmoi.corpus import Corpus
 from malmoi.encoder import Encoder
 from malmoi.errors import CutWarning, DataError
-from malmoi.linking import deadline
 from malmoi.mining.keywords import keywords
 from malmoi.serve.engine import BatchedEncoder
 from malmoi.serve.state import Resources, SampleCorpus, load_resources

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from logs import record_messages
 from malmoi import DataError
-from malmoi.tagger import Marked, Span, read_marked
+from malmoi.tagger import EntitySpan, Marked, read_marked
 
 
 def write(path: Path, text: str) -> Path:
@@ -48,10 +49,10 @@ def test_bioes_and_iob1_are_known_by_sight(tmp_path: Path) -> None:
 
 
 def test_broken_iob_is_mended_counted_and_told(tmp_path: Path) -> None:
-    told: list[str] = []
+    told = record_messages()
     text = "a\tO\nb\tI-X\nc\tI-X\nd\tB-X\ne\n\nf\tB-X\ng\tI-Y\nh\tdisease\n"
     path = write(tmp_path / "a.tsv", text)
-    assert marked(read_marked(path, tell=told.append)) == [
+    assert marked(read_marked(path)) == [
         ("a b c d e", [("b c", "X"), ("d", "X")]),
         ("f g h", [("f", "X"), ("g", "Y")]),
     ]
@@ -82,8 +83,8 @@ def test_json_spans(tmp_path: Path) -> None:
 def test_offsets_outside_the_text_and_overlaps(tmp_path: Path) -> None:
     spans = [[0, 99, "D"], [-1, 2, "D"], [3, 3, "D"], [0, 2, "D"], [0, 3, "E"]]
     path = write(tmp_path / "a.jsonl", json.dumps({"text": "간암과", "entities": spans}) + "\n")
-    told: list[str] = []
-    assert read_marked(path, tell=told.append) == [Marked("간암과", (Span(0, 3, "E"),))]
+    told = record_messages()
+    assert read_marked(path) == [Marked("간암과", (EntitySpan(0, 3, "E"),))]
     assert any("3 times an entity's offsets are outside its text" in t for t in told)
     assert any("two entities overlap" in t for t in told)
     with pytest.raises(DataError, match="outside its text"):
@@ -92,8 +93,8 @@ def test_offsets_outside_the_text_and_overlaps(tmp_path: Path) -> None:
 
 def test_rows_that_are_no_texts(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", '{"text": 3}\nnot json\n{"text": "ok"}\n')
-    told: list[str] = []
-    assert len(read_marked(path, tell=told.append)) == 1
+    told = record_messages()
+    assert len(read_marked(path)) == 1
     assert any("2" in t for t in told)
     with pytest.raises(DataError, match="no sentence"):
         read_marked(write(tmp_path / "b.tsv", "\n\n"))

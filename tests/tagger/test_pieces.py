@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from malmoi.tagger.decode import decode, make_labels
-from malmoi.tagger.pieces import Pieces, cut_pieces, cut_windows
+from malmoi.tagger.segment import Pieces, cut_pieces, cut_windows
 
 STEPS = ("surrogates", "narrow", "invisible", "compose", "spaces")
 SPELT = ("surrogates", "narrow", "invisible", "symbols", "compose", "spaces")

@@ -2,11 +2,11 @@
 
 import pytest
 
-from malmoi.tagger.schemes import Token, find_scheme, spans_of
+from malmoi.tagger.files import LabelledWord, find_scheme, spans_of
 
 
 def found(labels: str, scheme: str = "iob2") -> list[tuple[int, int, str]]:
-    return list(spans_of([Token("w", label) for label in labels.split()], scheme))
+    return list(spans_of([LabelledWord("w", label) for label in labels.split()], scheme))
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,8 @@ def test_entities_of_labels(scheme: str, labels: str, expected: list[tuple[int, 
 def test_what_is_mended_is_noted() -> None:
     noted: list[tuple[int, str]] = []
     tokens = [
-        Token("w", label, i) for i, label in enumerate(["O", "I-X", "I-X", "B-X", "I-Y"], start=1)
+        LabelledWord("w", label, i)
+        for i, label in enumerate(["O", "I-X", "I-X", "B-X", "I-Y"], start=1)
     ]
     list(spans_of(tokens, "iob2", lambda line, found, mended: noted.append((line, found))))
     assert noted == [(2, "I- after O"), (5, "I- after another type")]

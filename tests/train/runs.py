@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import tiny
-from malmoi.train.classify.settings import make_classification
-from malmoi.train.recipe import make_recipe
-from malmoi.train.stages import make_stage
+from malmoi.train.objectives.classification_data import make_classification
+from malmoi.train.recipe import make_recipe, recipe_from
 
 WORDS = [
     "배가",
@@ -94,7 +93,7 @@ def recipe(kind: str, folder: Path, **changes: Any) -> Any:
     if kind in ("encoder", "reranker"):
         return make_recipe(made)
     made["objective"] = kind
-    return make_classification(made) if kind == "classify" else make_stage(made, where="it")
+    return make_classification(made) if kind == "classify" else recipe_from(made, where="it")
 
 
 def prepare_kinds(folder: Path) -> Path:

@@ -10,7 +10,7 @@ pytest.importorskip("torch")
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from malmoi.errors import DataError, OptionError
-from malmoi.train import alignment as a
+from malmoi.train.distil import alignment as a
 
 OLD, NEW, DIM = 20, 20, 16
 

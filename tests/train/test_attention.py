@@ -8,7 +8,7 @@ from transformers import AutoModel
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 import tiny as tiny_models
-from malmoi.train.attention import use_fused_attention
+from malmoi.export.module import use_fused_attention
 
 
 @pytest.mark.parametrize("architecture", ["bert", "xlm-roberta", "mpnet"])

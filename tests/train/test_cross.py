@@ -14,9 +14,12 @@ from sentence_transformers import CrossEncoder
 from torch import Tensor
 
 import malmoi
-from malmoi.bundle import Manifest
+from logs import record_messages
+from malmoi.bundle.bundle import Manifest
 from malmoi.errors import BundleError, BundleNotFound, OptionError, OutputError
-from malmoi.train.cross import (
+from malmoi.export.reranker import export_reranker
+from malmoi.export.source import is_reranker
+from malmoi.train.objectives.cross_encoder import (
     build_cross_encoder,
     collate,
     cross_loss,
@@ -24,8 +27,6 @@ from malmoi.train.cross import (
     load_cross_encoder,
     save_cross_encoder,
 )
-from malmoi.train.export_reranker import export_reranker
-from malmoi.train.reranker_source import is_reranker
 from tiny import ARCHITECTURES, TEXTS, tiny_transformer
 
 Write = Callable[[str], Path]
@@ -149,8 +150,8 @@ def test_a_folder_that_sentence_transformers_saved_is_exported_too(
 def test_int8_runs_and_stays_near(tiny: Write, tmp_path: Path) -> None:
     model = shaken(build_cross_encoder(tiny("bert")))
     save_cross_encoder(model, tmp_path / "torch")
-    told: list[str] = []
-    export_reranker(tmp_path / "torch", tmp_path / "small", precision="int8", tell=told.append)
+    told = record_messages()
+    export_reranker(tmp_path / "torch", tmp_path / "small", precision="int8")
     expected, found = raw(model)[:, 0], logits(tmp_path / "small")[:, 0]
     assert np.corrcoef(expected, found)[0, 1] > 0.98
     assert any("8 bits move a raw score" in line for line in told)

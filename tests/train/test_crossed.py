@@ -9,10 +9,9 @@ import pytest
 import torch
 
 import malmoi
-from malmoi.bundle import Manifest
+from malmoi.bundle.bundle import Manifest
 from malmoi.errors import BundleError, DataError, OptionError
-from malmoi.train.cross import load_cross_encoder
-from malmoi.train.crossed import Crossed
+from malmoi.train.objectives.cross_encoder import CrossEncoderTask, load_cross_encoder
 from malmoi.train.recipe import make_recipe
 from malmoi.train.run import prepare, train
 from tiny import tiny_transformer
@@ -92,8 +91,8 @@ def test_a_recipe_makes_a_reranker(table: dict[str, Any], tmp_path: Path, labels
 
 def test_the_task_scores_as_its_bundle_does(table: dict[str, Any], tmp_path: Path) -> None:
     recipe = make_recipe(table | {"schedule": {"epochs": 1, "batch_size": 12}})
-    prepared = prepare(recipe, tmp_path, tell=lambda message: None)
-    task = Crossed(recipe, prepared.source, prepared.examples, prepared.measures)
+    prepared = prepare(recipe, tmp_path)
+    task = CrossEncoderTask(recipe, prepared.source, prepared.examples, prepared.measures)
     task.module.eval()
     (tmp_path / "saved").mkdir()
     task.save(tmp_path / "saved")
@@ -131,8 +130,8 @@ def test_objectives_of_the_other_kind_are_told(
 def first_state(table: dict[str, Any], root: Path) -> dict[str, torch.Tensor]:
     """The parameters that a recipe starts from."""
     recipe = make_recipe(table)
-    prepared = prepare(recipe, root, tell=lambda message: None)
-    task = Crossed(recipe, prepared.source, prepared.examples, prepared.measures)
+    prepared = prepare(recipe, root)
+    task = CrossEncoderTask(recipe, prepared.source, prepared.examples, prepared.measures)
     return task.module.state_dict()
 
 

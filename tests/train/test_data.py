@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from logs import record_messages
 from malmoi import DataError
-from malmoi.train.data import Examples, count_repeated, read_examples
+from malmoi.train.data import TrainingExamples, count_repeated, read_examples
 from malmoi.train.recipe import Data
 
 HEADER = "a\tb\tscore\tlabel\n"
@@ -17,13 +18,13 @@ GOOD = HEADER + "배\t선박\t5\tyes\nship\t배\t0\tno\n"
 
 def read(
     folder: Path, text: str | bytes, *, strict: bool = False, **changes: Any
-) -> tuple[Examples, list[str]]:
+) -> tuple[TrainingExamples, list[str]]:
     raw = text if isinstance(text, bytes) else text.encode()
     (folder / "x.tsv").write_bytes(raw)
     columns = {"a": "a", "b": "b", "score": "score"}
     entry = {"files": ("x.tsv",), "columns": columns, "objective": "cosent", "range": (0.0, 5.0)}
-    told: list[str] = []
-    return read_examples(Data(**entry | changes), folder, tell=told.append, strict=strict), told
+    told = record_messages()
+    return read_examples(Data(**entry | changes), folder, strict=strict), told
 
 
 def test_scores_are_scaled_and_texts_numbered_once(tmp_path: Path) -> None:
@@ -160,5 +161,5 @@ def test_triplets_are_joined_by_their_first_text(tmp_path: Path) -> None:
 
 
 def test_pairs_that_are_trained_on_are_counted_either_way_round() -> None:
-    examples = Examples(["x", "y", "z"], np.array([[0, 1], [1, 2]], dtype=np.int32))
+    examples = TrainingExamples(["x", "y", "z"], np.array([[0, 1], [1, 2]], dtype=np.int32))
     assert count_repeated([("y ", "x"), ("x", "z")], [examples]) == 1

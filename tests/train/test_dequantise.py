@@ -10,9 +10,9 @@ from safetensors.numpy import load_file
 import malmoi
 import tiny
 from malmoi import BundleError
-from malmoi.train.base import find_base
-from malmoi.train.dequantise import read_weights
-from malmoi.train.export import export
+from malmoi.export.export import export
+from malmoi.export.weights_from_graph import read_weights
+from malmoi.train.base_model import find_base
 from malmoi.train.recipe import make_recipe
 from malmoi.train.run import train
 

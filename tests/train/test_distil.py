@@ -11,15 +11,15 @@ transformers = pytest.importorskip("transformers")
 from tokenizers import Tokenizer, models, pre_tokenizers, processors  # noqa: E402
 
 from malmoi.errors import DataError, OptionError  # noqa: E402
-from malmoi.train import distil as d  # noqa: E402
-from malmoi.train import joint as j  # noqa: E402
-from malmoi.train import names as n  # noqa: E402
-from malmoi.train import neighbours as near  # noqa: E402
-from malmoi.train import words as w  # noqa: E402
-from malmoi.train.alignment import Lexical  # noqa: E402
-from malmoi.train.multilingual.saves import mix_weights  # noqa: E402
-from malmoi.train.padding import pad, token_batches  # noqa: E402
-from malmoi.train.student import Rates, Student  # noqa: E402
+from malmoi.train.batching import pad, token_batches  # noqa: E402
+from malmoi.train.distil import distillation as d  # noqa: E402
+from malmoi.train.distil.alignment import Lexical  # noqa: E402
+from malmoi.train.distil.lessons import base as j  # noqa: E402
+from malmoi.train.distil.lessons import relations as near  # noqa: E402
+from malmoi.train.distil.lessons import terms as n  # noqa: E402
+from malmoi.train.distil.lessons import words as w  # noqa: E402
+from malmoi.train.distil.student import Rates, Student  # noqa: E402
+from malmoi.train.distil.training import mix_weights  # noqa: E402
 
 WORDS = {
     "cat": "고양이",
@@ -97,7 +97,7 @@ def test_student_comes_near_the_teacher_in_both_languages(tmp_path: Path, precis
     student = tiny_student(precision=precision, average=0.9)
     cache = d.TeacherCache(tmp_path / "cache", "key", 32)
     data = d.prepare([d.ParallelText("tiny", english, korean)], student, cache, teach, tmp_path)
-    seen: list[d.Seen] = []
+    seen: list[d.Progress] = []
     config = d.DistilConfig(tokens=64, steps=150, source_share=0.5, contrast=0.1)
     d.distil(student, data, cache.open(), config, report=seen.append, every=30)
     assert len(seen) == 5 and seen[-1].loss < 0.3 * seen[0].loss
@@ -136,7 +136,7 @@ def test_a_checkpoint_that_cannot_be_written_leaves_no_half(
     student = tiny_student()
     student.save_checkpoint(tmp_path / "c.safetensors")
     before = (tmp_path / "c.safetensors").read_bytes()
-    monkeypatch.setattr("malmoi.train.student.save_file", full)
+    monkeypatch.setattr("malmoi.train.distil.student.save_file", full)
     with pytest.raises(OSError, match="No space"):
         student.save_checkpoint(tmp_path / "c.safetensors")
     assert [path.name for path in tmp_path.iterdir()] == ["c.safetensors"]
@@ -199,9 +199,9 @@ def test_losses_agree_with_sentence_transformers() -> None:
 def test_joint_tasks_all_go_down() -> None:
     english, korean = sentences()
     student = tiny_student(rates=Rates(dense=1e-3, old_rows=1e-3, new_rows=3e-3))
-    sense = [[w.Occurrence(korean[i], (0, 2), s) for i, s in ((0, "a"), (2, "a"), (4, "b"))]]
+    sense = [[w.SenseOccurrence(korean[i], (0, 2), s) for i, s in ((0, "a"), (2, "a"), (4, "b"))]]
     shared = [len(set(english[0].split()) & set(e.split())) for e in english]
-    tasks: list[j.Task] = [
+    tasks: list[j.Lesson] = [
         j.ScoredPairs(
             "sts",
             [
@@ -216,7 +216,7 @@ def test_joint_tasks_all_go_down() -> None:
         n.AlignedNames("names", list(zip(english, korean, strict=True)), run=2, size=8),
     ]
     told: list[dict[str, float]] = []
-    config = j.JointConfig(steps=100, together=2, nested=j.Nested((32, 16), (1.0, 0.5)))
+    config = j.JointConfig(steps=100, together=2, nested=j.Matryoshka((32, 16), (1.0, 0.5)))
     j.tune(student, tasks, config, report=lambda step, share, losses: told.append(losses), every=20)
     assert len(told) == 5
     for name in ("sts", "pairs", "words", "names"):
@@ -259,7 +259,7 @@ def test_words_find_their_translation_in_its_sentence(tmp_path: Path) -> None:
     found = near.nearest_rows(cache.open()[data.goal].astype(np.float32), 3)
     beside = near.Neighbours("near", data, cache.open(), rows, found, size=4)
     told: list[dict[str, float]] = []
-    config = j.JointConfig(steps=80, together=2, nested=j.Nested((32, 16), (1.0, 0.5)))
+    config = j.JointConfig(steps=80, together=2, nested=j.Matryoshka((32, 16), (1.0, 0.5)))
     j.tune(student, [links, beside], config, report=lambda *seen: told.append(seen[2]), every=20)
     assert all(told[-1][name] < told[0][name] for name in ("links", "near"))
 

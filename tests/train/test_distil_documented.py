@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from malmoi.train.multilingual import settings
-from malmoi.train.multilingual.checks import KINDS as TASKS
-from malmoi.train.multilingual.checks import make_distillation
+from malmoi.train.distil import recipe as settings
+from malmoi.train.distil.checks import KINDS as TASKS
+from malmoi.train.distil.checks import make_distillation
 
 
 def documented() -> str:
@@ -25,8 +25,8 @@ def test_the_documented_recipe_is_in_order() -> None:
 @pytest.mark.parametrize(
     "cls",
     [settings.Distillation, settings.Parallel, settings.Texts, settings.Vocabulary,
-     settings.Align, settings.Distil, settings.Tune, settings.Task, settings.More,
-     settings.Results],
+     settings.Align, settings.Distil, settings.Tune, settings.LessonRecipe, settings.ExtraFiles,
+     settings.DistillationOutput],
 )  # fmt: skip
 def test_every_key_is_documented(cls: type) -> None:
     text = documented()

@@ -21,14 +21,16 @@ from sentence_transformers.sentence_transformer.modules import (
 )
 from tokenizers import Tokenizer
 
-from malmoi.bundle import Manifest, open_bundle
+from logs import record_messages
+from malmoi.bundle.bundle import Manifest, open_bundle
 from malmoi.errors import BundleError
-from malmoi.tokens import Batch, Tokens
-from malmoi.train import build as building
-from malmoi.train import quantise, small_kernels
-from malmoi.train.export import export
-from malmoi.train.graph import trace
-from malmoi.train.module import GraphModule
+from malmoi.export import build as building
+from malmoi.export import int8 as quantise
+from malmoi.export import rewrite_int8 as small_kernels
+from malmoi.export.export import export
+from malmoi.export.graph import trace
+from malmoi.export.module import GraphModule
+from malmoi.runtime.tokenizer import Batch, TextTokenizer
 from tiny import ARCHITECTURES, TEXTS, assembled, tiny_transformer, with_dense
 
 Vectors = NDArray[np.float32]
@@ -45,8 +47,8 @@ def encode(model: SentenceTransformer | Path) -> Vectors:
 
 def batch_of(bundle: Path, texts: list[str]) -> Batch:
     """Tokenise as malmoi's runtime does."""
-    tokens = Tokens.from_file(bundle / "tokenizer.json", max_tokens=64)
-    return next(tokens.batches(tokens.cut(texts)[0], budget=1 << 20))
+    tokens = TextTokenizer.from_file(bundle / "tokenizer.json", max_tokens=64)
+    return next(tokens.batches(tokens.encode(texts)[0], budget=1 << 20))
 
 
 def run(bundle: Path, texts: list[str] = TEXTS) -> dict[str, Vectors]:
@@ -136,12 +138,12 @@ def test_a_batch_without_padding_skips_the_mask(tiny: Write, tmp_path: Path) -> 
 
 def test_fused_and_plain_graphs_agree(tiny: Write, tmp_path: Path) -> None:
     """The comparison is the exporter's own; here is that it can tell a difference."""
-    said: list[str] = []
-    export(tiny("bert"), tmp_path / "fused", tell=said.append)
+    said = record_messages()
+    export(tiny("bert"), tmp_path / "fused")
     assert not any("differs" in line for line in said)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(building, "fuse", lambda plain, fused, **_: spoil(plain, fused))
-        export(tiny("bert"), tmp_path / "plain", tell=said.append)
+        export(tiny("bert"), tmp_path / "plain")
     assert any("differs from torch" in line for line in said)
     assert "If" not in operators(tmp_path / "plain")
     assert_same(
@@ -344,8 +346,8 @@ def test_the_tokenizer_is_read_alike_everywhere(tiny: Write, tmp_path: Path) -> 
     tokenizer = Tokenizer.from_file(str(source / "tokenizer.json"))
     truth = [encoding.ids for encoding in tokenizer.encode_batch(texts)]
     assert transformers.AutoTokenizer.from_pretrained(source)(texts)["input_ids"] != truth
-    said: list[str] = []
-    export(source, tmp_path / "out", tell=said.append)
+    said = record_messages()
+    export(source, tmp_path / "out")
     assert transformers.AutoTokenizer.from_pretrained(tmp_path / "out")(texts)["input_ids"] == truth
     assert any("tokenizer.json" in line for line in said)
     assert_same(encode(tmp_path / "out"), encode(assembled(tiny("bert"), "mean", Normalize())))
@@ -380,8 +382,8 @@ def test_a_vocabulary_alone_is_a_tokenizer(tiny: Write, tmp_path: Path) -> None:
 def test_export_says_one_line_a_stage_and_nothing_else(
     tiny: Write, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    said: list[str] = []
-    export(tiny("roberta"), tmp_path / "out", precision="int8", tell=said.append)
+    said = record_messages()
+    export(tiny("roberta"), tmp_path / "out", precision="int8")
     assert capfd.readouterr() == ("", "")
     assert [line.split()[0] for line in said] == ["reading", "writing", "rounding", "writing"]
 
@@ -394,5 +396,5 @@ def test_weights_and_files_can_be_read_by_others(tiny: Write, tmp_path: Path) ->
 
 
 def test_importing_the_exporter_does_not_load_torch() -> None:
-    code = "import sys, malmoi.train.export, malmoi.cli.export; sys.exit('torch' in sys.modules)"
+    code = "import sys, malmoi.export.export, malmoi.cli.export; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -17,7 +17,7 @@ from malmoi.errors import (
     OptionError,
     OutputError,
 )
-from malmoi.train.export import export
+from malmoi.export.export import export
 from tiny import with_dense
 
 Write = Callable[[str], Path]

@@ -10,11 +10,10 @@ import pytest
 import graphs
 import malmoi
 import tiny
-from malmoi.encoder.bags import Bags
-from malmoi.encoder.pieces import WordPieces
-from malmoi.train.export_static import export_static
-from malmoi.train.static_lessons import Lessons
-from malmoi.train.static_table import principal_axes, quantise
+from malmoi.export.static import export_static
+from malmoi.export.static_table import Lessons, principal_axes, quantise
+from malmoi.static.embedding_bag import EmbeddingBags
+from malmoi.static.wordpiece import WordPieces
 
 LINES = [
     "배를 타고 바다",
@@ -129,7 +128,7 @@ def test_words_alone_are_spelt_as_in_a_sentence(architecture: str) -> None:
 def test_batches_hold_every_text_once() -> None:
     counts = np.array([2, 1, 3, 1], dtype=np.int64)
     ids = np.array([0, 1, 2, 3, 4, 5, 6], dtype=np.int32)
-    lessons = Lessons(Bags(ids, counts), np.eye(4, dtype=np.float16))
+    lessons = Lessons(EmbeddingBags(ids, counts), np.eye(4, dtype=np.float16))
     found = {}
     for bags, goals in lessons.batches(3, np.random.default_rng(0)):
         parts = np.split(bags.ids, np.cumsum(bags.counts)[:-1])
@@ -171,7 +170,7 @@ def test_the_command(run: object, bundle: Path, tmp_path: Path, texts: Path) -> 
 
 def test_no_torch_is_loaded(bundle: Path, tmp_path: Path) -> None:
     code = (
-        "import sys; from malmoi.train.export_static import export_static\n"
+        "import sys; from malmoi.export.static import export_static\n"
         f"export_static({str(bundle)!r}, {str(tmp_path / 'twin')!r}, dim=4)\n"
         "assert not {'torch', 'transformers', 'safetensors', 'scipy'} & set(sys.modules)"
     )

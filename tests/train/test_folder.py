@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 import runs
 
+from logs import record_messages
 from malmoi import DataError, OptionError, OutputError
-from malmoi.train import folder as folders
 from malmoi.train import loop
+from malmoi.train import run_dir as folders
 from malmoi.train.run import train
 
 
@@ -47,9 +48,9 @@ def test_a_changed_file_is_told_before_a_run_goes_on(
 
 def test_files_of_evaluations_may_change(folder: Path, tmp_path: Path) -> None:
     made = runs.recipe("encoder", folder, evaluation=[{"task": "sts", "file": "dev.tsv"}])
-    assert folders.check_data({"pairs.tsv": "1"}, tmp_path, tell=lambda message: None) is None
+    assert folders.check_data({"pairs.tsv": "1"}, tmp_path) is None
     (tmp_path / "data.json").write_text('{"pairs.tsv": "1"}', "utf-8")
-    folders.check_data({"pairs.tsv": "1", "dev.tsv": "2"}, tmp_path, tell=print)
+    folders.check_data({"pairs.tsv": "1", "dev.tsv": "2"}, tmp_path)
     from malmoi.train.data import find_files, learnt_files
 
     (folder / "dev.tsv").write_bytes((folder / "pairs.tsv").read_bytes())
@@ -58,8 +59,8 @@ def test_files_of_evaluations_may_change(folder: Path, tmp_path: Path) -> None:
 
 
 def test_a_run_of_before_says_that_its_data_are_not_known(tmp_path: Path) -> None:
-    told: list[str] = []
-    folders.check_data({"pairs.tsv": "1"}, tmp_path, tell=told.append)
+    told = record_messages()
+    folders.check_data({"pairs.tsv": "1"}, tmp_path)
     assert told == [
         f"{tmp_path} has no data.json; whether the data are those it began with is not known"
     ]

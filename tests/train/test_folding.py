@@ -9,9 +9,9 @@ import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from malmoi.train import kernels
-from malmoi.train.export import export
-from malmoi.train.folding import fold_biases
+from malmoi.export import rewrite_float as kernels
+from malmoi.export.export import export
+from malmoi.export.rewrite_float import fold_biases
 from tiny import tiny_transformer
 
 WIDTH = 8

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from malmoi.train.losses import Loss, build_loss
-from malmoi.train.objectives import OBJECTIVES
+from malmoi.train.objective import OBJECTIVES
 
 DIM, ROWS = 12, 7
 

@@ -10,17 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from logs import hearing, record_messages
+
 torch = pytest.importorskip("torch")
 
 import malmoi  # noqa: E402
 import tiny  # noqa: E402
 from malmoi import DataError, OptionError  # noqa: E402
 from malmoi.errors import OutputError  # noqa: E402
-from malmoi.train.export import export  # noqa: E402
-from malmoi.train.multilingual.checks import make_distillation  # noqa: E402
-from malmoi.train.multilingual.material import read_material  # noqa: E402
-from malmoi.train.multilingual.settings import HeldRows, Task  # noqa: E402
-from malmoi.train.multilingual.texts import is_held  # noqa: E402
+from malmoi.export.export import export  # noqa: E402
+from malmoi.train.distil.checks import make_distillation  # noqa: E402
+from malmoi.train.distil.data import is_held, read_distillation_data  # noqa: E402
+from malmoi.train.distil.recipe import HeldRows, LessonRecipe  # noqa: E402
 from malmoi.train.recipe import load_recipe  # noqa: E402
 from malmoi.train.run import train  # noqa: E402
 
@@ -152,9 +153,9 @@ def whole(root: Path, folder: Path, **changes: Any) -> dict[str, Any]:
 
 
 def go(made: dict[str, Any], root: Path, **options: Any) -> tuple[Any, list[str]]:
-    told: list[str] = []
+    told = record_messages()
     recipe = make_distillation(made)
-    return train(recipe, data=root, tell=told.append, threads=1, **options), told
+    return train(recipe, data=root, threads=1, **options), told
 
 
 @pytest.fixture(scope="module")
@@ -227,8 +228,8 @@ def test_a_stage_goes_on_from_its_checkpoint_to_the_same_weights(
             if message.startswith(at):  # told before it is saved
                 raise KeyboardInterrupt
 
-        with pytest.raises(KeyboardInterrupt):
-            train(make_distillation(made), data=root, tell=cut, threads=1, resume=True)
+        with pytest.raises(KeyboardInterrupt), hearing(cut):
+            train(make_distillation(made), data=root, threads=1, resume=True)
     _, told = go(made, root, resume=True)
     assert "distil is done already" in told and "tune-1 goes on from step 10" in told
     for name, value in weights(tmp_path / "once").items():
@@ -245,8 +246,8 @@ def test_a_stage_that_had_begun_with_other_data_says_so(root: Path, tmp_path: Pa
         if message.startswith("distil step 12 "):
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        train(make_distillation(made), data=tmp_path, tell=cut, threads=1)
+    with pytest.raises(KeyboardInterrupt), hearing(cut):
+        train(make_distillation(made), data=tmp_path, threads=1)
     text = (root / "pairs.tsv").read_text("utf-8")
     (tmp_path / "pairs.tsv").unlink()
     (tmp_path / "pairs.tsv").write_text(text + "old moon sleeps well\t늙은 달이 잘 잔다\n", "utf-8")
@@ -359,7 +360,7 @@ def test_data_that_do_not_fit_are_told_before_anything_is_loaded(
 
 def test_what_is_held_out_is_never_read(root: Path, tmp_path: Path) -> None:
     made = whole(root, tmp_path)
-    material = read_material(make_distillation(made), root, tell=lambda message: None)
+    material = read_distillation_data(make_distillation(made), root)
     held = {source for source, _ in material.held}
     assert len(held) == 6 and not held & {source for source, _ in material.pairs["pairs"]}
     assert len(material.pairs["pairs"]) == len(ENGLISH) - 6
@@ -388,13 +389,15 @@ def test_sentence_transformers_opens_the_model_and_agrees(
 
 
 def test_tasks_read_their_rows(root: Path) -> None:
-    from malmoi.train.multilingual import tasks
+    from malmoi.train.distil.lessons import build as tasks
 
-    nli = Task("pairs", columns={"a": "a", "b": "b", "label": "l"}, positive="e", negative="c")
+    nli = LessonRecipe(
+        "pairs", columns={"a": "a", "b": "b", "label": "l"}, positive="e", negative="c"
+    )
     made = tasks.pairs(nli, [("p", "x", "e"), ("p", "y", "c"), ("p", "z", "e"), ("q", "w", "e"),
                              ("r", "v", "c")])  # fmt: skip
     assert made.groups == [("p", "x"), ("q", "w")] and made.hard == [["y"], []]
-    terms = Task("groups", columns={"group": "code", "text": "name"}, most=2)
+    terms = LessonRecipe("groups", columns={"group": "code", "text": "name"}, most=2)
     rows = [("1", "a"), ("1", "b"), ("1", "c"), ("2", "d"), ("3", "e"), ("3", "f")]
     assert tasks.groups(terms, rows).groups == [("a", "b"), ("e", "f")]
     with pytest.raises(DataError, match="expected two or more"):
@@ -409,7 +412,7 @@ def test_set_reaches_every_table(tmp_path: Path) -> None:
 
 def test_further_files_may_hold_several_texts_in_a_cell(root: Path, tmp_path: Path) -> None:
     made = make_distillation(whole(root, tmp_path))
-    material = read_material(made, root, tell=lambda message: None)
+    material = read_distillation_data(made, root)
     named = [name for code, name in material.rows["lay"] if code == "A0"]
     assert named == ["고양이", "나비", "야옹이"]
     assert "lay.tsv" in material.hashes

@@ -13,15 +13,24 @@ import torch
 from safetensors.torch import load_file
 
 import tiny as tiny_models
+from logs import record_messages
 from malmoi import DataError, OptionError
-from malmoi.morphemes import available
-from malmoi.tokens import read_tokenizer
+from malmoi.runtime.tokenizer import read_tokenizer
+from malmoi.text.morphemes import available
 from malmoi.train import loop
-from malmoi.train.pretrain.corpus import Document, Packed, is_held_out, pack, read_documents
-from malmoi.train.pretrain.sequences import NOTHING, blocks, mask, segment_pairs
-from malmoi.train.pretrain.settings import Also, LeaveOut, TextData
-from malmoi.train.run import Trained, train
-from malmoi.train.stages import make_stage
+from malmoi.train.objectives.masked_lm_data import (
+    Also,
+    LeaveOut,
+    Packed,
+    TextData,
+    TextDocument,
+    is_held_out,
+    pack,
+    read_documents,
+)
+from malmoi.train.objectives.masked_lm_task import NOTHING, blocks, mask, segment_pairs
+from malmoi.train.recipe import recipe_from
+from malmoi.train.run import TrainedRun, train
 
 
 def write_text(path: Path, *, documents: int = 60) -> Path:
@@ -49,8 +58,8 @@ def table(folder: Path, **changes: Any) -> dict[str, Any]:
     return made
 
 
-def run(folder: Path, *, resume: bool = False, **changes: Any) -> Trained:
-    recipe = make_stage(table(folder, **changes), where="the recipe")
+def run(folder: Path, *, resume: bool = False, **changes: Any) -> TrainedRun:
+    recipe = recipe_from(table(folder, **changes), where="the recipe")
     return train(recipe, data=folder, threads=1, resume=resume)
 
 
@@ -149,15 +158,15 @@ def test_documents_of_test_sets_are_left_out(tmp_path: Path) -> None:
             LeaveOut(("texts.jsonl",), columns=("title", "abstract")),
         ),
     )
-    told: list[str] = []
-    found = list(read_documents(data, tmp_path, tell=told.append, strict=False))
+    told = record_messages()
+    found = list(read_documents(data, tmp_path, strict=False))
     assert [document.id for document in found] == ["0", "1", "3", "5"]
     assert told == ["2 documents are left out, 4 are learnt from"]
 
 
 def test_lines_are_sentences_and_blank_lines_part_documents(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("하나.\n둘.\n\n\n셋.\n", "utf-8")
-    found = list(read_documents(TextData(("a.txt",)), tmp_path, tell=print, strict=False))
+    found = list(read_documents(TextData(("a.txt",)), tmp_path, strict=False))
     assert [document.sentences for document in found] == [["하나.", "둘."], ["셋."]]
 
 
@@ -171,7 +180,7 @@ def test_files_of_several_forms(tmp_path: Path) -> None:
         id="n",
         also=(Also(("b.tsv",), columns=("body",)), Also(("c.txt",), lines=True)),
     )
-    found = list(read_documents(data, tmp_path, tell=print, strict=False))
+    found = list(read_documents(data, tmp_path, strict=False))
     assert [one.sentences for one in found] == [
         ["가나.", "다라."],
         ["마바사"],
@@ -187,7 +196,7 @@ def packed(
 ) -> Packed:
     tokenizer = read_tokenizer(base / "tokenizer.json")
     tokenizer.no_padding()
-    made = [Document("", sentences) for sentences in documents]
+    made = [TextDocument("", sentences) for sentences in documents]
     pack(iter(made), folder, tokenizer, (), words=words, held_out=0.3, seed=1)
     return Packed.open(folder / "train")
 
@@ -257,7 +266,7 @@ def test_words_begin_at_morphemes_or_after_spaces(tmp_path: Path, folder: Path) 
 
 
 def test_held_out_documents_are_the_same_whatever_else_is_read() -> None:
-    documents = [Document("", [f"a {i}", f"b {i}"]) for i in range(400)]
+    documents = [TextDocument("", [f"a {i}", f"b {i}"]) for i in range(400)]
     held = [is_held_out(document, 0.1, 1) for document in documents]
     assert 20 < sum(held) < 60
     assert held == [is_held_out(document, 0.1, 1) for document in documents]
@@ -279,7 +288,7 @@ def test_held_out_documents_are_the_same_whatever_else_is_read() -> None:
 )
 def test_recipes_that_make_no_sense(folder: Path, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
-        make_stage(table(folder, **changes), where="the recipe")
+        recipe_from(table(folder, **changes), where="the recipe")
 
 
 def test_files_without_text(folder: Path) -> None:

@@ -12,16 +12,8 @@ import pytest
 import runs
 
 from malmoi import DataError, OptionError
-from malmoi.train.objectives import OBJECTIVES
-from malmoi.train.recipe import (
-    Data,
-    Evaluation,
-    Output,
-    Recipe,
-    Schedule,
-    load_recipe,
-    make_recipe,
-)
+from malmoi.train.objective import OBJECTIVES
+from malmoi.train.recipe import Data, Evaluation, Output, Recipe, Schedule, load_recipe, make_recipe
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 

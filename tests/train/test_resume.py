@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,10 +16,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 import malmoi.train.checkpoint
+from logs import record_messages
 from malmoi import OptionError, OutputError
 from malmoi.train.checkpoint import clear_halves
 from malmoi.train.recipe import make_recipe
-from malmoi.train.run import Trained, train
+from malmoi.train.run import TrainedRun, train
 
 LONG = {"epochs": 15, "batch_size": 8, "learning_rate": 1e-3}  # 90 steps
 OFTEN = {"checkpoint_steps": 7, "early_stopping": 0}
@@ -42,12 +42,11 @@ def run(
     out: str,
     *,
     resume: bool = False,
-    tell: Callable[[str], None] | None = None,
     **changes: object,
-) -> Trained:
+) -> TrainedRun:
     table = runs.table(folder, objective="softmax", schedule=LONG, **changes)
     table["output"] = OFTEN | {"folder": str(folder / out)}
-    return train(make_recipe(table), data=folder, resume=resume, threads=1, tell=tell)
+    return train(make_recipe(table), data=folder, resume=resume, threads=1)
 
 
 def start(folder: Path, out: str) -> "subprocess.Popen[str]":
@@ -56,10 +55,10 @@ def start(folder: Path, out: str) -> "subprocess.Popen[str]":
     table["output"] = OFTEN | {"folder": str(folder / out)}
     (folder / "recipe.json").write_text(json.dumps(table), "utf-8")
     code = (
-        "import json, sys; from malmoi.train.run import train;"
+        "import json, logging; from malmoi.train.run import train;"
+        "logging.basicConfig(level='INFO');"
         "from malmoi.train.recipe import make_recipe;"
-        "train(make_recipe(json.load(open('recipe.json'))), data='.', threads=1,"
-        " tell=lambda m: print(m, file=sys.stderr))"
+        "train(make_recipe(json.load(open('recipe.json'))), data='.', threads=1)"
     )
     return subprocess.Popen(
         [sys.executable, "-W", "ignore", "-c", code],
@@ -143,8 +142,8 @@ def test_a_damaged_checkpoint_is_passed_over(folder: Path, whole: Path) -> None:
     shutil.copytree(whole, copy)
     newest = sorted((copy / "checkpoints").iterdir())[-1]
     (newest / "model.safetensors").write_bytes(b"damaged")
-    told: list[str] = []
-    done = run(folder, "copy", resume=True, tell=told.append)
+    told = record_messages()
+    done = run(folder, "copy", resume=True)
     assert any("trying the one before" in line for line in told)
     assert_same(whole, done.folder)
 

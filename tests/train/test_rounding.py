@@ -7,11 +7,18 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from malmoi.session import Session
-from malmoi.tokens import Batch
-from malmoi.train.activations import Flow, watch
-from malmoi.train.rounding import least_loss, round_values, round_weights, scale_and_zero
-from malmoi.train.smoothing import choose_factors, smooth
+from malmoi.export.int8 import (
+    Flow,
+    choose_factors,
+    least_loss,
+    round_values,
+    round_weights,
+    scale_and_zero,
+    smooth,
+    watch,
+)
+from malmoi.runtime.session import Session
+from malmoi.runtime.tokenizer import Batch
 
 WIDTH = 16
 

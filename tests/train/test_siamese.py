@@ -9,9 +9,9 @@ import runs
 import torch
 
 from malmoi.train.batching import Step
+from malmoi.train.objectives.bi_encoder import BiEncoderTask, Ids
 from malmoi.train.recipe import make_recipe
 from malmoi.train.run import prepare
-from malmoi.train.siamese import Ids, Siamese
 
 
 @pytest.fixture(scope="module")
@@ -19,13 +19,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return runs.prepare(tmp_path_factory.mktemp("siamese"))
 
 
-def make(folder: Path, **changes: Any) -> Siamese:
+def make(folder: Path, **changes: Any) -> BiEncoderTask:
     recipe = make_recipe(runs.table(folder, dropout=0.0, **changes))
-    prepared = prepare(recipe, folder, tell=lambda message: None)
-    return Siamese(recipe, prepared.source, prepared.examples)
+    prepared = prepare(recipe, folder)
+    return BiEncoderTask(recipe, prepared.source, prepared.examples)
 
 
-def gradients(task: Siamese, step: Step) -> tuple[float, dict[str, torch.Tensor]]:
+def gradients(task: BiEncoderTask, step: Step) -> tuple[float, dict[str, torch.Tensor]]:
     task.module.train()
     loss = task.loss(step)
     loss.backward()

@@ -8,8 +8,7 @@ from pytorch_metric_learning.miners import MultiSimilarityMiner
 from torch import Tensor
 from torch.nn import functional
 
-from malmoi.train.losses import VECTORS, Given, build_loss
-from malmoi.train.similarity import align, mine, multi_similarity
+from malmoi.train.losses import VECTORS, Given, align, build_loss, mine, multi_similarity
 
 SETTINGS = [
     (2.0, 50.0, 0.5, 0.1),

@@ -10,11 +10,11 @@ torch = pytest.importorskip("torch")
 from test_distil import WORDS, sentences, teach, tiny_student  # noqa: E402
 
 from malmoi import DataError  # noqa: E402
-from malmoi.train import distil as d  # noqa: E402
-from malmoi.train import joint as j  # noqa: E402
-from malmoi.train import swaps as s  # noqa: E402
-from malmoi.train import words as w  # noqa: E402
-from malmoi.train.student import Rates  # noqa: E402
+from malmoi.train.distil import distillation as d  # noqa: E402
+from malmoi.train.distil.lessons import base as j  # noqa: E402
+from malmoi.train.distil.lessons import substitution as s  # noqa: E402
+from malmoi.train.distil.lessons import words as w  # noqa: E402
+from malmoi.train.distil.student import Rates  # noqa: E402
 
 NAMES = ["[CLS]", "##고", "고양이", "개를", "배", "cat", "dog", "##s", "of", "ship"]
 MEANS = {1: {5: 0.9}, 2: {5: 0.9, 6: 0.1}, 3: {6: 0.8}, 4: {9: 0.9}}
@@ -84,7 +84,7 @@ def test_the_lesson_is_learnt(tmp_path: Path) -> None:
     known = {tuple(ids) for ids in d.bag_ids(data.source, rows)}
     assert any(tuple(source) not in known for _, source in made)
     told: list[float] = []
-    config = j.JointConfig(steps=80, nested=j.Nested((32, 16), (1.0, 0.5)), dropout=0.05)
+    config = j.JointConfig(steps=80, nested=j.Matryoshka((32, 16), (1.0, 0.5)), dropout=0.05)
     report = lambda *seen: told.append(seen[2]["swaps"])  # noqa: E731
     j.tune(student, [lesson], config, report=report, every=20)
     assert told[-1] < told[0]
@@ -101,5 +101,5 @@ def test_texts_that_are_too_long_give_nothing(tmp_path: Path) -> None:
     lesson = s.Swaps(
         "swaps", data, np.arange(4), {}, pairs, w.frozen_copy(student), s.Alter({}), longest=1
     )
-    loss = lesson.loss(student, j.Nested((32,), (1.0,)), np.random.default_rng(0))
+    loss = lesson.loss(student, j.Matryoshka((32,), (1.0,)), np.random.default_rng(0))
     assert loss.item() == 0

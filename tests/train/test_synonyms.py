@@ -13,15 +13,16 @@ from safetensors.torch import load_file
 
 import malmoi
 import tiny as tiny_models
+from logs import record_messages
 from malmoi import DataError, OptionError
 from malmoi.evaluate import concepts as measured
 from malmoi.train.batching import Sizes, plan_epoch
-from malmoi.train.confusable import fold
-from malmoi.train.data import Examples, read_examples
+from malmoi.train.data import TrainingExamples, read_examples
 from malmoi.train.recipe import Data, make_recipe
 from malmoi.train.run import train
-from malmoi.train.sampling import Clusters
-from malmoi.train.synonyms import draw
+from malmoi.train.terms.hard_negatives import fold
+from malmoi.train.terms.pairs import draw
+from malmoi.train.terms.sampler import BatchClusters
 
 TERMS = """code\tname\tsource
 K74\t간경변\tKCD
@@ -62,7 +63,7 @@ def entry(**changes: Any) -> Data:
     return Data(**table | changes)
 
 
-def pairs_of(part: Examples) -> set[frozenset[str]]:
+def pairs_of(part: TrainingExamples) -> set[frozenset[str]]:
     return {frozenset(part.texts[i] for i in row) for row in part.columns}
 
 
@@ -107,7 +108,9 @@ def test_strict_pairs_are_meanings_of_their_own(tmp_path: Path) -> None:
     assert len(first) == 2 and rest == []
 
 
-def batches(part: Examples, *, size: int, epoch: int = 0, tokens: int = 0) -> list[list[int]]:
+def batches(
+    part: TrainingExamples, *, size: int, epoch: int = 0, tokens: int = 0
+) -> list[list[int]]:
     lengths = np.full(len(part), 5)
     steps = plan_epoch(
         [lengths],
@@ -121,7 +124,7 @@ def batches(part: Examples, *, size: int, epoch: int = 0, tokens: int = 0) -> li
     return [step.rows.tolist() for step in steps]
 
 
-def beside(part: Examples, name: str) -> set[str]:
+def beside(part: TrainingExamples, name: str) -> set[str]:
     """The names that stand under the look-alikes of a name's concept."""
     clusters = part.clusters
     assert clusters is not None
@@ -162,18 +165,18 @@ def test_mined_neighbours_are_look_alikes(folder: Path) -> None:
     assert beside(part, "간경변") == {"간암", "Liver cancer"}
 
 
-def large(*, concepts: int = 40, names: int = 4) -> Clusters:
+def large(*, concepts: int = 40, names: int = 4) -> BatchClusters:
     """Concepts of several names each; the neighbour of an even one is the next."""
     rows = [(c, a, b) for c in range(concepts) for a in range(names) for b in range(a)]
     numbers = np.array([[c * names + a, c * names + b] for c, a, b in rows])
     labels = np.array([c for c, *_ in rows])
     others = [[c + 1] if c % 2 == 0 else [c - 1] for c in range(concepts)]
-    return Clusters(labels, labels, numbers, others, together=3, neighbours=1)
+    return BatchClusters(labels, labels, numbers, others, together=3, neighbours=1)
 
 
 def test_batches_hold_several_names_of_a_concept_and_its_look_alike() -> None:
     clusters = large()
-    part = Examples(
+    part = TrainingExamples(
         [str(i) for i in range(160)],
         clusters.names.astype(np.int32),
         clusters.labels,
@@ -207,8 +210,8 @@ def test_a_name_never_meets_itself_under_another_concept(folder: Path) -> None:
 def test_held_out_concepts_are_not_learnt_and_are_asked(folder: Path) -> None:
     held = {c for c in ("K74", "K70", "C22", "B18", "C22.0") if measured.is_held_out(c, 0.5)}
     assert 0 < len(held) < 5
-    told: list[str] = []
-    part = read_examples(entry(hold_out=0.5), folder, tell=told.append)
+    told = record_messages()
+    part = read_examples(entry(hold_out=0.5), folder)
     names = measured.read(
         folder / "terms.tsv", columns={"name": "name", "concept": "code"}, hold_out=0.5
     )

@@ -14,14 +14,15 @@ from safetensors.torch import load_file
 
 import malmoi
 import tiny as tiny_models
+from logs import record_messages
 from malmoi import BundleError, DataError, OptionError, TextError
 from malmoi.evaluate import evaluate
-from malmoi.tagger.marked import Marked, Span, read_marked
-from malmoi.tagger.pieces import Pieces
+from malmoi.tagger.files import EntitySpan, Marked, read_marked
+from malmoi.tagger.segment import Pieces
 from malmoi.train import loop
-from malmoi.train.run import Trained, train
-from malmoi.train.stages import make_stage
-from malmoi.train.tag.task import mark_units
+from malmoi.train.objectives.tagging_task import mark_units
+from malmoi.train.recipe import recipe_from
+from malmoi.train.run import TrainedRun, train
 
 SENTENCES = [
     "the ship left/O 배가 아파서 병원에/P 갔다",
@@ -64,8 +65,8 @@ def table(folder: Path, **changes: Any) -> dict[str, Any]:
     return made
 
 
-def run(folder: Path, **changes: Any) -> Trained:
-    recipe = make_stage(table(folder, **changes), where="the recipe")
+def run(folder: Path, **changes: Any) -> TrainedRun:
+    recipe = recipe_from(table(folder, **changes), where="the recipe")
     return train(recipe, data=folder, threads=1)
 
 
@@ -78,11 +79,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def trained(folder: Path) -> Trained:
+def trained(folder: Path) -> TrainedRun:
     return run(folder, output={"precision": ["float32", "int8"], "licence": "MIT"})
 
 
-def test_it_learns_and_says_how_well(trained: Trained) -> None:
+def test_it_learns_and_says_how_well(trained: TrainedRun) -> None:
     assert trained.scores["dev:f1"] > 0.9 and trained.scores["test:f1"] > 0.9
     manifest = malmoi.load_tagger(trained.bundles[0]).manifest
     assert manifest.kind == "tagger"
@@ -95,7 +96,7 @@ def test_it_learns_and_says_how_well(trained: Trained) -> None:
 
 
 @pytest.mark.parametrize("number", [0, 1])
-def test_entities_have_places_in_the_text_as_given(trained: Trained, number: int) -> None:
+def test_entities_have_places_in_the_text_as_given(trained: TrainedRun, number: int) -> None:
     tagger = malmoi.load_tagger(trained.bundles[number])
     text = "  병원에서   DM 을 보았다"
     found = tagger.tag(text)
@@ -111,7 +112,7 @@ def test_entities_have_places_in_the_text_as_given(trained: Trained, number: int
         tagger.tag(3)  # type: ignore[arg-type]
 
 
-def test_long_texts_are_tagged_by_windows_that_agree(trained: Trained) -> None:
+def test_long_texts_are_tagged_by_windows_that_agree(trained: TrainedRun) -> None:
     tagger = malmoi.load_tagger(trained.bundles[0])
     sentence = "병원에서 DM 을 보았다 . "
     text = sentence * 400  # many windows of 32 tokens
@@ -129,14 +130,14 @@ def test_long_texts_are_tagged_by_windows_that_agree(trained: Trained) -> None:
     assert tagger.tag_all(["배", text, "DM"])[1] == found
 
 
-def test_one_long_word_and_odd_letters_do_no_harm(trained: Trained) -> None:
+def test_one_long_word_and_odd_letters_do_no_harm(trained: TrainedRun) -> None:
     tagger = malmoi.load_tagger(trained.bundles[0])
     for text in ("배" * 5000, "a\x00b\ud800c", "\u200b", "DM" + "-" * 3000 + "DM"):
         for entity in tagger.tag(text):
             assert text[entity.start : entity.end] == entity.text
 
 
-def test_the_bundle_runs_without_torch(trained: Trained) -> None:
+def test_the_bundle_runs_without_torch(trained: TrainedRun) -> None:
     code = (
         "import sys, malmoi; t = malmoi.load_tagger(sys.argv[1]); print(len(t.tag('DM')));"
         "assert not {'torch', 'transformers'} & set(sys.modules)"
@@ -144,7 +145,7 @@ def test_the_bundle_runs_without_torch(trained: Trained) -> None:
     subprocess.run([sys.executable, "-c", code, str(trained.bundles[0])], check=True)
 
 
-def test_the_command_prints_entities(trained: Trained, run: Any) -> None:
+def test_the_command_prints_entities(trained: TrainedRun, run: Any) -> None:
     done = run("tag", trained.bundles[0], "병원에서 DM 을 보았다", "DM")
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert rows[0] | {"score": 0} == {
@@ -159,7 +160,7 @@ def test_the_command_prints_entities(trained: Trained, run: Any) -> None:
     assert bad.returncode == 1 and "malmoi:" in bad.stderr
 
 
-def test_the_task_measures_a_bundle(trained: Trained, folder: Path, run: Any) -> None:
+def test_the_task_measures_a_bundle(trained: TrainedRun, folder: Path, run: Any) -> None:
     tagger = malmoi.load_tagger(trained.bundles[0])
     report = evaluate(tagger, "tagging", folder / "train.tsv", rounds=20)
     assert report.metrics["f1"].value == pytest.approx(trained.scores["test:f1"])
@@ -185,11 +186,11 @@ def test_any_encoder_and_pieces_as_units(tmp_path: Path, architecture: str) -> N
 
 
 def test_files_are_divided_by_the_seed(folder: Path) -> None:
-    from malmoi.train.tag.data import read_material
+    from malmoi.train.objectives.tagging_data import read_tagging_data
 
     data = {"train": [], "dev": [], "test": [], "files": ["train.tsv"], "shares": {"dev": 0.2}}
-    recipes = [make_stage(table(folder, data=data, seed=seed), where="") for seed in (1, 1, 2)]
-    found = [read_material(r, folder, tell=lambda m: None, strict=False) for r in recipes]
+    recipes = [recipe_from(table(folder, data=data, seed=seed), where="") for seed in (1, 1, 2)]
+    found = [read_tagging_data(r, folder, strict=False) for r in recipes]
     assert [len(found[0].parts[part]) for part in ("train", "dev", "test")] == [24, 6, 0]
     assert found[0].parts == found[1].parts != found[2].parts
 
@@ -211,7 +212,7 @@ def test_a_stopped_run_goes_on_to_the_same_weights(folder: Path) -> None:
         patch.setattr(loop, "check_loss", check)
         with pytest.raises(KeyboardInterrupt):
             run(folder, **changes)
-    recipe = make_stage(table(folder, **changes), where="the recipe")
+    recipe = recipe_from(table(folder, **changes), where="the recipe")
     again = train(recipe, data=folder, threads=1, resume=True)
     one, two = (load_file(done.folder / "best" / "model.safetensors") for done in (whole, again))
     assert all(torch.equal(one[name], two[name]) for name in one)
@@ -235,9 +236,13 @@ def units(*places: tuple[int, int]) -> Pieces:
 def test_entities_that_end_inside_a_word() -> None:
     labels = ("O", "B-X", "I-X")
     words = units((0, 4), (5, 9), (10, 12))
-    assert mark_units(words, [Span(0, 9, "X")], labels)[0].tolist() == [1, 2, 0]
-    assert mark_units(words, [Span(0, 3, "X")], labels)[0].tolist() == [1, 0, 0]  # most of a word
-    targets, lost = mark_units(words, [Span(0, 1, "X"), Span(5, 9, "Y")], labels)
+    assert mark_units(words, [EntitySpan(0, 9, "X")], labels)[0].tolist() == [1, 2, 0]
+    assert mark_units(words, [EntitySpan(0, 3, "X")], labels)[0].tolist() == [
+        1,
+        0,
+        0,
+    ]  # most of a word
+    targets, lost = mark_units(words, [EntitySpan(0, 1, "X"), EntitySpan(5, 9, "Y")], labels)
     assert targets.tolist() == [0, 0, 0] and lost == 2
 
 
@@ -256,30 +261,30 @@ def test_entities_that_end_inside_a_word() -> None:
 )
 def test_recipes_that_make_no_sense(folder: Path, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
-        make_stage(table(folder, **changes), where="the recipe")
+        recipe_from(table(folder, **changes), where="the recipe")
 
 
 def test_files_without_entities_and_types_that_only_dev_has(folder: Path) -> None:
-    from malmoi.train.tag.data import read_material
+    from malmoi.train.objectives.tagging_data import read_tagging_data
 
     (folder / "none.tsv").write_text("a\tO\nb\tO\n", "utf-8")
     (folder / "other.tsv").write_text("a\tB-Z\n", "utf-8")
-    recipe = make_stage(table(folder, data={"train": ["none.tsv"]}), where="")
+    recipe = recipe_from(table(folder, data={"train": ["none.tsv"]}), where="")
     with pytest.raises(DataError, match="mark no entity"):
-        read_material(recipe, folder, tell=lambda m: None, strict=False)
-    recipe = make_stage(table(folder, data={"types": ["Q"]}), where="")
+        read_tagging_data(recipe, folder, strict=False)
+    recipe = recipe_from(table(folder, data={"types": ["Q"]}), where="")
     with pytest.raises(DataError, match="no entity of the types Q"):
-        read_material(recipe, folder, tell=lambda m: None, strict=False)
-    told: list[str] = []
-    recipe = make_stage(table(folder, data={"test": ["other.tsv"]}), where="")
-    read_material(recipe, folder, tell=told.append, strict=False)
+        read_tagging_data(recipe, folder, strict=False)
+    told = record_messages()
+    recipe = recipe_from(table(folder, data={"test": ["other.tsv"]}), where="")
+    read_tagging_data(recipe, folder, strict=False)
     assert any("type Z, which train has not" in line for line in told)
 
 
-def test_a_tagger_without_its_settings(trained: Trained, tmp_path: Path) -> None:
+def test_a_tagger_without_its_settings(trained: TrainedRun, tmp_path: Path) -> None:
     import shutil
 
-    from malmoi.bundle import Manifest
+    from malmoi.bundle.bundle import Manifest
 
     copy = tmp_path / "copy"
     shutil.copytree(trained.bundles[0], copy)
@@ -293,4 +298,4 @@ def test_a_tagger_without_its_settings(trained: Trained, tmp_path: Path) -> None
 
 def test_marked_files_round_trip(folder: Path) -> None:
     found = read_marked(folder / "train.tsv")
-    assert found[1] == Marked("DM nephropathy 로 f / u 중", (Span(0, 14, "D"),))
+    assert found[1] == Marked("DM nephropathy 로 f / u 중", (EntitySpan(0, 14, "D"),))

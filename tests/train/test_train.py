@@ -13,12 +13,13 @@ import runs
 from safetensors.torch import load_file
 
 import malmoi
+from logs import record_messages
 from malmoi import BundleError, BundleNotFound, DataError, MissingExtra, OptionError
-from malmoi.bundle import Manifest
+from malmoi.bundle.bundle import Manifest
 from malmoi.train.log import draw_log, read_log
-from malmoi.train.objectives import OBJECTIVES
+from malmoi.train.objective import OBJECTIVES
 from malmoi.train.recipe import make_recipe
-from malmoi.train.run import Trained, prepare, train
+from malmoi.train.run import TrainedRun, prepare, train
 
 DEV: dict[str, Any] = {
     "task": "sts",
@@ -33,10 +34,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return runs.prepare(tmp_path_factory.mktemp("train"))
 
 
-def run(folder: Path, out: str, *, told: list[str] | None = None, **changes: Any) -> Trained:
+def run(folder: Path, out: str, **changes: Any) -> TrainedRun:
     changes["output"] = changes.get("output", {}) | {"folder": str(folder / out)}
     recipe = make_recipe(runs.table(folder, **changes))
-    return train(recipe, data=folder, threads=1, tell=None if told is None else told.append)
+    return train(recipe, data=folder, threads=1)
 
 
 def weights(path: Path) -> dict[str, np.ndarray[Any, Any]]:
@@ -61,14 +62,13 @@ def test_the_test_above_names_every_objective() -> None:
 
 
 def test_the_bundle_says_how_it_was_made(folder: Path) -> None:
-    told: list[str] = []
+    told = record_messages()
     done = run(
         folder,
         "cosent",
         evaluation=[DEV],
         matryoshka=[32, 8],
         output={"precision": ["float32", "int8"], "licence": "MIT"},
-        told=told,
     )
     manifest = Manifest.read(done.bundles[0])
     manifest.verify(done.bundles[0])
@@ -146,7 +146,7 @@ def test_an_evaluation_that_needs_another_part_is_told_before_training(
 
 
 def test_the_first_queries_are_asked_among_all_documents(folder: Path) -> None:
-    from malmoi.train.measuring import read_measure
+    from malmoi.train.evaluation import read_measure
     from malmoi.train.recipe import Evaluation
 
     columns = {"query": "a", "document": "b"}
@@ -158,7 +158,7 @@ def test_the_first_queries_are_asked_among_all_documents(folder: Path) -> None:
 def test_a_file_that_is_measured_twice_keeps_what_was_repeated(folder: Path) -> None:
     across = DEV | {"columns": DEV["columns"] | {"b": "other"}, "name": "other"}
     recipe = make_recipe(runs.table(folder, evaluation=[DEV, across]))
-    prepared = prepare(recipe, folder, tell=lambda message: None)
+    prepared = prepare(recipe, folder)
     assert prepared.repeated == {"pairs.tsv": 48}
 
 
@@ -171,7 +171,7 @@ def test_heads_stay_in_the_checkpoint(folder: Path) -> None:
 
 
 def test_the_best_model_is_kept_and_a_run_ends_early(folder: Path) -> None:
-    told: list[str] = []
+    told = record_messages()
     done = run(
         folder,
         "early",
@@ -179,7 +179,6 @@ def test_the_best_model_is_kept_and_a_run_ends_early(folder: Path) -> None:
         # A rate at which the model gets worse at once: the first evaluation stays the best.
         schedule={"epochs": 50, "evaluate_steps": 1, "learning_rate": 0.5, "warmup": 0},
         output={"early_stopping": 3},
-        told=told,
     )
     rows = [row for row in read_log(done.folder / "log.csv") if row["score"]]
     best = max(rows, key=lambda row: float(row["score"]))
@@ -264,7 +263,7 @@ def test_a_machine_that_dies_of_bfloat16_is_told(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dies = "import os, signal; os.kill(os.getpid(), signal.SIGILL)"
-    monkeypatch.setattr("malmoi.train.bfloat16._PROBE", dies)
+    monkeypatch.setattr("malmoi.train.loop._PROBE", dies)
     with pytest.raises(OptionError, match="kills the process on this machine"):
         run(folder, "dies", schedule={"bf16": True})
 

@@ -9,8 +9,8 @@ import pytest
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from malmoi.errors import DataError, OptionError
-from malmoi.train import vocabulary as v
-from malmoi.train.particles import ParticleSplitter, count_words, fits
+from malmoi.train.distil import vocabulary as v
+from malmoi.train.distil.pieces import ParticleSplitter, count_words, fits
 
 TEXTS = [
     "배를 타고 바다에 나간다",

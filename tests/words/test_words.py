@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import malmoi
 from graphs import write_foreign
 from malmoi import BundleError, CutWarning, DataError, OptionError, TextError
-from malmoi.words import MERGES, Word, find, layer_names, likeness, occurrences
+from malmoi.words import MERGES, Word, find, layer_names, occurrences, similarity
 
 TEXT = "배를 타고 서울대학교병원에서 여행을 떠났다."
 
@@ -247,7 +247,7 @@ def nouns(encoder: malmoi.TextEncoder) -> dict[str, Word]:
 
 
 def near(words: dict[str, Word], a: str, b: str) -> float:
-    return float(likeness([words[a]], [words[b]])[0, 0])
+    return float(similarity([words[a]], [words[b]])[0, 0])
 
 
 def test_a_boat_is_nearer_to_a_boat_than_to_a_pear(encoder: malmoi.TextEncoder) -> None:

@@ -1,4 +1,4 @@
-"""`malmoi.json`: what a bundle says of itself, with the hash of every file beside it."""
+"""`malmoi.json`: what a bundle says of itself, with the hash of each of its files."""
 
 import dataclasses
 import hashlib
@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BundleCorrupt, BundleError
-from ..files import writing
-from ..text import SAFE, STEPS
+from ..io.files import writing
+from ..text.cleanup import SAFE, STEPS
+from .kinds import KINDS
 
 MANIFEST = "malmoi.json"
 FORMAT = 1
-KINDS = ("encoder", "static", "reranker", "tagger", "classifier")
 POOLINGS = ("cls", "mean", "max", "mean_sqrt_len", "weightedmean", "lasttoken")
 PRECISIONS = ("float32", "float16", "int8")
 ACTIVATIONS = ("identity", "sigmoid", "softmax")
@@ -29,7 +29,7 @@ class Manifest:
     the number of hidden-state outputs `layer_0 … layer_n` of the graph, 0 where it has none.
     `activation` is what makes scores of a reranker's or classifier's outputs, of which there are
     `dimension`: one without a name, or one for each of the `labels`. `beside` names the encoder
-    whose likeness is joined to a reranker's score, with the weights of both.
+    whose similarity is blended with a reranker's score, with the weights of both.
     """
 
     kind: str = "encoder"
@@ -89,7 +89,7 @@ class Manifest:
 
     def check(self, where: str) -> None:
         """Raise a BundleError for the first field outside its range."""
-        _one_of(self.kind, KINDS, "kind", where)
+        _one_of(self.kind, tuple(KINDS), "kind", where)
         for pooling in self.pooling.split("+"):
             _one_of(pooling, POOLINGS, "pooling", where)
         _one_of(self.precision, PRECISIONS, "precision", where)

@@ -3,6 +3,7 @@
 This is the one place where malmoi's exceptions become a line on stderr and an exit code.
 """
 
+import logging
 import os
 import sys
 import warnings
@@ -13,7 +14,7 @@ import typer
 
 from .. import __version__
 from ..errors import CutWarning, MalmoiError
-from .output import say
+from .output import complain, install_handler
 
 # Every command with the module that holds it: a command starts sooner if the others, and all
 # that they import, stay unread.
@@ -78,8 +79,16 @@ def options(
     version: Annotated[
         bool, typer.Option("--version", help="Show the version.", callback=_version, is_eager=True)
     ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Log more: every step and file.")
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Log only warnings and errors.")
+    ] = False,
 ) -> None:
     """Take what stands before the command."""
+    level = logging.DEBUG if verbose else logging.WARNING if quiet else logging.INFO
+    install_handler(level)
 
 
 def main() -> NoReturn:
@@ -90,21 +99,23 @@ def main() -> NoReturn:
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     warnings.showwarning = _show_warning
     warnings.simplefilter("always", CutWarning)
-    asked = sys.argv[1] if len(sys.argv) > 1 else ""
+    asked = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
     try:
         build(asked if asked in COMMANDS or asked in GROUPS else None)()
     except MalmoiError as error:
-        say(str(error))
+        complain(str(error))
         _leave(1)
     except OSError as error:
-        say(f"{error.strerror or error}: {error.filename or 'output'}. Check disk and permissions.")
+        complain(
+            f"{error.strerror or error}: {error.filename or 'output'}. Check disk and permissions."
+        )
         _leave(1)
     except SystemExit as leaving:
         if leaving.code == 130:  # what typer makes of Ctrl-C
-            say("stopped; nothing half-written was left behind")
+            complain("stopped; nothing half-written was left behind")
         _leave(leaving.code)
     except KeyboardInterrupt:  # before typer has begun, while a command is imported
-        say("stopped; nothing half-written was left behind")
+        complain("stopped; nothing half-written was left behind")
         _leave(130)
     _leave(0)
 
@@ -129,4 +140,4 @@ def _show_warning(
 ) -> None:
     """Show malmoi's own warnings as one line; those of libraries mean nothing to a user."""
     if issubclass(category, CutWarning):
-        say(str(message).replace('on_long="windows"', "--on-long windows"))
+        complain(str(message).replace('on_long="windows"', "--on-long windows"))

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
+from ..classifier import Decision, NoteClassifier, Rule, load_classifier
 from ..errors import DataError, OptionError
-from ..files import read_text
-from ..notes import Decision, NoteClassifier, Rule, load_classifier
-from ..tables import is_table, read_rows, show_columns
+from ..io.files import read_text
+from ..io.tables import is_table, read_rows, show_columns
 from .output import Csv, Table, Threads, choose, print_rows, say
 
 
@@ -76,9 +76,9 @@ def _documents(
 
 def _notes(file: str, text: str, patient: str | None) -> Iterator[tuple[str, str]]:
     if not is_table(file):
-        yield Path(file).name if file != "-" else "-", read_text(file, tell=say)
+        yield Path(file).name if file != "-" else "-", read_text(file)
         return
-    for i, row in enumerate(read_rows(file, tell=say), start=1):
+    for i, row in enumerate(read_rows(file), start=1):
         for column in (text, *([patient] if patient else [])):
             if column not in row:
                 raise DataError(

@@ -7,13 +7,13 @@ import typer
 
 from ..encoder import TextEncoder, load
 from ..errors import counted
-from ..files import writing
+from ..io.files import writing
 from ..mining.clusters import Clusters, Labels, merge_to, number_by_size
 from ..mining.clusters import cluster as group
 from ..mining.texts import Lines, read, vectors_of
 from ..mining.topics import Topics, make_topics
-from ..plots.map import save_map
-from ..pooling import Floats
+from ..plots.maps import save_map
+from ..types import Floats
 from .output import Csv, Format, ModelOption, Table, Threads, choose, print_rows, say, watched
 
 
@@ -54,7 +54,7 @@ def cluster(
     if assign is not None and (save is not None or merge is not None or count is not None):
         raise typer.BadParameter("--assign takes topics as they are: no --save, --merge, --count")
     known = Topics.load(assign) if assign is not None else None
-    lines = read(file, column=column, tell=say)
+    lines = read(file, column=column)
     encoder = load(model or (known.model if known else None), threads=threads)
     vectors = vectors_of(encoder, lines.texts, progress=watched())
     if known is None:

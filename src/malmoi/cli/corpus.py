@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from ..corpus.copying import copy_corpus
+from ..corpus.stores import copy_corpus
 from ..errors import counted
 from .output import say, watched
 

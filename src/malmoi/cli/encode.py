@@ -9,11 +9,11 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from ..arrays import writing_vectors
 from ..encoder import load
 from ..errors import DataError, by_number, counted
+from ..io.arrays import writing_vectors
+from ..io.tables import read_texts
 from ..scale import EncodedDataset, encode_dataset, encode_in_processes
-from ..tables import read_texts
 from .output import Csv, ModelOption, Table, Threads, choose, print_rows, say, watched
 
 Rows = Iterator[tuple[str, NDArray[Any]]]
@@ -77,9 +77,8 @@ def encode(
             part_rows=part_rows,
             threads=threads or 1,
             progress=watched(),
-            tell=say,
         )
-        _tell(done)
+        _summarize(done)
         return
     texts, kept = itertools.tee(_texts(files or ["-"], column))
     if processes > 1:
@@ -108,7 +107,7 @@ def encode(
         print_rows(({"text": text, "vector": _numbers(vector)} for text, vector in rows), form)
 
 
-def _tell(done: EncodedDataset) -> None:
+def _summarize(done: EncodedDataset) -> None:
     if done.cut:
         were, them = by_number(done.cut, "was", "were"), by_number(done.cut, "it", "them")
         say(
@@ -124,7 +123,7 @@ def _texts(files: list[str], column: str | None) -> Iterator[str]:
     """Read every file; lines without text keep their place, so that rows match lines."""
     count = empty = 0
     for file in files:
-        for text in read_texts(file, column=column, tell=say):
+        for text in read_texts(file, column=column):
             count += 1
             empty += not text.strip()
             yield text

@@ -7,16 +7,16 @@ from typing import Annotated, Literal
 
 import typer
 
-from ..bundle import open_bundle
-from ..bundle.manifest import KINDS
-from ..catalog import find_model
+from ..bundle.bundle import open_bundle
+from ..bundle.catalog import find_model
+from ..bundle.kinds import KINDS
+from ..classifier import load_classifier
 from ..encoder import load
 from ..errors import DataError
 from ..evaluate import Report, Settings, load_baselines
 from ..evaluate import evaluate as measure
-from ..notes import load_classifier
 from ..plots import check_figure, plot_report
-from ..reranker import load_reranker
+from ..reranker.reranker import load_reranker
 from ..tagger import load_tagger
 from .output import Csv, Format, Sides, Strict, Table, Threads, choose, print_rows, say
 
@@ -119,13 +119,13 @@ def evaluate(
     others = [_open(name, threads) for name in against or ()]
     if baselines is not None:
         others += load_baselines(baselines, threads=threads)
-    report = measure(judged, task, data, against=others, settings=settings, rounds=rounds, tell=say)
+    report = measure(judged, task, data, against=others, settings=settings, rounds=rounds)
     _show(report, form, plot, out)
 
 
 def _open(name: str | None, threads: int | None) -> object:
     """Open an encoder or a reranker, as the folder says."""
-    kind = open_bundle(find_model(name), kinds=KINDS).manifest.kind
+    kind = open_bundle(find_model(name), kinds=tuple(KINDS)).manifest.kind
     if kind == "reranker" and name is not None:
         return load_reranker(name, threads=threads)
     if kind == "tagger" and name is not None:

@@ -5,8 +5,6 @@ from typing import Annotated, Literal
 
 import typer
 
-from .output import say
-
 
 def export(
     source: Annotated[
@@ -54,7 +52,7 @@ def export(
             raise typer.BadParameter(
                 "--pooling, --precision, --layers and --max-tokens are not for --static"
             )
-        from ..train.export_static import export_static
+        from ..export.static import export_static
 
         export_static(
             source,
@@ -64,28 +62,21 @@ def export(
             columns=column or (),
             name=name,
             licence=licence,
-            tell=say,
         )
         return
     if dim is not None or texts or column:
         raise typer.BadParameter("--dim, --texts and --column are for --static")
-    from ..train import export as bundles  # training code, loaded only when asked for
-    from ..train.reranker_source import is_reranker
+    from ..export import export as bundles  # training code, loaded only when asked for
+    from ..export.source import is_reranker
 
     if is_reranker(source):
         if pooling is not None or layers != "none":
             raise typer.BadParameter("--pooling and --layers are for encoders; this is a reranker")
         bundles.require_packages()
-        from ..train.export_reranker import export_reranker
+        from ..export.reranker import export_reranker
 
         export_reranker(
-            source,
-            out,
-            precision=precision,
-            name=name,
-            licence=licence,
-            max_tokens=max_tokens,
-            tell=say,
+            source, out, precision=precision, name=name, licence=licence, max_tokens=max_tokens
         )
         return
     bundles.export(
@@ -97,5 +88,4 @@ def export(
         name=name,
         licence=licence,
         max_tokens=max_tokens,
-        tell=say,
     )

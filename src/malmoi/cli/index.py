@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from ..corpus import Columns, Corpus, Taken, index_files
-from ..corpus.measuring import check_recall
+from ..corpus import Columns, Corpus, IngestReport, index_files
+from ..corpus.recall import check_recall
 from ..encoder import TextEncoder, load
 from ..errors import counted
 from .output import Csv, ModelOption, Table, Threads, choose, print_rows, say, watched
@@ -55,7 +55,7 @@ def index(
     ) as opened:
         if files:
             columns = Columns(id, text, tuple(field) if field else None)
-            taken = index_files(opened, files, columns=columns, tell=say, progress=watched())
+            taken = index_files(opened, files, columns=columns, progress=watched())
             _report(taken, opened, corpus)
         if check:
             print_rows(check_recall(opened, queries=queries), form)
@@ -68,7 +68,7 @@ def _encoder(corpus: Path, model: str | None, threads: int | None) -> TextEncode
     return load(model, threads=threads)
 
 
-def _report(taken: Taken, opened: Corpus, path: Path) -> None:
+def _report(taken: IngestReport, opened: Corpus, path: Path) -> None:
     empty = (
         f", {counted(taken.empty, 'without text was', 'without text were')} passed over"
         if taken.empty

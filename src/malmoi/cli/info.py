@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from ..bundle import Bundle, open_bundle
-from ..bundle.manifest import KINDS
-from ..catalog import find_model
+from ..bundle.bundle import Bundle, open_bundle
+from ..bundle.catalog import find_model
+from ..bundle.kinds import KINDS
 
 _SKIPPED = ("files", "training", "scores", "format")
 
@@ -20,7 +20,7 @@ def info(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Show what a model is: kind, size, licence, scores and the hashes of its files."""
-    opened = open_bundle(find_model(bundle), kinds=KINDS)
+    opened = open_bundle(find_model(bundle), kinds=tuple(KINDS))
     if as_json:
         sys.stdout.write(json.dumps(opened.manifest.to_json(), ensure_ascii=False) + "\n")
     else:

@@ -7,10 +7,10 @@ import typer
 
 from ..encoder import load
 from ..errors import DataError
+from ..io.tables import read_texts
 from ..mining.keywords import keywords as find
-from ..mining.stopwords import read_stopwords
-from ..tables import read_texts
-from .output import Csv, ModelOption, Table, Threads, choose, print_rows, say
+from ..mining.keywords import read_stopwords
+from .output import Csv, ModelOption, Table, Threads, choose, print_rows
 
 
 def keywords(
@@ -34,7 +34,7 @@ def keywords(
     """Print the phrases that tell best what each document is about."""
     form = choose(table=table, as_csv=as_csv)
     stop = read_stopwords(stopwords)
-    texts = list(read_texts(file, column=column, tell=say))
+    texts = list(read_texts(file, column=column))
     documents = texts if lines or column is not None else ["\n".join(texts)]
     if not any(document.strip() for document in documents):
         raise DataError(f"{file} has no text; expected a document. Check the file.")

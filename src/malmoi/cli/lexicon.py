@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import counted
-from ..lexicon import Lexicon, Report, add_names, build_lexicon
+from ..lexicon import BuildReport, Lexicon, add_names, build_lexicon
+from ..lexicon.lexicon import find_lexicon
 from ..lexicon.report import describe
-from ..lexicon.store import find_lexicon
 from .evaluate import parse_columns
 from .output import Csv, Table, choose, print_rows, say, watched
 
@@ -69,7 +69,6 @@ def build(
         cleaning=not as_is,
         replace=replace,
         progress=watched(),
-        tell=say,
     )
     _show(report, as_json)
     say(f"wrote {out}")
@@ -96,7 +95,6 @@ def add(
         keep_uncoded=keep_uncoded,
         cleaning=not as_is,
         progress=watched(),
-        tell=say,
     )
     _show(report, as_json)
     say(f"added {counted(report.names, 'name')} to {lexicon}")
@@ -161,7 +159,7 @@ def _parts(lexicon: Lexicon) -> dict[str, Any]:
     return {"segments": [{"names": len(part), "id": part.identity} for part in lexicon.segments]}
 
 
-def _show(report: Report, as_json: bool) -> None:
+def _show(report: BuildReport, as_json: bool) -> None:
     if as_json:
         _print_json(report.to_json())
     else:

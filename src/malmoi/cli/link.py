@@ -10,13 +10,14 @@ from typing import Annotated, Any
 
 import typer
 
+from ..clinical.reader import NoteReader, to_html
 from ..encoder import load
 from ..errors import DataError, counted
-from ..files import opening, read_lines, sniff
+from ..io.files import opening, read_lines, sniff
 from ..lexicon import Lexicon
-from ..linking import Linked, Linker, NoteReader, calibrate, to_html
+from ..linking import Linked, Linker, calibrate
+from ..linking.name_index import identity
 from ..linking.nil import UNCALIBRATED, load_threshold, save_threshold
-from ..linking.vectors import identity
 from .output import (
     Csv,
     Format,
@@ -95,7 +96,6 @@ def link(
         synonyms=synonyms,
         rebuild=rebuild,
         progress=watched(),
-        tell=say,
     )
     if calibrate_on is not None:
         _calibrate(linker, calibrate_on)
@@ -115,7 +115,7 @@ def link(
 def _texts(mentions: list[str]) -> Iterator[str]:
     for mention in mentions:
         if mention == "-":
-            yield from read_lines("-", tell=say)
+            yield from read_lines("-")
         else:
             yield mention
 
@@ -187,7 +187,7 @@ def _calibrate(linker: Linker, path: Path) -> None:
     from ..evaluate.linking import judge
     from ..evaluate.mentions import read
 
-    cases, _ = read(path, tell=say)
+    cases, _ = read(path)
     judged = judge(linker, cases)
     found = calibrate(
         [one.linked for one in judged], [one.rank == 1 for one in judged], model=_model(linker)

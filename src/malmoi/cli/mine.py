@@ -7,7 +7,7 @@ import typer
 
 from ..encoder import load
 from ..errors import counted
-from ..files import writing
+from ..io.files import writing
 from ..mining.pairs import TOP, TextPair, deduplicate, mine_pairs
 from ..mining.texts import read
 from ..mining.translations import LEAST, NEIGHBOURS, Translation, mine_translations
@@ -44,7 +44,7 @@ def mine(
     if other is not None and dedup is not None:
         raise typer.BadParameter("--dedup is for one file")
     encoder = load(model, threads=threads)
-    lines = read(file, column=column, tell=say)
+    lines = read(file, column=column)
     if dedup is not None:
         kept = deduplicate(encoder, lines, least=0.9 if least is None else least)
         with writing(dedup) as out:
@@ -57,7 +57,7 @@ def mine(
         found = mine_pairs(encoder, lines, least=score, top=top or None, progress=watched())
         print_rows((_pair(pair) for pair in found), form)
         return
-    others = read(other, column=other_column, tell=say)
+    others = read(other, column=other_column)
     pairs = mine_translations(
         encoder,
         lines,

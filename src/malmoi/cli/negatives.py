@@ -9,8 +9,8 @@ import typer
 from ..encoder import load
 from ..errors import counted
 from ..evaluate.examples import PAIRS, QUERIES, Form, Roles, read_examples, text, truth
-from ..mining.negatives import Choice, as_row, mine_negatives, write_triplets
-from ..tables import read_texts
+from ..io.tables import read_texts
+from ..mining.negatives import NegativeChoice, as_row, mine_negatives, write_triplets
 from .evaluate import parse_columns
 from .output import (
     Csv,
@@ -66,7 +66,7 @@ def negatives(
 ) -> None:
     """Find texts near each anchor that do not mean the same, for training."""
     form = choose(table=table, as_csv=as_csv)
-    chosen = Choice(
+    chosen = NegativeChoice(
         count=count,
         first=first,
         last=last,
@@ -79,10 +79,9 @@ def negatives(
     triplets = mine_negatives(
         encoder,
         _pairs(file, parse_columns(columns), sides, strict),
-        documents=read_texts(documents, tell=say) if documents else (),
+        documents=read_texts(documents) if documents else (),
         choice=chosen,
         progress=watched(),
-        tell=say,
     )
     if out is None:
         print_rows((as_row(triplet) for triplet in triplets), form)
@@ -94,9 +93,7 @@ def _pairs(
     file: Path, columns: Roles | None, sides: str | None, strict: bool
 ) -> Iterator[tuple[str, str]]:
     """Read the pairs that mean the same; a column that says otherwise is heeded."""
-    examples = read_examples(
-        file, [(_FORM, _parse)], columns=columns, sides=sides, tell=say, strict=strict
-    )
+    examples = read_examples(file, [(_FORM, _parse)], columns=columns, sides=sides, strict=strict)
     kept = [row for row in examples.rows if row is not None]
     if len(kept) < len(examples.rows):
         left = len(examples.rows) - len(kept)

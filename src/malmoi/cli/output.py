@@ -3,12 +3,15 @@
 import csv
 import enum
 import json
+import logging
 import re
 import sys
 from collections.abc import Iterable, Mapping
 from typing import Annotated
 
 import typer
+
+logger = logging.getLogger(__name__)
 
 
 class Format(enum.StrEnum):
@@ -54,8 +57,29 @@ def seconds(text: str) -> float:
     return float(found[1]) * _UNITS[found[2]]
 
 
+class StderrHandler(logging.Handler):
+    """Shows log messages to the person at the terminal, a line each."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one message to what is stderr now (tests exchange it)."""
+        complain(record.getMessage())
+
+
+def install_handler(level: int = logging.INFO) -> None:
+    """Show malmoi's messages of this level and above on stderr, whatever was set before."""
+    ours = logging.getLogger("malmoi")
+    ours.handlers[:] = [StderrHandler()]
+    ours.setLevel(level)
+    ours.propagate = False
+
+
 def say(message: str) -> None:
-    """Tell the person at the terminal something, on stderr."""
+    """Log what a command did; `-q` hides it."""
+    logger.info(message)
+
+
+def complain(message: str) -> None:
+    """Write a line to stderr, whatever the level of logging."""
     sys.stderr.write(f"malmoi: {message}\n")
     sys.stderr.flush()
 

@@ -5,9 +5,9 @@ from typing import Annotated
 import typer
 
 from ..errors import DataError
-from ..reranker import load_reranker
-from ..tables import read_texts
-from .output import Csv, Table, Threads, choose, print_rows, say
+from ..io.tables import read_texts
+from ..reranker.reranker import load_reranker
+from .output import Csv, Table, Threads, choose, print_rows
 
 
 def rerank(
@@ -28,7 +28,7 @@ def rerank(
     """Print the texts that answer the query best, the best first; index counts from 0."""
     form = choose(table=table, as_csv=as_csv)
     reranker = load_reranker(model, threads=threads)
-    texts = list(read_texts(file, column=column, tell=say))
+    texts = list(read_texts(file, column=column))
     if not texts:
         raise DataError(f"{file} is empty; expected one text a line. Name another file.")
     hits = reranker.rank(query, texts, k=k)

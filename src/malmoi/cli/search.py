@@ -5,11 +5,11 @@ from typing import Annotated, Literal
 
 import typer
 
-from ..catalog import RERANKER
+from ..bundle.catalog import RERANKER
 from ..corpus import Corpus, Hit
 from ..corpus.corpus import RERANKED, WEIGHTS
 from ..encoder import load
-from ..reranker import load_reranker
+from ..reranker.reranker import load_reranker
 from .output import Csv, ModelOption, Table, Threads, choose, print_rows, seconds
 
 

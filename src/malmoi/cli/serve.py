@@ -51,9 +51,7 @@ def serve(
     from ..serve.settings import Batching, Limits, ServerSettings
     from ..serve.state import load_resources
 
-    if not logging.getLogger("malmoi").hasHandlers():
-        logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
-        logging.getLogger("malmoi").setLevel(logging.INFO)
+    _log_with_times()
     settings = ServerSettings(
         host=host,
         port=port,
@@ -72,6 +70,15 @@ def serve(
         threads=threads,
     )
     server.serve(resources, settings, access_log=access_log)
+
+
+def _log_with_times() -> None:
+    """Log requests and failures with their time, unlike the messages of a command."""
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
+    for name in ("malmoi.serve.access", "malmoi.serve.middleware"):
+        logger = logging.getLogger(name)
+        logger.handlers[:] = logging.getLogger().handlers
+        logger.propagate = False
 
 
 def key(

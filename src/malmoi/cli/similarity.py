@@ -8,9 +8,9 @@ import typer
 
 from ..encoder import TextEncoder, load
 from ..errors import DataError, counted
-from ..files import read_lines
-from ..pooling import normalize
-from .output import Csv, ModelOption, Table, Threads, choose, print_rows, say
+from ..io.files import read_lines
+from ..runtime.pooling import normalize
+from .output import Csv, ModelOption, Table, Threads, choose, print_rows
 
 _BLOCK = 1024
 
@@ -44,7 +44,7 @@ def _scored(
 
 
 def _stdin_pairs() -> Iterator[tuple[str, str]]:
-    for number, line in enumerate(read_lines("-", tell=say), start=1):
+    for number, line in enumerate(read_lines("-"), start=1):
         parts = line.split("\t")
         if len(parts) != 2:
             raise DataError(

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from ..tables import read_texts
+from ..io.tables import read_texts
 from ..tagger import load_tagger
-from .output import Csv, Table, Threads, choose, print_rows, say
+from .output import Csv, Table, Threads, choose, print_rows
 
 
 def tag(
@@ -46,4 +46,4 @@ def _read(texts: list[str], whole: bool) -> Iterator[str]:
         elif whole:
             yield sys.stdin.buffer.read().decode("utf-8", "replace")
         else:
-            yield from read_texts("-", tell=say)
+            yield from read_texts("-")

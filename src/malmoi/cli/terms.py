@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 import typer
 
 from ..encoder import load
+from ..io.tables import read_texts
 from ..lexicon import Lexicon
 from ..mining.terms import nearest_terms
 from ..plots import check_figure, plot_terms
-from ..tables import read_texts
 from .output import Csv, ModelOption, Table, Threads, choose, print_rows, say
 
 
@@ -49,4 +49,4 @@ def _known(among: str, column: str | None) -> Iterator[str]:
     if among == "sample" or Path(among).is_dir():
         yield from Lexicon.open(among).texts()
     else:
-        yield from read_texts(among, column=column, tell=say)
+        yield from read_texts(among, column=column)

@@ -7,7 +7,7 @@ import typer
 
 from ..train.recipe import load_recipe
 from ..train.run import train as train_recipe
-from .output import Csv, Table, Threads, choose, print_rows, say
+from .output import Csv, Table, Threads, choose, print_rows
 
 
 def train(
@@ -36,6 +36,6 @@ def train(
         if "=" not in change:
             raise typer.BadParameter(f"--set {change}: expected key=value, as schedule.epochs=2")
     read = load_recipe(recipe, sets=changes or [])
-    done = train_recipe(read, data=data, resume=resume, strict=strict, threads=threads, tell=say)
+    done = train_recipe(read, data=data, resume=resume, strict=strict, threads=threads)
     rows = [{"bundle": str(path), "steps": done.steps, **done.scores} for path in done.bundles]
     print_rows(rows, form)

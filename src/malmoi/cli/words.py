@@ -7,14 +7,15 @@ from typing import Annotated, Literal
 
 import typer
 
-from .. import morphemes
-from ..encoder import TextEncoder, load
+from ..encoder import load
+from ..encoder.layers import LayerAccess, layers_of
 from ..errors import DataError, counted
-from ..files import read_lines
+from ..io.files import read_lines
 from ..plots import check_figure, plot_layers, plot_occurrences, plot_tokens, plot_values
 from ..plots.figure import short
 from ..plots.words import MANY
-from ..words import By, Layers, Merge, Occurrence, Word, by_layer, likeness, occurrences
+from ..text import morphemes
+from ..words import By, Layers, Merge, Occurrence, Word, by_layer, occurrences, similarity
 from .output import Csv, Format, ModelOption, Table, Threads, choose, print_rows, say
 
 Rows = Iterator[dict[str, object]]
@@ -42,7 +43,7 @@ def words(
     project: Annotated[
         Literal["pca", "umap"], typer.Option(help="How the map is made flat.")
     ] = "pca",
-    layers_plot: Annotated[Path | None, typer.Option(help="Draw likeness by layer.")] = None,
+    layers_plot: Annotated[Path | None, typer.Option(help="Draw similarity by layer.")] = None,
     hist: Annotated[Path | None, typer.Option(help="Draw the histogram of values.")] = None,
     heat: Annotated[
         Path | None, typer.Option(help="Draw two texts' words against each other.")
@@ -60,7 +61,7 @@ def words(
         raise typer.BadParameter(
             f"--heat compares two texts; {counted(len(given), 'was', 'were')} given"
         )
-    encoder = load(model, threads=threads)
+    encoder = layers_of(load(model, threads=threads))
     cut: By = by or ("morphemes" if morphemes.available() else "spaces")
     chosen = _parse_layers(layers)
     found = list(
@@ -91,7 +92,7 @@ def _check(word: str | None, plots: Sequence[Path | None], heat: Path | None) ->
 
 
 def _texts(texts: list[str]) -> list[str]:
-    given = list(read_lines("-", tell=say)) if texts == ["-"] else texts
+    given = list(read_lines("-")) if texts == ["-"] else texts
     kept = [text for text in given if text.strip()]
     if len(kept) < len(given):
         say(f"{counted(len(given) - len(kept), 'empty text was', 'empty texts were')} left out")
@@ -124,7 +125,7 @@ def _listed(found: Sequence[Sequence[Word]], form: Format) -> Rows:
 
 def _compared(here: Sequence[Occurrence], form: Format) -> Rows:
     """One row an occurrence, with its likeness to all of them."""
-    scores = likeness([one.word for one in here])
+    scores = similarity([one.word for one in here])
     for number, (one, own) in enumerate(zip(here, scores, strict=True), start=1):
         values = [round(float(score), 4) for score in own]
         row: dict[str, object] = {"number": number, "text": one.text, "word": one.word.text}
@@ -151,13 +152,13 @@ def _draw(
 
 
 def _draw_layers(
-    encoder: TextEncoder, texts: Sequence[str], word: str, merge: Merge, by: By, path: Path
+    encoder: LayerAccess, texts: Sequence[str], word: str, merge: Merge, by: By, path: Path
 ) -> None:
     found = list(encoder.words_of(texts, layers="concat-all", merge=merge, by=by))
     here = occurrences(texts, found, word)
     if len(here) < 2:
         raise DataError(
-            f"{word} occurs once; likeness by layer expects two or more. Give more texts."
+            f"{word} occurs once; similarity by layer expects two or more. Give more texts."
         )
     scores = by_layer([one.word for one in here], encoder.reader.layers)
     both = list(itertools.combinations(range(len(here)), 2))

@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from ..clinical.reader import NoteMention
 from ..corpus import Hit as CorpusHit
 from ..errors import CutWarning, TextError, by_number, counted
-from ..linking import Candidate, Linked, NoteMention
-from ..pooling import Floats, normalize
-from ..precision import Precision, check_precision, to_precision
-from ..reranker import Hit
-from ..text import as_text
-from ..words import Layers, Merge, Token, Word
+from ..linking import Candidate, Linked
+from ..reranker.reranker import RankedText
+from ..runtime.pooling import normalize
+from ..runtime.precision import Precision, check_precision, to_precision
+from ..text.cleanup import as_text
+from ..types import Floats
+from ..words import Layers, Merge, PieceVector, Word
 from .transport import Transport
 
 if TYPE_CHECKING:
@@ -119,7 +121,7 @@ class Client:
         scores: Floats = left @ right.T
         return scores
 
-    def rank(self, query: str, texts: Sequence[str], *, k: int | None = None) -> list[Hit]:
+    def rank(self, query: str, texts: Sequence[str], *, k: int | None = None) -> list[RankedText]:
         """Sort texts by the reranker's score next to the query, as `Reranker.rank` does."""
         listed = _as_list(texts)
         if not listed:
@@ -128,7 +130,9 @@ class Client:
         if k is not None:
             body["top_n"] = k  # type: ignore[assignment]
         found = self.post("/v1/rerank", body)["results"]
-        return [Hit(one["index"], listed[one["index"]], one["relevance_score"]) for one in found]
+        return [
+            RankedText(one["index"], listed[one["index"]], one["relevance_score"]) for one in found
+        ]
 
     def search(
         self,
@@ -278,7 +282,7 @@ class Client:
 
 def _word(one: Mapping[str, Any]) -> Word:
     tokens = (
-        Token(token["text"], token["start"], token["end"], _vector(token), token["special"])
+        PieceVector(token["text"], token["start"], token["end"], _vector(token), token["special"])
         for token in one["tokens"]
     )
     return Word(one["word"], one["start"], one["end"], _vector(one), tuple(tokens))

@@ -2,20 +2,23 @@
 
 from .corpus import Corpus, Hit
 from .filters import Filter
-from .importing import Columns, Taken, index_files
-from .store import About, Document, Progress, Scored, Store, Stored
+from .ingest import Columns, IngestReport, index_files
+from .store import Document, Progress, ScoredId, Store, Stored, StoreInfo
 
 __all__ = [
-    "About",
     "Columns",
     "Corpus",
     "Document",
     "Filter",
     "Hit",
+    "IngestReport",
     "Progress",
-    "Scored",
+    "ScoredId",
     "Store",
+    "StoreInfo",
     "Stored",
-    "Taken",
     "index_files",
 ]
+
+# The names of 0.1.
+About, Scored, Taken = StoreInfo, ScoredId, IngestReport

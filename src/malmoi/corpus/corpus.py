@@ -1,5 +1,11 @@
-"""Documents that last and can be found: by meaning, by words, or by both, and reranked."""
+"""Several rankings made into one by the places, not the scores, that documents have in them.
 
+What goes into a corpus, checked; and whether a model is the one it was made with.
+
+Documents that last and can be found: by meaning, by words, or by both, and reranked.
+"""
+
+import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,17 +17,108 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from ..encoder import TextEncoder, load
-from ..errors import OptionError, counted
-from ..pooling import Floats, normalize
-from ..precision import Precision, to_precision
-from ..text import as_text
-from .checks import checked_document, probe, same_model
+from ..errors import CorpusError, DataError, OptionError, counted
+from ..runtime.pooling import normalize
+from ..runtime.precision import Precision, to_precision
+from ..text.cleanup import as_text, mend_surrogates
+from ..types import Floats
 from .filters import Filter, as_filters, check_fields
-from .fusion import fuse
-from .opening import open_store
-from .ordering import Scorer, rerank_within
-from .store import About, Document, Rule, Scored, Store, Stored, Value, Vector
-from .words import check_words, default_words, query_words
+from .keywords import check_words, default_words, query_words
+from .rerank import Scorer, rerank_within
+from .store import Document, ScoredId, Store, Stored, StoreInfo, Value, Vector, WriteMode
+from .stores import open_store
+
+# The constant of the method's paper (Cormack et al. 2009): how little the first places differ.
+_RANK_CONSTANT = 60
+
+
+def fuse(
+    rankings: Mapping[str, Sequence[ScoredId]], weights: Mapping[str, float]
+) -> list[ScoredId]:
+    """Reciprocal rank fusion: each ranking gives weight / (60 + rank), and the sums decide.
+
+    >>> one, two = Scored("배", 0.9), Scored("차", 0.8)
+    >>> [hit.id for hit in fuse({"a": [one, two], "b": [two]}, {"a": 1, "b": 0.5})]
+    ['차', '배']
+    """
+    if any(weight < 0 for weight in weights.values()) or not any(weights.values()):
+        raise OptionError(
+            f"the weights are {dict(weights)}; expected none below 0 and one above. Correct them."
+        )
+    sums: dict[str, float] = {}
+    for name, ranking in rankings.items():
+        for rank, one in enumerate(ranking, start=1):
+            sums[one.id] = sums.get(one.id, 0.0) + weights.get(name, 1.0) / (_RANK_CONSTANT + rank)
+    ordered = sorted(sums.items(), key=lambda item: -item[1])  # stable: ties keep their order
+    return [ScoredId(id, score) for id, score in ordered]
+
+
+_PROBES = ("말모이는 낱말을 모은 것이다.", "A gathering of words.", "pt는 DM으로 f/u 중")
+# 8-bit and float32 weights of one model, and different processors, agree at least so well …
+_SAME = 0.9
+# … and a model of another name is the same one renamed only if it agrees this well.
+_IDENTICAL = 0.999
+
+
+def probe(encoder: TextEncoder, dim: int) -> tuple[tuple[float, ...], ...]:
+    """The vectors of a few fixed texts, by which a model is known again."""
+    cut = dim if dim < encoder.dimension else None
+    vectors = normalize(encoder.encode(list(_PROBES), dim=cut))
+    return tuple(tuple(round(float(value), 6) for value in vector) for vector in vectors)
+
+
+def same_model(encoder: TextEncoder, about: StoreInfo) -> None:
+    """Raise unless an encoder's vectors can be compared with those of the corpus."""
+    remedy = f"Open it with {about.model}, or make a new corpus."
+    if encoder.dimension < about.dimension:
+        raise CorpusError(
+            f"the corpus was made with the model {about.model}, of {about.dimension} dimensions; "
+            f"{encoder.name} has {encoder.dimension}. {remedy}"
+        )
+    if not about.probes:
+        return
+    agreement = float((np.array(probe(encoder, about.dimension)) * about.probes).sum(axis=1).min())
+    least = _SAME if encoder.name == about.model else _IDENTICAL
+    if agreement < least:
+        raise CorpusError(
+            f"the corpus was made with the model {about.model}, whose vectors are not those of "
+            f"{encoder.name} (agreement {agreement:.2f}; expected {least}). {remedy}"
+        )
+
+
+def checked_document(given: Document | Mapping[str, Any], place: int) -> Document:
+    """Make a document of what was given, or say what is wrong with the one at `place`."""
+    where = f"document {place}"
+    if isinstance(given, Document):
+        id, text, metadata = given.id, given.text, dict(given.metadata)
+    elif isinstance(given, Mapping) and {"id", "text"} <= given.keys():
+        metadata = {key: value for key, value in given.items() if key not in ("id", "text")}
+        id, text = given["id"], given["text"]
+    else:
+        raise DataError(
+            f"{where} is {type(given).__name__} without an id and a text; expected a Document or "
+            'a mapping with "id" and "text". Give it both.'
+        )
+    id = as_text(str(id) if isinstance(id, int) else id, where=f"the id of {where}")
+    if not id:
+        raise DataError(f"{where} has an empty id; expected some text. Give it one.")
+    text = mend_surrogates(as_text(text, where=f"the text of {where}"))
+    return Document(mend_surrogates(id), text, _checked_metadata(metadata, where))
+
+
+def _checked_metadata(metadata: dict[Any, Any], where: str) -> dict[str, Any]:
+    if not metadata:  # as in most files of plain text
+        return {}
+    try:
+        written = mend_surrogates(json.dumps(metadata, ensure_ascii=False, allow_nan=False))
+        read: dict[str, Any] = json.loads(written)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise DataError(
+            f"the fields of {where} cannot be written as JSON; expected text, finite numbers, "
+            "true, false, null and lists of these. Turn other values into text."
+        ) from error
+    return read
+
 
 Mode = Literal["dense", "keyword", "hybrid"]
 MODES = ("dense", "keyword", "hybrid")
@@ -207,7 +304,7 @@ class Corpus:
             return []
         return list(to_precision(self.vectors_of(texts), self.store.about.precision))
 
-    def _write(self, documents: Iterable[Document | Mapping[str, Any]], rule: Rule) -> int:
+    def _write(self, documents: Iterable[Document | Mapping[str, Any]], rule: WriteMode) -> int:
         if isinstance(documents, str | bytes | Mapping | Document):
             documents = [documents]
         checked = [checked_document(one, i) for i, one in enumerate(documents)]
@@ -225,7 +322,7 @@ class Corpus:
         filters: list[Filter],
         exact: bool,
         vector: Floats | None,
-    ) -> dict[str, list[Scored]]:
+    ) -> dict[str, list[ScoredId]]:
         wanted = max(k, DEPTH) if mode == "hybrid" else k
         rankings = {}
         if mode != "keyword":
@@ -257,7 +354,9 @@ class Corpus:
             )
         return given[:width]
 
-    def _hits(self, order: Sequence[Scored], rankings: Mapping[str, Sequence[Scored]]) -> list[Hit]:
+    def _hits(
+        self, order: Sequence[ScoredId], rankings: Mapping[str, Sequence[ScoredId]]
+    ) -> list[Hit]:
         documents = self.store.get([one.id for one in order])
         scores: dict[str, dict[str, float]] = {}
         for name, ranking in rankings.items():
@@ -277,7 +376,7 @@ class Corpus:
             raise OptionError(f"within is {within}; expected seconds above 0. Correct it.")
 
 
-def _about(encoder: TextEncoder, precision: str, dim: int | None, words: str | None) -> About:
+def _about(encoder: TextEncoder, precision: str, dim: int | None, words: str | None) -> StoreInfo:
     """What a new corpus is made for."""
     kind = words or default_words()
     check_words(kind)
@@ -287,7 +386,7 @@ def _about(encoder: TextEncoder, precision: str, dim: int | None, words: str | N
             f"Choose one from 1 to {encoder.dimension}."
         )
     size = dim or encoder.dimension
-    return About(encoder.name, size, precision, kind, probe(encoder, size))
+    return StoreInfo(encoder.name, size, precision, kind, probe(encoder, size))
 
 
 def _reranked(hit: Hit, score: float | None) -> Hit:

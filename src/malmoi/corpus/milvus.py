@@ -1,4 +1,12 @@
-"""A corpus in Milvus: the same contract over a server, a cluster, or a local Milvus Lite file.
+"""Filters for an engine that compares JSON: what of a document is stored, and what is asked.
+
+Milvus compares single values, and a field of ours may hold a list, or numbers in one document
+and text in another. So each field's least and greatest number and text are stored, and every
+value once more as a key: any value is below x just when the least is.
+
+English stems without another library: SQLite's Porter stemmer, asked word by word.
+
+A corpus in Milvus: the same contract over a server, a cluster, or a local Milvus Lite file.
 
 An address is `milvus://HOST:PORT/NAME` (also milvus+https://, with the token in MILVUS_TOKEN) or
 `milvus:FILE.db`. Documents stand in the collection NAME, what the corpus was made for and how far
@@ -8,27 +16,146 @@ put in again, under the same ids.
 """
 
 import contextlib
+import functools
 import itertools
 import json
 import logging
 import os
+import sqlite3
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from ..errors import CorpusError, DataError, MalmoiError, OptionError, require
-from ..precision import from_int8, to_precision
-from . import words as cutting
-from .conditions import any_of, expression, facts
-from .filters import Filter, check_fields
-from .rules import check_rule, last_of_each
+from ..runtime.precision import from_int8, to_precision
+from . import keywords
+from .filters import Atom, Filter, atoms, check_fields
 from .schema import Create, about_from
 from .sqlite import digest
-from .stems import stems
-from .store import About, Document, Progress, Rule, Scored, Store, Stored, Vector
+from .store import (
+    Document,
+    Progress,
+    ScoredId,
+    Store,
+    Stored,
+    StoreInfo,
+    Vector,
+    WriteMode,
+    check_mode,
+    last_of_each,
+)
+
+KEYS = "keys"
+
+
+def facts(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """What the engine compares of a document's metadata.
+
+    >>> facts({"year": [2023, 2024]})
+    {'keys': ['year=2023.0', 'year=2024.0'], 'least:year': 2023.0, 'most:year': 2024.0}
+    """
+    found: dict[str, Any] = {KEYS: []}
+    for name, value in metadata.items():
+        values = atoms(value)
+        found[KEYS] += [_key(name, one) for one in values]
+        numbers = [float(one) for one in values if not isinstance(one, str)]
+        texts = [one for one in values if isinstance(one, str)]
+        if numbers:
+            found |= {f"least:{name}": min(numbers), f"most:{name}": max(numbers)}
+        if texts:
+            found |= {f"first:{name}": min(texts), f"last:{name}": max(texts)}
+    return found
+
+
+def expression(filters: Sequence[Filter], *, column: str = "facts") -> str:
+    """The filters as one condition in Milvus's language.
+
+    >>> expression([Filter("year", ">=", 2020)])
+    '(facts["most:year"] >= 2020.0 or facts["last:year"] >= "")'
+    """
+    return " and ".join(_condition(one, column) for one in filters)
+
+
+def any_of(column: str, values: Iterable[str]) -> str:
+    """The condition that a column holds one of these texts."""
+    return f"{column} in [{', '.join(quoted(value) for value in values)}]"
+
+
+def quoted(text: str) -> str:
+    """A text as the language writes it; nothing in it can end it early."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _condition(one: Filter, column: str) -> str:
+    if one.operator in ("=", "!="):
+        holds = f"json_contains({column}[{quoted(KEYS)}], {quoted(_key(one.field, one.value))})"
+        return holds if one.operator == "=" else f"not {holds}"
+    below = one.operator.startswith("<")
+    # As in SQLite: every number comes before every text.
+    if isinstance(one.value, str):
+        own = _place(column, "first" if below else "last", one.field)
+        other = f"{_place(column, 'least', one.field)} <= 1.7e308" if below else ""
+        holds = f"{own} {one.operator} {quoted(one.value)}"
+    else:
+        own = _place(column, "least" if below else "most", one.field)
+        other = "" if below else f'{_place(column, "last", one.field)} >= ""'
+        holds = f"{own} {one.operator} {float(one.value)!r}"
+    return f"({holds} or {other})" if other else f"({holds})"
+
+
+def _place(column: str, kind: str, field: str) -> str:
+    return f"{column}[{quoted(f'{kind}:{field}')}]"
+
+
+def _key(name: str, value: Atom) -> str:
+    return f"{name}={value}" if isinstance(value, str) else f"{name}={float(value)!r}"
+
+
+_MANY = 65536
+
+
+class _Stemmer:
+    """A table in memory whose vocabulary is what the stemmer made of the words put in."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._connection = sqlite3.connect(":memory:", check_same_thread=False)
+        self._connection.executescript(
+            "CREATE VIRTUAL TABLE w USING fts5(x, tokenize='porter unicode61 remove_diacritics 0');"
+            "CREATE VIRTUAL TABLE v USING fts5vocab(w, instance);"
+        )
+
+    def __call__(self, word: str) -> str:
+        with self._lock:
+            self._connection.execute("INSERT INTO w(rowid, x) VALUES (1, ?)", (word,))
+            found = self._connection.execute("SELECT term FROM v ORDER BY offset").fetchall()
+            self._connection.execute("DELETE FROM w WHERE rowid = 1")
+        return " ".join(term for (term,) in found)
+
+
+@functools.cache
+def _stemmer() -> _Stemmer:
+    return _Stemmer()
+
+
+@functools.lru_cache(maxsize=_MANY)
+def stem(word: str) -> str:
+    """A word's stem as SQLite's full-text search has it; nothing where it has no letter.
+
+    >>> stem("arriving"), stem("배송"), stem("*")
+    ('arriv', '배송', '')
+    """
+    return _stemmer()(word)
+
+
+def stems(words: Sequence[str]) -> list[str]:
+    """The stems of words, those without letters left out."""
+    return [found for found in map(stem, words) if found]
+
 
 _TEXT = 65535  # bytes in Milvus's longest text
 _ID = 512
@@ -112,7 +239,7 @@ class MilvusStore(Store):
         self._make_state()
         self._write_state("about", json.dumps(asdict(about)))
 
-    def _make_documents(self, about: About) -> None:
+    def _make_documents(self, about: StoreInfo) -> None:
         m, kind = self._milvus, self._milvus.DataType
         schema = self._client.create_schema(auto_id=False, enable_dynamic_field=False)
         schema.add_field("id", kind.VARCHAR, max_length=_ID, is_primary=True)
@@ -176,14 +303,14 @@ class MilvusStore(Store):
             return int(row["count(*)"])
 
     def write(
-        self, batch: Sequence[Stored], *, rule: Rule = "any", progress: Progress | None = None
+        self, batch: Sequence[Stored], *, rule: WriteMode = "any", progress: Progress | None = None
     ) -> None:
         """Put documents in by one request; when it returns they can be found."""
         batch = last_of_each(batch, rule)
         with self._renaming():
             if rule != "any":
                 known = self._query(any_of("id", [s.document.id for s in batch]), ["id"], batch)
-                check_rule(len(batch), len(known), rule)
+                check_mode(len(batch), len(known), rule)
             rows = self._rows(batch)
             for start in range(0, len(rows), _AT_ONCE):
                 self._client.upsert(self._name, rows[start : start + _AT_ONCE])
@@ -195,7 +322,7 @@ class MilvusStore(Store):
                 self._write_state(_source(progress.source), json.dumps(asdict(progress)))
 
     def _rows(self, batch: Sequence[Stored]) -> list[dict[str, Any]]:
-        cut = cutting.cut([one.document.text for one in batch], self.about.words)
+        cut = keywords.cut([one.document.text for one in batch], self.about.words)
         now = time.time_ns()
         return [
             {
@@ -213,7 +340,7 @@ class MilvusStore(Store):
 
     def foresee(self, texts: Sequence[str]) -> None:
         """Find the words of texts that will soon be written."""
-        cutting.foresee(texts, self.about.words)
+        keywords.foresee(texts, self.about.words)
 
     def delete(self, ids: Sequence[str]) -> int:
         """Take documents out; gives how many were there."""
@@ -240,14 +367,14 @@ class MilvusStore(Store):
 
     def nearest(
         self, vector: Vector, k: int, *, filters: Sequence[Filter] = (), exact: bool = False
-    ) -> list[Scored]:
+    ) -> list[ScoredId]:
         """The documents of highest cosine with a unit float32 vector (dim,), best first."""
         wide = {} if self.address.local else {"params": {"ef": _MOST if exact else max(128, 2 * k)}}
         return self._search([np.asarray(vector, np.float32).tolist()], "vector", k, filters, wide)
 
     def matching(
         self, words: Sequence[str], k: int, *, filters: Sequence[Filter] = ()
-    ) -> list[Scored]:
+    ) -> list[ScoredId]:
         """The documents that share words with the query, best first by BM25."""
         asked = " ".join(stems(words))
         if not asked:
@@ -257,7 +384,7 @@ class MilvusStore(Store):
 
     def _search(
         self, data: list[Any], field: str, k: int, filters: Sequence[Filter], params: dict[str, Any]
-    ) -> list[Scored]:
+    ) -> list[ScoredId]:
         check_fields(filters, self.fields() if filters else ())
         with self._renaming():
             [found] = self._client.search(
@@ -270,7 +397,7 @@ class MilvusStore(Store):
                 output_fields=["id"],
             ) or [[]]
         # Lite gives BM25 below zero, the server above; both grow with likeness in size.
-        return [Scored(str(one["id"]), _size(one["distance"], field)) for one in found]
+        return [ScoredId(str(one["id"]), _size(one["distance"], field)) for one in found]
 
     def fields(self) -> list[str]:
         """The names of all metadata fields that any document has had."""

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import CorpusBusy, CorpusError, MalmoiError, OutputError
-from .store import About
+from .store import StoreInfo
 
 APPLICATION = 0x4D616C6D  # "Malm", where `file` and other readers look for a file's maker
 VERSION = 1
 _WAIT = 10.0  # seconds to wait for another writer's transaction, which lasts milliseconds
 
-Create = Callable[[], About]
+Create = Callable[[], StoreInfo]
 
 # A row number is never used twice, so that an index that was made earlier stays true of the rows
 # it knows: it only has to hear of greater rows and of those in `removed`.
@@ -72,7 +72,7 @@ def _prepare(connection: sqlite3.Connection, path: Path, create: Create | None) 
     connection.execute("PRAGMA cache_size = -16384")
 
 
-def _make(connection: sqlite3.Connection, about: About) -> None:
+def _make(connection: sqlite3.Connection, about: StoreInfo) -> None:
     connection.execute("PRAGMA page_size = 8192")  # five vectors of 384 floats; 4096 hold but two
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("BEGIN IMMEDIATE")
@@ -110,15 +110,15 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
         )
 
 
-def read_about(connection: sqlite3.Connection) -> tuple[About, str]:
+def read_about(connection: sqlite3.Connection) -> tuple[StoreInfo, str]:
     """What the corpus was made for, and the mark by which its index file knows it."""
     values = dict(connection.execute("SELECT key, value FROM about"))
     return about_from(json.loads(values["about"])), values["mark"]
 
 
-def about_from(data: dict[str, Any]) -> About:
+def about_from(data: dict[str, Any]) -> StoreInfo:
     """Make an About of what `asdict` and JSON made of one."""
-    return About(**data | {"probes": tuple(tuple(probe) for probe in data["probes"])})
+    return StoreInfo(**data | {"probes": tuple(tuple(probe) for probe in data["probes"])})
 
 
 @contextlib.contextmanager

@@ -13,13 +13,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..precision import to_precision
-from . import words as cutting
+from ..runtime.precision import to_precision
+from . import keywords
 from .filters import Filter, atoms, check_fields
-from .rules import check_rule, last_of_each
 from .schema import Create, connect, read_about, renaming
-from .shelf import Shelf
-from .store import Document, Progress, Rule, Scored, Store, Stored, Value, Vector
+from .store import (
+    Document,
+    Progress,
+    ScoredId,
+    Store,
+    Stored,
+    Value,
+    Vector,
+    WriteMode,
+    check_mode,
+    last_of_each,
+)
+from .vector_index import SyncedIndex
 
 _AT_ONCE = 500  # ids in one question to SQLite
 
@@ -33,7 +43,7 @@ class SqliteStore(Store):
         self._connection = connect(self.path, create=create)
         with renaming(self.path):
             self.about, mark = read_about(self._connection)
-        self._shelf = Shelf(self.path, self.about, mark, engine=engine)
+        self._shelf = SyncedIndex(self.path, self.about, mark, engine=engine)
         template = to_precision(np.zeros((1, self.about.dimension), np.float32), self.precision)
         self._dtype = template.dtype
 
@@ -48,16 +58,16 @@ class SqliteStore(Store):
             return int(count)
 
     def write(
-        self, batch: Sequence[Stored], *, rule: Rule = "any", progress: Progress | None = None
+        self, batch: Sequence[Stored], *, rule: WriteMode = "any", progress: Progress | None = None
     ) -> None:
         """Put documents in, in one transaction; when it returns they are on the disk."""
         batch = last_of_each(batch, rule)
         texts = [stored.document.text for stored in batch]
         # Cut before the transaction begins: others wait for it.
-        words = [" ".join(found) for found in cutting.cut(texts, self.about.words)]
+        words = [" ".join(found) for found in keywords.cut(texts, self.about.words)]
         with self._writing() as connection:
             known = self._rows([stored.document.id for stored in batch])
-            check_rule(len(batch), len(known), rule)
+            check_mode(len(batch), len(known), rule)
             self._forget(list(known.values()))
             self._insert(batch, words)
             if progress is not None:
@@ -66,7 +76,7 @@ class SqliteStore(Store):
 
     def foresee(self, texts: Sequence[str]) -> None:
         """Find the words of texts that will soon be written."""
-        cutting.foresee(texts, self.about.words)
+        keywords.foresee(texts, self.about.words)
 
     def delete(self, ids: Sequence[str]) -> int:
         """Take documents out, in one transaction; gives how many were there."""
@@ -91,7 +101,7 @@ class SqliteStore(Store):
 
     def nearest(
         self, vector: Vector, k: int, *, filters: Sequence[Filter] = (), exact: bool = False
-    ) -> list[Scored]:
+    ) -> list[ScoredId]:
         """The documents of highest cosine with a unit float32 vector (dim,), best first."""
         with self._using() as connection:
             index = self._shelf.follow(connection)
@@ -99,11 +109,11 @@ class SqliteStore(Store):
             found = index.search(vector, k, exact=exact, only=only)
             scores = dict(zip(found.rows[0].tolist(), found.scores[0].tolist(), strict=True))
             ids = dict(self._select("SELECT row, id FROM documents WHERE row IN", list(scores)))
-        return [Scored(ids[row], score) for row, score in scores.items() if row in ids]
+        return [ScoredId(ids[row], score) for row, score in scores.items() if row in ids]
 
     def matching(
         self, words: Sequence[str], k: int, *, filters: Sequence[Filter] = ()
-    ) -> list[Scored]:
+    ) -> list[ScoredId]:
         """The documents that share words with the query, best first by BM25."""
         if not words:
             return []
@@ -116,7 +126,7 @@ class SqliteStore(Store):
                 "USING (row) ORDER BY score, row",
                 (query, *values, k),
             ).fetchall()
-        return [Scored(id, -score) for id, score in found]  # SQLite's grows with unlikeness
+        return [ScoredId(id, -score) for id, score in found]  # SQLite's grows with unlikeness
 
     def fields(self) -> list[str]:
         """The names of all metadata fields that any document has had."""

@@ -1,6 +1,8 @@
 """What a store of documents offers, whatever keeps them; and the small types that pass through.
 
 `Corpus` does the rest (encoding, fusion, reranking) over any store that keeps this contract.
+
+What a write asks of its ids, the same in every store.
 """
 
 from abc import ABC, abstractmethod
@@ -10,14 +12,14 @@ from typing import Any, Literal
 
 from numpy.typing import NDArray
 
-from ..errors import OptionError
-from ..precision import check_precision
+from ..errors import DataError, OptionError, by_number, counted
+from ..runtime.precision import check_precision
 from .filters import Filter
 
 Value = str | int | float | bool | None | list[Any]
 Vector = NDArray[Any]
 # What to do when a written document's id is there already, or is not.
-Rule = Literal["new", "known", "any"]
+WriteMode = Literal["new", "known", "any"]
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class ScoredId:
     """A document's id and how well it fits a query."""
 
     id: str
@@ -46,7 +48,7 @@ class Scored:
 
 
 @dataclass(frozen=True)
-class About:
+class StoreInfo:
     """What a store was made for; it stays as it is for the store's whole life.
 
     `words` is how texts are cut for keyword search. `probes` are the vectors of a few fixed
@@ -77,7 +79,7 @@ class Progress:
 class Store(ABC):
     """Documents, their vectors and their words. Every write is whole or not at all."""
 
-    about: About
+    about: StoreInfo
 
     @abstractmethod
     def __len__(self) -> int:
@@ -85,7 +87,7 @@ class Store(ABC):
 
     @abstractmethod
     def write(
-        self, batch: Sequence[Stored], *, rule: Rule = "any", progress: Progress | None = None
+        self, batch: Sequence[Stored], *, rule: WriteMode = "any", progress: Progress | None = None
     ) -> None:
         """Put documents in, in one transaction; when it returns they are there for good.
 
@@ -112,13 +114,13 @@ class Store(ABC):
     @abstractmethod
     def nearest(
         self, vector: Vector, k: int, *, filters: Sequence[Filter] = (), exact: bool = False
-    ) -> list[Scored]:
+    ) -> list[ScoredId]:
         """The documents of highest cosine with a unit float32 vector (dim,), best first."""
 
     @abstractmethod
     def matching(
         self, words: Sequence[str], k: int, *, filters: Sequence[Filter] = ()
-    ) -> list[Scored]:
+    ) -> list[ScoredId]:
         """The documents that share words with the query, best first by BM25."""
 
     @abstractmethod
@@ -144,3 +146,30 @@ class Store(ABC):
     @abstractmethod
     def close(self) -> None:
         """Let go of the store; nothing can be asked of it afterwards."""
+
+
+def last_of_each(batch: Sequence[Stored], rule: WriteMode) -> list[Stored]:
+    """Keep the last document of each id; new ones may not repeat an id at all."""
+    by_id = {stored.document.id: stored for stored in batch}
+    if rule == "new" and len(by_id) < len(batch):
+        raise DataError(
+            f"{counted(len(batch), 'document')} have {counted(len(by_id), 'different id')}; "
+            "expected an id for each. Give every document an id of its own."
+        )
+    return list(by_id.values())
+
+
+def check_mode(count: int, known: int, rule: WriteMode) -> None:
+    """Raise when ids that must be new are known, or the other way round."""
+    if rule == "new" and known:
+        raise DataError(
+            f"{known} of {counted(count, 'id')} {by_number(known, 'is', 'are')} in the corpus "
+            "already; expected new ones. "
+            "Use update to replace documents, or other ids."
+        )
+    new = count - known
+    if rule == "known" and new:
+        raise DataError(
+            f"{new} of {counted(count, 'id')} {by_number(new, 'is', 'are')} not in the corpus; "
+            "expected known ones. Use add for new documents."
+        )

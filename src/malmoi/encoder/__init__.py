@@ -1,14 +1,14 @@
-"""Encoders: texts → vectors, whatever model makes them."""
+"""Encoders: texts → vectors."""
 
 from pathlib import Path
 
-from ..bundle import open_bundle
-from ..catalog import find_model
+from ..bundle.bundle import open_bundle
+from ..bundle.catalog import find_model
+from ..bundle.kinds import runner_of
 from .base import TextEncoder
-from .static import StaticEncoder
 from .transformer import Encoder
 
-__all__ = ["Encoder", "StaticEncoder", "TextEncoder", "load"]
+__all__ = ["Encoder", "TextEncoder", "load"]
 
 
 def load(name_or_path: str | Path | None = None, *, threads: int | None = None) -> TextEncoder:
@@ -17,6 +17,5 @@ def load(name_or_path: str | Path | None = None, *, threads: int | None = None) 
     `threads` is how many cores to use; all that this process may use when left out.
     """
     bundle = open_bundle(find_model(name_or_path))
-    if bundle.manifest.kind == "static":
-        return StaticEncoder(bundle, threads=threads)
-    return Encoder(bundle, threads=threads)
+    encoder: TextEncoder = runner_of(bundle.manifest.kind)(bundle, threads=threads)
+    return encoder

@@ -9,16 +9,15 @@ from typing import Any, Literal, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from ..bundle import Manifest
+from ..bundle.manifest import Manifest
 from ..errors import CutWarning, OptionError, TextError, by_number, counted
-from ..pooling import normalize
-from ..precision import Precision, check_precision, to_precision
-from ..progress import progressing
-from ..runner import chunks, in_turn
-from ..text import SAFE, as_text, clean
-from ..words import WordEncoder
+from ..io.progress import progressing
+from ..runtime.pooling import normalize
+from ..runtime.precision import Precision, check_precision, to_precision
+from ..runtime.runner import chunks, in_turn
+from ..text.cleanup import SAFE, as_text, clean
+from ..types import Floats
 
-Floats = NDArray[np.float32]
 OnLong = Literal["cut", "windows"]
 
 
@@ -30,7 +29,7 @@ class Encoded:
     cut: int
 
 
-class TextEncoder(WordEncoder, ABC):
+class TextEncoder(ABC):
     """Texts in, vectors out. Subclasses say how one chunk is encoded."""
 
     def __init__(self, manifest: Manifest, *, dimension: int) -> None:
@@ -41,7 +40,7 @@ class TextEncoder(WordEncoder, ABC):
 
     @abstractmethod
     def _start(self, texts: list[str], on_long: OnLong) -> Callable[[], Encoded]:
-        """Begin encoding a chunk; the function given back waits for it."""
+        """Start encoding a chunk; the function returned waits for it."""
 
     def encode(
         self,
@@ -57,7 +56,7 @@ class TextEncoder(WordEncoder, ABC):
 
         `dim` keeps the first dimensions and renormalises; `precision` "int8" gives int8 codes and
         "binary" packed bits. `prompt` names one of the model's prompts, or is a prefix that ends
-        in a space or colon. Texts longer than the model reads are cut, which is told once in a
+        in a space or colon. Texts longer than the model reads are cut, with one
         CutWarning, or covered by overlapping windows. Identical texts are encoded once.
         """
         options = self._options(dim, precision, prompt, on_long)
@@ -91,7 +90,7 @@ class TextEncoder(WordEncoder, ABC):
         # Options are checked here and now, not when the first vector is asked for.
         return _rows(self._blocks(texts, options, total=total, progress=progress))
 
-    # A str is a Sequence[str] to the type checker, so the first overload must be told to win.
+    # A str is a Sequence[str] to the type checker, so the first overload is marked to win.
     @overload
     def similarity(self, a: str, b: str) -> float: ...  # type: ignore[overload-overlap]
     @overload
@@ -99,7 +98,7 @@ class TextEncoder(WordEncoder, ABC):
     def similarity(self, a: str | Sequence[str], b: str | Sequence[str]) -> float | Floats:
         """Cosine of two texts as a float; of lists as a matrix (len(a), len(b)).
 
-        A lone string beside a list gives one row (or column) of the matrix.
+        One string and a list give one row (or column) of the matrix.
         """
         left = normalize(self.encode(a))
         right = normalize(self.encode(b))
@@ -227,7 +226,7 @@ def _as_list(texts: str | Iterable[str]) -> list[str]:
 
 
 def _all_text(values: list[str]) -> bool:
-    """Tell at once whether all are plain strings, as nearly always."""
+    """Say whether all are plain strings, as nearly always."""
     return set(map(type, values)) <= {str}
 
 

@@ -5,14 +5,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..arrays import read_safetensors
-from ..bundle import Bundle, DenseSpec
+from ..bundle.bundle import Bundle
+from ..bundle.sentence_transformers import DenseSpec
 from ..errors import BundleError
-from ..pooling import ACTIVATIONS, Floats, normalize, pool
-from ..runner import Runner
-from ..tokens import Batch, Piece
-from ..words import Reader
+from ..io.arrays import read_safetensors
+from ..runtime.pooling import ACTIVATIONS, normalize, pool
+from ..runtime.runner import Runner
+from ..runtime.tokenizer import Batch, TokenizedText
+from ..types import Floats
+from ..words.reader import LayerReader
 from .base import Encoded, OnLong, TextEncoder
+from .layers import LayerAccess
 
 _POOLED = "sentence_embedding"
 _STATES = ("token_embeddings", "last_hidden_state")
@@ -28,7 +31,7 @@ class _Dense:
     activation: str
 
 
-class Encoder(TextEncoder):
+class Encoder(LayerAccess, TextEncoder):
     """A sentence encoder on onnxruntime. Make one with `malmoi.load`."""
 
     def __init__(self, bundle: Bundle, *, threads: int | None = None) -> None:
@@ -48,7 +51,7 @@ class Encoder(TextEncoder):
 
         `alone` uses the calling thread and no other, for callers that have several already.
         """
-        pieces = [Piece(owner, list(one)) for owner, one in enumerate(ids)]
+        pieces = [TokenizedText(owner, list(one)) for owner, one in enumerate(ids)]
         if alone:
             return self._runner.run(pieces, self._vectors)
         return self._runner.start(pieces, self._vectors)()
@@ -61,15 +64,17 @@ class Encoder(TextEncoder):
     def token_ids(self, texts: Sequence[str], *, prompt: str | None = None) -> list[list[int]]:
         """Give the ids that `encode` reads of each text: cleaned, after its prompt, and cut."""
         prefix = self._prefix(prompt)
-        pieces, _ = self._tokens.cut([prefix + self._clean(text) for text in texts])
+        pieces, _ = self._tokens.encode([prefix + self._clean(text) for text in texts])
         return [piece.ids for piece in pieces]
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Count each text's tokens before anything is cut, special tokens left out."""
-        return [count for _, count in self._tokens.sides([self._clean(text) for text in texts])]
+        return [
+            count for _, count in self._tokens.encode_plain([self._clean(text) for text in texts])
+        ]
 
-    def _open_reader(self) -> Reader:
-        return Reader(self._runner, self.manifest)
+    def _open_reader(self) -> LayerReader:
+        return LayerReader(self._runner, self.manifest)
 
     def _choose_output(self) -> str:
         """The graph's own vectors where it pools, else the token states."""
@@ -86,7 +91,7 @@ class Encoder(TextEncoder):
 
     def _probe(self) -> int:
         """Run one short text, so that a graph which does not fit is found now; gives its width."""
-        pieces, _ = self._tokens.cut(["가 a"])
+        pieces, _ = self._tokens.encode(["가 a"])
         width = int(self._vectors(next(self._tokens.batches(pieces))).shape[-1])
         stated = self.bundle.manifest.dimension
         if self.bundle.manifest.files and width != stated:
@@ -99,12 +104,12 @@ class Encoder(TextEncoder):
     def _start(self, texts: list[str], on_long: OnLong) -> Callable[[], Encoded]:
         if on_long == "windows":
             return lambda: Encoded(self._in_windows(texts), 0)
-        pieces, cut = self._tokens.cut(texts)
+        pieces, cut = self._tokens.encode(texts)
         wait = self._runner.start(pieces, self._vectors)
         return lambda: Encoded(wait(), cut)
 
     def _vectors(self, batch: Batch) -> Floats:
-        """Run one batch through the graph and whatever the graph leaves to do; (n, dim)."""
+        """Run one batch through the graph, and the modules that are not part of it; (n, dim)."""
         [found] = self._session.run(batch, [self._output])
         if self._output == _POOLED:
             return found

@@ -10,14 +10,15 @@ from pathlib import Path
 
 import numpy as np
 
-from ..arrays import read_safetensors
-from ..bundle import Bundle, open_bundle
-from ..catalog import find_model
+from ..bundle.bundle import Bundle, open_bundle
+from ..bundle.catalog import find_model
 from ..encoder.base import Encoded, OnLong, TextEncoder
 from ..errors import BundleError, OptionError
-from ..pooling import Floats, pool
-from ..runner import Compute, Runner
-from ..tokens import Batch
+from ..io.arrays import read_safetensors
+from ..runtime.pooling import pool
+from ..runtime.runner import Compute, Runner
+from ..runtime.tokenizer import Batch
+from ..types import Floats
 
 _STATES = ("token_embeddings", "last_hidden_state")
 _WORDS = ("word_embeddings.weight", "embed_tokens.weight", "wte.weight")
@@ -28,7 +29,7 @@ class BatchEncoder(TextEncoder):
 
     def __init__(self, bundle: Bundle, runner: Runner, *, name: str, compute: Compute) -> None:
         self._runner, self._compute = runner, compute
-        pieces, _ = runner.tokens.cut(["가 a"])
+        pieces, _ = runner.tokens.encode(["가 a"])
         width = compute(next(runner.tokens.batches(pieces))).shape[1]
         # Raw vectors stay as long as they are: dot product and distance are to see that.
         manifest = dataclasses.replace(
@@ -39,7 +40,7 @@ class BatchEncoder(TextEncoder):
     def _start(self, texts: list[str], on_long: OnLong) -> Callable[[], Encoded]:
         if on_long != "cut":
             raise OptionError(f'on_long is {on_long!r}; baselines know only "cut". Leave it out.')
-        pieces, cut = self._runner.tokens.cut(texts)
+        pieces, cut = self._runner.tokens.encode(texts)
         wait = self._runner.start(pieces, self._compute)
         return lambda: Encoded(wait(), cut)
 

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import OptionError
-from .measures import Floats, Measure
+from ..types import Doubles
+from .measures import Measure
 
 ROUNDS = 1000
 LEVEL = 0.95
@@ -26,7 +27,7 @@ class Interval:
     high: float
 
 
-def draw(count: int, *, rounds: int, seed: int) -> Iterator[Floats]:
+def draw(count: int, *, rounds: int, seed: int) -> Iterator[Doubles]:
     """Draw `count` of `count` items with replacement, `rounds` times, as counts (block, count).
 
     >>> [block.sum(axis=1).tolist() for block in draw(4, rounds=2, seed=0)]
@@ -48,7 +49,7 @@ def resample(
     *,
     rounds: int = ROUNDS,
     seed: int = 0,
-) -> dict[str, Floats]:
+) -> dict[str, Doubles]:
     """Give every measure's samples, (rounds,) each.
 
     `units` (n,) says which unit each item belongs to: units are drawn, and their items with them,
@@ -56,7 +57,7 @@ def resample(
     """
     if rounds < 0:
         raise OptionError(f"rounds is {rounds}; expected 0 or more. 0 leaves the intervals out.")
-    found: dict[str, list[Floats]] = {name: [np.empty(0)] for name in measures}
+    found: dict[str, list[Doubles]] = {name: [np.empty(0)] for name in measures}
     for drawn in draw(int(units.max()) + 1, rounds=rounds, seed=seed):
         weights = drawn[:, units]  # (block, n)
         for name, measure in measures.items():
@@ -64,7 +65,7 @@ def resample(
     return {name: np.concatenate(blocks) for name, blocks in found.items()}
 
 
-def interval(samples: Floats, *, level: float = LEVEL) -> Interval:
+def interval(samples: Doubles, *, level: float = LEVEL) -> Interval:
     """The middle part of the samples, by percentiles.
 
     >>> interval(np.arange(5.0), level=0.5)
@@ -77,7 +78,7 @@ def interval(samples: Floats, *, level: float = LEVEL) -> Interval:
     return Interval(float(low), float(high))
 
 
-def p_value(differences: Floats) -> float:
+def p_value(differences: Doubles) -> float:
     """How likely so clear a difference would be if there were none; two-sided.
 
     One is added to the counts, so that a thousand rounds never claim more than a thousandth.

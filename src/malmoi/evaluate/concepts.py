@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import DataError
-from ..files import Tell
-from ..pooling import Floats, normalize
-from ..tables import BadRows, read_numbered_rows, show_columns
+from ..io.tables import BadRows, read_numbered_rows, show_columns
+from ..runtime.pooling import normalize
+from ..types import Floats
 from .examples import Roles
 from .measures import mean
 from .models import vectors_of
@@ -60,7 +60,6 @@ def read(
     dictionary_columns: Roles | None = None,
     hold_out: float = 0.0,
     limit: int = 0,
-    tell: Tell | None = None,
     strict: bool = False,
 ) -> Names:
     """Read the names that are asked and the dictionary, each with columns name and concept.
@@ -68,7 +67,7 @@ def read(
     With `hold_out` only the names of concepts that are set aside are asked. `limit` takes so
     many of them, evenly spread over the file.
     """
-    terms = list(_terms(Path(path), columns or {}, tell, strict))
+    terms = list(_terms(Path(path), columns or {}, strict))
     asked = [t for t in terms if not hold_out or any(is_held_out(c, hold_out) for c in t.concepts)]
     if limit and limit < len(asked):
         asked = [asked[i] for i in np.linspace(0, len(asked) - 1, limit).astype(int)]
@@ -76,13 +75,13 @@ def read(
         raise DataError(f"{path} has no name to ask; expected some. Check the file's columns.")
     if dictionary is None:
         return Names(asked, terms, own=True)
-    listed = list(_terms(Path(dictionary), dictionary_columns or columns or {}, tell, strict))
+    listed = list(_terms(Path(dictionary), dictionary_columns or columns or {}, strict))
     return Names(asked, listed)
 
 
-def _terms(path: Path, columns: Roles, tell: Tell | None, strict: bool) -> Iterator[Term]:
+def _terms(path: Path, columns: Roles, strict: bool) -> Iterator[Term]:
     bad = BadRows(str(path), strict)
-    for line, row in read_numbered_rows(path, tell=tell, strict=strict):
+    for line, row in read_numbered_rows(path, strict=strict):
         name = row[_column(columns, "name", _NAMES, row, path)].strip()
         concepts = row[_column(columns, "concept", _CONCEPTS, row, path)].split("|")
         found = frozenset(concept.strip() for concept in concepts if concept.strip())
@@ -90,7 +89,7 @@ def _terms(path: Path, columns: Roles, tell: Tell | None, strict: bool) -> Itera
             yield Term(name, found)
         else:
             bad.add(line, "no name or no concept", "both")
-    bad.report(tell or (lambda message: None))
+    bad.report()
 
 
 def _column(

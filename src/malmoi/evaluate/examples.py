@@ -4,6 +4,7 @@ A task says which roles it needs ("a", "b", "score"); here the roles meet a file
 that do not fit are passed over, counted and told with their lines, or stop a strict reading.
 """
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +12,10 @@ from typing import Generic, TypeVar
 
 from ..bundle.manifest import sha256
 from ..errors import DataError, OptionError, counted
-from ..files import Tell
-from ..tables import BadRows, Row, read_numbered_rows, show_columns
-from ..text import is_whole
+from ..io.tables import BadRows, Row, read_numbered_rows, show_columns
+from ..text.cleanup import is_whole
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Roles = Mapping[str, str]
@@ -74,7 +76,7 @@ class Form:
 
 
 @dataclass(frozen=True)
-class Source:
+class ExampleSource:
     """Which file was read, as a report tells it."""
 
     file: str
@@ -88,7 +90,7 @@ class Examples(Generic[T]):
     """The rows of a file, parsed, and where they came from."""
 
     rows: list[T]
-    source: Source
+    source: ExampleSource
 
 
 def read_examples(
@@ -97,7 +99,6 @@ def read_examples(
     *,
     columns: Roles | None = None,
     sides: str | None = None,
-    tell: Tell | None = None,
     strict: bool = False,
 ) -> Examples[T]:
     """Read a file by the first form that fits its header.
@@ -106,12 +107,11 @@ def read_examples(
     guessed. `sides` picks languages by their columns: "ko" takes ko1 and ko2, "ko-en" ko1 and en2
     (or ko and en). A `BadRow` that a parser raises passes the row over.
     """
-    tell = tell or (lambda message: None)
     bad = BadRows(str(path), strict)
     rows: list[T] = []
     chosen: dict[str, str] = {}
     parse = parsers[0][1]
-    for line, row in read_numbered_rows(path, tell=tell, strict=strict, null=""):
+    for line, row in read_numbered_rows(path, strict=strict, null=""):
         if not chosen:
             form, chosen = choose_columns(
                 list(row), [form for form, _ in parsers], columns or {}, sides, where=str(path)
@@ -121,12 +121,12 @@ def read_examples(
             rows.append(parse(_by_role(row, chosen)))
         except BadRow as error:
             bad.add(line, error.found, error.expected)
-    bad.report(tell)
+    bad.report()
     if not rows:
         raise DataError(f"{path} has no row that can be used; expected some. Check the file.")
     listed = ", ".join(f"{role}={name}" for role, name in chosen.items())
-    tell(f"{path}: {counted(len(rows), 'row')} with {listed}")
-    return Examples(rows, Source(Path(path).name, sha256(Path(path)), len(rows), chosen))
+    logger.info(f"{path}: {counted(len(rows), 'row')} with {listed}")
+    return Examples(rows, ExampleSource(Path(path).name, sha256(Path(path)), len(rows), chosen))
 
 
 def choose_columns(

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import DataError, OptionError, counted
-from ..files import Tell, writing
+from ..io.files import writing
 from ..lexicon import Lexicon, language_of
 from ..linking import Linked, Linker
 from .measures import mean
@@ -27,7 +27,7 @@ from .report import Outcome
 KS = (1, 5, 10)
 
 
-class Task:
+class LinkingTask:
     """Mentions to be linked to a lexicon by one model after another."""
 
     def __init__(
@@ -36,13 +36,12 @@ class Task:
         cases: Sequence[Case],
         ks: Sequence[int] = KS,
         errors: str | Path | None = None,
-        tell: Tell | None = None,
     ) -> None:
         """Open the lexicon; `errors` is a file for what the first model got wrong."""
         self.lexicon, self.cases, self.ks = Lexicon.open(lexicon), cases, tuple(sorted(set(ks)))
         if not self.ks or self.ks[0] < 1:
             raise OptionError(f"k is {list(ks)}; expected numbers from 1. Correct it.")
-        self._errors, self._tell = errors, tell
+        self._errors = errors
 
     def measure(self, model: object) -> Outcome:
         """Link all mentions by spelling and this model's vectors."""
@@ -52,7 +51,7 @@ class Task:
                 "Name an encoder."
             )
         encoder: Any = model
-        return self._judged(Linker(self.lexicon, encoder, keep=False, tell=self._tell))
+        return self._judged(Linker(self.lexicon, encoder, keep=False))
 
     def spelling(self) -> Outcome:
         """Link all mentions by spelling alone."""

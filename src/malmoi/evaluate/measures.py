@@ -10,8 +10,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Measure = Callable[[Floats], Floats]
+from ..types import Doubles
+
+Measure = Callable[[Doubles], Doubles]
 
 # A spread this much smaller than the values themselves is rounding, not variation.
 _ROUNDING = 1e-13
@@ -30,8 +31,8 @@ def mean(values: object) -> Measure:
     """The mean of one number an item."""
     column = np.asarray(values, dtype=np.float64)  # (n,)
 
-    def measure(weights: Floats) -> Floats:
-        averaged: Floats = weights @ column / weights.sum(axis=1)
+    def measure(weights: Doubles) -> Doubles:
+        averaged: Doubles = weights @ column / weights.sum(axis=1)
         return averaged
 
     return measure
@@ -57,7 +58,7 @@ def spearman(x: object, y: object) -> Measure:
     return lambda weights: _correlate(left(weights), right(weights), weights)
 
 
-def ranks(values: object) -> Callable[[Floats], Floats]:
+def ranks(values: object) -> Callable[[Doubles], Doubles]:
     """Prepare the ranks of values within resamples: weights (rounds, n) → ranks (rounds, n).
 
     >>> ranks([7, 5, 7])(np.ones((1, 3))).tolist()
@@ -65,7 +66,7 @@ def ranks(values: object) -> Callable[[Floats], Floats]:
     """
     order, starts, group = _ties(np.asarray(values, dtype=np.float64))
 
-    def ranked(weights: Floats) -> Floats:
+    def ranked(weights: Doubles) -> Doubles:
         sizes = np.add.reduceat(weights[:, order], starts, axis=1)  # (rounds, groups)
         middles = np.cumsum(sizes, axis=1) - (sizes - 1) / 2
         return middles[:, group]
@@ -81,7 +82,7 @@ def average_precision(scores: object, same: object) -> Measure:
     """
     steps = _Steps(scores, same)
 
-    def measure(weights: Floats) -> Floats:
+    def measure(weights: Doubles) -> Doubles:
         found, hits = steps.cumulate(weights)
         gained = np.diff(hits, axis=1, prepend=0.0)
         precision = np.divide(hits, found, out=np.zeros_like(hits), where=found > 0)
@@ -98,7 +99,7 @@ def auroc(scores: object, same: object) -> Measure:
     """
     steps = _Steps(scores, same)
 
-    def measure(weights: Floats) -> Floats:
+    def measure(weights: Doubles) -> Doubles:
         found, hits = (np.pad(part, ((0, 0), (1, 0))) for part in steps.cumulate(weights))
         misses = found - hits
         area = (np.diff(misses, axis=1) * (hits[:, 1:] + hits[:, :-1]) / 2).sum(axis=1)
@@ -115,7 +116,7 @@ def recall_at_precision(scores: object, same: object, precision: float) -> Measu
     """
     steps = _Steps(scores, same)
 
-    def measure(weights: Floats) -> Floats:
+    def measure(weights: Doubles) -> Doubles:
         found, hits = steps.cumulate(weights)
         good = (hits >= precision * found - 1e-9) & (found > 0)
         return _ratio(np.where(good, hits, 0.0).max(axis=1), hits[:, -1])
@@ -131,8 +132,8 @@ def best_accuracy(scores: object, same: object) -> Measure:
     """
     steps = _Steps(scores, same)
 
-    def measure(weights: Floats) -> Floats:
-        best: Floats = steps.accuracies(weights).max(axis=1)
+    def measure(weights: Doubles) -> Doubles:
+        best: Doubles = steps.accuracies(weights).max(axis=1)
         return best
 
     return measure
@@ -142,8 +143,8 @@ def best_f1(scores: object, same: object) -> Measure:
     """The best F1 of the pairs that are the same, over all thresholds on the scores."""
     steps = _Steps(scores, same)
 
-    def measure(weights: Floats) -> Floats:
-        best: Floats = steps.f1s(weights).max(axis=1)
+    def measure(weights: Doubles) -> Doubles:
+        best: Doubles = steps.f1s(weights).max(axis=1)
         return best
 
     return measure
@@ -173,11 +174,11 @@ def macro_f1(predicted: object, gold: object) -> Measure:
     right = np.stack([(guess == c) & (truth == c) for c in classes], axis=1).astype(np.float64)
     either = np.stack([(guess == c) * 1.0 + (truth == c) for c in classes], axis=1)  # (n, classes)
 
-    def measure(weights: Floats) -> Floats:
+    def measure(weights: Doubles) -> Doubles:
         hits, total = weights @ right, weights @ either
         # A class that a resample lost altogether takes no part in its mean.
         f1 = np.divide(2 * hits, total, out=np.full_like(hits, np.nan), where=total > 0)
-        averaged: Floats = np.nanmean(f1, axis=1)
+        averaged: Doubles = np.nanmean(f1, axis=1)
         return averaged
 
     return measure
@@ -192,28 +193,28 @@ class _Steps:
         self.order, self.starts, _ = _ties(-listed)
         self.values = listed[self.order[self.starts]]  # (groups,) falling
 
-    def cumulate(self, weights: Floats) -> tuple[Floats, Floats]:
+    def cumulate(self, weights: Doubles) -> tuple[Doubles, Doubles]:
         """How many are at or above each group, and how many of them are the same."""
         found = np.add.reduceat(weights[:, self.order], self.starts, axis=1)
         hits = np.add.reduceat((weights * self.same)[:, self.order], self.starts, axis=1)
         return np.cumsum(found, axis=1), np.cumsum(hits, axis=1)
 
-    def accuracies(self, weights: Floats) -> Floats:
+    def accuracies(self, weights: Doubles) -> Doubles:
         """The accuracy with 0, 1, 2 … groups called the same, (rounds, groups + 1)."""
         found, hits = (np.pad(part, ((0, 0), (1, 0))) for part in self.cumulate(weights))
         total, positive = found[:, -1:], hits[:, -1:]
         # right = hits above the threshold and misses below it
-        right: Floats = (hits + (total - found) - (positive - hits)) / total
+        right: Doubles = (hits + (total - found) - (positive - hits)) / total
         return right
 
-    def f1s(self, weights: Floats) -> Floats:
+    def f1s(self, weights: Doubles) -> Doubles:
         """F1 with 0, 1, 2 … groups called the same, (rounds, groups + 1)."""
         found, hits = (np.pad(part, ((0, 0), (1, 0))) for part in self.cumulate(weights))
         below = found + hits[:, -1:]
         return np.divide(2 * hits, below, out=np.zeros_like(hits), where=below > 0)
 
 
-def _ties(values: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+def _ties(values: Doubles) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
     """The rising order of values, where each run of equal ones begins in it, and each one's run."""
     order = np.argsort(values, kind="stable")
     ordered = values[order]
@@ -224,7 +225,7 @@ def _ties(values: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[n
     return order, np.flatnonzero(fresh), group
 
 
-def _correlate(x: Floats, y: Floats, weights: Floats) -> Floats:
+def _correlate(x: Doubles, y: Doubles, weights: Doubles) -> Doubles:
     # Taken from the first item, a constant is zero everywhere, whatever rounding does later.
     x, y = x - x[:, :1], y - y[:, :1]
     total = weights.sum(axis=1, keepdims=True)
@@ -238,5 +239,5 @@ def _correlate(x: Floats, y: Floats, weights: Floats) -> Floats:
     return np.where(flat, np.nan, _ratio(both, spreads[0] * spreads[1]))
 
 
-def _ratio(upper: Floats, lower: Floats) -> Floats:
+def _ratio(upper: Doubles, lower: Doubles) -> Doubles:
     return np.divide(upper, lower, out=np.full_like(upper, np.nan), where=lower != 0)

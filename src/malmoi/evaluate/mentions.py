@@ -1,18 +1,21 @@
 """Files of mentions and the codes they mean: tables, code||name lines, abstracts."""
 
 import json
+import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..bundle.manifest import sha256
+from ..clinical.mentions import definitions
 from ..errors import DataError, counted
-from ..files import Tell, read_lines
+from ..io.files import read_lines
+from ..io.tables import BadRows, read_numbered_rows
 from ..lexicon import language_of
-from ..linking.defined import definitions
-from ..tables import BadRows, read_numbered_rows
-from .examples import Form, Roles, Source, choose_columns
+from .examples import ExampleSource, Form, Roles, choose_columns
+
+logger = logging.getLogger(__name__)
 
 _FORM = Form(
     ("mention", "code"),
@@ -49,34 +52,30 @@ def read(
     *,
     columns: Roles | None = None,
     types: Sequence[str] = (),
-    tell: Tell | None = None,
     strict: bool = False,
-) -> tuple[list[Case], Source]:
+) -> tuple[list[Case], ExampleSource]:
     """Read mentions: a table with mention and code, code||name lines, or abstracts in JSON.
 
     `types` keeps mentions of these types alone, where a file of abstracts has several.
     """
     path = Path(path)
-    tell = tell or (lambda message: None)
     if path.suffix.lower() == ".jsonl" and _has_mentions(path):
         cases, chosen = list(_abstracts(path, types)), {"mention": "mentions"}
     elif path.suffix.lower() in (".tsv", ".csv", ".jsonl"):
-        cases, chosen = _table(path, columns or {}, tell, strict)
+        cases, chosen = _table(path, columns or {}, strict)
     else:
         cases, chosen = list(_dictionary(path)), {"mention": "name", "code": "code"}
     if not cases:
         raise DataError(f"{path} has no mention that can be used; expected some. Check the file.")
-    tell(f"{path}: {counted(len(cases), 'mention')}")
-    return cases, Source(path.name, sha256(path), len(cases), chosen)
+    logger.info(f"{path}: {counted(len(cases), 'mention')}")
+    return cases, ExampleSource(path.name, sha256(path), len(cases), chosen)
 
 
-def _table(
-    path: Path, columns: Roles, tell: Tell, strict: bool
-) -> tuple[list[Case], dict[str, str]]:
+def _table(path: Path, columns: Roles, strict: bool) -> tuple[list[Case], dict[str, str]]:
     bad = BadRows(str(path), strict)
     cases: list[Case] = []
     chosen: dict[str, str] = {}
-    for line, row in read_numbered_rows(path, tell=tell, strict=strict):
+    for line, row in read_numbered_rows(path, strict=strict):
         if not chosen:
             _, chosen = choose_columns(list(row), [_FORM], columns, where=str(path))
         mention = row.get(chosen["mention"], "").strip()
@@ -85,7 +84,7 @@ def _table(
             continue
         language = row.get(chosen.get("language", ""), "") or language_of(mention)
         cases.append(Case(mention, _codes(row.get(chosen["code"], "")), language))
-    bad.report(tell)
+    bad.report()
     return cases, chosen
 
 

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import BundleError, OptionError, counted
-from ..pooling import normalize
-
-Floats = NDArray[np.float32]
+from ..runtime.pooling import normalize
+from ..types import Floats
 
 
 @runtime_checkable

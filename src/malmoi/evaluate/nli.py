@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import DataError, OptionError
-from ..files import Tell
 from .examples import PAIRS, Examples, Form, Roles, read_examples
 from .models import Judges, name_of
 from .probes import FOLDS, Labels
@@ -25,13 +24,10 @@ def read(
     *,
     columns: Roles | None = None,
     sides: str | None = None,
-    tell: Tell | None = None,
     strict: bool = False,
 ) -> Examples[Labelled]:
     """Read pairs with a label; see `read_examples` for the options."""
-    return read_examples(
-        path, [(FORM, _parse)], columns=columns, sides=sides, tell=tell, strict=strict
-    )
+    return read_examples(path, [(FORM, _parse)], columns=columns, sides=sides, strict=strict)
 
 
 def measure(

@@ -8,13 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..bundle.manifest import sha256
+from ..classifier.calibration import expected_error, reliability, soften
+from ..classifier.classifier import DecisionPool, NoteClassifier, ScoredWindows, attend
+from ..classifier.decision import RULES, Rule, combine
+from ..classifier.documents import LabelChoice, NoteDocument, read_documents
 from ..errors import DataError, OptionError
-from ..files import Tell
-from ..notes.calibration import expected_error, reliability, soften
-from ..notes.classifier import NoteClassifier, Pool, Scored, attend
-from ..notes.decision import RULES, Rule, combine
-from ..notes.documents import Choice, Document, read_documents
-from .examples import Roles, Source
+from .examples import ExampleSource, Roles
 from .measures import Measure, auroc, average_precision, macro_f1, mean, recall_at_precision
 from .report import Outcome
 
@@ -28,12 +27,10 @@ _TITLES = {
 }
 
 
-def describe(
-    path: str | Path, columns: Roles, *, tell: Tell | None = None, strict: bool = False
-) -> Source:
+def describe(path: str | Path, columns: Roles, *, strict: bool = False) -> ExampleSource:
     """Read a file of notes once without a model: what does not fit is told, the rest counted."""
-    documents = read_documents([path], columns, tell=tell, strict=strict)
-    return Source(Path(path).name, sha256(Path(path)), len(documents), columns)
+    documents = read_documents([path], columns, strict=strict)
+    return ExampleSource(Path(path).name, sha256(Path(path)), len(documents), columns)
 
 
 def measure(
@@ -50,7 +47,9 @@ def measure(
     documents = read_documents(
         [path],
         columns,
-        choice=Choice(positive=positive) if positive else Choice(labels=classifier.labels),
+        choice=LabelChoice(positive=positive)
+        if positive
+        else LabelChoice(labels=classifier.labels),
         decide=str(data.get("decide", "note")),
     )
     return by_rules(classifier, documents)
@@ -67,7 +66,7 @@ def as_classifier(model: object) -> NoteClassifier:
 
 
 def by_rules(
-    model: NoteClassifier, documents: Sequence[Document], *, pool: Pool | None = None
+    model: NoteClassifier, documents: Sequence[NoteDocument], *, pool: DecisionPool | None = None
 ) -> tuple[Outcome, list[tuple[str, Outcome]]]:
     """Judge the model's own rule, and every other rule on the same windows, by name."""
     scored = model.score([one.notes for one in documents])
@@ -85,7 +84,9 @@ def by_rules(
     return outcome(chosen.rule), others
 
 
-def attention_weights(pool: Pool, scored: Sequence[Scored]) -> list[NDArray[np.float64]] | None:
+def attention_weights(
+    pool: DecisionPool, scored: Sequence[ScoredWindows]
+) -> list[NDArray[np.float64]] | None:
     """Each document's shares of attention; None where the model has none."""
     if pool.direction is None or any(one.states is None for one in scored):
         return None
@@ -93,7 +94,7 @@ def attention_weights(pool: Pool, scored: Sequence[Scored]) -> list[NDArray[np.f
 
 
 def probabilities(
-    scored: Sequence[Scored],
+    scored: Sequence[ScoredWindows],
     rule: Rule,
     *,
     temperature: float = 1.0,
@@ -108,7 +109,7 @@ def probabilities(
 
 
 def judge(
-    found: NDArray[np.float64], documents: Sequence[Document], labels: Sequence[str]
+    found: NDArray[np.float64], documents: Sequence[NoteDocument], labels: Sequence[str]
 ) -> Outcome:
     """Measure decisions (documents, labels) against the documents' labels.
 

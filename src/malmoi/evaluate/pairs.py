@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import DataError
-from ..files import Tell
 from .examples import PAIRS, Examples, Form, Roles, read_examples, text, truth
 from .measures import average_precision, best_accuracy, best_f1, best_thresholds
 from .models import likeness
@@ -34,13 +33,10 @@ def read(
     *,
     columns: Roles | None = None,
     sides: str | None = None,
-    tell: Tell | None = None,
     strict: bool = False,
 ) -> Examples[LabelledPair]:
     """Read pairs that are marked as the same or not; see `read_examples` for the options."""
-    examples = read_examples(
-        path, [(FORM, _parse)], columns=columns, sides=sides, tell=tell, strict=strict
-    )
+    examples = read_examples(path, [(FORM, _parse)], columns=columns, sides=sides, strict=strict)
     check(examples.rows, str(path))
     return examples
 

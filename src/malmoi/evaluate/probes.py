@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import DataError, OptionError, by_number, require
-from ..pooling import Floats
+from ..types import Floats
 
 FOLDS = 10
 # How strongly the probe may lean on single dimensions; the best is chosen on a part of the

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import DataError, counted
-from ..files import writing
+from ..io.files import writing
 from . import bootstrap
 from .bootstrap import Interval
-from .examples import Source
+from .examples import ExampleSource
 from .measures import Measure, value
 
 SIGNIFICANT = 0.05
@@ -96,7 +96,7 @@ class Report:
 
     task: str
     model: str
-    data: Source
+    data: ExampleSource
     main: str
     metrics: dict[str, Metric]
     settings: dict[str, Any] = field(default_factory=dict)
@@ -144,7 +144,7 @@ class Report:
         """Make a report from what `to_json` gave."""
         try:
             fields = dict(data)
-            fields["data"] = Source(**data["data"])
+            fields["data"] = ExampleSource(**data["data"])
             fields["metrics"] = {name: _metric(found) for name, found in data["metrics"].items()}
             fields["comparisons"] = tuple(_comparison(found) for found in data["comparisons"])
             fields["notes"] = tuple(data["notes"])
@@ -179,7 +179,7 @@ def make_report(
     task: str,
     model: str,
     outcome: Outcome,
-    source: Source,
+    source: ExampleSource,
     *,
     against: Sequence[tuple[str, Outcome]] = (),
     settings: Mapping[str, Any] | None = None,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..errors import OptionError
-from ..index.nearest import Pairs, nearest
+from ..index.knn import RowPairs, nearest
 from .models import scores_of
 from .report import Outcome
 from .retrieval import KS, Ranks, outcome_of, rank, unit_vectors, usable_ks
@@ -40,7 +40,7 @@ def propose(encoder: object, searches: Searches, top: int) -> list[list[int]]:
     """Give the rows of the `top` nearest documents of each query, nearest first."""
     queries, documents = unit_vectors(encoder, searches)
     asking = np.flatnonzero(searches.own >= 0)
-    own = Pairs(asking, searches.own[asking])
+    own = RowPairs(asking, searches.own[asking])
     blocks = nearest(queries, documents, top, without=own)
     return [[int(row) for row in rows if row >= 0] for block in blocks for rows in block.rows]
 

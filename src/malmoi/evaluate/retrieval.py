@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import OptionError, counted
-from ..pooling import Floats, normalize
+from ..runtime.pooling import normalize
+from ..types import Floats
 from .measures import mean
 from .models import vectors_of
 from .report import Outcome

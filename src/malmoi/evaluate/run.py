@@ -1,6 +1,7 @@
 """One call for every task: a model, a file, a Report."""
 
 import dataclasses
+import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,6 @@ from typing import Any
 
 from ..bundle.manifest import sha256
 from ..errors import OptionError
-from ..files import Tell
 from . import (
     bootstrap,
     linking,
@@ -25,10 +25,12 @@ from . import (
     tagging,
     transfer,
 )
-from .examples import Roles, Source
+from .examples import ExampleSource, Roles
 from .models import name_of
 from .probes import FOLDS
 from .report import Outcome, Report, make_report
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ class Settings:
 class _Ready:
     """A task with its file read: what to do with a model, and what to say of the settings."""
 
-    source: Source
+    source: ExampleSource
     measure: Callable[[object], Outcome]
     settings: Mapping[str, Any]
     # What the report compares with beside the models that were named.
@@ -79,7 +81,6 @@ def evaluate(
     against: Sequence[object] = (),
     settings: Settings | None = None,
     rounds: int = bootstrap.ROUNDS,
-    tell: Tell | None = None,
 ) -> Report:
     """Measure a model by a task on a file, and compare it with others on the same rows.
 
@@ -90,7 +91,7 @@ def evaluate(
     if task not in TASKS:
         raise OptionError(f"task is {task!r}; known are {', '.join(TASKS)}. Choose one of these.")
     settings = settings or Settings()
-    ready = TASKS[task](data, settings, tell)
+    ready = TASKS[task](data, settings)
     ours = ready.measure(model)
     name, *names = _distinct([name_of(one) for one in (model, *against)])
     theirs = [(title, ready.measure(other)) for title, other in zip(names, against, strict=True)]
@@ -105,7 +106,7 @@ def evaluate(
         seed=settings.seed,
     )
     for note in report.notes:
-        (tell or (lambda message: None))(note)
+        logger.info(note)
     return report
 
 
@@ -123,39 +124,34 @@ def _distinct(names: Sequence[str]) -> list[str]:
     return found
 
 
-def _read_options(settings: Settings, tell: Tell | None) -> dict[str, Any]:
+def _read_options(settings: Settings) -> dict[str, Any]:
     return {
         "columns": settings.columns,
         "sides": settings.sides,
         "strict": settings.strict,
-        "tell": tell,
     }
 
 
-def _sts(data: str | Path, settings: Settings, tell: Tell | None) -> _Ready:
-    examples = sts.read(data, **_read_options(settings, tell))
+def _sts(data: str | Path, settings: Settings) -> _Ready:
+    examples = sts.read(data, **_read_options(settings))
     return _Ready(examples.source, lambda model: sts.measure(model, examples.rows), {})
 
 
-def _pairs(data: str | Path, settings: Settings, tell: Tell | None) -> _Ready:
-    examples = pairs.read(data, **_read_options(settings, tell))
+def _pairs(data: str | Path, settings: Settings) -> _Ready:
+    examples = pairs.read(data, **_read_options(settings))
     return _Ready(examples.source, lambda model: pairs.measure(model, examples.rows), {})
 
 
-def _searches(
-    data: str | Path, settings: Settings, tell: Tell | None
-) -> tuple[searches.Searches, Source]:
-    found, source = searches.read(
-        data, documents=settings.documents, **_read_options(settings, tell)
-    )
+def _searches(data: str | Path, settings: Settings) -> tuple[searches.Searches, ExampleSource]:
+    found, source = searches.read(data, documents=settings.documents, **_read_options(settings))
     prompted = dataclasses.replace(
         found, query_prompt=settings.query_prompt, document_prompt=settings.document_prompt
     )
     return prompted, source
 
 
-def _retrieval(data: str | Path, settings: Settings, tell: Tell | None) -> _Ready:
-    found, source = _searches(data, settings, tell)
+def _retrieval(data: str | Path, settings: Settings) -> _Ready:
+    found, source = _searches(data, settings)
 
     def measure(model: object) -> Outcome:
         return retrieval.measure(model, found, ks=settings.ks)
@@ -163,14 +159,14 @@ def _retrieval(data: str | Path, settings: Settings, tell: Tell | None) -> _Read
     return _Ready(source, measure, {"ks": list(settings.ks)})
 
 
-def _rerank(data: str | Path, settings: Settings, tell: Tell | None) -> _Ready:
+def _rerank(data: str | Path, settings: Settings) -> _Ready:
     encoder = settings.encoder
     if encoder is None:
         raise OptionError(
             "no encoder was named; expected one that proposes what is to be reranked. "
             "Name it with --encoder."
         )
-    found, source = _searches(data, settings, tell)
+    found, source = _searches(data, settings)
     before: list[Outcome] = []
 
     def measure(model: object) -> Outcome:
@@ -184,14 +180,14 @@ def _rerank(data: str | Path, settings: Settings, tell: Tell | None) -> _Ready:
     )
 
 
-def _probing(module: Any) -> Callable[[str | Path, Settings, Tell | None], _Ready]:
+def _probing(module: Any) -> Callable[[str | Path, Settings], _Ready]:
     """The task of a module whose probe is cross-validated or fitted on a file of its own."""
 
-    def ready(data: str | Path, settings: Settings, tell: Tell | None) -> _Ready:
-        examples = module.read(data, **_read_options(settings, tell))
+    def ready(data: str | Path, settings: Settings) -> _Ready:
+        examples = module.read(data, **_read_options(settings))
         train = None
         if settings.train is not None:
-            train = module.read(settings.train, **_read_options(settings, tell))
+            train = module.read(settings.train, **_read_options(settings))
 
         def measure(model: object) -> Outcome:
             rows = train.rows if train else None
@@ -206,29 +202,29 @@ def _probing(module: Any) -> Callable[[str | Path, Settings, Tell | None], _Read
     return ready
 
 
-def _linking(data: str | Path, settings: Settings, tell: Tell | None) -> _Ready:
+def _linking(data: str | Path, settings: Settings) -> _Ready:
     if settings.lexicon is None:
         raise OptionError(
             "no lexicon was named; expected one to link to. Name it with --lexicon, or make one "
             "with: malmoi lexicon build"
         )
     cases, source = mentions.read(
-        data, columns=settings.columns, types=settings.types, tell=tell, strict=settings.strict
+        data, columns=settings.columns, types=settings.types, strict=settings.strict
     )
-    task = linking.Task(settings.lexicon, cases, settings.ks, settings.errors, tell)
+    task = linking.LinkingTask(settings.lexicon, cases, settings.ks, settings.errors)
     shown = {"ks": list(settings.ks), "lexicon": task.lexicon.identity}
     return _Ready(source, task.measure, shown, lambda: [("spelling alone", task.spelling())])
 
 
-def _tagging(data: str | Path, settings: Settings, tell: Tell | None) -> _Ready:
-    texts = tagging.read(data, tell=tell, strict=settings.strict)
-    source = Source(Path(data).name, sha256(Path(data)), len(texts), {})
+def _tagging(data: str | Path, settings: Settings) -> _Ready:
+    texts = tagging.read(data, strict=settings.strict)
+    source = ExampleSource(Path(data).name, sha256(Path(data)), len(texts), {})
     return _Ready(source, lambda model: tagging.measure(model, texts), {})
 
 
-def _notes(data: str | Path, settings: Settings, tell: Tell | None) -> _Ready:
+def _notes(data: str | Path, settings: Settings) -> _Ready:
     columns = dict(settings.columns or {"text": "text", "label": "label"})
-    source = notes.describe(data, columns, tell=tell, strict=settings.strict)
+    source = notes.describe(data, columns, strict=settings.strict)
     rules: list[tuple[str, Outcome]] = []
 
     def measure(model: object) -> Outcome:
@@ -239,7 +235,7 @@ def _notes(data: str | Path, settings: Settings, tell: Tell | None) -> _Ready:
     return _Ready(source, measure, {}, lambda: rules)
 
 
-TASKS: dict[str, Callable[[str | Path, Settings, Tell | None], _Ready]] = {
+TASKS: dict[str, Callable[[str | Path, Settings], _Ready]] = {
     "sts": _sts,
     "pairs": _pairs,
     "retrieval": _retrieval,

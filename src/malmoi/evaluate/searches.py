@@ -9,9 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import DataError, counted
-from ..files import Tell
-from ..tables import read_texts
-from .examples import QUERIES, Examples, Form, Roles, Source, label, number, read_examples, text
+from ..io.tables import read_texts
+from .examples import (
+    QUERIES,
+    Examples,
+    ExampleSource,
+    Form,
+    Roles,
+    label,
+    number,
+    read_examples,
+    text,
+)
 
 SETS = Form(
     ("set", "text"),
@@ -76,9 +85,8 @@ def read(
     columns: Roles | None = None,
     sides: str | None = None,
     documents: str | Path | None = None,
-    tell: Tell | None = None,
     strict: bool = False,
-) -> tuple[Searches, Source]:
+) -> tuple[Searches, ExampleSource]:
     """Read a file of sets or of queries and documents; see `read_examples` for the options.
 
     `documents` is a file of more texts to search among, one a line.
@@ -88,10 +96,9 @@ def read(
         [(SETS, _parse_member), (DOCUMENTS, _parse_relevant)],
         columns=columns,
         sides=sides,
-        tell=tell,
         strict=strict,
     )
-    more = [line for line in read_texts(documents, tell=tell) if line.strip()] if documents else []
+    more = [line for line in read_texts(documents) if line.strip()] if documents else []
     members = [row for row in examples.rows if isinstance(row, Member)]
     pairs = [row for row in examples.rows if isinstance(row, Relevant)]
     searches = from_sets(members, more) if members else from_pairs(pairs, more)

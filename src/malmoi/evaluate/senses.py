@@ -12,11 +12,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from ..encoder.layers import LayerAccess
 from ..errors import OptionError
-from ..files import Tell
-from ..pooling import Floats, normalize
-from ..words import Reader, WordEncoder, layer_names
-from ..words.layers import Choice, choose
+from ..runtime.pooling import normalize
+from ..types import Floats
+from ..words import LayerReader, layer_names
+from ..words.reader import LayerChoice, choose
 from .examples import PAIRS, BadRow, Examples, Form, Roles, read_examples, text, truth
 from .measures import auroc, best_thresholds, mean
 from .models import name_of
@@ -27,7 +28,7 @@ _BRACKETS = re.compile(r"\[([^\[\]]+)\]")
 
 
 @dataclass(frozen=True)
-class Place:
+class WordPlace:
     """A sentence and where its word stands."""
 
     text: str
@@ -44,8 +45,8 @@ class Place:
 class Sense:
     """A word in two sentences, and whether it means the same in both."""
 
-    a: Place
-    b: Place
+    a: WordPlace
+    b: WordPlace
     same: bool
 
 
@@ -54,16 +55,13 @@ def read(
     *,
     columns: Roles | None = None,
     sides: str | None = None,
-    tell: Tell | None = None,
     strict: bool = False,
 ) -> Examples[Sense]:
     """Read pairs of sentences with a word in brackets; see `read_examples` for the options."""
-    return read_examples(
-        path, [(FORM, _parse)], columns=columns, sides=sides, tell=tell, strict=strict
-    )
+    return read_examples(path, [(FORM, _parse)], columns=columns, sides=sides, strict=strict)
 
 
-def find_brackets(marked: str) -> Place | None:
+def find_brackets(marked: str) -> WordPlace | None:
     """Take the brackets off; the first one says where the word stands.
 
     >>> find_brackets("하늘에 [배]가 떴다")
@@ -73,7 +71,7 @@ def find_brackets(marked: str) -> Place | None:
     if found is None:
         return None
     start = found.start()
-    return Place(_BRACKETS.sub(r"\1", marked), start, start + len(found[1]))
+    return WordPlace(_BRACKETS.sub(r"\1", marked), start, start + len(found[1]))
 
 
 def _parse(values: Roles) -> Sense:
@@ -96,7 +94,7 @@ def measure(
             "no training rows were named; the threshold expects some to be found on. "
             "Name them with --train."
         )
-    if not isinstance(model, WordEncoder):
+    if not isinstance(model, LayerAccess):
         raise OptionError(
             f"{name_of(model)} gives no word vectors; expected an encoder. "
             "Name an encoder's bundle."
@@ -130,7 +128,7 @@ class _States:
     sentences: Floats
 
     @classmethod
-    def of(cls, reader: Reader, rows: Sequence[Sense]) -> "_States":
+    def of(cls, reader: LayerReader, rows: Sequence[Sense]) -> "_States":
         places = [place for row in rows for place in (row.a, row.b)]
         pairs = _read(
             reader, [(p.text, [(p.start, p.end), (0, len(p.text))]) for p in places]
@@ -141,7 +139,7 @@ class _States:
         return cls(pairs[:, 0], alone[[at[place.word] for place in places]], pairs[:, 1])
 
 
-def _read(reader: Reader, items: Sequence[tuple[str, list[tuple[int, int]]]]) -> Floats:
+def _read(reader: LayerReader, items: Sequence[tuple[str, list[tuple[int, int]]]]) -> Floats:
     found = reader.words_at(items, layers="concat-all")
     width = reader.layers
     states = []
@@ -160,7 +158,7 @@ class _Judge:
 
     name: str
     numbers: tuple[int, ...]
-    choice: Choice
+    choice: LayerChoice
     centre: "tuple[Floats, Floats] | None" = None  # of shifts and of sentences, each (width,)
 
     def joined(self, states: Floats) -> Floats:
@@ -175,7 +173,7 @@ class _Judge:
         return (moved + _cosines(self.joined(states.sentences) - self.centre[1])) / 2
 
 
-def _judges(reader: Reader, seen: _States) -> Iterator[_Judge]:
+def _judges(reader: LayerReader, seen: _States) -> Iterator[_Judge]:
     outputs = [f"layer_{i}" for i in range(reader.layers)]
     for layers in layer_names(reader.layers):
         choice = choose(layers, outputs=outputs, name="")

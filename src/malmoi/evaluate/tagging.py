@@ -14,15 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import OptionError, counted
-from ..files import Tell
-from ..tagger.marked import Marked, Span, read_marked
-from .measures import Floats, Measure
+from ..tagger.files import EntitySpan, Marked, read_marked
+from ..types import Doubles
+from .measures import Measure
 from .report import Outcome
 
 ERRORS = ("right", "wrong type", "wrong border", "wrong border and type", "missed", "invented")
 
 
-class Tags(Protocol):
+class EntityTagger(Protocol):
     """A text in, its entities out: anything with type, start and end."""
 
     def tag(self, text: str, /) -> Sequence[Any]:
@@ -38,7 +38,7 @@ class Counts:
     gold: list[Counter[str]] = field(default_factory=list)
     errors: Counter[str] = field(default_factory=Counter)
 
-    def add(self, gold: Iterable[Span], found: Iterable[Span]) -> None:
+    def add(self, gold: Iterable[EntitySpan], found: Iterable[EntitySpan]) -> None:
         """Compare the entities of one text."""
         truth, guesses = set(gold), set(found)
         self.right.append(Counter(span.type for span in truth & guesses))
@@ -64,7 +64,7 @@ class Counts:
         return 2 * right / (found + gold) if found + gold else 0.0
 
 
-def _kinds(gold: set[Span], found: set[Span]) -> Counter[str]:
+def _kinds(gold: set[EntitySpan], found: set[EntitySpan]) -> Counter[str]:
     """Say of each entity what became of it; each guess explains one marked entity at most."""
     kinds = Counter({"right": len(gold & found)})
     rest = sorted(found - gold, key=lambda s: (s.start, s.end))
@@ -85,11 +85,9 @@ def _kinds(gold: set[Span], found: set[Span]) -> Counter[str]:
     return kinds
 
 
-def read(
-    path: str | Path, *, scheme: str = "auto", tell: Tell | None = None, strict: bool = False
-) -> list[Marked]:
+def read(path: str | Path, *, scheme: str = "auto", strict: bool = False) -> list[Marked]:
     """Read a file of marked entities: CoNLL columns, or .jsonl with spans."""
-    return read_marked(path, scheme=scheme, tell=tell, strict=strict)
+    return read_marked(path, scheme=scheme, strict=strict)
 
 
 def measure(tagger: object, texts: Sequence[Marked]) -> Outcome:
@@ -101,7 +99,7 @@ def measure(tagger: object, texts: Sequence[Marked]) -> Outcome:
     return outcome_of(counts, known=getattr(tagger, "types", ()))
 
 
-def tag_all(tagger: object, texts: Sequence[str]) -> list[list[Span]]:
+def tag_all(tagger: object, texts: Sequence[str]) -> list[list[EntitySpan]]:
     """Call a tagger on many texts at once where it can, else one by one."""
     if hasattr(tagger, "tag_all"):
         found = tagger.tag_all(texts)
@@ -112,7 +110,7 @@ def tag_all(tagger: object, texts: Sequence[str]) -> list[list[Span]]:
             f"{type(tagger).__name__} cannot tag; the task tagging needs a model with tag(text). "
             'Train one with objective = "tag".'
         )
-    return [[Span(one.start, one.end, one.type) for one in each] for each in found]
+    return [[EntitySpan(one.start, one.end, one.type) for one in each] for each in found]
 
 
 def outcome_of(counts: Counts, known: Sequence[str] = ()) -> Outcome:
@@ -138,14 +136,14 @@ def outcome_of(counts: Counts, known: Sequence[str] = ()) -> Outcome:
     return Outcome(measures, np.arange(len(right)), "f1", details, notes)
 
 
-def _f1(right: Floats, found: Floats, gold: Floats) -> Measure:
+def _f1(right: Doubles, found: Doubles, gold: Doubles) -> Measure:
     return _ratio(2 * right, found + gold)
 
 
-def _ratio(upper: Floats, lower: Floats) -> Measure:
-    def ratio(weights: Floats) -> Floats:
+def _ratio(upper: Doubles, lower: Doubles) -> Measure:
+    def ratio(weights: Doubles) -> Doubles:
         total = weights @ lower
-        shares: Floats = np.divide(
+        shares: Doubles = np.divide(
             weights @ upper, total, out=np.zeros_like(total), where=total > 0
         )
         return shares

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import by_number, counted
-from ..files import Tell
-from ..pooling import Floats
+from ..types import Floats
 from .examples import PAIRS, Examples, Form, Roles, label, read_examples, text
 from .measures import macro_f1, mean
 from .models import vectors_of
@@ -41,17 +40,11 @@ def read(
     *,
     columns: Roles | None = None,
     sides: str | None = None,
-    tell: Tell | None = None,
     strict: bool = False,
 ) -> Examples[Labelled]:
     """Read labelled texts or pairs; see `read_examples` for the options."""
     return read_examples(
-        path,
-        [(TEXT_PAIRS, _parse), (TEXTS, _parse)],
-        columns=columns,
-        sides=sides,
-        tell=tell,
-        strict=strict,
+        path, [(TEXT_PAIRS, _parse), (TEXTS, _parse)], columns=columns, sides=sides, strict=strict
     )
 
 

@@ -1,28 +1,31 @@
 """Vectors → nearest rows: exact, flat (codes first, then exact scores) and hnsw, one contract."""
 
 from ..errors import OptionError
-from .base import ExactIndex, Found, Index
-from .disk import open_index, save_index
+from .base import ExactIndex, Index, Neighbors
 from .flat import FlatIndex
 from .hnsw import HnswIndex
-from .nearest import Close, Nearest, Pairs, close_pairs, nearest
-from .table import Table
+from .knn import Close, Nearest, RowPairs, close_pairs, nearest
+from .storage import open_index, save_index
+from .table import VectorTable
 
 __all__ = [
     "Close",
     "ExactIndex",
     "FlatIndex",
-    "Found",
     "HnswIndex",
     "Index",
     "Nearest",
-    "Pairs",
+    "Neighbors",
+    "RowPairs",
     "close_pairs",
     "make_index",
     "nearest",
     "open_index",
     "save_index",
 ]
+
+# The names of 0.1.
+Found, Pairs = Neighbors, RowPairs
 
 ENGINES: dict[str, type[Index]] = {kind.engine: kind for kind in (ExactIndex, FlatIndex, HnswIndex)}
 
@@ -40,4 +43,4 @@ def make_index(dimension: int, *, engine: str = "flat", precision: str = "float3
         raise OptionError(
             f"engine is {engine!r}; known are {', '.join(ENGINES)}. Choose one of these."
         )
-    return ENGINES[engine](Table(dimension, precision=precision))
+    return ENGINES[engine](VectorTable(dimension, precision=precision))

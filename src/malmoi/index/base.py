@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import OptionError, counted
-from .nearest import Best, Floats, Rows
-from .table import Mask, Positions, Table
+from ..types import Floats
+from .knn import Best, Rows
+from .table import Mask, Positions, VectorTable
 
 # From so many queries on, one matrix product over all rows is as fast as a first pass for each.
 MANY_QUERIES = 32
@@ -22,7 +23,7 @@ _ROW_BLOCK = 16_384
 
 
 @dataclass(frozen=True)
-class Found:
+class Neighbors:
     """The nearest rows of each query, best first, and their scores: both (queries, k).
 
     Places that found nothing have row -1 and score -inf.
@@ -41,7 +42,7 @@ class Index(ABC):
 
     engine: ClassVar[str]
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: VectorTable) -> None:
         self.table = table
         self.dimension = table.dimension
         self.precision = table.precision
@@ -81,7 +82,7 @@ class Index(ABC):
 
     def search(
         self, queries: Floats, k: int, *, exact: bool = False, only: Rows | None = None
-    ) -> Found:
+    ) -> Neighbors:
         """Find the `k` rows of highest cosine for each unit query, (m, dim) or (dim,).
 
         `exact` looks at every row. `only` names the rows that may be found. Of equal scores the
@@ -211,13 +212,13 @@ def _highest(scores: Floats, k: int) -> tuple[Floats, Positions]:
     return scores[found[order]], found[order]
 
 
-def _padded(rows: Rows, scores: Floats, width: int) -> Found:
+def _padded(rows: Rows, scores: Floats, width: int) -> Neighbors:
     """Give the places that nothing was found for."""
     missing = width - rows.shape[1]
     rows = np.where(np.isneginf(scores), -1, rows)
     if not missing:
-        return Found(rows, scores)
-    return Found(
+        return Neighbors(rows, scores)
+    return Neighbors(
         np.pad(rows, ((0, 0), (0, missing)), constant_values=-1),
         np.pad(scores, ((0, 0), (0, missing)), constant_values=-np.inf),
     )

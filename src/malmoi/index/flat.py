@@ -1,13 +1,89 @@
-"""The default engine: a first pass over small codes, then exact scores for what it proposes."""
+"""A few hundred signs for a vector, compared by counting the bits that differ.
 
+A vector's centre is taken off and what is left is turned by random rotations, so that every bit
+tells about as much as every other. The bits stand in planes, 64 of every row together: a plane is
+one long run of words, which numpy compares and counts at the speed of memory.
+
+The default engine: a first pass over small codes, then exact scores for what it proposes.
+"""
+
+import functools
 import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ..runtime.session import usable_cores
+from ..types import Floats
 from .base import Index
-from .codes import Codes, Distances, Planes, count_bits
-from .nearest import Floats
-from .table import Growing, Mask, Positions, Table
+from .table import Growing, Mask, Positions, VectorTable
+
+Planes = NDArray[np.uint64]
+Distances = NDArray[np.uint16]
+
+BITS = 512
+_WORD = 64
+_CODE_BLOCK = 65_536  # 512 KB of words, which stay in a core's own cache
+
+
+class BinaryCodes:
+    """How vectors of `dimension` become planes of bits: a centre (dim,) and a frame (dim, bits)."""
+
+    def __init__(self, mean: Floats, frame: Floats) -> None:
+        self.mean, self.frame = mean, frame
+
+    @classmethod
+    def of(cls, sample: Floats) -> "BinaryCodes":
+        """Fit the centre to a sample of vectors (n, dim)."""
+        dimension = sample.shape[1]
+        random = np.random.default_rng(0)
+        turns = [
+            np.linalg.qr(random.standard_normal((dimension, dimension)))[0]
+            for _ in range(-(-BITS // dimension))
+        ]
+        frame = np.concatenate(turns, axis=1)[:, :BITS].astype(np.float32)
+        return cls(sample.mean(axis=0, dtype=np.float64).astype(np.float32), frame)
+
+    def planes(self, vectors: Floats) -> Planes:
+        """Turn vectors (n, dim) into planes (bits / 64, n)."""
+        bits = np.packbits((vectors - self.mean) @ self.frame > 0, axis=1)  # (n, bits / 8)
+        return np.ascontiguousarray(bits.view(np.uint64).T)
+
+
+def count_bits(planes: Planes, code: Planes, out: Distances) -> None:
+    """Write into `out` (n,) how many bits of each column differ from the code (words, 1)."""
+
+    def part(start: int, end: int) -> None:
+        differing = np.empty(_CODE_BLOCK, dtype=np.uint64)
+        counted = np.empty(_CODE_BLOCK, dtype=np.uint8)
+        for at in range(start, end, _CODE_BLOCK):
+            size = min(_CODE_BLOCK, end - at)
+            total = out[at : at + size]
+            total[:] = 0
+            for plane, word in zip(planes, code[:, 0], strict=True):
+                np.bitwise_xor(plane[at : at + size], word, out=differing[:size])
+                np.bitwise_count(differing[:size], out=counted[:size])
+                np.add(total, counted[:size], out=total)
+
+    in_threads(part, planes.shape[1])
+
+
+def in_threads(part: Callable[[int, int], None], count: int) -> None:
+    """Run `part(start, end)` over `count` things, a stretch a core."""
+    cores = min(usable_cores(), max(1, count // _CODE_BLOCK))
+    if cores == 1:
+        part(0, count)
+        return
+    ends = [count * i // cores for i in range(cores + 1)]
+    list(_pool().map(part, ends[:-1], ends[1:]))
+
+
+@functools.cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(usable_cores(), thread_name_prefix="malmoi-index")
+
 
 # How many rows the first pass proposes: a hundred for each that is wanted, and a share of all,
 # since the larger the crowd, the more rows come between. Recall is in docs/results.md.
@@ -27,7 +103,7 @@ class FlatIndex(Index):
     engine = "flat"
 
     def __init__(
-        self, table: Table, *, codes: Codes | None = None, planes: Planes | None = None
+        self, table: VectorTable, *, codes: BinaryCodes | None = None, planes: Planes | None = None
     ) -> None:
         super().__init__(table)
         self.codes = codes
@@ -46,7 +122,7 @@ class FlatIndex(Index):
     def planes(self) -> list[Planes]:
         """The codes of all rows, made where they are missing."""
         with self._lock:
-            codes = self.codes = self.codes or Codes.of(self._sample())
+            codes = self.codes = self.codes or BinaryCodes.of(self._sample())
             base = self._base if self._base is not None else np.empty((0, 0), dtype=np.uint64)
             grown = self._grown = self._grown or Growing((_words(codes), 0), np.uint64, axis=1)
             for _, block in self.table.blocks(_BLOCK, start=base.shape[1] + grown.count):
@@ -75,7 +151,7 @@ class FlatIndex(Index):
         return self.table.take(positions) * np.float32(self.table.factor)
 
 
-def _words(codes: Codes) -> int:
+def _words(codes: BinaryCodes) -> int:
     return int(codes.frame.shape[1]) // 64
 
 

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from ..errors import BundleCorrupt, require
-from ..precision import to_precision
-from .codes import Codes, Planes
-from .flat import FlatIndex
-from .nearest import Floats, Rows
-from .table import Mask, Positions, Table
+from ..runtime.precision import to_precision
+from ..types import Floats
+from .flat import BinaryCodes, FlatIndex, Planes
+from .knn import Rows
+from .table import Mask, Positions, VectorTable
 
 # More links or a wider search find a little more and take longer; recall is in docs/results.md.
 _LINKS = 24
@@ -32,9 +32,9 @@ class HnswIndex(FlatIndex):
 
     def __init__(
         self,
-        table: Table,
+        table: VectorTable,
         *,
-        codes: Codes | None = None,
+        codes: BinaryCodes | None = None,
         planes: Planes | None = None,
         graph: Path | None = None,
         like: "HnswIndex | None" = None,

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import OptionError, counted
-from ..precision import check_precision, int8_scale, to_precision
-from .nearest import Floats, Rows
+from ..runtime.precision import check_precision, int8_scale, to_precision
+from ..types import Floats
+from .knn import Rows
 
 Positions = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -22,7 +23,7 @@ _FIRST = 256  # rows that a growing part begins with
 
 
 @dataclass(frozen=True)
-class Part:
+class TablePart:
     """Row numbers (n,), rising, and their stored vectors (n, width)."""
 
     rows: Rows
@@ -57,7 +58,7 @@ class Growing:
         return (slice(None),) * self._axis + (slice(start, end),)
 
 
-class Table:
+class VectorTable:
     """Stored vectors by row number, in a precision of their own.
 
     A *position* counts all rows that were ever put in, removed ones too; a *row* is the number
@@ -65,12 +66,12 @@ class Table:
     """
 
     def __init__(
-        self, dimension: int, *, precision: str = "float32", base: Part | None = None
+        self, dimension: int, *, precision: str = "float32", base: TablePart | None = None
     ) -> None:
         check_precision(precision)
         self.dimension, self.precision = dimension, precision
         template = to_precision(np.zeros((0, dimension), dtype=np.float32), precision)
-        self.base = base or Part(np.empty(0, dtype=np.int64), template)
+        self.base = base or TablePart(np.empty(0, dtype=np.int64), template)
         self._rows = Growing((0,), np.int64)
         self._vectors = Growing(template.shape, template.dtype)
         self._live = Growing((0,), np.bool_)
@@ -81,9 +82,9 @@ class Table:
         return self._live.count
 
     @property
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[TablePart]:
         """What is in the file and what came since, as views."""
-        return [self.base, Part(self._rows.filled, self._vectors.filled)]
+        return [self.base, TablePart(self._rows.filled, self._vectors.filled)]
 
     @property
     def live(self) -> Mask:

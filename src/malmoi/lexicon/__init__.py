@@ -1,22 +1,22 @@
 """Code tables made into a lexicon: names, concepts, languages, opened in a moment."""
 
-from .abbreviations import Abbreviations, Expansion
+from .abbreviations import AbbreviationExpansion, Abbreviations
 from .build import add_names, build_lexicon, memory_lexicon
-from .report import Report
+from .lexicon import Lexicon
+from .report import BuildReport
 from .segment import Segment
-from .store import Lexicon
 from .terms import KINDS, LANGUAGES, Concept, Exclusion, Name, fold, language_of
 
 __all__ = [
     "KINDS",
     "LANGUAGES",
+    "AbbreviationExpansion",
     "Abbreviations",
+    "BuildReport",
     "Concept",
     "Exclusion",
-    "Expansion",
     "Lexicon",
     "Name",
-    "Report",
     "Segment",
     "add_names",
     "build_lexicon",
@@ -24,3 +24,6 @@ __all__ = [
     "language_of",
     "memory_lexicon",
 ]
+
+# The names of 0.1.
+Expansion, Report = AbbreviationExpansion, BuildReport

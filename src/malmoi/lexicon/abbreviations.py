@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import DataError
-from ..tables import read_numbered_rows
-from ..text import clean
+from ..io.tables import read_numbered_rows
+from ..text.cleanup import clean
 
 SHIPPED = Path(__file__).parents[1] / "data/abbreviations.tsv"
 KINDS = ("disease", "sign", "procedure", "other")
@@ -19,7 +19,7 @@ _COLUMNS = ("abbreviation", "en", "ko", "kind")
 
 
 @dataclass(frozen=True)
-class Expansion:
+class AbbreviationExpansion:
     """One thing that a short form may stand for; `en` or `ko` is "" where the table has none."""
 
     short: str
@@ -31,10 +31,10 @@ class Expansion:
 class Abbreviations:
     """Short forms and their expansions; a form may stand for several things (MS, AS, LC)."""
 
-    def __init__(self, expansions: Iterable[Expansion]) -> None:
+    def __init__(self, expansions: Iterable[AbbreviationExpansion]) -> None:
         """Take expansions; those of one form stay in their order."""
-        self._exact: dict[str, list[Expansion]] = {}
-        self._folded: dict[str, list[Expansion]] = {}
+        self._exact: dict[str, list[AbbreviationExpansion]] = {}
+        self._folded: dict[str, list[AbbreviationExpansion]] = {}
         for expansion in expansions:
             self._exact.setdefault(expansion.short, []).append(expansion)
             self._folded.setdefault(_folded(expansion.short), []).append(expansion)
@@ -56,12 +56,14 @@ class Abbreviations:
         """Count the short forms."""
         return len(self._exact)
 
-    def __iter__(self) -> Iterator[Expansion]:
+    def __iter__(self) -> Iterator[AbbreviationExpansion]:
         """Give every expansion."""
         for expansions in self._exact.values():
             yield from expansions
 
-    def expand(self, short: str, *, kinds: Sequence[str] = KINDS) -> tuple[Expansion, ...]:
+    def expand(
+        self, short: str, *, kinds: Sequence[str] = KINDS
+    ) -> tuple[AbbreviationExpansion, ...]:
         """Give what a short form stands for; written in the table's own case first, then in any.
 
         >>> [expansion.en for expansion in Abbreviations.open().expand("LC")][:2]
@@ -79,14 +81,14 @@ def _folded(short: str) -> str:
     return short.casefold().rstrip(".")
 
 
-def _by_form(expansions: Iterable[Expansion]) -> dict[str, list[Expansion]]:
-    table: dict[str, list[Expansion]] = {}
+def _by_form(expansions: Iterable[AbbreviationExpansion]) -> dict[str, list[AbbreviationExpansion]]:
+    table: dict[str, list[AbbreviationExpansion]] = {}
     for expansion in expansions:
         table.setdefault(expansion.short, []).append(expansion)
     return table
 
 
-def _read(path: Path) -> Iterator[Expansion]:
+def _read(path: Path) -> Iterator[AbbreviationExpansion]:
     for line, row in read_numbered_rows(path, strict=True):
         if line <= 2:
             _check_columns(path, list(row))
@@ -101,7 +103,7 @@ def _read(path: Path) -> Iterator[Expansion]:
                 f"line {line} of {path} has a kind that is not known; expected one of "
                 f"{', '.join(KINDS)}. Correct the line."
             )
-        yield Expansion(short, clean(row.get("en", "")), clean(row.get("ko", "")), kind)
+        yield AbbreviationExpansion(short, clean(row.get("en", "")), clean(row.get("ko", "")), kind)
 
 
 def _check_columns(path: Path, found: list[str]) -> None:

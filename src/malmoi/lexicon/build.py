@@ -1,4 +1,7 @@
-"""Tables → a lexicon on disk, and more names into one that is there."""
+"""Codes that were given up for others: a file of `from` and `to`, chains followed to their end.
+
+Tables → a lexicon on disk, and more names into one that is there.
+"""
 
 import contextlib
 import dataclasses
@@ -7,18 +10,60 @@ from pathlib import Path
 from typing import Any
 
 from ..bundle.manifest import sha256
-from ..errors import DataError, LexiconError
-from ..files import Tell, writing_folder
-from ..progress import Advance, progressing
-from .draft import Draft
-from .entries import Entry
-from .exclusions import write_exclusions
+from ..errors import DataError, LexiconError, counted
+from ..io.files import writing_folder
+from ..io.progress import Advance, progressing
+from .builder import Entry, LexiconBuilder
+from .cells import read_cells
+from .lexicon import Lexicon, write_exclusions
 from .manifest import LexiconManifest, SegmentEntry, hashes
-from .merges import read_merges
-from .readers import Source
-from .report import Report
+from .readers import TableSource
+from .report import BuildReport
 from .segment import Segment
-from .store import Lexicon
+
+
+def read_merges(path: Path) -> dict[str, str]:
+    """Read a table of two columns, the old code and the new one; the header may be left out."""
+    pairs: dict[str, str] = {}
+    for line, cells in read_cells(path):
+        cells = [cell.strip() for cell in cells]
+        if len(cells) < 2 or not cells[0] or not cells[1]:
+            raise DataError(
+                f"line {line} of {path} has {counted(len([c for c in cells if c]), 'cell')}; "
+                "expected an old code and the one it became. Mend the line."
+            )
+        old, new = cells[:2]
+        if line == 1 and old.casefold() in ("from", "old", "code", "구코드", "이전코드"):
+            continue
+        if pairs.get(old, new) != new:
+            raise DataError(
+                f"line {line} of {path} merges {old} into {new}, an earlier line into "
+                f"{pairs[old]}; expected one. Remove one of the lines."
+            )
+        pairs[old] = new
+    return follow(pairs, where=str(path))
+
+
+def follow(pairs: Mapping[str, str], *, where: str) -> dict[str, str]:
+    """Follow chains of codes to their last one; a circle has none and is refused.
+
+    >>> follow({"A": "B", "B": "C"}, where="x")
+    {'A': 'C', 'B': 'C'}
+    """
+    ends: dict[str, str] = {}
+    for old in pairs:
+        path = [old]
+        while path[-1] in pairs:
+            path.append(pairs[path[-1]])
+            if path[-1] in path[:-1]:
+                shown = path[path.index(path[-1]) :]
+                raise DataError(
+                    f"{where} merges in a circle: {' → '.join(shown[:6])}; expected every chain to "
+                    "end at a code that stays. Remove one of these lines."
+                )
+        ends[old] = path[-1]
+    return ends
+
 
 SEGMENTS = "segments"
 
@@ -35,15 +80,14 @@ def build_lexicon(
     cleaning: bool = True,
     replace: bool = False,
     progress: bool = False,
-    tell: Tell | None = None,
-) -> Report:
+) -> BuildReport:
     """Read tables, merge them by code and write a lexicon, whole or not at all.
 
     The first table's names are preferred over those of later ones. `merges` names a file of codes
     that became others. `keep_uncoded` gives rows without a code one of their own.
     """
-    draft = Draft(merges=read_merges(Path(merges)) if merges else {}, cleaning=cleaning)
-    sources = _sources(tables, form, columns, source, keep_uncoded, tell)
+    draft = LexiconBuilder(merges=read_merges(Path(merges)) if merges else {}, cleaning=cleaning)
+    sources = _sources(tables, form, columns, source, keep_uncoded)
     _read(draft, sources, progress=progress)
     segment = draft.segment()
     with writing_folder(out, replace=replace) as folder:
@@ -64,17 +108,16 @@ def add_names(
     keep_uncoded: bool = False,
     cleaning: bool = True,
     progress: bool = False,
-    tell: Tell | None = None,
-) -> Report:
+) -> BuildReport:
     """Write more names into a lexicon as a segment of their own; nothing there is changed.
 
     Names that the lexicon has already are passed over and counted as duplicates.
     """
     folder = Path(lexicon)
-    sources = _sources(tables, form, columns, source, keep_uncoded, tell)
+    sources = _sources(tables, form, columns, source, keep_uncoded)
     with _alone(folder):
         base = Lexicon.open(folder)
-        draft = Draft(base=base, cleaning=cleaning)
+        draft = LexiconBuilder(base=base, cleaning=cleaning)
         _read(draft, sources, empty_is_fine=True, progress=progress)
         if draft.has_names:
             segment = draft.segment()
@@ -83,20 +126,18 @@ def add_names(
     return draft.report
 
 
-def with_additions(
-    lexicon: Lexicon, tables: Sequence[str | Path], *, tell: Tell | None = None
-) -> Lexicon:
+def with_additions(lexicon: Lexicon, tables: Sequence[str | Path]) -> Lexicon:
     """Give a lexicon with the names of a user's own tables after its own, in memory only."""
-    draft = Draft(base=lexicon)
-    _read(draft, _sources(tables, "auto", None, "", False, tell), empty_is_fine=True)
+    draft = LexiconBuilder(base=lexicon)
+    _read(draft, _sources(tables, "auto", None, "", False), empty_is_fine=True)
     segment = draft.segment()
     return Lexicon((*lexicon.segments, segment), manifest=lexicon.manifest, folder=lexicon.folder)
 
 
 def memory_lexicon(tables: Sequence[str | Path], *, name: str = "") -> Lexicon:
     """Build a lexicon that is written nowhere."""
-    draft = Draft()
-    _read(draft, _sources(tables, "auto", None, "", False, None))
+    draft = LexiconBuilder()
+    _read(draft, _sources(tables, "auto", None, "", False))
     segment = draft.segment()
     return Lexicon((segment,), manifest=LexiconManifest(name, report=draft.report.to_json()))
 
@@ -107,17 +148,13 @@ def _sources(
     columns: Mapping[str, str] | None,
     source: str,
     keep_uncoded: bool,
-    tell: Tell | None,
-) -> list[Source]:
-    silent: Tell = lambda message: None  # noqa: E731
-    return [
-        Source(Path(table), form, columns, source, keep_uncoded, tell or silent) for table in tables
-    ]
+) -> list[TableSource]:
+    return [TableSource(Path(table), form, columns, source, keep_uncoded) for table in tables]
 
 
 def _read(
-    draft: Draft,
-    sources: Sequence[Source],
+    draft: LexiconBuilder,
+    sources: Sequence[TableSource],
     *,
     empty_is_fine: bool = False,
     progress: bool = False,
@@ -140,7 +177,7 @@ def _counted(entries: Iterator[Entry], advance: Advance) -> Iterator[Entry]:
         yield entry
 
 
-def _told(source: Source, rows: int) -> dict[str, Any]:
+def _told(source: TableSource, rows: int) -> dict[str, Any]:
     return {
         "file": source.path.name,
         "sha256": sha256(source.path) if source.path.is_file() else "",
@@ -151,7 +188,7 @@ def _told(source: Source, rows: int) -> dict[str, Any]:
     }
 
 
-def _write(segment: Segment, draft: Draft, folder: Path) -> SegmentEntry:
+def _write(segment: Segment, draft: LexiconBuilder, folder: Path) -> SegmentEntry:
     """Write a segment under a name made of its content, so that a half one is never met again."""
     name = f"{SEGMENTS}/{segment.identity[:12]}"
     with writing_folder(folder / name, replace=True) as place:

@@ -7,8 +7,8 @@ says how often each step changed something, with examples.
 import re
 from dataclasses import dataclass
 
-from ..text import clean
-from .encodings import repair
+from ..text.cleanup import clean
+from .cells import repair
 from .terms import tidy
 
 _CODE = r"[A-Z]\d{2}(?:\.[\dXx]*)?-?[†‡*+]?(?:\.-)?"

@@ -8,8 +8,8 @@ from typing import Any
 
 from ..bundle.manifest import sha256
 from ..errors import LexiconError
-from ..files import writing
-from .columns import REBUILD
+from ..io.arrays import REBUILD
+from ..io.files import writing
 
 MANIFEST = "lexicon.json"
 FORMAT = 1

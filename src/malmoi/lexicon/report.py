@@ -25,7 +25,7 @@ class Listing:
 
 
 @dataclass
-class Report:
+class BuildReport:
     """All that a build has to say; lists hold the first twenty of their kind."""
 
     concepts: int = 0
@@ -71,7 +71,7 @@ def spread(counts: Iterable[int]) -> dict[str, float]:
 
 def describe(report: dict[str, Any]) -> list[str]:
     """Say a report in lines for a person."""
-    report = Report().to_json() | report  # one written by an earlier version may lack a field
+    report = BuildReport().to_json() | report  # one written by an earlier version may lack a field
     per = report["names_per_concept"]
     lines = [
         f"{counted(report['names'], 'name')} of {counted(report['concepts'], 'concept')}; a "

@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from .columns import Strings, open_array
+from ..io.arrays import open_array
+from .strings import Strings
 from .terms import KINDS, LANGUAGES, Name, fold
 
 Small = NDArray[np.uint8]

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from ..text import clean
+from ..text.cleanup import clean
 
 LANGUAGES = ("ko", "en", "mixed", "other")
 # In the order in which the names of a concept stand: the first name of a language is the one

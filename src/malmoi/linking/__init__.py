@@ -1,4 +1,4 @@
-"""A mention → ranked concepts, with the evidence; and the mentions of a note.
+"""A mention → ranked concepts, with the evidence.
 
     from malmoi.linking import Linker
     Linker("kcd.lexicon", malmoi.load()).link("DM nephropathy", k=5)
@@ -7,21 +7,25 @@ One code a mention: post-coordination, several codes that together say what one 
 attempted.
 """
 
-from .evidence import Weights
-from .highlight import to_html
+from importlib import import_module
+from typing import Any
+
+from .features import Weights
 from .linker import Candidate, Linked, Linker
 from .nil import Threshold, calibrate
-from .note import NoteMention, NoteReader, NoteScan
 
 __all__ = [
     "Candidate",
     "Linked",
     "Linker",
-    "NoteMention",
-    "NoteReader",
-    "NoteScan",
     "Threshold",
     "Weights",
     "calibrate",
-    "to_html",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Give the names that moved to `malmoi.clinical`, for code that was written for 0.1."""
+    if name in ("NoteMention", "NoteReader", "NoteScan", "to_html"):
+        return getattr(import_module("malmoi.clinical"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

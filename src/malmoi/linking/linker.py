@@ -11,19 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import OptionError
-from ..files import Tell
 from ..lexicon import Lexicon
-from ..pooling import normalize
-from ..text import as_text, mend_surrogates
-from .companion import accompany
-from .evidence import AT, SPELLING, VECTORS_FIRST, Asked, Evidence, Gatherer, Weights
-from .grams import Floats
-from .normal import LONGEST, Form, Normal
-from .places import place_of
-from .readings import Reader, Reading
-from .shelf import PLAIN, open_shelves
-from .variants import Variants
-from .vectors import NameEncoder, highest
+from ..runtime.pooling import normalize
+from ..text.cleanup import as_text, mend_surrogates
+from ..types import Floats
+from .cache import cache_of
+from .expansion import Expansion, QueryExpander
+from .features import AT, SPELLING, VECTORS_FIRST, Evidence, FeatureExtractor, Query, Weights
+from .lay_names import add_lay_names
+from .name_index import PLAIN, NameEncoder, highest, open_name_indexes
+from .normalize import LONGEST, NormalForms, Normalizer, Variants
 
 _BATCH = 256  # encoded together, and multiplied with all names at once
 _NAMES = 3  # how many matched names a candidate shows
@@ -94,33 +91,25 @@ class Linker:
         rebuild: bool = False,
         keep: bool = True,
         progress: bool = False,
-        tell: Tell | None = None,
     ) -> None:
         """Open the tables and the index, deriving what is missing."""
         self.lexicon = lexicon if isinstance(lexicon, Lexicon) else Lexicon.open(lexicon)
         self.encoder = encoder
         self.weights = weights or (Weights() if encoder is not None else SPELLING)
-        self.normal = Normal(Variants.open(variants))
-        place = place_of(self.lexicon)
+        self.normal = Normalizer(Variants.open(variants))
+        place = cache_of(self.lexicon)
         both = self.lexicon
         if synonyms is None:
-            both = accompany(self.lexicon, self.normal, place, keep=keep)
+            both = add_lay_names(self.lexicon, self.normal, place, keep=keep)
         # Names that stand in the index need not be asked for one by one.
-        self.reader = Reader.open(
+        self.reader = QueryExpander.open(
             abbreviations=abbreviations, synonyms=synonyms, sample=both is self.lexicon
         )
-        shelves = open_shelves(
-            both,
-            self.normal,
-            encoder,
-            place=place,
-            rebuild=rebuild,
-            keep=keep,
-            progress=progress,
-            tell=tell,
+        shelves = open_name_indexes(
+            both, self.normal, encoder, place=place, rebuild=rebuild, keep=keep, progress=progress
         )
         self.names = both  # the lexicon, with names of the shipped tables where its codes are ICD's
-        self._gatherer = Gatherer(both, shelves, own=len(self.lexicon))
+        self._gatherer = FeatureExtractor(both, shelves, own=len(self.lexicon))
         self.shelves = shelves
         self._concepts = np.asarray(both.concepts)
         self._array = self.weights.array()
@@ -184,19 +173,19 @@ class Linker:
             gathered = []
             for reading in readings:
                 vector = None if batch.vectors is None else batch.vectors[at]
-                asked = Asked(reading, batch.forms[at], vector, batch.exact[at])
+                asked = Query(reading, batch.forms[at], vector, batch.exact[at])
                 gathered.append(self._gatherer.gather(asked, batch.near[at], self._array))
                 at += 1
             _trust_exact(gathered)
             yield gathered
 
-    def _readings(self, text: str, defined: Mapping[str, str]) -> list[Reading]:
+    def _readings(self, text: str, defined: Mapping[str, str]) -> list[Expansion]:
         shown = mend_surrogates(text[: 4 * LONGEST])
         form = self.normal.form(shown)
         if not form.plain:
             return []  # empty, or only signs: nothing to look for
         if self._gatherer.is_told(form) and shown not in defined:
-            return [Reading(shown, "mention")]  # its code is known, whatever else it may mean
+            return [Expansion(shown, "mention")]  # its code is known, whatever else it may mean
         return self.reader.readings(shown, defined)
 
     def _vectors(self, texts: list[str], exact: Sequence[Mapping[int, set[int]]]) -> Floats | None:
@@ -230,7 +219,7 @@ class Linker:
         named = set(found[0].rows[found[0].features[:, AT["plain"]] > 0].tolist())
         return tuple(self._candidate(found, one, named) for one in ranked)
 
-    def _candidate(self, found: list[Evidence], one: "Ranked", named: set[int]) -> Candidate:
+    def _candidate(self, found: list[Evidence], one: "RankedConcept", named: set[int]) -> Candidate:
         """Show a concept; `named` are the names that the mention is as it stands."""
         code, ko, en = self._shown(one.concept)
         names = list(dict.fromkeys(self._text(row) for row in one.rows[: 2 * _NAMES]))
@@ -254,15 +243,15 @@ class _Batch:
     """Mentions with their readings, and what is known of every reading, one after the other."""
 
     texts: list[str]
-    readings: list[list[Reading]]
-    forms: list[Form]
+    readings: list[list[Expansion]]
+    forms: list[NormalForms]
     exact: list[dict[int, set[int]]]
     vectors: Floats | None
     near: Sequence[NDArray[np.int64]]
 
 
 @dataclass(frozen=True)
-class Ranked:
+class RankedConcept:
     """A concept's place: its score, the reading that won, its names by score."""
 
     concept: int
@@ -273,7 +262,7 @@ class Ranked:
 
 def rank(
     found: Sequence[Evidence], concepts: NDArray[np.int32], weights: Floats, *, most: int
-) -> list[Ranked]:
+) -> list[RankedConcept]:
     """Rank up to `most` concepts by their best name under the best reading.
 
     Of equal scores the earlier name of the lexicon wins.
@@ -298,7 +287,9 @@ def rank(
             placed[number] = (score, owner, [row])
         elif place > 8 * most:
             break  # further names say nothing that is shown
-    return [Ranked(n, score, owner, tuple(names)) for n, (score, owner, names) in placed.items()]
+    return [
+        RankedConcept(n, score, owner, tuple(names)) for n, (score, owner, names) in placed.items()
+    ]
 
 
 def _trust_exact(gathered: Sequence[Evidence]) -> None:
@@ -312,7 +303,7 @@ def _trust_exact(gathered: Sequence[Evidence]) -> None:
             one.features[:, AT["derived"]] = 0.2 if one.reading.why == "synonym" else -0.5
 
 
-def why(reading: Reading, features: Floats) -> str:
+def why(reading: Expansion, features: Floats) -> str:
     """Say what speaks for a name in one word."""
     exact = any(features[AT[name]] for name in ("plain", "core", "bag"))
     if reading.why == "abbreviation":

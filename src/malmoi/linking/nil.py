@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError, OutputError
-from ..files import writing
-from ..lexicon.store import SHIPPED
+from ..io.files import writing
+from ..lexicon.lexicon import SHIPPED
+from .cache import FOLDER
 from .linker import Linked
-from .places import FOLDER
 
 # Scores are made to be about the chance of being right, so without dev data this is the border.
 UNCALIBRATED = 0.5

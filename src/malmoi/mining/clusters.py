@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import OptionError, require
-from ..pooling import Floats, normalize
-from .close import all_close
+from ..index.join import pairs_above
+from ..runtime.pooling import normalize
+from ..types import Floats
 
 Method = Literal["agglomerative", "community", "kmeans"]
 Labels = NDArray[np.int64]
@@ -175,7 +176,7 @@ def _agglomerative(vectors: Floats, count: int | None, least: float) -> Labels:
 def _communities(vectors: Floats, least: float, smallest: int) -> Labels:
     """Take the row with most neighbours and all of them, then the next that is still free."""
     neighbours: list[list[int]] = [[i] for i in range(len(vectors))]
-    for block in all_close(vectors, least=least):
+    for block in pairs_above(vectors, least=least):
         for a, b in zip(block.left.tolist(), block.right.tolist(), strict=True):
             neighbours[a].append(b)
             neighbours[b].append(a)

@@ -6,6 +6,7 @@ float16, so that a million of them fit in a gigabyte whatever the number of anch
 
 import hashlib
 import json
+import logging
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,11 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import BundleError, DataError, OptionError, counted
-from ..files import Tell, writing
-from ..index.nearest import Floats, Nearest, Pairs, nearest
-from ..pooling import normalize
-from ..progress import progressing
-from ..text import compose, squeeze
+from ..index.knn import Nearest, RowPairs, nearest
+from ..io.files import writing
+from ..io.progress import progressing
+from ..runtime.pooling import normalize
+from ..text.cleanup import compose, squeeze
+from ..types import Floats
+
+logger = logging.getLogger(__name__)
 
 Pick = Literal["nearest", "random"]
 
@@ -51,7 +55,7 @@ class Triplet:
 
 
 @dataclass(frozen=True)
-class Choice:
+class NegativeChoice:
     """Which of the nearest texts are taken as negatives.
 
     `count` a pair, of the ranks `first` to `last`. Texts nearer than the positive's score less
@@ -116,17 +120,16 @@ def mine_negatives(
     pairs: Iterable[tuple[str, str]],
     *,
     documents: Iterable[str] = (),
-    choice: Choice | None = None,
+    choice: NegativeChoice | None = None,
     progress: bool = False,
-    tell: Tell | None = None,
 ) -> Iterator[Triplet]:
     """Yield hard negatives for pairs of an anchor and a positive.
 
     Negatives come from all positives and from `documents`. A text that is the anchor, or any of
-    its positives, in other case or spacing too, is never its negative. `tell` hears how many
-    pairs found none.
+    its positives, in other case or spacing too, is never its negative. How many pairs found
+    none is logged.
     """
-    choice = choice or Choice()
+    choice = choice or NegativeChoice()
     pool = _gather(pairs, documents)
     vectors = _encode_all(encoder, pool.documents, progress)
     random = np.random.default_rng(choice.seed)
@@ -142,8 +145,8 @@ def mine_negatives(
                         total, lacking = total + 1, lacking + (not triplets)
                         yield from triplets
             advance(len(block))
-    if lacking and tell:
-        tell(
+    if lacking:
+        logger.info(
             f"{lacking:,} of {counted(total, 'pair')} found no negative at ranks {choice.first} to "
             f"{choice.last} below the margin; a smaller margin or a higher last rank finds more"
         )
@@ -204,10 +207,10 @@ def _encode_all(encoder: Encodes, texts: Sequence[str], progress: bool) -> NDArr
     return vectors
 
 
-def _barred(block: Sequence[_Anchor], pool: _Pool) -> Pairs:
+def _barred(block: Sequence[_Anchor], pool: _Pool) -> RowPairs:
     pairs = [(i, row) for i, anchor in enumerate(block) for row in pool.barred(anchor)]
     columns = np.array(pairs, dtype=np.int64).reshape(-1, 2)
-    return Pairs(columns[:, 0], columns[:, 1])
+    return RowPairs(columns[:, 0], columns[:, 1])
 
 
 @dataclass(frozen=True)
@@ -240,7 +243,7 @@ def _choose(
     positives: Mapping[int, float],
     hits: _Hits,
     pool: _Pool,
-    choice: Choice,
+    choice: NegativeChoice,
     random: np.random.Generator,
 ) -> Iterator[list[Triplet]]:
     """Yield each positive's triplets; none where nothing lies below the margin."""

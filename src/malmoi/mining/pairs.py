@@ -8,8 +8,8 @@ import numpy as np
 from ..encoder import TextEncoder
 from ..errors import OptionError
 from ..index import Close
-from ..pooling import Floats
-from .close import all_close
+from ..index.join import pairs_above
+from ..types import Floats
 from .texts import Line, Lines, vectors_of
 
 TOP = 1000
@@ -78,7 +78,7 @@ def keep_first(count: int, pairs: Iterable[tuple[int, int]]) -> list[bool]:
 
 
 def _found(vectors: Floats, least: float) -> Iterator[tuple[int, int, float]]:
-    for block in all_close(vectors, least=least):
+    for block in pairs_above(vectors, least=least):
         yield from zip(
             block.left.tolist(), block.right.tolist(), block.scores.tolist(), strict=True
         )
@@ -89,7 +89,7 @@ def _best(vectors: Floats, least: float, top: int) -> list[tuple[float, int, int
     if top < 1:
         return []
     waiting, count, worst = list[Close](), 0, -np.inf
-    for block in all_close(vectors, least=least):
+    for block in pairs_above(vectors, least=least):
         better = block.scores >= worst  # most blocks have nothing better than what is kept
         waiting.append(Close(block.left[better], block.right[better], block.scores[better]))
         count += len(waiting[-1].left)

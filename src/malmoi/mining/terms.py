@@ -7,7 +7,7 @@ import numpy as np
 
 from ..encoder import TextEncoder
 from ..errors import DataError, OptionError
-from ..pooling import Floats
+from ..types import Floats
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """A pile of texts as vectors: each distinct one encoded once, on disk when there are many."""
 
+import logging
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,9 +10,11 @@ import numpy as np
 
 from ..encoder import TextEncoder
 from ..errors import DataError, counted
-from ..files import Tell
-from ..pooling import Floats, normalize
-from ..tables import read_texts
+from ..io.tables import read_texts
+from ..runtime.pooling import normalize
+from ..types import Floats
+
+logger = logging.getLogger(__name__)
 
 # More vectors than this lie in a file, and memory holds only the blocks that are being read.
 _IN_MEMORY = 200_000
@@ -39,7 +42,7 @@ class Lines:
         return [line.text for line in self.lines]
 
 
-def gather(texts: Iterable[str], *, where: str, tell: Tell | None = None) -> Lines:
+def gather(texts: Iterable[str], *, where: str) -> Lines:
     """Take in texts, leave empty ones out, and tell repeated ones from new ones."""
     rows: dict[str, int] = {}
     lines: list[Line] = []
@@ -54,17 +57,17 @@ def gather(texts: Iterable[str], *, where: str, tell: Tell | None = None) -> Lin
         else:
             rows[stripped] = len(lines)
             lines.append(Line(stripped, number))
-    if empty and tell:
-        tell(f"{where}: {counted(empty, 'empty line was', 'empty lines were')} left out")
+    if empty:
+        logger.info(f"{where}: {counted(empty, 'empty line was', 'empty lines were')} left out")
     if not lines:
         raise DataError(f"{where} has no text; expected one a line. Check the file.")
     return Lines(lines, again)
 
 
-def read(path: str | Path, *, column: str | None = None, tell: Tell | None = None) -> Lines:
+def read(path: str | Path, *, column: str | None = None) -> Lines:
     """Read the texts of a file (or of stdin for "-"), one a line or a table's column."""
     where = "stdin" if str(path) == "-" else str(path)
-    return gather(read_texts(path, column=column, tell=tell), where=where, tell=tell)
+    return gather(read_texts(path, column=column), where=where)
 
 
 def vectors_of(encoder: TextEncoder, texts: Sequence[str], *, progress: bool = False) -> Floats:

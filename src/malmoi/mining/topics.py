@@ -14,13 +14,14 @@ from pathlib import Path
 
 import numpy as np
 
-from .. import morphemes
 from ..encoder import TextEncoder
 from ..errors import DataError
-from ..files import writing
-from ..pooling import Floats, normalize
+from ..io.files import writing
+from ..runtime.pooling import normalize
+from ..text import morphemes
+from ..types import Floats
 from .clusters import Labels, assign, centres_of, number_by_size
-from .stopwords import STOPWORDS
+from .keywords import STOPWORDS
 
 _WORD = re.compile(r"[A-Za-z]{2,}|[가-힣]{2,}")
 _TERMS = 5

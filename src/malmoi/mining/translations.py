@@ -13,8 +13,8 @@ import numpy as np
 from ..encoder import TextEncoder
 from ..errors import OptionError
 from ..index import nearest
-from ..index.nearest import Rows
-from ..pooling import Floats
+from ..index.knn import Rows
+from ..types import Floats
 from .texts import Line, Lines, vectors_of
 
 NEIGHBOURS = 4

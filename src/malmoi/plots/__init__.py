@@ -2,8 +2,7 @@
 
 from .figure import check_figure, save_figure
 from .report import plot_report
-from .terms import plot_terms
-from .words import plot_layers, plot_occurrences, plot_tokens, plot_values
+from .words import plot_layers, plot_occurrences, plot_terms, plot_tokens, plot_values
 
 __all__ = [
     "check_figure",

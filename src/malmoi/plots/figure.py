@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import OptionError, require
-from ..files import writing
+from ..io.files import writing
 
 FONT = "Malmoi Gothic"
 # Fonts with Hanja that Linux, macOS and Windows come with, or that are free to install.

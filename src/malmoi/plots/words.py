@@ -1,15 +1,19 @@
-"""Words as figures: where they lie, how alike they are by layer, and token by token."""
+"""Words as figures: where they lie, how alike they are by layer, and token by token.
+
+A map of terms: what an encoder holds for near stands near.
+"""
 
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from ..errors import DataError, counted, require
-from ..pooling import Floats, normalize
-from ..words import Occurrence, Word, likeness
+from ..runtime.pooling import normalize
+from ..types import Floats
+from ..words import Occurrence, Word, similarity
 from .figure import Label, save_figure, short
 
 Project = Literal["pca", "umap"]
@@ -105,7 +109,7 @@ def plot_values(found: Sequence[Occurrence], path: str | Path) -> None:
 
 def plot_tokens(left: Sequence[Word], right: Sequence[Word], path: str | Path) -> None:
     """Draw the likeness of every word of one text with every word of another as a heat map."""
-    scores = likeness(left, right)
+    scores = similarity(left, right)
 
     def draw(figure: Any, label: Label) -> None:
         figure.set_size_inches(3 + 0.55 * len(right), 2 + 0.42 * len(left))
@@ -155,3 +159,43 @@ def _marked(one: Occurrence) -> str:
     start, end = one.word.start, one.word.end
     before, after = one.text[max(0, start - 12) : start], one.text[end : end + 18]
     return f"{before}[{one.text[start:end]}]{after}"
+
+
+if TYPE_CHECKING:
+    from ..mining.terms import Neighbourhood
+
+
+def plot_terms(found: "Neighbourhood", path: str | Path, *, method: Project = "pca") -> None:
+    """Draw the asked terms and their nearest ones in the plane, one colour an asked term."""
+    if len(found.terms) < 3:
+        raise DataError(
+            f"{counted(len(found.terms), 'term makes', 'terms make')} no map; expected three or "
+            "more. Add some."
+        )
+    points = project(found.vectors, method)
+    asked = found.terms[: found.asked]
+    owner = {term: i for i, term in enumerate(asked)}
+    best: dict[str, tuple[float, int]] = {}
+    for one in found.found:
+        best[one.near] = max(best.get(one.near, (-2.0, 0)), (one.score, owner[one.term]))
+    colours = [owner[t] if t in owner else best[t][1] for t in found.terms]
+
+    def draw(figure: Any, label: Label) -> None:
+        figure.set_size_inches(9, 7)
+        axes = figure.add_subplot()
+        sizes = [70 if i < found.asked else 22 for i in range(len(points))]
+        axes.scatter(points[:, 0], points[:, 1], s=sizes, c=colours, cmap="tab10", vmin=0, vmax=9)
+        for i, (point, place) in enumerate(zip(points, label_places(points), strict=True)):
+            axes.annotate(
+                label(short(found.terms[i], 28)),
+                point,
+                xytext=place,
+                fontsize=11 if i < found.asked else 8,
+                arrowprops={"arrowstyle": "-", "alpha": 0.25},
+            )
+        width = float(points[:, 0].max() - points[:, 0].min()) or 1.0
+        axes.set_xlim(float(points[:, 0].min()) - width / 10, float(points[:, 0].max()) + width / 3)
+        axes.set_title(label(f"{len(points)} terms, {method.upper()}"))
+        axes.grid(alpha=0.3)
+
+    save_figure(path, draw)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError, OptionError, OutputError, require
-from ..files import writing
+from ..io.files import writing
 
 VECTOR = "vector"
 _PLAN = "_malmoi.json"  # readers of .parquet folders pass over names with an underscore
@@ -21,7 +21,7 @@ _AT_ONCE = 2048  # rows read at a time
 
 
 @dataclass(frozen=True)
-class Part:
+class DatasetPart:
     """Rows `start` to `start + rows` of a file, and the name of what they become."""
 
     name: str
@@ -41,7 +41,7 @@ class Input:
 
 
 @dataclass(frozen=True)
-class Settings:
+class EncodingSettings:
     """What decides the vectors; the model is known by a digest, whatever its name."""
 
     model: str
@@ -58,16 +58,18 @@ class Plan:
     """What a folder of vectors is made of, and how."""
 
     inputs: tuple[Input, ...]
-    settings: Settings
+    settings: EncodingSettings
     part_rows: int
 
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[DatasetPart]:
         """The parts in the order of the rows, which is also that of their names."""
         found = []
         for number, one in enumerate(self.inputs):
             for start in range(0, one.rows, self.part_rows):
                 rows = min(self.part_rows, one.rows - start)
-                found.append(Part(f"part-{number:06}-{start:012}.parquet", one.file, start, rows))
+                found.append(
+                    DatasetPart(f"part-{number:06}-{start:012}.parquet", one.file, start, rows)
+                )
         return found
 
     def settle(self, out: Path) -> None:
@@ -159,7 +161,7 @@ class Unread(Exception):
     """A file that is there and could not be read; later it may be."""
 
 
-def read_part(part: Part) -> Iterator[Any]:
+def read_part(part: DatasetPart) -> Iterator[Any]:
     """Yield a part's rows as record batches, in order, in memory that does not grow with it."""
     try:
         yield from _batches(part)
@@ -172,7 +174,7 @@ def read_part(part: Part) -> Iterator[Any]:
         raise Unread(f"{type(error).__name__} while reading {part.file}") from error
 
 
-def _batches(part: Part) -> Iterator[Any]:
+def _batches(part: DatasetPart) -> Iterator[Any]:
     with _open(part.file) as source:
         groups, at = _groups(source.metadata, part)
         for batch in source.iter_batches(batch_size=_AT_ONCE, row_groups=groups):
@@ -185,7 +187,7 @@ def _batches(part: Part) -> Iterator[Any]:
                 return
 
 
-def _groups(metadata: Any, part: Part) -> tuple[list[int], int]:
+def _groups(metadata: Any, part: DatasetPart) -> tuple[list[int], int]:
     """The row groups that a part touches, and the row that the first of them begins with."""
     groups: list[int] = []
     first = at = 0

@@ -13,13 +13,13 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from ..bundle import open_bundle
-from ..catalog import find_model
+from ..bundle.bundle import open_bundle
+from ..bundle.catalog import find_model
 from ..encoder import TextEncoder, load
 from ..encoder.base import OnLong
 from ..errors import CutWarning, MalmoiError, OptionError
-from ..precision import Precision
-from ..session import usable_cores
+from ..runtime.precision import Precision
+from ..runtime.session import usable_cores
 
 # What one process gets at a time: a second or so of work, so that the last ones end together.
 _SHARE = 2048

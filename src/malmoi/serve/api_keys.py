@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import DataError, OptionError
-from ..files import read_lines, writing
+from ..io.files import read_lines, writing
 
 RATE = 600  # requests a minute when a key's line says nothing else
 _PREFIX = "mm_"

@@ -18,7 +18,7 @@ from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .. import __version__
-from ..session import usable_cores
+from ..runtime.session import usable_cores
 from . import schemas
 from .api_keys import KeyRing, read_keys
 from .errors import invalid_body

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from ..encoder import Encoder, TextEncoder
 from ..encoder.base import Encoded, OnLong
-from ..pooling import Floats, normalize
-from ..reranker import Reranker
+from ..reranker.reranker import Reranker
+from ..runtime.pooling import normalize
+from ..types import Floats
 from ..words import Merge, Word
 from .batcher import Batcher, Busy, Stopping, TooLate, WorkBatch
 from .metrics import Metrics

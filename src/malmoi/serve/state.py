@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from ..catalog import shipped_models
+from ..bundle.catalog import shipped_models
+from ..clinical.reader import NoteReader
 from ..corpus import Corpus
 from ..encoder import Encoder, TextEncoder, load
 from ..errors import DataError
-from ..linking import Linker, NoteReader
-from ..reranker import Reranker, load_reranker
-from ..tables import read_rows
+from ..io.tables import read_rows
+from ..linking import Linker
+from ..reranker.reranker import Reranker, load_reranker
 from .engine import BatchedEncoder, Engine
 from .errors import APIError
 from .metrics import Metrics

@@ -4,7 +4,10 @@ tagger = malmoi.load_tagger("runs/ncbi-disease/bundle")
 tagger.tag("Familial adenomatous polyposis is caused by APC mutations.")
 """
 
-from .marked import Marked, Span, read_marked
+from .files import EntitySpan, Marked, read_marked
 from .tagger import Entity, Tagger, load_tagger
 
-__all__ = ["Entity", "Marked", "Span", "Tagger", "load_tagger", "read_marked"]
+__all__ = ["Entity", "EntitySpan", "Marked", "Tagger", "load_tagger", "read_marked"]
+
+# The name of 0.1.
+Span = EntitySpan

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float32]
-Ints = NDArray[np.int64]
+from ..types import Floats, Ints
 
 OUTSIDE = "O"
 # Where all but this much says "no entity", none is looked for; the path is found around it.
@@ -18,7 +17,7 @@ _SURE = 0.999
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class LabelRun:
     """Units first…last-1 are an entity of a type; `score` is the mean of its labels' shares."""
 
     first: int
@@ -36,7 +35,7 @@ def make_labels(types: Sequence[str]) -> tuple[str, ...]:
     return (OUTSIDE, *(f"{mark}-{name}" for name in types for mark in "BI"))
 
 
-def decode(shares: Floats, labels: Sequence[str]) -> list[Run]:
+def decode(shares: Floats, labels: Sequence[str]) -> list[LabelRun]:
     """Find entities in (n, labels) probabilities."""
     path = np.zeros(len(shares), dtype=np.int64)
     allowed = _allowed(labels)
@@ -76,7 +75,7 @@ def _likeliest(shares: Floats, allowed: NDArray[np.bool_]) -> Ints:
     return path
 
 
-def _runs(path: Ints, shares: Floats, labels: Sequence[str]) -> Iterator[Run]:
+def _runs(path: Ints, shares: Floats, labels: Sequence[str]) -> Iterator[LabelRun]:
     begins = [i for i in np.flatnonzero(path).tolist() if labels[path[i]].startswith("B-")]
     for first in begins:
         name = labels[path[first]][2:]
@@ -84,4 +83,4 @@ def _runs(path: Ints, shares: Floats, labels: Sequence[str]) -> Iterator[Run]:
         while last < len(path) and labels[path[last]] == f"I-{name}":
             last += 1
         score = float(np.mean(shares[np.arange(first, last), path[first:last]]))
-        yield Run(first, last, name, score)
+        yield LabelRun(first, last, name, score)

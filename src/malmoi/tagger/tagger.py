@@ -7,15 +7,15 @@ from pathlib import Path
 
 import numpy as np
 
-from ..bundle import Bundle, open_bundle
-from ..catalog import find_model
+from ..bundle.bundle import Bundle, open_bundle
+from ..bundle.catalog import find_model
 from ..errors import BundleError, TextError, counted
-from ..pooling import Floats
-from ..runner import Runner, in_turn
-from ..text import SAFE, as_text
-from ..tokens import Batch, Piece, read_tokenizer
+from ..runtime.runner import Runner, in_turn
+from ..runtime.tokenizer import Batch, TokenizedText, read_tokenizer
+from ..text.cleanup import SAFE, as_text
+from ..types import Floats
 from .decode import OUTSIDE, decode
-from .pieces import UNITS, Pieces, Window, cut_pieces, cut_windows
+from .segment import UNITS, Pieces, Window, cut_pieces, cut_windows
 
 SETTINGS = "tagger.json"
 _LOGITS = "logits"
@@ -56,7 +56,7 @@ class Tagger:
         self._tokenizer = read_tokenizer(bundle.tokenizer)
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
-        self.frame = Frame.of(self._tokenizer)
+        self.frame = SpecialTokens.of(self._tokenizer)
         self._check()
 
     @property
@@ -104,7 +104,7 @@ class Tagger:
         self, block: Sequence[tuple[int, Window]], cut: Sequence[Pieces]
     ) -> Callable[[], Iterator[Floats]]:
         pieces = [
-            Piece(i, self.frame.around(cut[owner].ids[window.begin : window.end].tolist()))
+            TokenizedText(i, self.frame.around(cut[owner].ids[window.begin : window.end].tolist()))
             for i, (owner, window) in enumerate(block)
         ]
         longest = max(len(piece.ids) for piece in pieces)
@@ -129,7 +129,7 @@ class Tagger:
                 'begin with "O". Train the tagger again with: malmoi train'
             )
         ids = self.frame.around([self.frame.before[0] if self.frame.before else 0])
-        batch = next(self._runner.tokens.batches([Piece(0, ids)]))
+        batch = next(self._runner.tokens.batches([TokenizedText(0, ids)]))
         [logits] = session.run(batch, [_LOGITS])
         if logits.shape != (1, len(ids), stated):
             raise BundleError(
@@ -140,15 +140,15 @@ class Tagger:
 
 
 @dataclass(frozen=True)
-class Frame:
+class SpecialTokens:
     """The special tokens that stand before and after a window's pieces."""
 
     before: list[int]
     after: list[int]
 
     @classmethod
-    def of(cls, tokenizer: object) -> "Frame":
-        """Look what a tokenizer puts around a lone text."""
+    def of(cls, tokenizer: object) -> "SpecialTokens":
+        """Find the special tokens that a tokenizer puts around a text."""
         encoding = tokenizer.encode("a")  # type: ignore[attr-defined]
         real = [i for i, special in enumerate(encoding.special_tokens_mask) if not special]
         first, last = (real[0], real[-1] + 1) if real else (1, 1)

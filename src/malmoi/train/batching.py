@@ -1,18 +1,68 @@
-"""Examples → batches of like length, the same ones for the same seed and epoch.
+"""Lists of ids side by side: padding, its mean left out, batches of like length.
+
+Examples → batches of like length, the same ones for the same seed and epoch.
 
 An epoch's batches are a function of (seed, epoch) and nothing else, so a run that was stopped
 finds its place again by a number.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from .sampling import Clusters
+from ..types import Ints
+from .terms.sampler import BatchClusters
 
-Ints = NDArray[np.int64]
+
+def pad(ids: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+    """Lay lists of ids side by side: ids and mask, both (n, longest), int64."""
+    length = max(map(len, ids))
+    batch = np.zeros((len(ids), length), dtype=np.int64)
+    mask = np.zeros((len(ids), length), dtype=np.int64)
+    for row, each in enumerate(ids):
+        batch[row, : len(each)] = each
+        mask[row, : len(each)] = 1
+    return torch.from_numpy(batch), torch.from_numpy(mask)
+
+
+def pool(hidden: Tensor, mask: Tensor) -> Tensor:
+    """Average the states that are not padding: (n, length, dim) → (n, dim), float32."""
+    share = mask.float() / mask.sum(1, keepdim=True)
+    return torch.einsum("nld,nl->nd", hidden.float(), share)
+
+
+def token_batches(
+    lengths: Ints, budget: int, rng: np.random.Generator, *, window: int = 40
+) -> Iterator[Ints]:
+    """Cut a shuffled order into batches of at most `budget` padded tokens, like with like length.
+
+    Rows are sorted by length only within `window` batches' worth, so that batches stay mixed.
+    """
+    order = rng.permutation(len(lengths))
+    span = max(1, window * budget // max(1, math.ceil(float(lengths.mean()))))
+    for begin in range(0, len(order), span):
+        part = order[begin : begin + span]
+        part = part[np.argsort(lengths[part], kind="stable")]
+        yield from _shuffled(list(_cut_by_tokens(part, lengths, budget)), rng)
+
+
+def _cut_by_tokens(part: Ints, lengths: Ints, budget: int) -> Iterator[Ints]:
+    begin = 0
+    for end in range(1, len(part) + 1):
+        full = end == len(part) or (end - begin + 1) * lengths[part[end]] > budget
+        if full:
+            yield part[begin:end]
+            begin = end
+
+
+def _shuffled(items: list[Ints], rng: np.random.Generator) -> Iterable[Ints]:
+    return (items[i] for i in rng.permutation(len(items)))
+
 
 # Rows are sorted by length within this many batches only: enough that a batch's texts are of like
 # length, few enough that which rows meet in a batch stays a matter of chance.
@@ -47,7 +97,7 @@ def plan_epoch(
     *,
     seed: int,
     epoch: int,
-    clusters: Sequence[Clusters | None] | None = None,
+    clusters: Sequence[BatchClusters | None] | None = None,
 ) -> list[Step]:
     """Plan the batches of one epoch over several data sets, mixed at random.
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import __version__
-from ..bundle import Manifest
+from ..bundle.manifest import Manifest
 from ..errors import by_number, counted
 from .checkpoint import State
-from .data import Examples
+from .data import TrainingExamples
 from .recipe import Recipe
 
 _PACKAGES = ("torch", "transformers", "sentence-transformers", "tokenizers", "numpy", "onnxruntime")
@@ -29,7 +29,7 @@ def versions() -> dict[str, str]:
 def provenance(
     recipe: Recipe,
     hashes: dict[str, str],
-    examples: Sequence[Examples],
+    examples: Sequence[TrainingExamples],
     state: State,
     *,
     world: int,

@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import errno
 import json
+import logging
 import re
 import shutil
 from collections.abc import Iterator
@@ -22,7 +23,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from ..errors import DataError, counted
-from ..files import Tell, writing_folder
+from ..io.files import writing_folder
+
+logger = logging.getLogger(__name__)
 
 _PREFIX = "step-"
 
@@ -75,16 +78,16 @@ def clear_halves(folder: Path) -> None:
         shutil.rmtree(half, ignore_errors=True)
 
 
-def load_newest(
-    folder: Path, module: nn.Module, optimizer: torch.optim.Optimizer, *, tell: Tell
-) -> State | None:
+def load_newest(folder: Path, module: nn.Module, optimizer: torch.optim.Optimizer) -> State | None:
     """Bring back the newest checkpoint that can be read; None when there is none at all."""
     places = found(folder)
     for place in reversed(places):
         try:
             return _load(place, module, optimizer)
         except (OSError, ValueError, KeyError, RuntimeError, TypeError, SafetensorError) as error:
-            tell(f"{place} cannot be read ({type(error).__name__}); trying the one before it")
+            logger.warning(
+                f"{place} cannot be read ({type(error).__name__}); trying the one before it"
+            )
     if places:
         raise DataError(
             f"none of the {counted(len(places), 'checkpoint')} in {folder} can be read; expected "

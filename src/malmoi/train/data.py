@@ -14,20 +14,18 @@ from numpy.typing import NDArray
 
 from ..bundle.manifest import sha256
 from ..errors import DataError
-from ..files import Tell
-from ..tables import BadRows, Row, read_columns
-from ..text import is_whole
-from .checks import check_classes
-from .objectives import OBJECTIVES, Objective
-from .recipe import Data, Recipe, needed_columns
-from .sampling import Clusters
+from ..io.tables import BadRows, Row, read_columns
+from ..text.cleanup import is_whole
+from .objective import OBJECTIVES, Objective
+from .recipe import Data, Recipe, check_classes, needed_columns
+from .terms.sampler import BatchClusters
 
 # A row with its file and line, for messages.
 Found = tuple[str, int, Row]
 
 
 @dataclass(frozen=True)
-class Examples:
+class TrainingExamples:
     """What one [[data]] entry holds.
 
     `columns` (n, k) int32 are numbers of texts, one column a text of the example; `labels` (n,)
@@ -38,7 +36,7 @@ class Examples:
     columns: NDArray[np.int32]
     labels: NDArray[Any] | None = None
     classes: tuple[str, ...] = ()
-    clusters: Clusters | None = None
+    clusters: BatchClusters | None = None
 
     def __len__(self) -> int:
         return len(self.columns)
@@ -76,15 +74,14 @@ def hash_files(files: dict[str, Path]) -> dict[str, str]:
 
 
 def read_examples(
-    entry: Data, root: Path, *, seed: int = 1, tell: Tell | None = None, strict: bool = False
-) -> Examples:
+    entry: Data, root: Path, *, seed: int = 1, strict: bool = False
+) -> TrainingExamples:
     """Read the files of one entry; raises DataError for anything that cannot be learnt from."""
-    tell = tell or _silent
     objective = OBJECTIVES[entry.objective]
     if objective.reader:
-        read: Examples = objective.read()(entry, root, seed=seed, tell=tell, strict=strict)
+        read: TrainingExamples = objective.read()(entry, root, seed=seed, strict=strict)
         return read
-    rows = list(_rows(entry, objective, root, tell, strict))
+    rows = list(_rows(entry, objective, root, strict))
     if not rows:
         raise DataError(
             f"{', '.join(entry.files)} give no examples; expected rows with text"
@@ -95,17 +92,17 @@ def read_examples(
     names = [*objective.texts, *(name for name in objective.optional if name in entry.columns)]
     texts, columns = _numbered([[row[entry.columns[name]] for name in names] for *_, row in rows])
     if not objective.label:
-        return Examples(texts, columns)
+        return TrainingExamples(texts, columns)
     labels, classes = _labels(entry, objective, rows)
     if len(np.unique(labels)) < 2:
         raise DataError(
             f"{', '.join(entry.files)} have one {objective.label} only; {objective.name} learns "
             "from differences. Add rows with another one."
         )
-    return Examples(texts, columns, labels, classes)
+    return TrainingExamples(texts, columns, labels, classes)
 
 
-def count_repeated(pairs: Sequence[tuple[str, str]], examples: Sequence[Examples]) -> int:
+def count_repeated(pairs: Sequence[tuple[str, str]], examples: Sequence[TrainingExamples]) -> int:
     """Count the pairs of an evaluation that are trained on too, either way round."""
     known = set()
     for part in examples:
@@ -117,9 +114,7 @@ def count_repeated(pairs: Sequence[tuple[str, str]], examples: Sequence[Examples
 Check = Callable[[str], bool]
 
 
-def _rows(
-    entry: Data, objective: Objective, root: Path, tell: Tell, strict: bool
-) -> Iterator[Found]:
+def _rows(entry: Data, objective: Objective, root: Path, strict: bool) -> Iterator[Found]:
     checks: dict[str, Check] = {}
     if "score" in needed_columns(entry, objective):
         checks["score"] = is_number
@@ -132,7 +127,7 @@ def _rows(
     def found() -> Iterator[Found]:
         for file in entry.files:
             yield from file_rows(
-                root / file, needed, entry.where, checks, tell, strict, without=entry.without
+                root / file, needed, entry.where, checks, strict, without=entry.without
             )
 
     yield from _limited(found(), entry.limit)
@@ -150,7 +145,6 @@ def file_rows(
     columns: dict[str, str],
     where: dict[str, str],
     checks: dict[str, Check],
-    tell: Tell,
     strict: bool,
     *,
     without: Mapping[str, Sequence[str]] | None = None,
@@ -159,7 +153,7 @@ def file_rows(
     bad = BadRows(str(path), strict)
     without = without or {}
     names, remedy = [*columns.values(), *where, *without], "Correct the columns in the recipe."
-    for line, row in read_columns(path, names, bad, tell=tell, remedy=remedy):
+    for line, row in read_columns(path, names, bad, remedy=remedy):
         if any(row[name] != value for name, value in where.items()):
             continue
         if any(row[name] in values for name, values in without.items()):
@@ -170,7 +164,7 @@ def file_rows(
         else:
             found = "no number" if wrong in checks and checks[wrong] is is_number else "no text"
             bad.add(line, f"{found} in {columns[wrong]}", "a value in every column")
-    bad.report(tell)
+    bad.report()
 
 
 def _first_wrong(row: Row, columns: dict[str, str], checks: dict[str, Check]) -> str | None:
@@ -229,7 +223,7 @@ def _labels(
     return np.array([numbers[row[column]] for *_, row in rows], dtype=np.int64), classes
 
 
-def _joined(entry: Data, rows: list[Found]) -> Examples:
+def _joined(entry: Data, rows: list[Found]) -> TrainingExamples:
     """Join the rows of one `a`: each positive with each negative, one triplet a pair."""
     groups: dict[str, dict[str, list[str]]] = {}
     a, b, label = (entry.columns[name] for name in ("a", "b", "label"))
@@ -247,12 +241,8 @@ def _joined(entry: Data, rows: list[Found]) -> Examples:
             f"{entry.triplets['positive']} and a {entry.triplets['negative']} row; expected some. "
             "Correct the triplets in the recipe."
         )
-    return Examples(*_numbered(found))
+    return TrainingExamples(*_numbered(found))
 
 
 def _condition(where: dict[str, str]) -> str:
     return " where " + ", ".join(f"{k} is {v}" for k, v in where.items()) if where else ""
-
-
-def _silent(message: str) -> None:
-    pass

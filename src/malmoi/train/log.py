@@ -4,13 +4,16 @@ import contextlib
 import csv
 import importlib.util
 import io
+import logging
 import time
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from ..files import Tell, writing
+from ..io.files import writing
 from .checkpoint import State
+
+logger = logging.getLogger(__name__)
 
 COLUMNS = ("step", "epoch", "loss", "learning_rate", "seconds", "score", "scores")
 # Seconds between two lines for people; a long run is looked at less often.
@@ -21,8 +24,8 @@ _SMOOTH = 0.05
 class Log:
     """Writes a run's log; rows after step `after`, of a run that was killed, are dropped."""
 
-    def __init__(self, path: Path, *, total: int, after: int, tell: Tell, shown: bool) -> None:
-        self.path, self.total, self.tell, self.shown = path, total, tell, shown
+    def __init__(self, path: Path, *, total: int, after: int, shown: bool) -> None:
+        self.path, self.total, self.shown = path, total, shown
         self.first = after
         self.told = self.started = time.monotonic()
         self.examples = 0
@@ -62,7 +65,7 @@ class Log:
         now = time.monotonic()
         if self.shown and now - self.told > (_OFTEN if now - self.started < 600 else _SELDOM):
             self.told = now
-            self.tell(self._line(state))
+            logger.info(self._line(state))
 
     def scores(self, state: State, scores: dict[str, float]) -> None:
         """Write and tell the scores of an evaluation."""
@@ -70,7 +73,7 @@ class Log:
         mean = sum(scores.values()) / len(scores)
         self._write(state, "", "", f"{mean:.6f}", listed)
         mark = " (best)" if state.best_step == state.step else ""
-        self.tell(f"step {state.step:,}: {listed}{mark}")
+        logger.info(f"step {state.step:,}: {listed}{mark}")
         if self.board is not None:
             for name, score in scores.items():
                 self.board.add_scalar(name, score, state.step)

@@ -1,4 +1,10 @@
-"""The training loop, read from top to bottom: one step after another, until the end or Ctrl-C.
+"""What the training loop asks of anything that it trains.
+
+Whether this machine can compute in bfloat16: some promise instructions that kill the process.
+
+A run on disk: checkpoints by time and step, the best model by its score.
+
+The training loop, read from top to bottom: one step after another, until the end or Ctrl-C.
 
 A plain loop instead of a trainer, for three things that a trainer makes hard: a run that was
 killed must end with the same bits as one that was not; batches are planned by tokens, for several
@@ -10,60 +16,218 @@ checkpoint must hold is then weights, the optimizer's moments and three numbers.
 """
 
 import contextlib
+import logging
 import math
 import random
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from ..errors import DataError, OptionError
-from ..files import Tell
+from ..errors import DataError, OptionError, OutputError, counted
+from ..io.files import writing_folder
 from . import checkpoint
 from .batching import Step
 from .checkpoint import State
+from .distributed import Processes
 from .log import Log
-from .processes import Processes
 from .recipe import Output, Schedule
-from .saver import Places, Saver
-from .task import Task
+
+logger = logging.getLogger(__name__)
+
+
+class Task(Protocol):
+    """What is trained: the loop knows nothing of encoders, pairs or files.
+
+    `module` holds everything that learns, heads too. `loss` is that of the whole step, the same
+    in every process. `evaluate` gives scores that grow with quality, by name. `save` writes a
+    model folder that can be loaded or exported.
+    """
+
+    module: nn.Module
+
+    def plan(self, epoch: int) -> list[Step]: ...
+    def loss(self, step: Step) -> Tensor: ...
+    def evaluate(self) -> dict[str, float]: ...
+    def save(self, folder: Path) -> None: ...
+
+
+# Large enough that the matrix unit is used, should there be one.
+_PROBE = (
+    "import torch; a = torch.ones(256, 384, dtype=torch.bfloat16);"
+    "b = torch.ones(512, 384, dtype=torch.bfloat16); print(float((a @ b.T)[0, 0]))"
+)
+
+_FAST = """
+import torch
+a = torch.randn(256, 384).bfloat16()
+torch.nn.functional.linear(a, torch.randn(1536, 384).bfloat16())
+raise SystemExit(0 if torch.cpu._is_amx_tile_supported() else 3)
+"""
+
+
+def check_bfloat16(setting: str = "schedule.bf16 is true") -> None:
+    """Try a product in a process of its own, and raise an OptionError when that one dies.
+
+    A virtual machine may show a processor's AMX and hide how to use it; the first product is
+    then an illegal instruction, of which no program can say a word afterwards.
+    """
+    done = subprocess.run([sys.executable, "-c", _PROBE], capture_output=True, text=True)
+    if done.returncode == 0 and done.stdout.strip() == "384.0":
+        return
+    raise OptionError(
+        f"{setting}, and a product in bfloat16 kills the process on this machine; expected "
+        "one that works. Choose float32 in the recipe, or leave the matrix unit out with "
+        "the environment variable ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16."
+    )
+
+
+def best_precision() -> str:
+    """Say "bfloat16" where this machine's matrix units speed it up, else "float32".
+
+    Tried in a process of its own: a virtual machine may promise AMX and hide its tile geometry,
+    and then the first product dies of an illegal instruction.
+    """
+    tried = subprocess.run([sys.executable, "-c", _FAST], capture_output=True, check=False)
+    return "bfloat16" if tried.returncode == 0 else "float32"
+
+
+@dataclass(frozen=True)
+class RunPaths:
+    """The files of a run."""
+
+    folder: Path
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where checkpoints stand."""
+        return self.folder / "checkpoints"
+
+    @property
+    def best(self) -> Path:
+        """The best model so far, as a folder of torch weights."""
+        return self.folder / "best"
+
+    @property
+    def log(self) -> Path:
+        """Loss and scores, a row a step."""
+        return self.folder / "log.csv"
+
+
+class Saver:
+    """Keeps the run on disk: checkpoints by time and step, and the best model by its score."""
+
+    def __init__(
+        self,
+        task: Task,
+        optimizer: torch.optim.Optimizer,
+        output: Output,
+        places: RunPaths,
+        processes: Processes,
+    ) -> None:
+        self.task, self.optimizer, self.output = task, optimizer, output
+        self.places, self.processes = places, processes
+        self.saved_at = time.monotonic()
+
+    def save(self, state: State) -> None:
+        """Write a checkpoint; the other processes have nothing that the first does not."""
+        if self.processes.first:
+            self.places.checkpoints.mkdir(parents=True, exist_ok=True)
+            checkpoint.save(
+                self.places.checkpoints,
+                self.task.module,
+                self.optimizer,
+                state,
+                keep=self.output.keep,
+            )
+        self.saved_at = time.monotonic()
+
+    def save_when_due(self, state: State) -> None:
+        """Write a checkpoint when enough steps or minutes have passed.
+
+        One that cannot be written is told and the run goes on: the one before is whole, and there
+        may be room again by the next.
+        """
+        steps, minutes = self.output.checkpoint_steps, self.output.checkpoint_minutes
+        late = minutes > 0 and time.monotonic() - self.saved_at >= minutes * 60
+        if late or (steps and state.step % steps == 0):
+            try:
+                self.save(state)
+            except OutputError as error:
+                self.saved_at = time.monotonic()
+                logger.warning(f"no checkpoint at step {state.step:,}: {error}")
+
+    def evaluate(self, state: State, log: Log) -> None:
+        """Measure the model, keep it when it is the best, and end the run when none is better."""
+        if self.processes.first:
+            self.task.module.eval()
+            scores = self.task.evaluate()
+            self.task.module.train()
+            if scores:
+                self._judge(state, scores)
+                log.scores(state, scores)
+        state.ended = self.processes.any(state.ended)
+
+    def _judge(self, state: State, scores: dict[str, float]) -> None:
+        score = sum(scores.values()) / len(scores)
+        if state.best is None or score > state.best:
+            state.best, state.best_step, state.best_scores = score, state.step, scores
+            state.waited = 0
+            self._save_best()
+            return
+        state.waited += 1
+        if 0 < self.output.early_stopping <= state.waited:
+            state.ended = True
+            logger.info(
+                f"stopping early: the last {counted(state.waited, 'score was', 'scores were')} no "
+                "better"
+            )
+
+    def _save_best(self) -> None:
+        with writing_folder(self.places.best, replace=True) as half, checkpoint.tensor_errors():
+            self.task.save(half)
+            for file in half.rglob("*.safetensors"):
+                file.chmod(0o644)  # safetensors writes 0600; a model folder is read by others too
+
+    def finish(self, state: State) -> None:
+        """Save the end of the run; without evaluations the last model is the best."""
+        if self.processes.first and state.best is None:
+            self._save_best()
+        self.save(state)
+        self.processes.wait()
 
 
 def train(
-    task: Task,
-    schedule: Schedule,
-    output: Output,
-    *,
-    seed: int,
-    processes: Processes,
-    resume: bool,
-    tell: Tell,
+    task: Task, schedule: Schedule, output: Output, *, seed: int, processes: Processes, resume: bool
 ) -> State:
     """Train a task to the end of its schedule; the best model then stands in `best`.
 
     Raises KeyboardInterrupt after Ctrl-C or SIGTERM, when the state is saved.
     """
-    places = Places(Path(output.folder))
+    places = RunPaths(Path(output.folder))
     optimizer = make_optimizer(task.module, schedule, scales=getattr(task, "scales", None))
     parameters = [p for p in task.module.parameters() if p.requires_grad]
     total = count_steps(task, schedule)
     state = None
     if resume:
-        state = checkpoint.load_newest(places.checkpoints, task.module, optimizer, tell=tell)
+        state = checkpoint.load_newest(places.checkpoints, task.module, optimizer)
     state = state or State()
     if not processes.agree(state.step):
         raise DataError(
             f"the processes found different checkpoints in {places.checkpoints}; expected the "
             "same. Put output.folder where every machine sees it."
         )
-    saver = Saver(task, optimizer, output, places, processes, tell)
-    log = Log(places.log, total=total, after=state.step, tell=tell, shown=processes.first)
+    saver = Saver(task, optimizer, output, places, processes)
+    log = Log(places.log, total=total, after=state.step, shown=processes.first)
     task.module.train()
     with watching_signals() as stopped, log:
         for step, last in remaining(task, state, total):
@@ -91,7 +255,9 @@ def train(
             saver.save_when_due(state)
             if processes.any(stopped()):
                 saver.save(state)
-                tell(f"stopped at step {state.step:,}; its state is saved. Go on with --resume")
+                logger.info(
+                    f"stopped at step {state.step:,}; its state is saved. Go on with --resume"
+                )
                 raise KeyboardInterrupt
     saver.finish(state)
     return state

@@ -4,11 +4,19 @@ Those losses call a model on each column. Here the columns have been encoded (an
 all processes) before, so the model they get hands on the vectors it is given. Each builder takes
 the vectors' dimension, the number of classes and the objective's options, and gives a module
 that is called with the columns, k tensors (n, dim), and the labels (n,).
+
+Multi-similarity loss and its miner, for vectors with the number of the concept each names.
+
+Wang et al. 2019, as SapBERT uses it. Both look at cosines (n, n) and at masks over them, so an
+anchor's positives and negatives stay its own: what is a hard pair for one anchor says nothing of
+another.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import torch
 from sentence_transformers.sentence_transformer import losses as st
 from torch import Tensor, nn
 from torch.nn import functional
@@ -107,3 +115,86 @@ def cosent(model: Any, dimension: int, classes: int, *, scale: float) -> nn.Modu
 def angle(model: Any, dimension: int, classes: int, *, scale: float) -> nn.Module:
     """Order as CoSENT does, by the angle in complex space instead of the cosine."""
     return st.AnglELoss(model, scale=scale)
+
+
+@dataclass(frozen=True)
+class Mined:
+    """Which pairs an anchor (row) learns from: masks (n, n) of positives and of negatives."""
+
+    positives: Tensor
+    negatives: Tensor
+
+
+def mine(cosines: Tensor, labels: Tensor, *, epsilon: float) -> Mined:
+    """Keep each anchor's positives that are farther than its nearest negative, and the reverse.
+
+    `epsilon` widens both: a positive is kept when it is less than `epsilon` above the nearest
+    negative, a negative when it is less than that below the farthest positive. An anchor without
+    a positive keeps no negative, and one without a negative keeps no positive.
+    """
+    same = labels[:, None] == labels[None, :]  # (n, n)
+    itself = torch.eye(len(labels), dtype=torch.bool, device=labels.device)
+    positive, negative = same & ~itself, ~same
+    infinite = torch.finfo(cosines.dtype).max
+    farthest = cosines.masked_fill(~positive, infinite).amin(dim=1, keepdim=True)  # (n, 1)
+    nearest = cosines.masked_fill(~negative, -infinite).amax(dim=1, keepdim=True)
+    return Mined(
+        positive & (cosines - epsilon < nearest), negative & (cosines + epsilon > farthest)
+    )
+
+
+def multi_similarity(
+    cosines: Tensor, mined: Mined, *, alpha: float, beta: float, base: float
+) -> Tensor:
+    """Give the loss, a scalar: positives are drawn above `base`, negatives pushed below it.
+
+    `alpha` and `beta` say how much the hardest pairs of an anchor weigh against its others. The
+    mean is over all anchors; those that have no pair count as 0.
+    """
+    pulled = _soft_sum(alpha * (base - cosines), mined.positives) / alpha  # (n,)
+    pushed = _soft_sum(beta * (cosines - base), mined.negatives) / beta
+    return (pulled + pushed).mean()
+
+
+def _soft_sum(values: Tensor, kept: Tensor) -> Tensor:
+    """log(1 + the sum of exp over the kept values of a row), (n,); 0 where none is kept."""
+    masked = values.masked_fill(~kept, torch.finfo(values.dtype).min)
+    one = masked.new_zeros(len(masked), 1)  # exp(0) = 1
+    return torch.cat([masked, one], dim=1).logsumexp(dim=1)
+
+
+class MultiSimilarity(nn.Module):
+    """The loss of names with concepts: columns of vectors in, one batch of them all inside.
+
+    `model` cuts vectors to a prefix where matryoshka asks for it, else hands them on.
+    """
+
+    def __init__(
+        self, model: Any, *, alpha: float, beta: float, base: float, epsilon: float
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.alpha, self.beta, self.base, self.epsilon = alpha, beta, base, epsilon
+
+    def forward(self, features: Sequence[dict[str, Tensor]], labels: Tensor) -> Tensor:
+        """Join k columns (n, dim) with one label a row into a batch of k * n names."""
+        vectors = torch.cat([self.model(column)[VECTORS] for column in features])
+        unit = functional.normalize(vectors, dim=1)
+        cosines, concepts = unit @ unit.T, labels.repeat(len(features))
+        with torch.no_grad():
+            mined = mine(cosines, concepts, epsilon=self.epsilon)
+        return multi_similarity(cosines, mined, alpha=self.alpha, beta=self.beta, base=self.base)
+
+
+def align(
+    model: Any,
+    dimension: int,
+    classes: int,
+    *,
+    alpha: float,
+    beta: float,
+    base: float,
+    epsilon: float,
+) -> nn.Module:
+    """Bring names of one concept together, and keep the concept's look-alikes away."""
+    return MultiSimilarity(model, alpha=alpha, beta=beta, base=base, epsilon=epsilon)

@@ -1,25 +1,51 @@
-"""A training run as one TOML file: frozen dataclasses with visible defaults, checked on reading.
+"""Recipes with tables of their own, found by their objective: each a package with two modules.
+
+`settings.make(table, where=…)` gives the checked recipe without importing torch, `run.prepare`
+reads its data and `run.run` trains.
+
+A training run as one TOML file: frozen dataclasses with visible defaults, checked on reading.
 
 Nothing heavy is imported here, so a slip in a recipe is told within a second.
+
+What the recipes of all objectives must keep to: schedule, output and seed in their ranges.
 """
 
 import dataclasses
+import importlib
 import tomllib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..bundle.manifest import POOLINGS
 from ..errors import DataError, OptionError
-from .checks import check_clean, check_evaluations, check_least, check_run
-from .objectives import Objective, find_objective
-from .settings import read_table
+from ..text.cleanup import SAFE, check_steps
+from .objective import Objective, find_objective
+from .toml_table import read_table
 
-if TYPE_CHECKING:
-    from .classify.settings import Classification
-    from .multilingual.settings import Distillation
-    from .stages import Stage
+# Objectives with a recipe of their own: what makes it of a table. Imported by name, because each of
+# them imports this module.
+RECIPES = {
+    "distil": "malmoi.train.distil.checks:make_distillation",
+    "classify": "malmoi.train.objectives.classification_data:make_classification",
+    "tag": "malmoi.train.objectives.tagging_data:make",
+    "pretrain": "malmoi.train.objectives.masked_lm_data:make",
+}
+
+
+class Stage:
+    """What the recipes of all stages have in common; each is a frozen dataclass."""
+
+    name: str
+    objective: str
+    output: "Output"
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the recipe as JSON-ready data, defaults included."""
+        raise NotImplementedError
+
 
 KINDS = ("encoder", "reranker")
 TASKS = {
@@ -162,9 +188,7 @@ class Recipe:
         return dataclasses.asdict(self)
 
 
-def load_recipe(
-    path: str | Path, *, sets: Sequence[str] = ()
-) -> "Recipe | Distillation | Classification | Stage":
+def load_recipe(path: str | Path, *, sets: Sequence[str] = ()) -> Any:
     """Read and check a recipe; `sets` are changes such as "schedule.epochs=2".
 
     One with `objective = "distil"` has other tables and is a Distillation (docs/distillation.md).
@@ -179,19 +203,15 @@ def load_recipe(
         raise DataError(f"{path} is not TOML: {error}. Mend that place.") from error
     for change in sets:
         _change(table, change)
-    if table.get("objective") == "distil":
-        from .multilingual.checks import make_distillation  # here, because it imports this module
+    return recipe_from(table, where=str(path))
 
-        return make_distillation(table, where=str(path))
-    if table.get("objective") == "classify":
-        from .classify.settings import make_classification
 
-        return make_classification(table, where=str(path))
-    from .stages import STAGES, make_stage
-
-    if table.get("objective") in STAGES:
-        return make_stage(table, where=str(path))
-    return make_recipe(table, where=str(path))
+def recipe_from(table: dict[str, Any], *, where: str = "the recipe") -> Any:
+    """Make the recipe of whatever objective a table names, and check it."""
+    if maker := RECIPES.get(str(table.get("objective"))):
+        module, _, name = maker.partition(":")
+        return getattr(importlib.import_module(module), name)(table, where=where)
+    return make_recipe(table, where=where)
 
 
 def make_recipe(table: dict[str, Any], *, where: str = "the recipe") -> Recipe:
@@ -353,3 +373,80 @@ def _check_columns(entry: Data, objective: Objective, where: str) -> None:
 def _one_of(value: str, known: tuple[str, ...], key: str, where: str) -> None:
     if value not in known:
         raise OptionError(f'{where}: {key} is "{value}"; known are {", ".join(known)}. Choose one.')
+
+
+_LARGEST_SEED = 2**63 - 1  # torch's generators take no more
+# So many labels, and most of them in one row only, are texts from another column.
+_MANY_LABELS = 100
+
+
+def check_run(
+    schedule: "Schedule", output: "Output", *, seed: int, where: str, smallest_batch: int = 2
+) -> None:
+    """Raise an OptionError for the first number outside its range."""
+    for key, value, least in (
+        ("schedule.epochs", schedule.epochs, 0 if schedule.steps else 1),
+        ("schedule.steps", schedule.steps, 0),
+        ("schedule.batch_size", schedule.batch_size, smallest_batch),
+        ("schedule.batch_tokens", schedule.batch_tokens, 0),
+        ("schedule.piece_tokens", schedule.piece_tokens, 1),
+        ("schedule.evaluate_steps", schedule.evaluate_steps, 0),
+        ("schedule.learning_rate", schedule.learning_rate, 1e-12),
+        ("schedule.warmup", schedule.warmup, 0),
+        ("schedule.weight_decay", schedule.weight_decay, 0),
+        ("schedule.clip", schedule.clip, 0),
+        ("output.keep", output.keep, 1),
+        ("output.checkpoint_minutes", output.checkpoint_minutes, 0),
+        ("output.checkpoint_steps", output.checkpoint_steps, 0),
+        ("output.early_stopping", output.early_stopping, 0),
+    ):
+        check_least(key, value, least, where=where)
+    if not output.precision:
+        raise OptionError(
+            f"{where}: output.precision is empty; expected one or more, for each is a bundle. "
+            "Name one."
+        )
+    check_seed(seed, where=where)
+
+
+def check_clean(steps: Sequence[str] | None, *, where: str) -> None:
+    """Raise an OptionError for clean-up that is not known, or that no tokenizer is safe after."""
+    missing = [step for step in SAFE if step not in check_steps(SAFE if steps is None else steps)]
+    if missing:
+        raise OptionError(
+            f"{where}: clean has no {missing[0]}; expected it, for no tokenizer reads half a "
+            "character. Put it first."
+        )
+
+
+def check_least(key: str, value: float, least: float, *, where: str) -> None:
+    """Raise an OptionError for a number below the least that it may be."""
+    if not value >= least:
+        raise OptionError(f"{where}: {key} is {value}; expected {least} or more. Correct it.")
+
+
+def check_seed(seed: int, *, where: str) -> None:
+    """Raise an OptionError for a seed that a generator of random numbers does not take."""
+    if not 0 <= seed <= _LARGEST_SEED:
+        raise OptionError(f"{where}: seed is {seed}; expected 0 to {_LARGEST_SEED}. Correct it.")
+
+
+def check_evaluations(entries: Sequence["Evaluation"], *, where: str) -> None:
+    """Raise an OptionError for two evaluations whose scores would have the same name."""
+    counts = Counter(entry.title for entry in entries)
+    for i, entry in enumerate(entries):
+        if counts[entry.title] > 1:
+            raise OptionError(
+                f"{where}: evaluation[{i}] and another are both called {entry.title}; expected a "
+                "name for each score. Add the key name to one."
+            )
+        check_least(f"evaluation[{i}].limit", entry.limit, 0, where=where)
+
+
+def check_classes(classes: Sequence[str], rows: int, *, where: str) -> None:
+    """Raise a DataError for labels that are hardly ever the same: texts, by all appearance."""
+    if len(classes) > _MANY_LABELS and 2 * len(classes) > rows:
+        raise DataError(
+            f"{where} have {len(classes):,} different labels in {rows:,} rows; expected labels "
+            "that come again. Check which column is the label."
+        )

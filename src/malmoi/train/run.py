@@ -6,26 +6,35 @@ The order is that of patience: the recipe is checked, then the files, then the m
 import contextlib
 import dataclasses
 import functools
+import importlib
+import logging
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
-from ..bundle import Manifest
+from ..bundle.manifest import Manifest
 from ..errors import OptionError, by_number, counted, require
-from ..files import Tell, writing_folder
-from .base import read_base
-from .classify import run as notes_run
-from .classify.settings import Classification
-from .data import Examples, count_repeated, find_files, hash_files, learnt_files, read_examples
-from .folder import check_data, check_new, check_recipe, opening_run
-from .measuring import Measure, read_measure
-from .multilingual import run as multilingual
-from .multilingual.settings import Distillation
-from .recipe import Recipe, load_recipe
-from .source import Source
-from .stages import Stage, prepare_stage, run_stage
-from .trained import Trained
+from ..export.source import ModelSource
+from ..io.files import writing_folder
+from .base_model import read_base
+from .data import (
+    TrainingExamples,
+    count_repeated,
+    find_files,
+    hash_files,
+    learnt_files,
+    read_examples,
+)
+from .distil import run as multilingual
+from .distil.recipe import Distillation
+from .evaluation import Measure, read_measure
+from .objectives import classification as notes_run
+from .objectives.classification_data import Classification
+from .recipe import Recipe, Stage, load_recipe
+from .run_dir import TrainedRun, check_data, check_new, check_recipe, opening_run
+
+logger = logging.getLogger(__name__)
 
 _PACKAGES = ("torch", "transformers", "sentence_transformers", "safetensors", "onnx")
 
@@ -35,8 +44,8 @@ class Prepared:
     """Everything a run needs that can be checked without torch."""
 
     recipe: Recipe
-    source: Source
-    examples: list[Examples]
+    source: ModelSource
+    examples: list[TrainingExamples]
     measures: list[Measure]
     hashes: dict[str, str]
     repeated: dict[str, int]
@@ -49,38 +58,57 @@ def train(
     resume: bool = False,
     strict: bool = False,
     threads: int | None = None,
-    tell: Tell | None = None,
-) -> Trained:
+) -> TrainedRun:
     """Train as a recipe says, and export the best model as a bundle.
 
     `data` is the folder that the recipe's files are under: MALMOI_DATA or the working directory
     when left out. `resume` goes on from the last checkpoint; `strict` stops at the first row
     that would be passed over. Raises KeyboardInterrupt when stopped, after saving.
     """
-    tell = tell or _silent
     first = not int(os.environ.get("RANK", "0"))
     if not first:
-        tell = _silent  # one process of several speaks for all
+        logging.getLogger("malmoi").setLevel(logging.ERROR)  # one process speaks for all
     if isinstance(recipe, (str, Path)):
-        recipe = load_recipe(recipe)
+        recipe = cast(Recipe, load_recipe(recipe))
     if isinstance(recipe, Distillation):
-        return _distil(recipe, data_root(data), resume, strict, threads, tell)
+        return _distil(recipe, data_root(data), resume, strict, threads)
     folder = Path(recipe.output.folder)
     # The first process alone looks at the folder: to the others it may be there already.
     going_on = first and check_new(folder, resume=resume)
     if going_on:
         check_recipe(recipe, folder)
-    ready = _ready(recipe, data_root(data), strict, tell)
+    ready = _ready(recipe, data_root(data), strict)
     if going_on:
-        check_data(ready.hashes, folder, tell=tell)
+        check_data(ready.hashes, folder)
     for package in _PACKAGES:
         require(package, extra="train", purpose="malmoi train")
     with opening_run(recipe, ready.hashes, folder) if first else contextlib.nullcontext():
-        return ready.run(resume=resume, threads=threads, tell=tell)
+        return ready.run(resume=resume, threads=threads)
+
+
+def prepare_stage(recipe: Stage, root: Path, *, strict: bool) -> Any:
+    """Read and check everything but the weights."""
+    return _stage(recipe.objective).prepare(recipe, root, strict=strict)
+
+
+def run_stage(recipe: Stage, prepared: Any, *, resume: bool, threads: int | None) -> TrainedRun:
+    """Train what was prepared."""
+    done: TrainedRun = _stage(recipe.objective).run(
+        recipe, prepared, resume=resume, threads=threads
+    )
+    return done
+
+
+# Objectives with a run of their own.
+STAGES = {"tag": "malmoi.train.objectives.tagging", "pretrain": "malmoi.train.objectives.masked_lm"}
+
+
+def _stage(objective: str) -> Any:
+    return importlib.import_module(STAGES[objective])
 
 
 class _Run(Protocol):
-    def __call__(self, *, resume: bool, threads: int | None, tell: Tell) -> Trained: ...
+    def __call__(self, *, resume: bool, threads: int | None) -> TrainedRun: ...
 
 
 @dataclass(frozen=True)
@@ -91,31 +119,31 @@ class _Ready:
     run: _Run
 
 
-def _ready(recipe: Recipe | Classification | Stage, root: Path, strict: bool, tell: Tell) -> _Ready:
+def _ready(recipe: Recipe | Classification | Stage, root: Path, strict: bool) -> _Ready:
     if isinstance(recipe, Recipe):
-        prepared = prepare(recipe, root, strict=strict, tell=tell)
+        prepared = prepare(recipe, root, strict=strict)
         learnt = {name: prepared.hashes[name] for name in learnt_files(recipe)}
         return _Ready(learnt, functools.partial(_run, prepared))
     if isinstance(recipe, Classification):
-        source, notes = notes_run.prepare(recipe, root, strict=strict, tell=tell)
+        source, notes = notes_run.prepare(recipe, root, strict=strict)
         return _Ready(notes.hashes, functools.partial(notes_run.run, recipe, source, notes))
-    stage = prepare_stage(recipe, root, strict=strict, tell=tell)
+    stage = prepare_stage(recipe, root, strict=strict)
     return _Ready(stage.hashes, functools.partial(run_stage, recipe, stage))
 
 
 def _distil(
-    recipe: Distillation, root: Path, resume: bool, strict: bool, threads: int | None, tell: Tell
-) -> Trained:
+    recipe: Distillation, root: Path, resume: bool, strict: bool, threads: int | None
+) -> TrainedRun:
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise OptionError(
             "a recipe with objective distil runs in one process; torchrun started several. "
             "Start it as: malmoi train"
         )
     check_new(Path(recipe.output.folder), resume=resume)
-    source, material = multilingual.prepare(recipe, root, strict=strict, tell=tell)
+    source, material = multilingual.prepare(recipe, root, strict=strict)
     for package in _PACKAGES:
         require(package, extra="train", purpose="malmoi train")
-    return multilingual.run(recipe, source, material, threads=threads, tell=tell)
+    return multilingual.run(recipe, source, material, threads=threads)
 
 
 def data_root(root: str | Path | None) -> Path:
@@ -123,7 +151,7 @@ def data_root(root: str | Path | None) -> Path:
     return Path(root or os.environ.get("MALMOI_DATA") or ".").expanduser()
 
 
-def prepare(recipe: Recipe, root: Path, *, strict: bool = False, tell: Tell) -> Prepared:
+def prepare(recipe: Recipe, root: Path, *, strict: bool = False) -> Prepared:
     """Read and check everything but the weights."""
     files = find_files(recipe, root)
     source = read_base(recipe)
@@ -131,13 +159,11 @@ def prepare(recipe: Recipe, root: Path, *, strict: bool = False, tell: Tell) -> 
         manifest = dataclasses.replace(source.manifest, clean=recipe.clean)
         source = dataclasses.replace(source, manifest=manifest)
     examples = [
-        read_examples(entry, root, seed=recipe.seed, tell=tell, strict=strict)
-        for entry in recipe.data
+        read_examples(entry, root, seed=recipe.seed, strict=strict) for entry in recipe.data
     ]
     judges = examples[0].classes if recipe.kind == "reranker" else None
     measures = [
-        read_measure(entry, root, judges=judges, tell=tell, strict=strict)
-        for entry in recipe.evaluation
+        read_measure(entry, root, judges=judges, strict=strict) for entry in recipe.evaluation
     ]
     repeated: dict[str, int] = {}
     for entry, measure in zip(recipe.evaluation, measures, strict=True):
@@ -145,22 +171,21 @@ def prepare(recipe: Recipe, root: Path, *, strict: bool = False, tell: Tell) -> 
         # A file may be measured twice, in one language and across two.
         repeated[entry.file] = max(count, repeated.get(entry.file, 0))
         if count:
-            tell(
+            logger.info(
                 f"{count:,} of the {counted(len(measure.pairs), 'pair')} of {entry.file} "
                 f"{by_number(count, 'is', 'are')} trained on too"
             )
     return Prepared(recipe, source, examples, measures, hash_files(files), repeated)
 
 
-def _run(prepared: Prepared, *, resume: bool, threads: int | None, tell: Tell) -> Trained:
+def _run(prepared: Prepared, *, resume: bool, threads: int | None) -> TrainedRun:
     import torch  # here, because everything above is checked without it
 
-    from .bfloat16 import check_bfloat16
-    from .crossed import Crossed
+    from .distributed import joining
+    from .loop import RunPaths, check_bfloat16
     from .loop import train as loop
-    from .processes import joining
-    from .saver import Places
-    from .siamese import Siamese
+    from .objectives.bi_encoder import BiEncoderTask
+    from .objectives.cross_encoder import CrossEncoderTask
 
     if threads:
         torch.set_num_threads(threads)
@@ -168,21 +193,21 @@ def _run(prepared: Prepared, *, resume: bool, threads: int | None, tell: Tell) -
     if recipe.schedule.bf16 and not torch.cuda.is_available():
         check_bfloat16()
     with joining() as processes:
-        kind = Crossed if recipe.kind == "reranker" else Siamese
+        kind = CrossEncoderTask if recipe.kind == "reranker" else BiEncoderTask
         task = kind(
             recipe, prepared.source, prepared.examples, prepared.measures, processes=processes
         )
-        places = Places(Path(recipe.output.folder))
+        places = RunPaths(Path(recipe.output.folder))
         count = sum(p.numel() for p in task.module.parameters() if p.requires_grad)
         rows = sum(len(part) for part in prepared.examples)
-        tell(f"training {count / 1e6:.1f} million weights on {counted(rows, 'example')}")
+        logger.info(f"training {count / 1e6:.1f} million weights on {counted(rows, 'example')}")
         if cut := sum(ids.cut for ids in task.ids):
             texts = sum(len(part.texts) for part in prepared.examples)
             some = counted(texts, "text")
             if recipe.kind == "reranker":
                 some = counted(rows, "pair")
             are = by_number(cut, "is", "are")
-            tell(f"{cut:,} of {some} {are} longer than max_tokens and {are} cut")
+            logger.info(f"{cut:,} of {some} {are} longer than max_tokens and {are} cut")
         state = loop(
             task,
             recipe.schedule,
@@ -190,23 +215,20 @@ def _run(prepared: Prepared, *, resume: bool, threads: int | None, tell: Tell) -
             seed=recipe.seed,
             processes=processes,
             resume=resume,
-            tell=tell,
         )
         bundles: tuple[Path, ...] = ()
         if processes.first:
-            bundles = _finish(prepared, places, state, world=processes.world, tell=tell)
+            bundles = _finish(prepared, places, state, world=processes.world)
         processes.wait()
-    return Trained(places.folder, bundles, state.best_scores, state.step)
+    return TrainedRun(places.folder, bundles, state.best_scores, state.step)
 
 
-def _finish(
-    prepared: Prepared, places: Any, state: Any, *, world: int, tell: Tell
-) -> tuple[Path, ...]:
+def _finish(prepared: Prepared, places: Any, state: Any, *, world: int) -> tuple[Path, ...]:
     from .card import provenance
     from .log import draw_log
 
     if not draw_log(places.log, places.folder / "training.png"):
-        tell("no plot was drawn: matplotlib is not installed (pip install 'malmoi[plots]')")
+        logger.info("no plot was drawn: matplotlib is not installed (pip install 'malmoi[plots]')")
     training = provenance(
         prepared.recipe,
         prepared.hashes,
@@ -218,9 +240,9 @@ def _finish(
     bundles = []
     for i, precision in enumerate(prepared.recipe.output.precision):
         out = places.folder / ("bundle" if i == 0 else f"bundle-{precision}")
-        _export(prepared, places.best, out, precision, training, state.best_scores, tell)
+        _export(prepared, places.best, out, precision, training, state.best_scores)
         bundles.append(out)
-        tell(f"wrote {out}")
+        logger.info(f"wrote {out}")
     return tuple(bundles)
 
 
@@ -231,20 +253,14 @@ def _export(
     precision: str,
     training: dict[str, Any],
     scores: dict[str, float],
-    tell: Tell,
 ) -> Manifest:
+    from ..export.export import export
+    from ..export.reranker import export_reranker
     from .card import write_card
     from .checkpoint import tensor_errors
-    from .export import export
-    from .export_reranker import export_reranker
 
     recipe = prepared.recipe
     with writing_folder(out, replace=True) as half, tensor_errors():
-
-        def listen(message: str) -> None:
-            if str(half) not in message:  # a name that is gone when the bundle has its own
-                tell(message)
-
         shared: dict[str, Any] = {
             "precision": precision,
             "name": recipe.name,
@@ -253,7 +269,6 @@ def _export(
             "clean": prepared.source.manifest.clean,
             "training": training,
             "scores": {name: round(score, 4) for name, score in scores.items()},
-            "tell": listen,
         }
         if recipe.kind == "reranker":
             manifest = export_reranker(best, half, **shared)
@@ -263,7 +278,3 @@ def _export(
         card = write_card(manifest, recipe)
         (half / "README.md").write_text(card, "utf-8")
         return manifest.write(half)  # once more, with the card's hash
-
-
-def _silent(message: str) -> None:
-    pass

@@ -1,28 +1,28 @@
 """A vector per word, in its sentence, from chosen layers.
 
-This room reads a bundle's graph layer by layer; `Encoder.words` is the door to it.
+It reads a bundle's graph layer by layer; `Encoder.words` uses it.
 """
 
-from .cutting import By
-from .door import WordEncoder
-from .layers import Layers, layer_names, no_layers
-from .read import MERGES, Merge, Reader, Token, Word
-from .similar import Occurrence, by_layer, find, likeness, occurrences
+from .compare import Occurrence, by_layer, find, occurrences, similarity
+from .reader import MERGES, LayerReader, Layers, Merge, PieceVector, Word, layer_names, no_layers
+from .segment import By
 
 __all__ = [
     "MERGES",
     "By",
+    "LayerReader",
     "Layers",
     "Merge",
     "Occurrence",
-    "Reader",
-    "Token",
+    "PieceVector",
     "Word",
-    "WordEncoder",
     "by_layer",
     "find",
     "layer_names",
-    "likeness",
     "no_layers",
     "occurrences",
+    "similarity",
 ]
+
+# The names of 0.1.
+Reader, Token, likeness = LayerReader, PieceVector, similarity

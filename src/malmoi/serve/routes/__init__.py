@@ -10,7 +10,7 @@ import numpy as np
 import pydantic_core
 from starlette.responses import Response
 
-from ...pooling import Floats
+from ...types import Floats
 
 
 def json_response(content: Any, *, cut: int = 0) -> Response:

@@ -4,7 +4,8 @@ import numpy as np
 from starlette.responses import Response
 
 from ...encoder import Encoder
-from ...pooling import Floats, normalize
+from ...runtime.pooling import normalize
+from ...types import Floats
 from ..engine import Embedded
 from ..errors import APIError
 from ..schemas import EmbeddingsRequest, RerankRequest, SimilarityRequest

@@ -3,7 +3,7 @@
 from starlette.responses import Response
 
 from ... import __version__
-from ...bundle import Manifest
+from ...bundle.manifest import Manifest
 from ..errors import APIError
 from ..metrics import CONTENT_TYPE
 from ..state import AppState

@@ -4,7 +4,7 @@ import time
 
 from starlette.responses import Response
 
-from ...linking import NoteScan
+from ...clinical.reader import NoteScan
 from ..schemas import LinkRequest, NoteRequest
 from ..state import AppState
 from . import json_response

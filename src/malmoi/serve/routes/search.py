@@ -11,8 +11,9 @@ from starlette.responses import Response
 from ...corpus import Corpus, Hit, Stored
 from ...mining.clusters import cluster
 from ...mining.topics import name_topics
-from ...plots.map import flatten
-from ...pooling import Floats, normalize
+from ...plots.maps import flatten
+from ...runtime.pooling import normalize
+from ...types import Floats
 from ..engine import BatchedReranker
 from ..errors import APIError
 from ..schemas import MapRequest, SearchRequest

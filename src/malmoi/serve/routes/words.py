@@ -10,7 +10,8 @@ from ...encoder import Encoder
 from ...errors import OptionError
 from ...mining.keywords import keywords
 from ...plots.words import project
-from ...pooling import Floats, normalize
+from ...runtime.pooling import normalize
+from ...types import Floats
 from ...words import Word
 from ...words import find as find_word
 from ..engine import WordOptions

@@ -1,0 +1,245 @@
+"""Sentence-transformers folders: the foreign format is known here and nowhere else.
+
+Both generations of its files are read: module types `sentence_transformers.models.*` and the
+newer dotted paths, `pooling_mode_mean_tokens: true` and `pooling_mode: "mean"`. The old ones are
+written, because every reader knows them.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import BundleCorrupt, BundleError
+from ..text.cleanup import SAFE
+from .manifest import POOLINGS, Manifest
+
+MODULES = "modules.json"
+_POOLING_KEYS = {
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len",
+    "pooling_mode_weightedmean_tokens": "weightedmean",
+    "pooling_mode_lasttoken": "lasttoken",
+}
+_POOLING_NAMES = {"mean_sqrt_len_tokens": "mean_sqrt_len"} | {name: name for name in POOLINGS}
+_ACTIVATIONS = {
+    "Identity": "identity",
+    "Tanh": "tanh",
+    "ReLU": "relu",
+    "GELU": "gelu",
+    "Sigmoid": "sigmoid",
+}
+
+
+@dataclass(frozen=True)
+class DenseSpec:
+    """A Dense module: where its weights are and what follows the product."""
+
+    weights: Path
+    activation: str
+
+
+@dataclass(frozen=True)
+class ForeignFolder:
+    """What a sentence-transformers folder asks for, in malmoi's terms.
+
+    `root` holds the transformer itself (older folders keep it in "0_Transformer"). `steps` are
+    what follows the token states, in order: "pool", "normalize" or a DenseSpec.
+    """
+
+    root: Path
+    manifest: Manifest
+    steps: tuple[str | DenseSpec, ...]
+
+
+def is_foreign(folder: Path) -> bool:
+    """Tell whether the folder is laid out by sentence-transformers."""
+    return (folder / MODULES).is_file()
+
+
+def is_classifier(folder: Path) -> bool:
+    """Tell whether a transformer's folder has a sequence classifier's head, as rerankers do."""
+    config = read_json(folder / "config.json", missing={})
+    named = config.get("architectures") or [""]
+    return str(named[0]).endswith("ForSequenceClassification")
+
+
+def read_folder(folder: Path, graph: str) -> ForeignFolder:
+    """Read a sentence-transformers folder whose ONNX graph is at `graph`."""
+    modules = read_json(folder / MODULES)
+    if not isinstance(modules, list) or not modules:
+        raise _broken(folder / MODULES, "a list of modules")
+    steps: list[str | DenseSpec] = []
+    pooling = "mean"
+    root = folder
+    for module in sorted(modules, key=lambda module: int(module.get("idx", 0))):
+        kind = str(module.get("type", "")).rsplit(".", 1)[-1]
+        place = folder / str(module.get("path", ""))
+        if kind == "Transformer":
+            root = place
+        elif kind == "Pooling":
+            pooling = read_pooling(place / "config.json")
+            steps.append("pool")
+        elif kind == "Normalize":
+            steps.append("normalize")
+        elif kind == "Dense":
+            steps.append(_read_dense(place))
+        elif kind != "Dropout":  # dropout does nothing once a model is trained
+            raise BundleError(
+                f"{folder / MODULES} has a module {kind!r}; known are Transformer, Pooling, Dense, "
+                "Normalize and Dropout. Export the model with: malmoi export"
+            )
+    if "pool" not in steps:
+        raise BundleError(
+            f"{folder / MODULES} has no Pooling module; expected one. "
+            "Export the model with a pooling of your choice: malmoi export --pooling mean"
+        )
+    return ForeignFolder(root, _manifest(folder, root, graph, pooling, steps), tuple(steps))
+
+
+def _manifest(
+    folder: Path, root: Path, graph: str, pooling: str, steps: list[str | DenseSpec]
+) -> Manifest:
+    config = read_json(root / "config.json")
+    hidden = int(config.get("hidden_size") or config.get("dim") or 0)
+    settings = read_json(root / "sentence_bert_config.json", missing={})
+    shared = read_json(folder / "config_sentence_transformers.json", missing={})
+    prompts = {k: v for k, v in (shared.get("prompts") or {}).items() if v}
+    return Manifest(
+        name=folder.name,
+        architecture=str(config.get("model_type", "")),
+        pooling=pooling,
+        normalize="normalize" in steps,
+        dimension=max(hidden, 1) * len(pooling.split("+")),  # a Dense module may change it
+        max_tokens=read_max_tokens(root, config, settings),
+        vocabulary=int(config.get("vocab_size", 0)),
+        graph=graph,
+        clean=(*SAFE, "lower") if settings.get("do_lower_case") else SAFE,
+        prompts=prompts,
+        default_prompt=shared.get("default_prompt_name"),
+    )
+
+
+def read_max_tokens(root: Path, config: dict[str, Any], settings: dict[str, Any]) -> int:
+    """Find the longest input: it has had three homes over the years."""
+    tokenizer = read_json(root / "tokenizer_config.json", missing={})
+    positions = int(config.get("max_position_embeddings") or 512)
+    if config.get("model_type") in ("roberta", "xlm-roberta", "mpnet", "camembert"):
+        positions -= 2  # their first position is padding_idx + 1
+    stated = settings.get("max_seq_length") or tokenizer.get("model_max_length") or positions
+    return min(int(stated), positions)  # model_max_length may be 10**30 for "unknown"
+
+
+def read_pooling(path: Path) -> str:
+    """Read a Pooling module's configuration, old keys or new, as malmoi's name for it."""
+    config = read_json(path)
+    stated = config.get("pooling_mode")
+    if stated is None:
+        names = [name for key, name in _POOLING_KEYS.items() if config.get(key)] or ["mean"]
+    else:
+        names = [stated] if isinstance(stated, str) else list(stated)
+    for name in names:
+        if name not in _POOLING_NAMES:
+            raise BundleError(
+                f'{path} says pooling "{name}"; known are {", ".join(_POOLING_NAMES)}. '
+                "Export the model again with: malmoi export"
+            )
+    return "+".join(_POOLING_NAMES[name] for name in names)
+
+
+def _read_dense(place: Path) -> DenseSpec:
+    config = read_json(place / "config.json")
+    weights = place / "model.safetensors"
+    activation = str(config.get("activation_function", "Identity")).rsplit(".", 1)[-1]
+    if config.get("use_residual") or activation not in _ACTIVATIONS or not weights.is_file():
+        raise BundleError(
+            f"the Dense module {place} has no model.safetensors, a residual or the activation "
+            f"{activation!r}; known are {', '.join(_ACTIVATIONS)}. "
+            "Export the model with: malmoi export"
+        )
+    return DenseSpec(weights, _ACTIVATIONS[activation])
+
+
+def write_layout(
+    folder: Path,
+    *,
+    pooling: str,
+    hidden: int,
+    max_tokens: int,
+    steps: Sequence[str],
+    prompts: dict[str, str] | None = None,
+    default_prompt: str | None = None,
+    lower: bool = False,
+) -> list[Path]:
+    """Write the small files that make a transformer's folder a sentence-transformers one.
+
+    `hidden` is the width of the token states; `steps` are what follows them, in order ("pool",
+    "dense", "normalize"). `lower` asks for lower case before the tokenizer. Gives each step's
+    folder, where a Dense module's weights belong.
+    """
+    modules = [_module(0, "", "Transformer")]
+    places = []
+    for idx, step in enumerate(steps, start=1):
+        kind = {"pool": "Pooling", "dense": "Dense", "normalize": "Normalize"}[step]
+        modules.append(_module(idx, f"{idx}_{kind}", kind))
+        places.append(folder / f"{idx}_{kind}")
+        places[-1].mkdir(exist_ok=True)
+        if step == "pool":
+            write_json(places[-1] / "config.json", _pooling_config(pooling, hidden))
+        elif step == "normalize":
+            write_json(places[-1] / "config.json", {})
+    write_json(folder / MODULES, modules)
+    settings = {"max_seq_length": max_tokens, "do_lower_case": lower}
+    write_json(folder / "sentence_bert_config.json", settings)
+    shared = {
+        "prompts": prompts or {},
+        "default_prompt_name": default_prompt,
+        "similarity_fn_name": "cosine",
+    }
+    write_json(folder / "config_sentence_transformers.json", shared)
+    return places
+
+
+def _pooling_config(pooling: str, hidden: int) -> dict[str, Any]:
+    active = pooling.split("+")
+    keys: dict[str, Any] = {key: name in active for key, name in _POOLING_KEYS.items()}
+    if active != [name for name in _POOLING_KEYS.values() if name in active]:
+        # The old keys know one order of vectors side by side; any other needs the new key.
+        names = {name: key for key, name in _POOLING_NAMES.items() if key not in POOLINGS}
+        keys["pooling_mode"] = [names.get(name, name) for name in active]
+    return {"word_embedding_dimension": hidden} | keys
+
+
+def _module(idx: int, path: str, kind: str) -> dict[str, Any]:
+    return {
+        "idx": idx,
+        "name": str(idx),
+        "path": path,
+        "type": f"sentence_transformers.models.{kind}",
+    }
+
+
+def write_json(path: Path, data: object) -> None:
+    """Write data as readable JSON."""
+    path.write_text(json.dumps(data, ensure_ascii=False, indent=2) + "\n", "utf-8")
+
+
+def read_json(path: Path, *, missing: Any = None) -> Any:
+    """Read a JSON file; `missing` is given for a file that is not there, if it is not None."""
+    if missing is not None and not path.is_file():
+        return missing
+    try:
+        return json.loads(path.read_text("utf-8-sig"))
+    except FileNotFoundError as error:
+        raise _broken(path, "this file") from error
+    except (OSError, ValueError) as error:
+        raise _broken(path, "JSON") from error
+
+
+def _broken(path: Path, expected: str) -> BundleCorrupt:
+    return BundleCorrupt(
+        f"{path} is missing or not readable; expected {expected}. Copy the whole folder again."
+    )

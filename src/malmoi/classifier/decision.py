@@ -1,0 +1,98 @@
+"""Many windows' probabilities → the document's: the largest, the mean, or both joined.
+
+Shapes: a document's windows (n, labels), a document's probabilities (labels,), both float64.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import OptionError, TextError
+from ..types import Doubles
+
+RULES = ("joint", "max", "mean", "first", "attention")
+C = 2.0
+# From "nearly the mean" to "nearly the largest", each about 1.6 times the one before.
+GRID = (0.1, 0.2, 0.3, 0.5, 0.8, 1.3, 2.0, 3.2, 5.0, 8.0, 13.0, 20.0, 32.0, 50.0, 100.0, 1000.0)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How windows decide: a name of `RULES`, and the `c` of "joint"."""
+
+    name: str = "joint"
+    c: float = C
+
+    def __post_init__(self) -> None:
+        if self.name not in RULES:
+            raise OptionError(f"rule is {self.name!r}; known are {', '.join(RULES)}. Choose one.")
+        if not self.c > 0:
+            raise OptionError(f"c is {self.c}; expected more than 0. Leave it out for {C:g}.")
+
+
+def joint(windows: object, c: float = C) -> Doubles:
+    """Give (P_max + P_mean · n/c) / (1 + n/c) for each label.
+
+    With few windows the most telling one decides, with many their mean; `c` says how many "many"
+    is. One window keeps its own probability.
+
+    >>> joint([[0.2], [0.8]], c=2.0).round(4).tolist()
+    [0.65]
+    """
+    table = _table(windows)
+    share = len(table) / c
+    found: Doubles = (table.max(axis=0) + table.mean(axis=0) * share) / (1 + share)
+    return found
+
+
+def combine(windows: object, rule: Rule, *, weights: object = None) -> Doubles:
+    """Decide by a rule; of several labels the probabilities add up to 1 again.
+
+    `weights` (n,) are attention's, which add up to 1.
+    """
+    table = _table(windows)
+    if rule.name == "attention":
+        if weights is None:
+            raise OptionError(
+                "the rule attention needs weights, and this model has none; expected a model "
+                "trained with attention. Choose another rule."
+            )
+        found: Doubles = np.asarray(weights, dtype=np.float64) @ table
+    elif rule.name == "joint":
+        found = joint(table, rule.c)
+    elif rule.name == "max":
+        found = table.max(axis=0)
+    else:
+        found = table[0] if rule.name == "first" else table.mean(axis=0)
+    return found / found.sum() if len(found) > 2 else _two(found)
+
+
+def _two(found: Doubles) -> Doubles:
+    """Keep the second of two labels, the positive one, as the rule made it; the first is its rest.
+
+    The formula is one of a single event's probability: dividing by the sum would change it.
+    """
+    return found if len(found) < 2 else np.array([1 - found[1], found[1]])
+
+
+def tune(
+    documents: Sequence[object], score: Callable[[list[Doubles]], float], *, grid: object = GRID
+) -> float:
+    """Choose the `c` whose decisions have the best score; of equal ones the middle one.
+
+    `documents` are tables of windows; `score` judges the list of their decisions, as the area
+    under a curve on development data does.
+    """
+    choices = [float(c) for c in np.asarray(grid, dtype=np.float64)]
+    scores = [score([combine(one, Rule("joint", c)) for one in documents]) for c in choices]
+    best = [c for c, found in zip(choices, scores, strict=True) if found >= max(scores) - 1e-12]
+    return best[len(best) // 2]
+
+
+def _table(windows: object) -> Doubles:
+    table = np.asarray(windows, dtype=np.float64)
+    table = table[:, None] if table.ndim == 1 else table
+    if not len(table):
+        raise TextError("the note has no text; expected some. Leave empty notes out.")
+    return table

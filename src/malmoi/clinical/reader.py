@@ -1,0 +1,180 @@
+"""A note → its mentions, each linked, with where it stands and what is said of it.
+
+A note as a page: its mentions marked, with their codes; every character escaped.
+"""
+
+import html
+import re
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from ..errors import CutWarning
+from ..linking.linker import Linked, Linker
+from ..text.cleanup import as_text
+from .context import Context
+from .mentions import Deadline, MentionFinder, MentionSpan, definitions, longest
+
+
+class MentionTagger(Protocol):
+    """A tagger: text in, entities with text, start, end, type and score out."""
+
+    def tag(self, text: str, /) -> Sequence[Any]:
+        """Give the entities of a text."""
+
+
+# "CXR상 pneumonia", "가족력상 위암": what stands before a name without being part of it.
+_LEADS = re.compile(r"(?:상|에서|는|은|으로|력|및)[\s:]*$")
+
+
+# Mentions linked at once: all that suit a batch, or few enough to look at the clock in between.
+_ALL, _STEP = 256, 32
+
+
+@dataclass(frozen=True)
+class NoteMention:
+    """A mention of a note: note[start:end] is its text; `attributes` are what is said of it."""
+
+    start: int
+    end: int
+    text: str
+    attributes: tuple[str, ...]
+    by: str
+    linked: Linked
+
+    def to_json(self) -> dict[str, object]:
+        """The mention as the command line prints it."""
+        return {
+            "mention": self.text,
+            "start": self.start,
+            "end": self.end,
+            "attributes": list(self.attributes),
+            "by": self.by,
+            "candidates": [candidate.to_json() for candidate in self.linked.candidates],
+        }
+
+
+@dataclass(frozen=True)
+class NoteScan:
+    """The mentions of a note up to `cut`, where there was no time for more; None is all of it."""
+
+    mentions: list[NoteMention]
+    cut: int | None
+
+
+class NoteReader:
+    """Finds the mentions of notes by dictionary and, where there is one, a tagger."""
+
+    def __init__(self, linker: Linker, *, tagger: MentionTagger | None = None) -> None:
+        """Take a linker, whose lexicon is the dictionary, and perhaps a tagger."""
+        self.linker, self.tagger = linker, tagger
+        self._finder = MentionFinder(linker.shelves, linker.normal, linker.reader)
+
+    def read(self, note: str, *, k: int = 5, within: float | None = None) -> list[NoteMention]:
+        """Give the linked mentions of a note in order.
+
+        `within` is a time in seconds. A note that takes longer is read as far as there is time
+        for, which is told in a CutWarning; `scan` says it in its answer instead.
+        """
+        found = self.scan(note, k=k, within=within)
+        if found.cut is not None:
+            warnings.warn(
+                f"the note was read up to character {found.cut:,} of {len(note):,}: there was no "
+                "time for more. Allow more with: within",
+                CutWarning,
+                stacklevel=2,
+            )
+        return found.mentions
+
+    def scan(self, note: str, *, k: int = 5, within: float | None = None) -> NoteScan:
+        """Give the linked mentions of a note in order, and where it was cut for want of time.
+
+        Half of the time is for finding mentions, the rest for linking them. A tagger reads the
+        note whole.
+        """
+        note = as_text(note, where="note")
+        deadline = Deadline.within(within)
+        self.linker.link([], k=k)  # refuses a bad k before anything is done
+        defined = definitions(note)
+        found = self._finder.find(note, defined, deadline.half())
+        cut = found.cut
+        spans = [
+            span for span in self._joined(note, found.spans) if cut is None or span.start < cut
+        ]
+        step = _ALL if within is None else _STEP
+        context = Context.of(note, [(span.start, span.end) for span in spans])
+        known: dict[str, Linked] = {}
+        mentions: list[NoteMention] = []
+        for at in range(0, len(spans), step):
+            if deadline.passed():
+                cut = spans[at].start
+                break
+            batch = spans[at : at + step]
+            new = list(dict.fromkeys(one.to_link for one in batch if one.to_link not in known))
+            known |= zip(new, self.linker.link(new, k=k, defined=defined), strict=True)
+            mentions += [_mention(one, known[one.to_link], context) for one in batch]
+        return NoteScan([one for one in mentions if one.linked.candidates], cut)
+
+    def _joined(self, note: str, spans: list[MentionSpan]) -> list[MentionSpan]:
+        """Add what the tagger found; of two that overlap the longer one stays.
+
+        A tagger of English may take in the Korean before a name; then the name stays.
+        """
+        if self.tagger is None:
+            return spans
+        tagged = [
+            MentionSpan(one.start, one.end, note[one.start : one.end], "tagger")
+            for one in self.tagger.tag(note)
+            if note[one.start : one.end].strip()
+        ]
+        names = {span.end: span for span in spans}
+        tagged = [one for one in tagged if not _leads_in(one, names.get(one.end))]
+        return longest([*spans, *tagged], len(note))
+
+
+def _mention(span: MentionSpan, linked: Linked, context: Context) -> NoteMention:
+    about = context.said(span.start, span.end)
+    mine = replace(linked, mention=span.text)
+    return NoteMention(span.start, span.end, span.text, about, span.by, mine)
+
+
+def _leads_in(tagged: MentionSpan, name: MentionSpan | None) -> bool:
+    """Tell whether a tagger's span is a name with words before it that only lead up to it."""
+    if name is None or tagged.start >= name.start:
+        return False
+    return bool(_LEADS.search(tagged.text[: name.start - tagged.start]))
+
+
+_STYLE = (
+    "body{font:16px/1.7 sans-serif;max-width:50em;margin:2em auto;white-space:pre-wrap}"
+    "mark{background:#cfe8ff;border-radius:3px;padding:0 2px}mark.negated{background:#e4e4e4;"
+    "text-decoration:line-through}mark.uncertain{background:#fff0b3}mark.family,mark.history"
+    "{background:#e6dcff}mark sub{font-size:.65em;color:#456;margin-left:2px}"
+)
+
+
+def to_html(note: str, mentions: Sequence[NoteMention], *, title: str = "note") -> str:
+    """Give a whole HTML page; the text of `note` stands in it unchanged but for the marks."""
+    parts = [
+        f'<!doctype html><html lang="ko"><meta charset="utf-8"><title>{html.escape(title)}</title>',
+        f"<style>{_STYLE}</style><body>",
+    ]
+    at = 0
+    for mention in mentions:
+        parts += [html.escape(note[at : mention.start]), _mark(mention)]
+        at = mention.end
+    return "".join([*parts, html.escape(note[at:]), "</body></html>\n"])
+
+
+def _mark(mention: NoteMention) -> str:
+    best = mention.linked.best
+    code = best.code if best else ""
+    shown = " / ".join(name for name in (best.ko, best.en) if name) if best else ""
+    said = f" ({', '.join(mention.attributes)})" if mention.attributes else ""
+    hint = html.escape(f"{code} {shown}{said}", quote=True)
+    kinds = " ".join(mention.attributes)
+    return (
+        f'<mark class="{kinds}" title="{hint}">{html.escape(mention.text)}'
+        f"<sub>{html.escape(code)}</sub></mark>"
+    )

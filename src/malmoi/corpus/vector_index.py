@@ -1,0 +1,183 @@
+"""The vectors of a corpus file as an index, kept in step with the file.
+
+SQLite holds the truth. The index stands beside it in a file of its own, memory-mapped, and may
+be deleted at any time: it is made again. Rows that came since it was written are read from SQLite
+and kept in memory, until there are enough of them to write it anew.
+"""
+
+import contextlib
+import json
+import sqlite3
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import BundleCorrupt, MalmoiError, MissingExtra, OptionError, OutputError
+from ..index import FlatIndex, HnswIndex, make_index, open_index, save_index
+from ..index.base import FEW_ROWS
+from ..index.knn import Rows
+from ..index.storage import read_about
+from ..index.table import VectorTable
+from .store import StoreInfo
+
+ENGINES = ("auto", "flat", "hnsw")
+# Here the flat index's work passes what a search may take, by the table in docs/results.md.
+GRAPH_FROM = 2_000_000
+_FRESH = 50_000  # rows that are kept in memory before the file is written again
+_GONE = 0.25  # the share of removed rows at which it is written again
+_BLOCK = 4096
+
+
+@dataclass(frozen=True)
+class Cursor:
+    """How much of the corpus an index knows: the last row, and the last removal."""
+
+    row: int = 0
+    removal: int = 0
+
+
+class SyncedIndex:
+    """An index that follows a corpus file."""
+
+    def __init__(self, path: Path, about: StoreInfo, mark: str, *, engine: str = "auto") -> None:
+        if engine not in ENGINES:
+            raise OptionError(
+                f"engine is {engine!r}; known are {', '.join(ENGINES)}. Choose one of these."
+            )
+        self.path = path.with_name(path.name + ".index")
+        self._about, self._mark, self._engine = about, mark, engine
+        self._lock = threading.RLock()
+        self._building: threading.Thread | None = None
+        self.index = self._empty()
+        self.seen = Cursor()
+        self._open()
+
+    def follow(self, connection: sqlite3.Connection) -> FlatIndex:
+        """Take in what has changed in the file since, and give the index."""
+        with self._lock:
+            with _reading(connection):
+                self._add(connection)
+                self._remove(connection)
+            self._tidy()
+            if self._wants_graph() and self._building is None:
+                self._building = threading.Thread(target=self._build, daemon=True)
+                self._building.start()
+            return self.index
+
+    def settle(self, connection: sqlite3.Connection) -> None:
+        """Write the index as it is now, with its graph where one is due."""
+        with self._lock:
+            with _reading(connection):
+                self._add(connection)
+                self._remove(connection)
+            if self._wants_graph():
+                self.index = HnswIndex.over(self.index)
+            if self.index.table.fresh or len(self.index.table) > len(self.index):
+                self._save()
+
+    def _empty(self) -> FlatIndex:
+        return FlatIndex(VectorTable(self._about.dimension, precision=self._about.precision))
+
+    def _open(self) -> None:
+        """Open the file if there is one and it belongs here; otherwise begin with nothing."""
+        if not self.path.exists():
+            return
+        try:
+            stamp = json.loads(read_about(self.path).stamp or "{}")
+            if stamp.get("mark") == self._mark:
+                self.index = self._opened()
+                self.seen = Cursor(stamp["row"], stamp["removal"])
+        except (BundleCorrupt, MissingExtra, ValueError, KeyError, OSError):
+            self.index = self._empty()  # whatever it is, the corpus knows better
+            self.seen = Cursor()
+
+    def _opened(self) -> FlatIndex:
+        index = open_index(self.path)
+        if not isinstance(index, FlatIndex) or index.dimension != self._about.dimension:
+            raise BundleCorrupt(f"{self.path} is another index; expected the corpus's own.")
+        return index
+
+    def _add(self, connection: sqlite3.Connection) -> None:
+        for rows, raw in _new_vectors(connection, self.seen.row):
+            table = self.index.table
+            stored = np.frombuffer(raw, dtype=table.base.vectors.dtype).reshape(len(rows), -1)
+            self.index.add(table.as_floats(stored) * np.float32(table.factor), rows)
+            self.seen = Cursor(int(rows[-1]), self.seen.removal)
+            # While a million rows are read in, memory must not grow with them.
+            if table.fresh > max(4 * _FRESH, len(table) // 4):
+                self._save()
+
+    def _remove(self, connection: sqlite3.Connection) -> None:
+        gone = connection.execute(
+            "SELECT number, row FROM removed WHERE number > ?", (self.seen.removal,)
+        ).fetchall()
+        if gone:
+            self.index.remove(np.array([row for _, row in gone], dtype=np.int64))
+            self.seen = Cursor(self.seen.row, int(gone[-1][0]))
+
+    def _tidy(self) -> None:
+        table = self.index.table
+        gone = len(table) - table.alive
+        many = table.fresh > max(_FRESH, len(table) // 10)
+        if many or gone > max(_FRESH, _GONE * len(table)):
+            self._save()
+
+    def _save(self) -> None:
+        """Write the file and open it again; a place that cannot be written is lived without."""
+        stamp = {"mark": self._mark, "row": self.seen.row, "removal": self.seen.removal}
+        if len(self.index) > FEW_ROWS:
+            self.index.planes()  # so that those who open the file need not make the codes
+        with contextlib.suppress(OutputError):
+            save_index(self.index, self.path, stamp=json.dumps(stamp))
+            if not isinstance(self.index, HnswIndex):  # its graph is in memory already
+                self.index = self._opened()
+
+    def _wants_graph(self) -> bool:
+        if isinstance(self.index, HnswIndex) or self._engine == "flat":
+            return False
+        return self._engine == "hnsw" or (len(self.index) >= GRAPH_FROM and _has_usearch())
+
+    def _build(self) -> None:
+        """Make the graph while searches go on over the flat index, then put it in its place."""
+        with contextlib.suppress(MalmoiError):
+            begun = HnswIndex.over(self.index)
+            with self._lock:
+                self.index = HnswIndex.over(self.index, like=begun)
+                self._save()
+        self._building = None
+
+    def wait(self) -> None:
+        """Wait for a graph that is being built."""
+        building = self._building
+        if building is not None:
+            building.join()
+
+
+def _has_usearch() -> bool:
+    try:
+        make_index(2, engine="hnsw")
+    except MissingExtra:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def _reading(connection: sqlite3.Connection) -> Iterator[None]:
+    """See one state of the file, whatever others write meanwhile."""
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        connection.execute("COMMIT")
+
+
+def _new_vectors(connection: sqlite3.Connection, after: int) -> Iterator[tuple[Rows, bytes]]:
+    found = connection.execute(
+        "SELECT row, vector FROM vectors WHERE row > ? ORDER BY row", (after,)
+    )
+    while block := found.fetchmany(_BLOCK):
+        rows = np.array([row for row, _ in block], dtype=np.int64)
+        yield rows, b"".join(vector for _, vector in block)

@@ -1,0 +1,71 @@
+"""Word vectors and chosen layers, which encoders with a transformer have."""
+
+import functools
+from collections.abc import Iterable, Iterator, Sequence
+
+from ..types import Floats
+from ..words.reader import LayerReader, Layers, Merge, Word, no_layers
+from ..words.segment import By
+from .base import TextEncoder
+
+
+class LayerAccess:
+    """Words in their sentence, for encoders whose hidden layers can be read."""
+
+    name: str
+
+    def words(
+        self,
+        text: str,
+        *,
+        layers: Layers = "last",
+        merge: Merge = "mean",
+        by: By = "spaces",
+        special: bool = False,
+    ) -> list[Word]:
+        """Give the words of a text, each with its vector (width,) and its tokens.
+
+        `layers` is "last", "second-to-last", "sum-last-4", "concat-last-4", "mean-all" and the
+        like, a layer's number (0 is the embeddings), or several, whose states are joined.
+        `merge` makes one vector of a word's tokens. `by` cuts at "spaces", or by "morphemes" so
+        that 배가 and 배를 share their noun, or at spans of your own. `special` gives the model's
+        special tokens too.
+        """
+        [found] = self.words_of([text], layers=layers, merge=merge, by=by, special=special)
+        return found
+
+    def words_of(
+        self,
+        texts: Iterable[str],
+        *,
+        layers: Layers = "last",
+        merge: Merge = "mean",
+        by: By = "spaces",
+        special: bool = False,
+    ) -> Iterator[list[Word]]:
+        """Yield the words of each text; options are those of `words`."""
+        return self.reader.words(texts, layers=layers, merge=merge, by=by, special=special)
+
+    def encode_layers(
+        self, texts: Sequence[str], *, layers: Layers = "last", pooling: str | None = None
+    ) -> Floats:
+        """Turn texts into unit vectors (n, width) pooled from chosen layers, named as in `words`.
+
+        `pooling` is the model's own when left out.
+        """
+        return self.reader.sentences(list(texts), layers=layers, pooling=pooling)
+
+    @functools.cached_property
+    def reader(self) -> LayerReader:
+        """What reads words and sentences out of the layers."""
+        return self._open_reader()
+
+    def _open_reader(self) -> LayerReader:
+        raise NotImplementedError
+
+
+def layers_of(encoder: TextEncoder) -> LayerAccess:
+    """Give an encoder as one whose layers can be read, or raise BundleError if it has none."""
+    if isinstance(encoder, LayerAccess):
+        return encoder
+    raise no_layers(encoder.name)

@@ -1,0 +1,112 @@
+"""A sentence-transformers folder, or any encoder plus a pooling → a bundle that needs no torch."""
+
+import contextlib
+import dataclasses
+import logging
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..bundle.manifest import Manifest
+from ..errors import OptionError, require
+from ..io.files import writing_folder
+from ..text.cleanup import check_steps
+from .source import read_source
+
+logger = logging.getLogger(__name__)
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+PRECISIONS = ("float32", "int8")
+LAYERS = ("none", "all")
+_PACKAGES = ("torch", "transformers", "safetensors", "onnx")
+
+
+def export(
+    source: "str | Path | SentenceTransformer",
+    out: str | Path,
+    *,
+    pooling: str | None = None,
+    precision: str = "float32",
+    layers: str = "none",
+    normalize: bool | None = None,
+    name: str | None = None,
+    licence: str = "",
+    max_tokens: int | None = None,
+    weights: bool = True,
+    clean: tuple[str, ...] | None = None,
+    training: dict[str, Any] | None = None,
+    scores: dict[str, Any] | None = None,
+    matryoshka: Sequence[int] = (),
+) -> Manifest:
+    """Write a model as a bundle at `out`, and give its manifest.
+
+    `source` is a sentence-transformers folder, a transformer's folder, or a SentenceTransformer
+    in memory. `pooling` and `normalize` replace what it has; a transformer alone gets the mean
+    and vectors of length 1. `layers="all"` keeps every hidden state as an output, for word
+    vectors. `weights=False` leaves the torch weights out: the bundle is smaller, and
+    sentence-transformers cannot open it.
+
+    Every graph is compared with torch before it is kept. Raises BundleError for a model that
+    cannot be exported, OptionError for an unknown option, OutputError when `out` is taken.
+    """
+    _check_option("precision", precision, PRECISIONS)
+    _check_option("layers", layers, LAYERS)
+    require_packages()
+    with _on_disk(source) as folder, writing_folder(out) as half:
+        read = read_source(folder, pooling=pooling, normalize=normalize, max_tokens=max_tokens)
+        wanted = dataclasses.replace(
+            read.manifest,
+            name=name or Path(out).name,
+            licence=licence or read.manifest.licence,
+            clean=check_steps(clean) if clean is not None else read.manifest.clean,
+            training=training or read.manifest.training,
+            scores=scores or {},
+            matryoshka=tuple(matryoshka) or read.manifest.matryoshka,
+            precision=precision,
+        )
+        from .build import build  # here, because it imports torch
+
+        described = dataclasses.replace(read, manifest=wanted)
+        built = build(described, half, layers=layers == "all", weights=weights)
+        _check_matryoshka(wanted.matryoshka, built.dimension)
+        manifest = dataclasses.replace(wanted, dimension=built.dimension, layers=built.layers)
+        logger.debug(f"writing {out}")
+        return manifest.write(half)
+
+
+def require_packages() -> None:
+    """Raise MissingExtra for the first package that an export needs and that is not here."""
+    for package in _PACKAGES:
+        require(package, extra="train", purpose="malmoi export")
+
+
+@contextlib.contextmanager
+def _on_disk(source: "str | Path | SentenceTransformer") -> Iterator[str | Path]:
+    """Give a folder for the model: its own, or one written for a model in memory."""
+    if isinstance(source, (str, Path)):
+        yield source
+        return
+    with tempfile.TemporaryDirectory(prefix="malmoi-export-") as folder:
+        from .silence import silenced_libraries  # here, because it imports transformers
+
+        with silenced_libraries():
+            source.save_pretrained(folder, create_model_card=False)
+        yield folder
+
+
+def _check_option(name: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise OptionError(
+            f'{name} is "{value}"; known are {" and ".join(known)}. Choose one of them.'
+        )
+
+
+def _check_matryoshka(sizes: Sequence[int], dimension: int) -> None:
+    if any(not 1 <= size <= dimension for size in sizes):
+        raise OptionError(
+            f"matryoshka is {', '.join(map(str, sizes))}; expected sizes from 1 to the model's "
+            f"{dimension}. Name sizes it was trained for."
+        )

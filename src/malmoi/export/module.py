@@ -1,0 +1,245 @@
+"""Attention as training runs it: fused, and in float32 where the rest is in bfloat16.
+
+torch's fused attention goes back through bfloat16 on a processor in three times the time that it
+needs in float32, more than everything else of a step together.
+
+A sentence encoder as one torch module: ids in, vectors out, ready to be traced.
+
+Shapes: ids and mask (n, length) int64, states (n, length, hidden) float32, vectors (n, dim).
+"""
+
+import contextlib
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from transformers import AttentionInterface, AutoModel, PreTrainedModel
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
+
+from ..bundle.sentence_transformers import DenseSpec
+from ..errors import BundleError
+from .silence import silenced_libraries
+from .source import ModelSource
+
+_NAME = "sdpa_float32"
+
+
+def use_fused_attention(transformer: PreTrainedModel) -> None:
+    """Let a model attend in one fused step; one without such a form stays as it was loaded."""
+    with contextlib.suppress(ValueError, NotImplementedError, AttributeError):
+        transformer.set_attn_implementation(_NAME)
+
+
+def _attend(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    **options: Any,
+) -> tuple[Tensor, Any]:
+    given = query.dtype
+    if given is not torch.bfloat16 or query.device.type != "cpu":
+        return sdpa_attention_forward(module, query, key, value, attention_mask, **options)
+    if attention_mask is not None and attention_mask.is_floating_point():
+        attention_mask = attention_mask.float()
+    with torch.autocast("cpu", enabled=False):
+        found, weights = sdpa_attention_forward(
+            module, query.float(), key.float(), value.float(), attention_mask, **options
+        )
+    return found.to(given), weights
+
+
+AttentionInterface.register(_NAME, _attend)
+AttentionMaskInterface.register(_NAME, sdpa_mask)
+
+
+# The architectures that tell first from second sentence; the others' graphs have no such input.
+WITH_TYPES = ("bert", "albert", "electra")
+_ZERO_TYPES = ("roberta", "xlm-roberta")
+
+_ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
+    "identity": nn.Identity,
+    "tanh": nn.Tanh,
+    "relu": nn.ReLU,
+    "gelu": nn.GELU,
+    "sigmoid": nn.Sigmoid,
+}
+
+
+def load_transformer(source: ModelSource, loader: Any = AutoModel) -> PreTrainedModel:
+    """Load the transformer from safetensors, on the CPU, every weight of the encoder present."""
+    try:
+        with silenced_libraries():
+            model, report = _from_pretrained(source, loader)
+    except Exception as error:  # OSError, safetensors' own, or a RuntimeError for other shapes
+        raise BundleError(
+            f"the weights in {source.root} cannot be read ({type(error).__name__}); expected "
+            "safetensors that fit config.json. Copy the whole folder again."
+        ) from error
+    # A missing pooler is the rule for encoders trained on masked words, and never used here.
+    missing = sorted(key for key in report["missing_keys"] if not key.startswith("pooler."))
+    if missing:
+        raise BundleError(
+            f"the weights in {source.root} lack {', '.join(missing[:3])}; expected a whole "
+            "encoder. Copy the whole folder again."
+        )
+    if report["missing_keys"]:
+        model.pooler = None
+    ready: PreTrainedModel = model.eval()
+    return ready
+
+
+def check_whole(source: ModelSource) -> None:
+    """Raise a BundleError where weights are missing, which a library would draw at random."""
+    with torch.random.fork_rng(devices=[]):  # what is drawn after this is as if it had not been
+        load_transformer(source)
+
+
+def _from_pretrained(source: ModelSource, loader: Any) -> tuple[Any, dict[str, Any]]:
+    loaded: tuple[Any, dict[str, Any]] = loader.from_pretrained(
+        source.root,
+        local_files_only=True,
+        use_safetensors=True,
+        trust_remote_code=False,
+        attn_implementation="eager",  # the form of attention that the fuser recognises
+        dtype=torch.float32,
+        output_loading_info=True,
+        **({"num_hidden_layers": source.layers} if source.layers else {}),
+    )
+    return loaded
+
+
+def set_dropout(model: nn.Module, share: float) -> None:
+    """Let a model, its head included, drop this share of its states while it is trained."""
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = share
+
+
+class GraphModule(nn.Module):
+    """A transformer and what follows it, with the inputs and the output of its graph by name.
+
+    `types` tells whether segment ids are an input; left out, the architecture decides.
+    """
+
+    output: str
+    axes: ClassVar[dict[int, str]] = {0: "batch"}  # those of the output that are free
+
+    def __init__(
+        self, transformer: PreTrainedModel, architecture: str, *, types: bool | None = None
+    ) -> None:
+        super().__init__()
+        self.transformer = transformer
+        read = architecture in WITH_TYPES if types is None else types
+        self.inputs = ("input_ids", "attention_mask", *(("token_type_ids",) if read else ()))
+        self.zero_types = not read and architecture in (*WITH_TYPES, *_ZERO_TYPES)
+
+    def named(self, arrays: tuple[Tensor, ...]) -> dict[str, Tensor]:
+        """Name ids and masks, given in the order of `inputs`, as the transformer wants them."""
+        named = dict(zip(self.inputs, arrays, strict=True))
+        if self.zero_types:
+            # Left to itself the model gathers zeros from a buffer, in six nodes instead of one.
+            named["token_type_ids"] = torch.zeros_like(named["input_ids"])
+        return named
+
+
+class SentenceModule(GraphModule):
+    """What the graph computes: a transformer, its pooling, and what follows.
+
+    Gives the vectors, and with `layers` every hidden state after them, the embeddings first.
+    """
+
+    output = "sentence_embedding"
+
+    def __init__(
+        self,
+        source: ModelSource,
+        transformer: PreTrainedModel,
+        *,
+        layers: bool,
+        types: bool | None = None,
+    ) -> None:
+        super().__init__(transformer, source.manifest.architecture, types=types)
+        self.pooling = source.manifest.pooling
+        self.layers = layers
+        self.tail = nn.Sequential(*(_module(step) for step in source.steps[1:]))
+
+    def forward(self, *arrays: Tensor) -> tuple[Tensor, ...]:
+        """Turn ids and masks, in the order of `inputs`, into vectors."""
+        named = self.named(arrays)
+        found = self.transformer(**named, output_hidden_states=self.layers, return_dict=True)
+        states, mask = found.last_hidden_state, named["attention_mask"]
+        parts = [POOLINGS[name](states, mask) for name in self.pooling.split("+")]
+        vectors = self.tail(parts[0] if len(parts) == 1 else torch.cat(parts, dim=1))
+        return (vectors, *found.hidden_states) if self.layers else (vectors,)
+
+
+class Normalize(nn.Module):
+    """Gives each row length 1; a row of zeros stays one."""
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """Divide by the length; the bound is that of torch's functional.normalize."""
+        unit: Tensor = vectors / vectors.norm(dim=1, keepdim=True).clamp(min=1e-12)
+        return unit
+
+
+def _module(step: str | DenseSpec) -> nn.Module:
+    if not isinstance(step, DenseSpec):
+        return Normalize()
+    weights = load_file(step.weights)
+    matrix = weights["linear.weight"]
+    linear = nn.Linear(matrix.shape[1], matrix.shape[0], bias="linear.bias" in weights)
+    linear.load_state_dict({key.removeprefix("linear."): w.float() for key, w in weights.items()})
+    return nn.Sequential(linear, _ACTIVATIONS[step.activation]())
+
+
+def _cls(states: Tensor, mask: Tensor) -> Tensor:
+    return states[:, 0]
+
+
+def _sum(states: Tensor, weights: Tensor) -> Tensor:
+    # As a product of matrices: no array of the size of the states is made on the way.
+    return (weights.unsqueeze(1) @ states).squeeze(1)  # (n, 1, length) @ (n, length, hidden)
+
+
+def _mean(states: Tensor, mask: Tensor) -> Tensor:
+    weights = mask.to(states.dtype)
+    return _sum(states, weights) / weights.sum(dim=1, keepdim=True).clamp(min=1.0)
+
+
+def _mean_sqrt_len(states: Tensor, mask: Tensor) -> Tensor:
+    weights = mask.to(states.dtype)
+    return _sum(states, weights) / weights.sum(dim=1, keepdim=True).clamp(min=1.0).sqrt()
+
+
+def _max(states: Tensor, mask: Tensor) -> Tensor:
+    lowest = torch.finfo(states.dtype).min
+    largest = states.masked_fill(mask.unsqueeze(2) == 0, lowest).amax(dim=1)
+    # A row without a token would be all `lowest`, and not finite after its length is taken.
+    return largest * mask.amax(dim=1, keepdim=True).to(states.dtype)
+
+
+def _weightedmean(states: Tensor, mask: Tensor) -> Tensor:
+    weights = (mask.cumsum(dim=1) * mask).to(states.dtype)
+    return _sum(states, weights) / weights.sum(dim=1, keepdim=True).clamp(min=1.0)
+
+
+def _lasttoken(states: Tensor, mask: Tensor) -> Tensor:
+    # 1 at the last token and 0 elsewhere: where the count of tokens so far is the count of all.
+    counts = mask.cumsum(dim=1)
+    last = (counts == mask.sum(dim=1, keepdim=True)).to(mask.dtype) * mask
+    return _sum(states, last.to(states.dtype))
+
+
+POOLINGS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "cls": _cls,
+    "mean": _mean,
+    "max": _max,
+    "mean_sqrt_len": _mean_sqrt_len,
+    "weightedmean": _weightedmean,
+    "lasttoken": _lasttoken,
+}

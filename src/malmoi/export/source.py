@@ -1,0 +1,322 @@
+"""What is to be exported: a model folder that is described here and loaded elsewhere.
+
+Nothing in the folder is run and nothing is unpickled: weights must be safetensors.
+
+A cross-encoder's folder, described: one of ours, or any sequence classifier.
+
+Nothing of torch is needed to read it, and nothing in the folder is run.
+"""
+
+import dataclasses
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..bundle import sentence_transformers as foreign
+from ..bundle.manifest import MANIFEST, POOLINGS, Manifest
+from ..bundle.sentence_transformers import DenseSpec, read_json
+from ..errors import BundleError, BundleNotFound, OptionError
+from ..io.arrays import tensor_names
+
+ARCHITECTURES = ("bert", "roberta", "xlm-roberta", "albert", "electra", "distilbert", "mpnet")
+GRAPH = "onnx/model.onnx"
+_LAYER = re.compile(r"(?:^|\.)layer\.(\d+)\.")
+
+Step = str | DenseSpec
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """A sentence encoder on disk.
+
+    `root` holds the transformer and its tokenizer; `steps` are what follows its token states:
+    "pool", "normalize" or a DenseSpec. The manifest's dimension is not known before a run.
+    `layers` above 0 loads only so many of its layers, counted from the embeddings up.
+    """
+
+    root: Path
+    manifest: Manifest
+    steps: tuple[Step, ...]
+    layers: int = 0
+
+    @property
+    def lower(self) -> bool:
+        """Whether text is lower-cased before the tokenizer sees it."""
+        return "lower" in self.manifest.clean
+
+
+def read_source(
+    path: str | Path,
+    *,
+    pooling: str | None = None,
+    normalize: bool | None = None,
+    max_tokens: int | None = None,
+) -> ModelSource:
+    """Describe a sentence-transformers folder, or a transformer's folder plus a pooling.
+
+    What is None stays as the folder has it; a folder without a pooling gets the mean and
+    vectors of length 1.
+    """
+    folder = _folder(path)
+    if pooling is not None:
+        check_pooling(pooling)
+    if foreign.is_foreign(folder):
+        source = _from_sentence_transformers(folder)
+    elif (folder / "config.json").is_file():
+        source = _from_transformer(folder)
+    else:
+        raise BundleError(
+            f"{folder} has neither {foreign.MODULES} nor config.json; expected a "
+            "sentence-transformers folder or a transformer's. Name the folder that holds one."
+        )
+    source = _with_options(source, pooling, normalize, max_tokens)
+    _check_architecture(source)
+    _check_steps(source, folder)
+    _check_weights(source)
+    return source
+
+
+def read_transformer(path: str | Path, *, max_tokens: int | None = None) -> ModelSource:
+    """Describe a transformer's folder alone, whatever modules stand around it."""
+    source = _with_options(_from_transformer(_folder(path)), None, None, max_tokens)
+    _check_architecture(source)
+    _check_weights(source)
+    return source
+
+
+def check_pooling(pooling: str) -> None:
+    """Raise an OptionError unless every part of a pooling's name is known."""
+    for name in pooling.split("+"):
+        if name not in POOLINGS:
+            raise OptionError(
+                f'pooling "{name}" is not known; known are {", ".join(POOLINGS)}. '
+                "Choose one of them: mean suits most encoders."
+            )
+
+
+def check_layers(source: ModelSource, layers: int) -> None:
+    """Raise an OptionError unless the model has so many layers."""
+    config = foreign.read_json(source.root / "config.json")
+    most = int(config.get("num_hidden_layers") or config.get("n_layers") or 1)
+    if not 1 <= layers <= most:
+        raise OptionError(
+            f"layers is {layers}; {source.root} has {most}. "
+            f"Choose a number from 1 to {most}, or leave the option out."
+        )
+
+
+def _folder(path: str | Path) -> Path:
+    folder = Path(path).expanduser()
+    if not folder.exists():
+        raise BundleNotFound(
+            f"there is no folder {folder}; expected a model's. "
+            "Check the name; a model on a hub must be downloaded first."
+        )
+    if not folder.is_dir():
+        raise BundleError(f"{folder} is a file; expected a model folder. Name the folder itself.")
+    return folder
+
+
+def _from_sentence_transformers(folder: Path) -> ModelSource:
+    _refuse_pickles(folder)
+    read = foreign.read_folder(folder, GRAPH)
+    manifest = read.manifest
+    if (folder / MANIFEST).is_file():
+        # A bundle exported again keeps its story; scores belong to the graph they were made with.
+        old = Manifest.read(folder)
+        kept = ("name", "clean", "matryoshka", "languages", "licence", "training")
+        manifest = dataclasses.replace(manifest, **{name: getattr(old, name) for name in kept})
+    return ModelSource(read.root, manifest, read.steps)
+
+
+def _from_transformer(folder: Path) -> ModelSource:
+    config = foreign.read_json(folder / "config.json")
+    manifest = Manifest(
+        name=folder.name,
+        architecture=str(config.get("model_type", "")),
+        max_tokens=foreign.read_max_tokens(folder, config, {}),
+        vocabulary=int(config.get("vocab_size", 0)),
+        graph=GRAPH,
+    )
+    return ModelSource(folder, manifest, ("pool", "normalize"))
+
+
+def _with_options(
+    source: ModelSource, pooling: str | None, normalize: bool | None, max_tokens: int | None
+) -> ModelSource:
+    steps = source.steps
+    if normalize is False:
+        steps = tuple(step for step in steps if step != "normalize")
+    elif normalize and steps[-1] != "normalize":
+        steps = (*steps, "normalize")
+    longest = _longest(source.root)
+    if max_tokens is not None and not 3 <= max_tokens <= longest:
+        raise OptionError(
+            f"max_tokens is {max_tokens}; the model reads from 3 to {longest}. "
+            "Choose a number between them, or leave the option out."
+        )
+    manifest = dataclasses.replace(
+        source.manifest,
+        pooling=pooling or source.manifest.pooling,
+        normalize="normalize" in steps,
+        max_tokens=max_tokens or source.manifest.max_tokens,
+    )
+    return ModelSource(source.root, manifest, steps)
+
+
+def _longest(root: Path) -> int:
+    config = foreign.read_json(root / "config.json")
+    return foreign.read_max_tokens(root, config, {"max_seq_length": 1 << 30})
+
+
+def _check_architecture(source: ModelSource) -> None:
+    found = source.manifest.architecture
+    if found not in ARCHITECTURES:
+        raise BundleError(
+            f'{source.root / "config.json"} says model_type "{found}"; known are '
+            f"{', '.join(ARCHITECTURES)}. Choose an encoder of one of these kinds."
+        )
+
+
+def _check_steps(source: ModelSource, folder: Path) -> None:
+    # A Dense or Normalize module before the pooling works on tokens; no graph of ours does that.
+    if source.steps[0] != "pool" or source.steps.count("pool") != 1:
+        raise BundleError(
+            f"{folder / foreign.MODULES} has modules before its pooling, or several poolings; "
+            "expected Transformer, Pooling, then Dense and Normalize. Such a model cannot be "
+            "exported."
+        )
+
+
+def _check_weights(source: ModelSource) -> None:
+    files = sorted(source.root.glob("*.safetensors"))
+    if files:
+        _check_layers(source, [name for file in files for name in tensor_names(file)])
+        return
+    if any(source.root.glob("pytorch_model*.bin")):
+        raise _pickled(source.root)
+    raise BundleError(
+        f"{source.root} has no weights; expected model.safetensors. Copy the whole folder again."
+    )
+
+
+def _check_layers(source: ModelSource, names: list[str]) -> None:
+    """Raise a BundleError where a layer has no weights at all: some would be drawn at random."""
+    if source.manifest.architecture == "albert":  # its layers share their weights
+        return
+    config = foreign.read_json(source.root / "config.json")
+    count = int(config.get("num_hidden_layers") or config.get("n_layers") or 0)
+    found = {int(number) for name in names for number in _LAYER.findall(name)}
+    lacking = [f"layer.{number}" for number in range(count) if number not in found]
+    if lacking or not any(name.endswith("word_embeddings.weight") for name in names):
+        what = ", ".join(lacking[:3]) or "word_embeddings"
+        raise BundleError(
+            f"the weights in {source.root} lack {what}; expected a whole encoder. Copy the whole "
+            "folder again."
+        )
+
+
+def _refuse_pickles(folder: Path) -> None:
+    for file in folder.glob("*/pytorch_model.bin"):
+        if not any(file.parent.glob("*.safetensors")):
+            raise _pickled(file.parent)
+
+
+def _pickled(folder: Path) -> BundleError:
+    return BundleError(
+        f"{folder} has its weights only in pytorch_model.bin, a pickle, which can run code when "
+        "it is opened; expected model.safetensors. If you trust its author, convert it where that "
+        'does no harm, with: python -c "from sentence_transformers import SentenceTransformer as '
+        "S; S('FOLDER').save_pretrained('NEW_FOLDER')\""
+    )
+
+
+_SHARED = "config_sentence_transformers.json"
+_KEPT = ("name", "clean", "languages", "licence", "training")
+
+
+def is_cross_encoder(folder: Path) -> bool:
+    """Tell whether sentence-transformers saved a folder as a cross-encoder, with its head."""
+    return folder.is_dir() and bool(_shared(folder).get("model_type") == "CrossEncoder")
+
+
+def is_reranker(path: str | Path) -> bool:
+    """Tell whether a folder holds a cross-encoder or another sequence classifier."""
+    folder = Path(path)
+    if is_cross_encoder(folder):
+        return True
+    if foreign.is_foreign(folder):  # an encoder, whatever its transformer was made from
+        return False
+    return foreign.is_classifier(folder)
+
+
+def read_reranker(path: str | Path, *, max_tokens: int | None = None) -> ModelSource:
+    """Describe a cross-encoder, as a reranker's manifest and what follows the token states.
+
+    The steps are empty for a sequence classifier, whose head is the transformer's own.
+    """
+    folder = Path(path)
+    if foreign.is_classifier(folder):
+        source = dataclasses.replace(read_transformer(path, max_tokens=max_tokens), steps=())
+        return dataclasses.replace(source, manifest=_manifest(source, folder))
+    source = read_source(path, max_tokens=max_tokens)
+    if not isinstance(source.steps[-1], DenseSpec):
+        raise BundleError(
+            f"{folder / foreign.MODULES} is not that of a cross-encoder; expected Transformer, "
+            "Pooling and one Dense or more. Such a model cannot be exported."
+        )
+    return dataclasses.replace(source, manifest=_manifest(source, folder))
+
+
+def _manifest(source: ModelSource, folder: Path) -> Manifest:
+    """Add what a reranker's manifest says beside an encoder's; an older one's story is kept."""
+    config = read_json(source.root / "config.json")
+    labels = _labels(config, source.steps)
+    kept: dict[str, Any] = {"name": folder.name}
+    if (folder / MANIFEST).is_file():
+        old = Manifest.read(folder)
+        kept = {name: getattr(old, name) for name in _KEPT}
+    return dataclasses.replace(
+        source.manifest,
+        kind="reranker",
+        dimension=len(labels) or 1,
+        labels=labels,
+        activation="softmax" if labels else _activation(folder, config),
+        **kept,
+    )
+
+
+def _labels(config: dict[str, Any], steps: Sequence[Step]) -> tuple[str, ...]:
+    named = config.get("id2label") or {}
+    if steps and isinstance(steps[-1], DenseSpec):
+        count = int(read_json(steps[-1].weights.parent / "config.json")["out_features"])
+    else:
+        # transformers leaves two labels without names of their own out of config.json.
+        count = len(named) or int(config.get("num_labels") or 2)
+    if count == 1:
+        return ()
+    return tuple(str(named.get(str(i), f"LABEL_{i}")) for i in range(count))
+
+
+def _activation(folder: Path, config: dict[str, Any]) -> str:
+    """Find what follows a lone score: named in three places over the years, a sigmoid if not."""
+    stated = (
+        _shared(folder).get("activation_fn")
+        or (config.get("sentence_transformers") or {}).get("activation_fn")
+        or config.get("sbert_ce_default_activation_function")
+        or "Sigmoid"
+    )
+    name = str(stated).rsplit(".", 1)[-1].lower()
+    if name not in ("identity", "sigmoid"):
+        raise BundleError(
+            f"{folder} has the activation {name!r} after its score; known are identity and "
+            "sigmoid. Such a model cannot be exported."
+        )
+    return name
+
+
+def _shared(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = read_json(folder / _SHARED, missing={})
+    return found

@@ -1,0 +1,233 @@
+"""An encoder bundle → its static twin: a vector for each piece of its vocabulary, no torch."""
+
+import dataclasses
+import logging
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..bundle.bundle import open_bundle
+from ..bundle.catalog import find_model
+from ..bundle.manifest import Manifest, sha256
+from ..encoder import Encoder
+from ..errors import DataError, OptionError, counted
+from ..io.arrays import write_safetensors
+from ..io.files import writing_folder
+from ..io.tables import is_table, read_rows, read_texts, show_columns
+from ..runtime.pooling import normalize
+from ..static.wordpiece import WordPieces
+from ..types import Floats
+from .static_table import (
+    Lessons,
+    StaticTable,
+    collect,
+    learn,
+    principal_axes,
+    quantise,
+    weights_by_count,
+    weights_by_rank,
+)
+
+logger = logging.getLogger(__name__)
+
+TABLE = "static.safetensors"
+_ANY_LENGTH = 1_000_000_000
+_PIECES = 4096  # pieces encoded at once
+
+
+def export_static(
+    source: str | Path | None,
+    out: str | Path,
+    *,
+    dim: int = 192,
+    texts: Sequence[str | Path] = (),
+    columns: Sequence[str] = (),
+    epochs: int = 3,
+    rate: float = 1.0,
+    seed: int = 0,
+    name: str | None = None,
+    licence: str = "",
+    threads: int | None = None,
+) -> Manifest:
+    """Write the static twin of an encoder at `out`, and give its manifest.
+
+    Every piece starts with the encoder's vector of it alone, reduced to `dim` principal axes and
+    weighted by how rare it is. With `texts` (files with one text a line, or tables of which
+    `columns` are read) the pieces then learn to sum to the encoder's own vector of each text,
+    which is much better; a hundred thousand texts of the kind you have are plenty.
+    """
+    opened = open_bundle(find_model(source), kinds=("encoder",))
+    encoder = Encoder(opened, threads=threads)
+    _check_options(dim, epochs, rate, encoder.dimension)
+    words = WordPieces.from_file(opened.tokenizer, steps=opened.manifest.clean)
+    with writing_folder(out) as half:
+        maker = _Maker(encoder, words, dim)
+        if texts:
+            with tempfile.TemporaryDirectory(prefix="malmoi-static-") as scratch:
+                read = _read(texts, columns)
+                lessons = collect(encoder, words, read, Path(scratch))
+                table, story = maker.learned(lessons, epochs=epochs, rate=rate, seed=seed)
+            story |= {"data": {_short(path): sha256(Path(path)) for path in texts}, "seed": seed}
+        else:
+            table, story = maker.plain(), {}
+        write_safetensors(half / TABLE, dict(table.arrays()))
+        words.tokenizer.save(str(half / "tokenizer.json"), pretty=False)
+        manifest = _manifest(opened.manifest, dim, len(table.scales))
+        logger.debug(f"writing {out}")
+        manifest = dataclasses.replace(
+            manifest,
+            name=name or Path(out).name,
+            licence=licence or manifest.licence,
+            training={"source": encoder.name, **story},
+        )
+        (half / "README.md").write_text(_card(manifest), "utf-8")
+        return manifest.write(half)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Maker:
+    """The two ways to a table, with what both need."""
+
+    encoder: Encoder
+    words: WordPieces
+    dim: int
+
+    def plain(self) -> StaticTable:
+        """Make a table of the pieces' own vectors."""
+        vectors = self._piece_vectors()
+        weights = weights_by_rank(len(vectors))
+        # What all pieces share tells nothing about a text, and would make all texts alike.
+        centre = np.average(vectors, axis=0, weights=1 / weights).astype(np.float32)
+        vectors -= centre
+        axes = principal_axes((vectors.T @ vectors).astype(np.float64), self.dim)
+        return quantise((vectors @ axes) * weights[:, None], self._empty(axes))
+
+    def learned(
+        self, lessons: Lessons, *, epochs: int, rate: float, seed: int
+    ) -> tuple[StaticTable, dict[str, Any]]:
+        """Make a table that has learned from texts, and say how it went."""
+        axes = principal_axes(lessons.moments(), self.dim)
+        vectors = self._piece_vectors()
+        weights = weights_by_count(np.bincount(lessons.bags.ids, minlength=len(vectors)))
+        rows = (vectors @ axes) * weights[:, None]
+        del vectors
+        logger.info(f"learning from {counted(len(lessons), 'text')}")
+        cosine = learn(rows, lessons, axes, epochs=epochs, rate=rate, seed=seed)
+        story = {"texts": len(lessons), "epochs": epochs, "rate": rate, "cosine": round(cosine, 4)}
+        return quantise(rows, self._empty(axes)), story
+
+    def _piece_vectors(self) -> Floats:
+        """Encode every piece alone, between the special tokens of a text; (pieces, dimension)."""
+        # Ids may have gaps, so the count of tokens would not do.
+        count = max(self.words.tokenizer.get_vocab(with_added_tokens=True).values()) + 1
+        logger.info(f"encoding each of {count:,} pieces")
+        before, after = _frame(self.words)
+        vectors = np.empty((count, self.encoder.dimension), dtype=np.float32)
+        for start in range(0, count, _PIECES):
+            ids = range(start, min(start + _PIECES, count))
+            vectors[ids.start : ids.stop] = self.encoder.encode_ids(
+                [[*before, piece, *after] for piece in ids]
+            )
+        vectors[_special(self.words)] = self.encoder.encode("")
+        return normalize(vectors)
+
+    def _empty(self, axes: Floats) -> Floats:
+        """The vector of a text without pieces."""
+        reduced = normalize(self.encoder.encode("") @ axes)
+        # Nothing may be left of it along these axes; then any direction will do.
+        return reduced if reduced.any() else np.eye(1, self.dim, dtype=np.float32)[0]
+
+
+def _frame(words: WordPieces) -> tuple[list[int], list[int]]:
+    """Find the special tokens that the tokenizer puts before and after a text."""
+    bare = words.tokenizer.encode("a", add_special_tokens=False).ids
+    framed = words.tokenizer.encode("a").ids
+    places = range(len(framed) - len(bare) + 1)
+    at = next((i for i in places if framed[i : i + len(bare)] == bare), 0)
+    return framed[:at], framed[at + len(bare) :]
+
+
+def _special(words: WordPieces) -> list[int]:
+    decoder = words.tokenizer.get_added_tokens_decoder()
+    return [number for number, token in decoder.items() if token.special]
+
+
+def _manifest(source: Manifest, dim: int, rows: int) -> Manifest:
+    return Manifest(
+        kind="static",
+        architecture="static",
+        dimension=dim,
+        max_tokens=_ANY_LENGTH,
+        vocabulary=rows,
+        precision="int8",
+        graph=TABLE,
+        clean=source.clean,
+        prompts=source.prompts,
+        default_prompt=source.default_prompt,
+        languages=source.languages,
+        licence=source.licence,
+    )
+
+
+def _card(manifest: Manifest) -> str:
+    """Say in Markdown what the twin is and what it was made from."""
+    training = manifest.training
+    lines = [
+        f"# {manifest.name}",
+        "",
+        f"The static twin of {training['source']}: {manifest.vocabulary:,} pieces with a vector of "
+        f"{manifest.dimension} dimensions each, summed. Word order does not count.",
+        "",
+        "```python",
+        "import malmoi",
+        f'encoder = malmoi.load("{manifest.name}")',
+        "```",
+        "",
+    ]
+    if "texts" in training:
+        lines += [
+            f"Learned from {training['source']}'s own vectors of {training['texts']:,} texts "
+            f"(mean cosine to them {training['cosine']}) in these files:",
+            "",
+            *(f"- {name} (sha256 {digest[:16]}…)" for name, digest in training["data"].items()),
+            "",
+        ]
+    licence = manifest.licence or "as the licence of the encoder and of the texts allows"
+    return "\n".join([*lines, f"Licence: {licence}.", ""])
+
+
+def _short(path: str | Path) -> str:
+    """Name a file with its folder, which tells data sets apart and says nothing of the machine."""
+    return "/".join(Path(path).absolute().parts[-2:])
+
+
+def _read(files: Sequence[str | Path], columns: Sequence[str]) -> Iterator[str]:
+    """Yield the lines of plain files and, of tables, those of the columns that they have."""
+    for path in files:
+        if not columns or not is_table(path):
+            yield from read_texts(path)
+            continue
+        for row in read_rows(path):
+            found = [row[column] for column in columns if column in row]
+            if not found:
+                raise DataError(
+                    f"{path} has {show_columns(list(row), lead='the columns ')}; expected "
+                    f"{' or '.join(columns)}. Name one of its own with --column."
+                )
+            yield from found
+
+
+def _check_options(dim: int, epochs: int, rate: float, width: int) -> None:
+    if not 1 <= dim <= width:
+        raise OptionError(
+            f"dim is {dim}; the encoder's vectors have {width} dimensions. "
+            f"Choose one from 1 to {width}."
+        )
+    if epochs < 1 or not 0 < rate < 10:
+        raise OptionError(
+            f"epochs is {epochs} and rate {rate}; expected 1 or more epochs and a rate above 0. "
+            "Leave them out for the usual ones."
+        )

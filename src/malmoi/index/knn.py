@@ -1,0 +1,162 @@
+"""The nearest rows of a large table, block by block, in memory that does not grow with it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..types import Floats
+
+Rows = NDArray[np.int64]
+
+# A block of scores: 512 × 16,384 float32 are 32 MB, enough for a matrix product to run at full
+# speed and little enough to be looked through while it is still in a cache.
+QUERY_BLOCK = 512
+DOCUMENT_BLOCK = 16_384
+
+
+class VectorRows(Protocol):
+    """Rows of numbers that can be cut: an array, a memory-mapped file, or anything like them."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, rows: slice, /) -> NDArray[Any]: ...
+
+
+@dataclass(frozen=True)
+class RowPairs:
+    """Pairs of a query's row and a document's row, as two columns of equal length."""
+
+    queries: Rows
+    documents: Rows
+
+    def within(self, start: int, end: int) -> "RowPairs":
+        """Those of the queries `start` to `end`, counted from `start`."""
+        kept = (self.queries >= start) & (self.queries < end)
+        return RowPairs(self.queries[kept] - start, self.documents[kept])
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """The best documents of a block of queries, best first: both (queries, k).
+
+    Places that found no document have row -1 and score -inf.
+    """
+
+    start: int
+    scores: Floats
+    rows: Rows
+
+
+NO_PAIRS = RowPairs(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+
+
+def nearest(
+    queries: VectorRows,
+    documents: VectorRows,
+    k: int,
+    *,
+    without: RowPairs = NO_PAIRS,
+    query_block: int = QUERY_BLOCK,
+    document_block: int = DOCUMENT_BLOCK,
+) -> Iterator[Nearest]:
+    """Yield the `k` documents of highest dot product for each query, a block of queries at a time.
+
+    Of equal scores the earlier row wins. Pairs in `without` are never given.
+    """
+    k = min(k, len(documents))
+    for start in range(0, len(queries), query_block):
+        block = _as_floats(queries[start : start + query_block])
+        barred = without.within(start, start + len(block))
+        yield Nearest(start, *_best(block, documents, k, barred, document_block))
+
+
+@dataclass(frozen=True)
+class Close:
+    """Pairs of rows that are close to each other, as three columns of equal length."""
+
+    left: Rows
+    right: Rows
+    scores: Floats
+
+
+def close_pairs(
+    vectors: VectorRows,
+    others: VectorRows | None = None,
+    *,
+    least: float,
+    query_block: int = QUERY_BLOCK,
+    document_block: int = DOCUMENT_BLOCK,
+) -> Iterator[Close]:
+    """Yield every pair whose dot product is `least` or more, a block of rows at a time.
+
+    Without `others` the rows are compared among themselves, each pair once and left < right.
+    Blocks without a pair are not given.
+    """
+    table = vectors if others is None else others
+    for start in range(0, len(vectors), query_block):
+        block = _as_floats(vectors[start : start + query_block])
+        first = start if others is None else 0  # what stands before was met from the other side
+        for at in range(first - first % document_block, len(table), document_block):
+            scores = block @ _as_floats(table[at : at + document_block]).T
+            left, right = np.nonzero(scores >= least)
+            found = scores[left, right]
+            left, right = left + start, right + at
+            if others is None:
+                kept = left < right
+                left, right, found = left[kept], right[kept], found[kept]
+            if len(left):
+                yield Close(left, right, found)
+
+
+def _best(
+    block: Floats, documents: VectorRows, k: int, barred: RowPairs, document_block: int
+) -> tuple[Floats, Rows]:
+    found = Best(len(block), k)
+    for start in range(0, len(documents), document_block):
+        part = _as_floats(documents[start : start + document_block])
+        scores = block @ part.T  # (queries, part)
+        here = (barred.documents >= start) & (barred.documents < start + len(part))
+        scores[barred.queries[here], barred.documents[here] - start] = -np.inf
+        found.add(scores, start)
+    return found.scores, found.rows
+
+
+class Best:
+    """The best k so far of every query, kept sorted."""
+
+    def __init__(self, queries: int, k: int) -> None:
+        self.k = k
+        self.scores: Floats = np.full((queries, k), -np.inf, dtype=np.float32)
+        self.rows: Rows = np.full((queries, k), -1, dtype=np.int64)
+
+    def add(self, scores: Floats, start: int) -> None:
+        """Take in the scores (queries, part) of documents from `start` on."""
+        # Only what beats the worst kept score can matter; after a few blocks that is very little.
+        least = self.scores[:, -1:]
+        if self.k < scores.shape[1] and np.isneginf(least).any():
+            # Nothing is full yet: the block's own k-th best is a bound as good.
+            own = np.partition(scores, -self.k, axis=1)[:, -self.k, None]
+            better = (scores >= own) & (scores > least)
+        else:
+            better = scores > least
+        queries, columns = np.nonzero(better)
+        if len(queries):
+            self._merge(queries, columns + start, scores[queries, columns])
+
+    def _merge(self, queries: Rows, rows: Rows, scores: Floats) -> None:
+        touched, at = np.unique(queries, return_inverse=True)
+        owners = np.concatenate([np.repeat(np.arange(len(touched)), self.k), at])
+        all_scores = np.concatenate([self.scores[touched].ravel(), scores])
+        all_rows = np.concatenate([self.rows[touched].ravel(), rows])
+        # Rising rows within equal scores; the kept ones come first, which are the earlier rows.
+        order = np.lexsort((-all_scores, owners))
+        begins = np.searchsorted(owners[order], np.arange(len(touched)))
+        kept = order[begins[:, None] + np.arange(self.k)]  # (touched, k)
+        self.scores[touched] = all_scores[kept]
+        self.rows[touched] = all_rows[kept]
+
+
+def _as_floats(vectors: NDArray[Any]) -> Floats:
+    return np.ascontiguousarray(vectors, dtype=np.float32)

@@ -1,0 +1,112 @@
+"""An index in one file that is memory-mapped when opened; a graph stands in a second one."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import BundleCorrupt, counted
+from ..io.arrays import Streamed, read_safetensors, write_safetensors
+from .base import ExactIndex, Index
+from .flat import BinaryCodes, FlatIndex
+from .hnsw import HnswIndex
+from .table import TablePart, VectorTable
+
+FORMAT = 1
+_BLOCK = 16_384
+_REMEDY = "Delete it and build the index again."
+
+
+@dataclass(frozen=True)
+class IndexInfo:
+    """What an index file says of itself; `stamp` is whatever its maker wants to find again."""
+
+    engine: str
+    dimension: int
+    precision: str
+    stamp: str = ""
+    format: int = FORMAT
+
+
+def save_index(index: Index, path: str | Path, *, stamp: str = "") -> None:
+    """Write an index without its removed rows; memory does not grow with its size."""
+    path = Path(path)
+    about = IndexInfo(index.engine, index.dimension, index.precision, stamp)
+    table = index.table
+    rows = np.concatenate([part.rows for part in table.parts])[table.live]
+    template = table.base.vectors
+    arrays: dict[str, NDArray[Any] | Streamed] = {
+        "about": np.frombuffer(json.dumps(asdict(about)).encode(), dtype=np.uint8),
+        "rows": rows,
+        "vectors": Streamed((len(rows), template.shape[1]), template.dtype, _live_vectors(table)),
+    }
+    if isinstance(index, FlatIndex) and index.codes is not None:
+        planes = index.planes()
+        words = planes[0].shape[0]
+        live = (
+            np.concatenate([part[word] for part in planes])[table.live] for word in range(words)
+        )
+        arrays["planes"] = Streamed((words, len(rows)), planes[0].dtype, live)
+        arrays |= {"mean": index.codes.mean, "frame": index.codes.frame}
+    write_safetensors(path, arrays)
+    if isinstance(index, HnswIndex):
+        index.save_graph(graph_of(path))
+
+
+def graph_of(path: Path) -> Path:
+    """Where the graph of an index file stands."""
+    return path.with_name(path.name + ".graph")
+
+
+def _live_vectors(table: VectorTable) -> Iterator[NDArray[Any]]:
+    start = 0
+    for part in table.parts:
+        for at in range(0, len(part.rows), _BLOCK):
+            live = table.live[start + at : start + min(at + _BLOCK, len(part.rows))]
+            yield part.vectors[at : at + _BLOCK][live]
+        start += len(part.rows)
+
+
+def read_about(path: str | Path) -> IndexInfo:
+    """Read what an index file says of itself, and nothing else of it."""
+    return _about(read_safetensors(Path(path)), Path(path))
+
+
+def open_index(path: str | Path) -> Index:
+    """Open an index that `save_index` wrote, its vectors memory-mapped."""
+    path = Path(path)
+    arrays = read_safetensors(path)
+    about = _about(arrays, path)
+    part = TablePart(arrays["rows"], arrays["vectors"])
+    table = VectorTable(about.dimension, precision=about.precision, base=part)
+    if about.engine == "exact":
+        return ExactIndex(table)
+    codes = planes = None
+    if "planes" in arrays:
+        codes = BinaryCodes(np.array(arrays["mean"]), np.array(arrays["frame"]))
+        planes = arrays["planes"]
+    if about.engine == "hnsw":
+        graph = graph_of(path) if graph_of(path).exists() else None
+        return HnswIndex(table, codes=codes, planes=planes, graph=graph)
+    return FlatIndex(table, codes=codes, planes=planes)
+
+
+def _about(arrays: dict[str, NDArray[Any]], path: Path) -> IndexInfo:
+    try:
+        about = IndexInfo(**json.loads(arrays["about"].tobytes()))
+        shapes = arrays["rows"].shape[0], arrays["vectors"].shape[0]
+    except (KeyError, ValueError, TypeError, IndexError) as error:
+        raise BundleCorrupt(
+            f"{path} is not an index of malmoi's; expected one that was saved by it. {_REMEDY}"
+        ) from error
+    if about.format > FORMAT or shapes[0] != shapes[1]:
+        raise BundleCorrupt(
+            f"{path} is an index of format {about.format} with {counted(shapes[0], 'row')} and "
+            f"{counted(shapes[1], 'vector')}; expected format {FORMAT} and as many of both. "
+            f"{_REMEDY}"
+        )
+    return about

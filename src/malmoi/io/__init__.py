@@ -1,0 +1,1 @@
+"""Files and tables in any Korean encoding, arrays, fingerprints, progress."""

@@ -1,0 +1,269 @@
+"""Files in and out: written beside and renamed, read in whatever encoding Korea uses."""
+
+import codecs
+import contextlib
+import errno
+import io
+import logging
+import os
+import secrets
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from ..errors import DataError, MalmoiError, OutputError, counted
+
+logger = logging.getLogger(__name__)
+
+# A line longer than this is no sentence, and reading it whole could fill the memory.
+LONGEST_LINE = 64 * 1024 * 1024
+_BLOCK = 1024 * 1024
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+
+
+@contextlib.contextmanager
+def writing(path: str | Path) -> Iterator[BinaryIO]:
+    """Open a file beside `path`; it takes the name only when the block ends well.
+
+    The data are on the disk before the name is. On any error, Ctrl-C among them, the half-written
+    file is removed and whatever stood at `path` before is untouched.
+    """
+    path = Path(path)
+    # The number alone would not do where several machines write into one folder.
+    half = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
+    try:
+        with half.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        half.replace(path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        half.unlink(missing_ok=True)
+        raise _renamed(error, path) from error
+    except BaseException:
+        half.unlink(missing_ok=True)
+        raise
+
+
+@contextlib.contextmanager
+def writing_folder(path: str | Path, *, replace: bool = False) -> Iterator[Path]:
+    """Give an empty folder beside `path` that takes the name when the block ends well."""
+    path = Path(path)
+    if path.exists() and not replace and (not path.is_dir() or any(path.iterdir())):
+        raise OutputError(
+            f"{path} exists already and is not empty; expected a new folder. "
+            "Name another one, or remove it first."
+        )
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        half = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent))
+    except OSError as error:
+        raise _renamed(error, path) from error
+    try:
+        half.chmod(0o755)  # mkdtemp makes 0700; a model folder is read by others too
+        yield half
+        for file in half.rglob("*"):
+            if file.is_file():
+                _sync(file)
+        _swap(half, path)
+        _sync_folder(path.parent)
+    except OutputError as error:
+        # A file in the folder could not be written; the half's own name is gone by now.
+        raise OutputError(str(error).replace(str(half), str(path))) from error
+    except OSError as error:
+        if isinstance(error, MalmoiError):  # BundleNotFound is an OSError too
+            raise
+        raise _renamed(error, path) from error
+    finally:
+        shutil.rmtree(half, ignore_errors=True)
+
+
+def _swap(half: Path, path: Path) -> None:
+    """Rename `half` to `path`, keeping the old folder until the new one has its name."""
+    if not path.exists():
+        half.rename(path)
+        return
+    old = half.with_suffix(".old")
+    path.rename(old)
+    try:
+        half.rename(path)
+    except OSError:
+        old.rename(path)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _sync(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def _sync_folder(path: Path) -> None:
+    # Not every file system lets a folder be opened; the rename itself has happened by now.
+    with contextlib.suppress(OSError):
+        number = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)
+
+
+def _renamed(error: OSError, path: Path) -> OutputError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        reason = "the disk is full; nothing was changed. Free some space, or write elsewhere."
+    elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        reason = "it may not be written there. Choose a folder that is yours."
+    elif error.errno == errno.ENOENT:
+        reason = f"the folder {path.parent} does not exist. Make it first."
+    else:
+        reason = f"{error.strerror or error}. Choose another place."
+    return OutputError(f"cannot write {path}: {reason}")
+
+
+def read_lines(path: str | Path) -> Iterator[str]:
+    """Yield the lines of a text file (or of stdin for "-") without their ends, as they are read.
+
+    UTF-8 with or without BOM, UTF-16 with BOM and cp949 are told apart by the first stretch that
+    is not ASCII; anything but UTF-8 is logged. Broken bytes become U+FFFD and are logged
+    once, with the number of the first such line.
+    """
+    with opening(path) as file:
+        yield from _decoded(file, str(path) if str(path) != "-" else "stdin")
+
+
+def read_text(path: str | Path) -> str:
+    """Give a whole text file (or stdin for "-"), its line ends as they are.
+
+    Encodings are told apart as `read_lines` does, over the whole file. A file longer than
+    the longest line allowed is refused.
+    """
+    name = str(path) if str(path) != "-" else "stdin"
+    with opening(path) as file:
+        data = file.read(LONGEST_LINE + 1)
+    if len(data) > LONGEST_LINE:
+        raise DataError(
+            f"{name} is longer than {LONGEST_LINE // 2**20} MiB; expected one document. "
+            "Is this a text file? Break it into several first."
+        )
+    encoding, mark = sniff(data)
+    if not data.isascii():
+        _log_encoding(encoding, mark, name)
+    text = data[mark:].decode(encoding, "replace")
+    if "\ufffd" in text and "\ufffd".encode(encoding, "replace") not in data:
+        logger.warning(f"{name} has bytes that are not {encoding}; broken characters became U+FFFD")
+    return text
+
+
+@contextlib.contextmanager
+def opening(path: str | Path) -> Iterator[io.BufferedReader]:
+    """Open a file for reading bytes; "-" is stdin."""
+    if str(path) == "-":
+        yield cast(io.BufferedReader, sys.stdin.buffer)
+        return
+    with _open(Path(path)) as file:
+        yield file
+
+
+def _open(path: Path) -> io.BufferedReader:
+    try:
+        return path.open("rb")
+    except FileNotFoundError as error:
+        raise DataError(f"there is no file {path}; expected text. Check the name.") from error
+    except IsADirectoryError as error:
+        raise DataError(f"{path} is a folder; expected a text file. Name a file in it.") from error
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}. Check its permissions.") from error
+
+
+def sniff(head: bytes) -> tuple[str, int]:
+    """Tell a text's encoding and the length of its byte-order mark from its first bytes.
+
+    >>> sniff("당뇨".encode("cp949"))
+    ('cp949', 0)
+    """
+    for mark, name in _MARKS:
+        if head.startswith(mark):
+            return name, len(mark)
+    if not _decodes(head, "utf-8") and _decodes(head, "cp949"):
+        return "cp949", 0
+    return "utf-8", 0  # if it is broken, the broken places are marked and counted
+
+
+def _decodes(head: bytes, encoding: str) -> bool:
+    try:
+        # Not final: the last character may have been cut by the end of what was read.
+        codecs.getincrementaldecoder(encoding)().decode(head)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _decoded(file: io.BufferedReader, name: str) -> Iterator[str]:
+    first_broken = broken = 0
+    for number, (raw, encoding) in enumerate(_raw_lines(file, name), start=1):
+        line = raw.decode(encoding, "replace")
+        if "\ufffd" in line and "\ufffd".encode(encoding, "replace") not in raw:
+            broken += 1
+            first_broken = first_broken or number
+        yield line
+    if broken:
+        logger.warning(
+            f"{name} has {counted(broken, 'line that is', 'lines that are')} not {encoding} "
+            f"(the first is line {first_broken}); their broken characters became U+FFFD"
+        )
+
+
+def _raw_lines(file: io.BufferedReader, name: str) -> Iterator[tuple[bytes, str]]:
+    """Split bytes at line ends, with a bound on one line; gives each line's encoding with it."""
+    rest, encoding, number = b"", "ascii", 1
+    # read1 gives what is there, so that lines of a slow pipe are not held back, and Ctrl-C is
+    # seen between two reads.
+    while block := file.read1(_BLOCK):
+        if encoding == "ascii" and not block.isascii():
+            encoding, mark = sniff(block)
+            _log_encoding(encoding, mark, name)
+            block = block[mark:]
+        parts = _split(rest + block, "\n".encode(encoding))
+        rest = parts.pop()
+        number += len(parts)
+        yield from ((_without_return(part, encoding), encoding) for part in parts)
+        if len(rest) > LONGEST_LINE:
+            raise DataError(
+                f"line {number} of {name} is longer than {LONGEST_LINE // 2**20} MiB; "
+                "expected one text a line. Is this a text file? Break it into lines first."
+            )
+    if rest:
+        yield _without_return(rest, encoding), encoding
+
+
+def _log_encoding(encoding: str, mark: int, name: str) -> None:
+    if encoding != "utf-8":
+        logger.info(f"{name} is {encoding}, not UTF-8; reading it as {encoding}")
+    elif mark:
+        logger.info(f"{name} begins with a byte-order mark; reading it as UTF-8 without it")
+
+
+def _split(data: bytes, end: bytes) -> list[bytes]:
+    """Split at `end` where it stands on a character's border (UTF-16 has two-byte ones)."""
+    if len(end) == 1:
+        return data.split(end)
+    parts, start, at = [], 0, data.find(end)
+    while at != -1:
+        if at % 2 == 0:
+            parts.append(data[start:at])
+            start = at + 2
+        at = data.find(end, at + 1)
+    return [*parts, data[start:]]
+
+
+def _without_return(line: bytes, encoding: str) -> bytes:
+    end = "\r".encode(encoding)
+    return line[: -len(end)] if line.endswith(end) else line

@@ -1,0 +1,280 @@
+"""Rows out of text files: plain lines, TSV and CSV with a header, JSON lines.
+
+Rows that do not fit are counted and told with the number of their line; `strict` stops at the
+first one instead. A file's texts never get into a message, its first line included: that is a
+header only if it looks like one.
+"""
+
+import csv
+import json
+import logging
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..errors import DataError, by_number, counted
+from .files import read_lines
+
+logger = logging.getLogger(__name__)
+
+Row = dict[str, str]
+
+_TABLES = {".tsv": "\t", ".csv": ","}
+_SHOWN = 5  # how many line numbers of bad rows are named
+# Names that columns have the world over, without case, signs and numbers.
+_WORDS = (
+    "answer category class code concept document en gold grade group hypothesis id intent kind ko "
+    "label lang mention name negative note passage patient positive premise query question "
+    "relevance reply same score sentence set similarity source synonym target text title topic "
+    "type word words 내용 답변 라벨 문장 본문 이름 점수 제목 질문 코드 텍스트"
+)
+_USUAL = frozenset(_WORDS.split())
+_LONGEST_NAME = 40
+
+
+@dataclass
+class BadRows:
+    """The rows passed over, told once at the end of a file; `strict` raises at the first."""
+
+    name: str
+    strict: bool
+    lines: list[int] = field(default_factory=list)
+
+    def add(self, line: int, found: str, expected: str) -> None:
+        """Count a row that does not fit; `found` and `expected` go into the message."""
+        if self.strict:
+            raise DataError(
+                f"line {line} of {self.name} has {found}; expected {expected}. "
+                "Mend the line, or leave strict off to pass over such lines."
+            )
+        self.lines.append(line)
+
+    def report(self) -> None:
+        """Tell how many rows were passed over, and where the first ones are."""
+        if self.lines:
+            shown = ", ".join(str(line) for line in self.lines[:_SHOWN])
+            more = ", …" if len(self.lines) > _SHOWN else ""
+            lines = by_number(len(self.lines), "line", "lines")
+            logger.warning(
+                f"{self.name}: {counted(len(self.lines), 'row')} passed over ({lines} "
+                f"{shown}{more})"
+            )
+
+
+def is_table(path: str | Path) -> bool:
+    """Tell whether a file has named fields, by its ending."""
+    return Path(path).suffix.lower() in (*_TABLES, ".jsonl")
+
+
+def read_rows(path: str | Path, *, strict: bool = False) -> Iterator[Row]:
+    """Yield the rows of a .tsv, .csv or .jsonl file as dictionaries of text."""
+    for _, row in read_numbered_rows(path, strict=strict):
+        yield row
+
+
+def read_numbered_rows(
+    path: str | Path, *, strict: bool = False, null: str = "null"
+) -> Iterator[tuple[int, Row]]:
+    """Yield rows as `read_rows` does, each with the number of the line it ends on.
+
+    `null` is what a JSON null becomes: "" where nothing is to be learnt from the word.
+    """
+    bad = BadRows(str(path), strict)
+    suffix = Path(path).suffix.lower()
+    lines = read_lines(path)
+    if suffix == ".jsonl":
+        yield from _json_rows(lines, bad, null)
+    elif suffix in _TABLES:
+        yield from _table_rows(lines, _TABLES[suffix], bad)
+    else:
+        raise DataError(
+            f"{path} ends in {suffix or 'nothing'}; expected .tsv, .csv or .jsonl. Rename the file."
+        )
+    bad.report()
+
+
+def read_columns(
+    path: str | Path, names: Sequence[str], bad: BadRows, *, remedy: str
+) -> Iterator[tuple[int, Row]]:
+    """Yield the numbered rows that have every column named; a JSON null is an empty cell.
+
+    The first row says which columns a file has, and one that is missing is a DataError that ends
+    with `remedy`. A later line of JSON may lack one too: it is counted as bad.
+    """
+    first = True
+    for line, row in read_numbered_rows(path, strict=bad.strict, null=""):
+        missing = next((name for name in names if name not in row), None)
+        if missing is not None and first:
+            raise DataError(
+                f"{path} has no column {missing}; it has {show_columns(list(row), asked=names)}. "
+                + remedy
+            )
+        first = False
+        if missing is None:
+            yield line, row
+        else:
+            bad.add(line, f"no {missing}", "every field of the first line")
+    if first:
+        logger.info(f"{path} has no rows")
+
+
+def read_typed_rows(
+    path: str | Path, *, strict: bool = False
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield numbered rows, the values of a .jsonl file as they are and not as text."""
+    if Path(path).suffix.lower() != ".jsonl":
+        yield from read_numbered_rows(path, strict=strict)
+        return
+    bad = BadRows(str(path), strict)
+    yield from _json_objects(read_lines(path), bad)
+    bad.report()
+
+
+def read_texts(path: str | Path, *, column: str | None = None) -> Iterator[str]:
+    """Yield one text a line of a plain file, or the named column of a table.
+
+    A table's only column needs no name.
+    """
+    if column is None and not is_table(path):
+        yield from read_lines(path)
+        return
+    for row in read_rows(path):
+        name = column if column is not None else _only(row, path)
+        if name not in row:
+            raise _no_column(path, name, list(row))
+        yield row[name]
+
+
+def show_columns(names: Sequence[str], *, asked: Collection[str] = (), lead: str = "") -> str:
+    """Say in a message which columns a file has; `lead` stands before their names.
+
+    A table without a header has a row of texts in its place, which no message may show. Names
+    are shown as a whole where half of them were `asked` for or are usual, else those alone.
+
+    >>> show_columns(["id", "발화", "score"], lead="the columns ")
+    'the columns id, 발화, score'
+    >>> show_columns(["배가 아프다", "복통이 있다", "4.5"])
+    '3 columns of no known name (is its first line a header?)'
+    """
+    known = [name for name in names if name in asked or _is_usual(name)]
+    if not known:
+        some = f"{len(names)} columns" if len(names) != 1 else "1 column"
+        return f"{some} of no known name (is its first line a header?)"
+    others = len(names) - len(known)
+    if 2 * len(known) >= len(names) and all(len(name) <= _LONGEST_NAME for name in names):
+        known, others = list(names), 0
+    more = f" and {others} other{'s' if others > 1 else ''}" if others else ""
+    return lead + ", ".join(known) + more
+
+
+def _is_usual(name: str) -> bool:
+    plain = "".join(c for c in name.casefold() if c.isalpha())
+    return plain in _USUAL or (len(plain) == 1 and plain.isascii() and len(name) < 4)
+
+
+def _json_rows(lines: Iterator[str], bad: BadRows, null: str) -> Iterator[tuple[int, Row]]:
+    for number, row in _json_objects(lines, bad):
+        yield number, {key: _as_str(value, null) for key, value in row.items()}
+
+
+def _json_objects(lines: Iterator[str], bad: BadRows) -> Iterator[tuple[int, dict[str, Any]]]:
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line, object_pairs_hook=_once)
+        except _Twice:
+            bad.add(number, "a key twice", "each key once")
+            continue
+        except (ValueError, RecursionError):
+            row = None
+        if isinstance(row, dict):
+            yield number, row
+        else:
+            bad.add(number, "no JSON object", "one object a line")
+
+
+class _Twice(ValueError):
+    pass
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise _Twice
+    return found
+
+
+def _as_str(value: object, null: str) -> str:
+    if value is None:
+        return null
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _table_rows(lines: Iterator[str], separator: str, bad: BadRows) -> Iterator[tuple[int, Row]]:
+    rows = _tab_rows(lines) if separator == "\t" else _comma_rows(lines, separator, bad)
+    _, header = next(rows, (0, []))
+    if not any(header):
+        raise DataError(f"{bad.name} is empty; expected a header line and rows. Check the file.")
+    _check_header(header, bad.name)
+    for number, values in rows:
+        if len(values) == len(header):
+            yield number, dict(zip(header, values, strict=True))
+        else:
+            bad.add(number, counted(len(values), "field"), str(len(header)))
+
+
+def _tab_rows(lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
+    # Tab-separated files in the wild do not quote: a lone " in a sentence is only a character.
+    for number, line in enumerate(lines, start=1):
+        if line:
+            yield number, line.split("\t")
+
+
+def _comma_rows(
+    lines: Iterator[str], separator: str, bad: BadRows
+) -> Iterator[tuple[int, list[str]]]:
+    csv.field_size_limit(2**31 - 1)
+    # A quoted field may hold line ends, so the reader needs them back.
+    reader = csv.reader((line + "\n" for line in lines), delimiter=separator)
+    try:
+        for values in reader:
+            if values:
+                yield reader.line_num, values
+    except csv.Error as error:
+        raise DataError(
+            f"line {reader.line_num} of {bad.name} cannot be read as a table ({error}). "
+            "Check its quotes and line ends, or save it as .tsv."
+        ) from error
+
+
+def _check_header(header: list[str], name: str) -> None:
+    if any("\0" in cell for cell in header):
+        raise DataError(
+            f"{name} has NUL characters in its first line, as UTF-16 without a byte-order mark "
+            "has; expected text. Save it as UTF-8."
+        )
+    if any("\r" in cell for cell in header):
+        raise DataError(
+            f"{name} has lines that end in a carriage return alone; expected line feeds. Save it "
+            "with the line ends of Unix or Windows."
+        )
+    seen: dict[str, int] = {}
+    for place, cell in enumerate(header, start=1):
+        if cell.strip() and seen.setdefault(cell, place) != place:
+            raise DataError(
+                f"columns {seen[cell]} and {place} of {name} have the same name; expected a "
+                "header that names each column once. Rename one of them."
+            )
+
+
+def _only(row: Row, path: str | Path) -> str:
+    if len(row) == 1:
+        return next(iter(row))
+    raise _no_column(path, None, list(row))
+
+
+def _no_column(path: str | Path, name: str | None, found: list[str]) -> DataError:
+    wanted = f"no column {name!r}" if name else "several columns and none was named"
+    return DataError(f"{path} has {wanted}; it has {show_columns(found)}. Name one with --column.")

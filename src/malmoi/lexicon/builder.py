@@ -1,0 +1,188 @@
+"""A row of a table on its way into a lexicon, and the rows that did not make it.
+
+Entries of several tables put together: cleaned, merged by code, duplicates kept once.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..text.cleanup import mend_surrogates
+from .cells import BROKEN
+from .cleaning import Cleaned, clean_name
+from .lexicon import Lexicon
+from .report import BuildReport, spread
+from .roles import UNSAID
+from .segment import Rows, Segment
+from .terms import EXCLUDED, KINDS, Exclusion, Name, fold, language_of
+
+SHOWN = 5  # how many lines of a kind are named
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One name as a table gives it; `language` is None where the table does not say."""
+
+    code: str
+    text: str
+    language: str | None
+    kind: str
+    source: str
+    line: int
+
+
+@dataclass
+class Passed:
+    """Rows passed over, by reason, with the first lines of each."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    lines: dict[str, list[int]] = field(default_factory=dict)
+
+    def add(self, reason: str, line: int) -> None:
+        """Count a row that brings no name."""
+        self.counts[reason] += 1
+        if self.counts[reason] <= SHOWN:
+            self.lines.setdefault(reason, []).append(line)
+
+
+# A text longer than this is no name: a definition, or a quote that swallowed its neighbours.
+LONGEST = 2000
+
+
+@dataclass
+class LexiconBuilder:
+    """Names on their way into a segment; `base` is the lexicon they are added to."""
+
+    base: Lexicon | None = None
+    merges: Mapping[str, str] = field(default_factory=dict)
+    cleaning: bool = True
+    report: BuildReport = field(default_factory=BuildReport)
+    exclusions: list[Exclusion] = field(default_factory=list)
+    _names: dict[tuple[str, str], Name] = field(default_factory=dict)
+    _preferred: dict[tuple[str, str], Name] = field(default_factory=dict)
+
+    def add(self, entries: Iterable[Entry]) -> int:
+        """Take in the names of a table; gives how many entries there were."""
+        count = 0
+        for entry in entries:
+            count += 1
+            self._add(entry)
+        return count
+
+    @property
+    def has_names(self) -> bool:
+        """Tell whether there is anything to write."""
+        return bool(self._names)
+
+    def _add(self, entry: Entry) -> None:
+        code = self.merges.get(entry.code, entry.code)
+        self.report.merged_codes += code != entry.code
+        if len(entry.text) > LONGEST:
+            self.report.too_long.add(f"line {entry.line} of {entry.source} ({code})")
+            return
+        if BROKEN in entry.text:
+            self.report.broken.add(f"line {entry.line} of {entry.source} ({code})")
+            return
+        cleaned = clean_name(entry.text, code=code) if self.cleaning else _as_is(entry.text)
+        if entry.kind == EXCLUDED:
+            language = language_of(cleaned.text, entry.language)
+            self.exclusions.append(Exclusion(cleaned.text, code, cleaned.codes, language))
+            return
+        for step in cleaned.steps:
+            after = cleaned.extras[0][0] if step == "brackets" else cleaned.text
+            self.report.clean(step, entry.text, after)
+        self._keep(entry, code, cleaned.text, entry.kind, entry.text)
+        for text, kind in cleaned.extras:
+            inner = "narrower" if entry.kind == "narrower" and kind == "synonym" else kind
+            self._keep(entry, code, text, inner, text, quiet=True)
+
+    def _keep(
+        self, entry: Entry, code: str, text: str, kind: str, original: str, *, quiet: bool = False
+    ) -> None:
+        language = language_of(text, entry.language)
+        name = Name(text, code, language, entry.source, kind or "synonym", original)
+        key = (code, fold(text))
+        if key in self._names or self._is_known(name):
+            if not quiet:
+                self.report.duplicates.add(f"{text} ({code}, line {entry.line} of {entry.source})")
+            return
+        if kind in (UNSAID, "preferred"):
+            name = self._ranked(name, said=kind == "preferred")
+        self._names[key] = name
+
+    def _is_known(self, name: Name) -> bool:
+        """Tell whether the lexicon that is added to has the name under the same code already."""
+        base = self.base
+        if base is None:
+            return False
+        return any(base.concept_of(row) == name.concept for row in base.find(name.text))
+
+    def _ranked(self, name: Name, *, said: bool) -> Name:
+        """Make the first name of a concept in a language the preferred one, others synonyms."""
+        side = "en" if name.language == "en" else "ko"
+        key = (name.concept, side)
+        if key not in self._preferred and self._base_prefers(name.concept, side) is None:
+            self._preferred[key] = preferred = _as(name, "preferred")
+            return preferred
+        if said:
+            first = self._preferred.get(key)
+            if first is not None and first.source == name.source:
+                self.report.two_preferred.add(f"{name.concept}: {first.text} | {name.text}")
+            else:
+                self.report.other_tables_preferred += 1
+        return _as(name, "synonym")
+
+    def _base_prefers(self, code: str, side: str) -> str | None:
+        if self.base is None:
+            return None
+        number = self.base.codes.number(code)
+        return None if number is None else self.base.shown(number)[side == "en"]
+
+    def segment(self) -> Segment:
+        """Sort the names by concept and lay them out; the report is filled in."""
+        known = self.base.codes if self.base is not None else None
+        codes = {name.concept for name in self._names.values()}
+        new = sorted(code for code in codes if known is None or known.number(code) is None)
+        first = len(known) if known is not None else 0
+        numbers = {code: first + i for i, code in enumerate(new)}
+        if known is not None:
+            numbers |= {code: known.number(code) or 0 for code in codes if code not in numbers}
+        ordered = sorted(
+            self._names.values(), key=lambda name: (numbers[name.concept], KINDS.index(name.kind))
+        )
+        concepts: Rows = np.array([numbers[name.concept] for name in ordered], np.int32)
+        self._summarise(ordered)
+        return Segment.of(ordered, concepts, new)
+
+    def _summarise(self, names: list[Name]) -> None:
+        report = self.report
+        per_concept = Counter(name.concept for name in names)
+        sides: dict[str, Counter[str]] = {"ko": Counter(), "en": Counter()}
+        concepts_of: dict[str, list[str]] = defaultdict(list)
+        for name in names:
+            sides["en" if name.language == "en" else "ko"][name.concept] += 1
+            concepts_of[fold(name.text)].append(name.concept)
+        for text, codes in concepts_of.items():
+            if len(codes) > 1:
+                report.ambiguous.add(f"{text}: {', '.join(codes[:5])}")
+        report.names, report.concepts = len(names), len(per_concept)
+        report.exclusions = len(self.exclusions)
+        report.languages = dict(Counter(name.language for name in names))
+        report.kinds = dict(Counter(name.kind for name in names))
+        report.sources = dict(Counter(name.source for name in names).most_common(50))
+        report.names_per_concept = spread(per_concept.values())
+        for side in ("ko", "en"):
+            report.names_per_concept_in[side] = spread(sides[side].values())
+        report.without_korean = len(per_concept) - len(sides["ko"])
+        report.without_english = len(per_concept) - len(sides["en"])
+
+
+def _as_is(text: str) -> Cleaned:
+    """Leave a name alone but for line ends and tabs, which no column could hold."""
+    return Cleaned(" ".join(mend_surrogates(text).split()), ())
+
+
+def _as(name: Name, kind: str) -> Name:
+    return Name(name.text, name.concept, name.language, name.source, kind, name.original)

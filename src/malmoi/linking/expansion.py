@@ -1,0 +1,358 @@
+"""Hangul letter by letter: jamo for comparing, and what the other keyboard would have typed.
+
+On the two-set keyboard (두벌식) every jamo shares its key with a Latin letter, so a word typed
+with the language switch the wrong way is not lost: "ekdsy" is 당뇨, "ㅇㅡ" is dm.
+
+The signs of a note: fever(-), 기침+, HTN/DM (+/-), and (-) fever where they stand before.
+
+Results of tests: "HBsAg(+)" is looked for as "HBsAg 양성", as such names are written.
+
+What a mention may stand for: itself, an abbreviation written out, another keyboard's word.
+"""
+
+import csv
+import functools
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+
+from ..lexicon.abbreviations import Abbreviations
+from .normalize import plain, read_pairs, table_lines
+
+_LEADS = "ㄱㄲㄴㄷㄸㄹㅁㅂㅃㅅㅆㅇㅈㅉㅊㅋㅌㅍㅎ"
+_VOWELS = "ㅏㅐㅑㅒㅓㅔㅕㅖㅗㅘㅙㅚㅛㅜㅝㅞㅟㅠㅡㅢㅣ"
+_TAILS = ("", *"ㄱㄲㄳㄴㄵㄶㄷㄹㄺㄻㄼㄽㄾㄿㅀㅁㅂㅄㅅㅆㅇㅈㅊㅋㅌㅍㅎ")
+
+_KEYS = dict(
+    zip(
+        "ㅂㅈㄷㄱㅅㅛㅕㅑㅐㅔㅁㄴㅇㄹㅎㅗㅓㅏㅣㅋㅌㅊㅍㅠㅜㅡ",
+        "qwertyuiopasdfghjklzxcvbnm",
+        strict=True,
+    )
+)
+_KEYS |= dict(zip("ㅃㅉㄸㄲㅆㅒㅖ", "QWERTOP", strict=True))
+# Letters of two strokes, as they are typed.
+_STROKES = {
+    "ㅘ": "ㅗㅏ", "ㅙ": "ㅗㅐ", "ㅚ": "ㅗㅣ",
+    "ㅝ": "ㅜㅓ", "ㅞ": "ㅜㅔ", "ㅟ": "ㅜㅣ", "ㅢ": "ㅡㅣ",
+    "ㄳ": "ㄱㅅ", "ㄵ": "ㄴㅈ", "ㄶ": "ㄴㅎ", "ㄺ": "ㄹㄱ", "ㄻ": "ㄹㅁ", "ㄼ": "ㄹㅂ",
+    "ㄽ": "ㄹㅅ",
+    "ㄾ": "ㄹㅌ", "ㄿ": "ㄹㅍ", "ㅀ": "ㄹㅎ", "ㅄ": "ㅂㅅ",
+}  # fmt: skip
+_JOINED = {strokes: letter for letter, strokes in _STROKES.items()}
+_LETTERS = {key: letter for letter, key in _KEYS.items()}
+
+_LATIN_WORD = re.compile(r"[A-Za-z]+")
+_HANGUL = re.compile(r"[가-힣ㄱ-ㅎㅏ-ㅣ]")
+_JAMO = re.compile(r"[ㄱ-ㅎㅏ-ㅣ]")
+
+
+def letters(text: str) -> str:
+    """Spell every syllable by its strokes on the keyboard; everything else stays.
+
+    >>> letters("당뇨 DM")
+    'ㄷㅏㅇㄴㅛ DM'
+    >>> letters("왔")
+    'ㅇㅗㅏㅆ'
+    """
+    return "".join(map(_spelled, text))
+
+
+@functools.lru_cache(maxsize=20_000)
+def _spelled(character: str) -> str:
+    number = ord(character) - 0xAC00
+    if not 0 <= number < 11172:
+        return _STROKES.get(character, character)
+    parts = (_LEADS[number // 588], _VOWELS[number // 28 % 21], _TAILS[number % 28])
+    return "".join(_STROKES.get(part, part) for part in parts)
+
+
+def to_latin(text: str) -> str:
+    """Give what the same keys type with the keyboard on English.
+
+    >>> to_latin("ㅇㅡ"), to_latin("채ㅔㅇ"), to_latin("당뇨")
+    ('dm', 'copd', 'ekdsy')
+    """
+    return "".join(_KEYS.get(letter, letter) for letter in letters(text))
+
+
+def to_hangul(text: str) -> str:
+    """Give what the same keys type with the keyboard on Korean.
+
+    >>> to_hangul("ekdsy"), to_hangul("rksrudqus")
+    ('당뇨', '간경변')
+    """
+    strokes = "".join(_LETTERS.get(key, _LETTERS.get(key.lower(), key)) for key in text)
+    return _composed(strokes)
+
+
+def mistyped(text: str) -> str | None:
+    """Give the text as the other keyboard would have it, or None if it looks right as it is.
+
+    Korean keys on English give Latin words without a gap between consonants and vowels that
+    Korean would allow; they are mistyped when every Latin word spells whole syllables. English
+    keys on Korean leave letters that form no syllable.
+
+    >>> mistyped("ekdsyqud"), mistyped("ㅗ수"), mistyped("당뇨병"), mistyped("asthma")
+    ('당뇨병', 'htn', None, None)
+    """
+    if _JAMO.search(text) and not _LATIN_WORD.search(text):
+        return to_latin(text)
+    if _HANGUL.search(text) or not _LATIN_WORD.search(text):
+        return None
+    typed = to_hangul(text)
+    return None if _JAMO.search(typed) or len(text) < 4 else typed
+
+
+def _composed(strokes: str) -> str:
+    out: list[str] = []
+    i = 0
+    while i < len(strokes):
+        if strokes[i] in _LEADS and i + 1 < len(strokes) and strokes[i + 1] in _VOWELS:
+            syllable, i = _syllable(strokes, i)
+            out.append(syllable)
+        else:
+            out.append(strokes[i])
+            i += 1
+    return "".join(out)
+
+
+def _syllable(strokes: str, i: int) -> tuple[str, int]:
+    """The syllable that begins at i, and where the next one does."""
+    lead, vowel, tail = strokes[i], strokes[i + 1], ""
+    i += 2
+    if strokes[i - 1 : i + 1] in _JOINED and strokes[i : i + 1] in _VOWELS:
+        vowel, i = _JOINED[strokes[i - 1 : i + 1]], i + 1
+    for width in (2, 1):  # a tail of two strokes first
+        found = strokes[i : i + width]
+        found = _JOINED.get(found, "") if width == 2 else found
+        follows = strokes[i + width : i + width + 1]
+        if found and found in _TAILS and not (follows and follows in _VOWELS):
+            tail, i = found, i + width
+            break
+    number = (_LEADS.index(lead) * 21 + _VOWELS.index(vowel)) * 28 + _TAILS.index(tail)
+    return chr(0xAC00 + number), i
+
+
+_MINUS, _PLUS = "[-−–－]", "[+＋]{1,4}|±"
+_ONE = rf"(?:{_MINUS}|{_PLUS}|[OX무유](?![가-힣A-Za-z]))"
+# "(-)", "(+/-)", "(+, 1회)"; brackets may be full width.
+_BRACKETS = rf"[(（]\s*(?P<signs>{_ONE}(?:\s*/\s*{_ONE})*)\s*(?:[,:;][^()（）]{{0,20}})?[)）]"
+# Without brackets a sign must be the last of its item: "기침+, 가래-", but no "post-op".
+_BARE = rf"\s?(?P<bare>{_ONE}(?:/{_ONE})*)(?=\s*(?:[,;.\n]|$))"
+# "rebound tenderness/guarding": words that share out the signs after them.
+_OTHERS = r"(?P<others>(?:\s?/\s?[^\s/,;.()（）]+(?:\s[^\s/,;.()（）]+){0,2})*?)"
+
+_AFTER = re.compile(rf"{_OTHERS}(?:\s*{_BRACKETS}|{_BARE})", re.IGNORECASE)
+_BEFORE = re.compile(rf"(?:^|[,;:.\n])\s*{_BRACKETS}\s*$", re.IGNORECASE)
+ANY = re.compile(_BRACKETS, re.IGNORECASE)
+PLUS = re.compile(rf"[(（]\s*(?:{_PLUS})", re.IGNORECASE)
+APART = re.compile(rf"(?<=[^\s,;:.])\s+[(（]\s*{_MINUS}\s*[)）]")
+
+
+def sign(left: str, right: str) -> str:
+    """Give the item's own sign, "+" or "-", from what stands around it; "" where it has none.
+
+    >>> sign("", "(-), 기침"), sign("기침(-), ", "(+)"), sign("(-) fever, (+) ", "")
+    ('-', '+', '+')
+    >>> [sign("", rest) for rest in ("/DM/Tb (+/-/-)", "/Tb (+/-/-)", " (+/-/-)")]
+    ['+', '-', '-']
+    """
+    after = _AFTER.match(right)
+    if after:
+        signs = re.split(r"\s*/\s*", after.group("signs") or after.group("bare"))
+        if len(signs) == 1:
+            return _plain(signs[0])
+        # Shared out from the right: the last sign is the last item's.
+        place = len(signs) - 1 - after.group("others").count("/")
+        return _plain(signs[place]) if place >= 0 else ""
+    before = _BEFORE.search(left)
+    return _plain(before.group("signs")) if before and "/" not in before.group("signs") else ""
+
+
+def _plain(one: str) -> str:
+    return "-" if re.fullmatch(rf"{_MINUS}|[xX무]", one) else "+"
+
+
+_WORDS = re.compile(
+    r"\s*:?\s*(?:검사(?:는|은)?\s*)?"
+    r"(?P<result>양성|positive|reactive|음성|negative|non-?reactive)(?![a-z])",
+    re.IGNORECASE,
+)
+_SPLIT = re.compile(
+    r"(?P<name>[^(（]+?)\s*(?P<rest>(?:[(（]|positive|reactive|\+).*)", re.IGNORECASE
+)
+_NEGATIVE = ("음성", "neg", "non")
+# Of a lump 양성 says that it is benign: 유방 혹(+) is there, no more.
+_LUMP = re.compile("(?:종|종양|혹|종괴|결절|폴립|신생물|병변)$")
+
+
+def result(name: str, rest: str) -> str:
+    """Give the result that a text writes after a test's name, "+" or "-"; "" where it has none.
+
+    >>> result("HBsAg", "(+)"), result("VDRL", " 음성"), result("HBsAg", " 검사 예정")
+    ('+', '-', '')
+    >>> result("유방 혹", "(+)")
+    ''
+    """
+    if _LUMP.search(name):
+        return ""
+    words = _WORDS.match(rest)
+    if words:
+        return "-" if words["result"].casefold().startswith(_NEGATIVE) else "+"
+    return sign("", rest)
+
+
+def positive(name: str) -> str:
+    """Give the name of a test's positive result.
+
+    >>> positive("HBsAg")
+    'HBsAg 양성'
+    """
+    return f"{name} 양성"
+
+
+def said_positive(mention: str) -> str | None:
+    """Give the name of the result that a mention writes with a sign, None where it has none.
+
+    >>> said_positive("HBsAg (+)"), said_positive("HBsAg(-)"), said_positive("HBsAg")
+    ('HBsAg 양성', None, None)
+    """
+    parts = _SPLIT.fullmatch(mention.strip())
+    if parts is None or result(parts["name"], parts["rest"]) != "+":
+        return None
+    return positive(parts["name"])
+
+
+_SAMPLE = resources.files("malmoi") / "data" / "sample.tsv"
+_WORD = re.compile(r"[A-Za-z][A-Za-z0-9/&+.-]*")
+# A mention is read in at most this many ways; more cost time and bring nothing.
+_MOST = 6
+_CONDITIONS = ("disease", "sign")
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """A text to look for instead of the mention; `why` is how it came about."""
+
+    text: str
+    why: str  # "mention", "abbreviation", "keyboard", "synonym", "sample"
+
+
+class ShortForms:
+    """The table of abbreviations as the linker asks it: conditions and signs, both languages."""
+
+    def __init__(self, table: Abbreviations) -> None:
+        """Take a table."""
+        self._table = table
+
+    def meanings(self, short: str) -> tuple[str, ...]:
+        """Give what a short form stands for; nothing for a word that only looks like one."""
+        if not _looks_short(short):
+            return ()
+        found = self._table.expand(short, kinds=_CONDITIONS)
+        return tuple(text for one in found for text in (one.en, one.ko) if text)
+
+    def spelled_out(self, text: str) -> list[str]:
+        """Give the text with its abbreviations written out, in both languages where known."""
+        whole = self.meanings(text.strip())
+        if whole:
+            return list(dict.fromkeys(whole))
+        found = [word for word in _WORD.findall(text) if self.meanings(word)]
+        out: list[str] = []
+        for i in range(2):  # English first, then Korean
+            spelled = text
+            for word in found:
+                meanings = self.meanings(word)
+                spelled = spelled.replace(word, meanings[min(i, len(meanings) - 1)])
+            out.append(spelled)
+        return list(dict.fromkeys(out)) if found else []
+
+
+def _sample_synonyms() -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Give what the shipped sample calls a thing otherwise, and how it shows it."""
+    lines = _SAMPLE.read_text("utf-8").splitlines()
+    for row in csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE):
+        shown = tuple(row[side].strip() for side in ("ko", "en") if row.get(side))
+        for column in ("lay", "synonyms"):
+            for name in (row.get(column) or "").split(";"):
+                if name.strip():
+                    yield _short(name), shown
+
+
+def _short(text: str) -> str:
+    return plain(text).replace(" ", "")
+
+
+def _looks_short(text: str) -> bool:
+    """Tell "DM", "dm" and "f/u" from words that happen to be spelled like one ("as", "ms")."""
+    return len(text) <= 12 and (len(text) > 2 or not text.islower() or text not in _LITTLE_WORDS)
+
+
+_LITTLE_WORDS = frozenset(
+    "as am an at be by do go he if in is it me my no of on or so to up us we".split()  # noqa: SIM905
+)
+
+
+@dataclass(frozen=True)
+class QueryExpander:
+    """Makes readings of mentions from the tables."""
+
+    abbreviations: ShortForms
+    synonyms: Mapping[str, tuple[str, ...]]
+    sample: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def open(
+        cls,
+        *,
+        abbreviations: str | Path | None = None,
+        synonyms: str | Path | None = None,
+        sample: bool = True,
+    ) -> "QueryExpander":
+        """Read both tables; `abbreviations` extends the shipped one, `synonyms` replaces it.
+
+        `sample` reads the other names of the shipped sample too, for lexicons without its codes.
+        """
+        said = dict(read_pairs(table_lines("synonyms.tsv", synonyms)))
+        also: dict[str, tuple[str, ...]] = {}
+        for key, meant in _sample_synonyms() if synonyms is None and sample else ():
+            also[key] = tuple(dict.fromkeys((*also.get(key, ()), *meant)))
+        table = Abbreviations.open(*([] if abbreviations is None else [abbreviations]))
+        return cls(ShortForms(table), said, also)
+
+    def knows(self, key: str) -> bool:
+        """Tell whether a plain form without spaces is a lay name of the tables."""
+        return key in self.synonyms or key in self.sample
+
+    def _synonyms(self, text: str) -> tuple[str, ...]:
+        named = said_positive(text)  # "HBsAg(+)" stands in the table as "HBsAg 양성"
+        return self.synonyms.get(_short(named or text), ())
+
+    def readings(self, mention: str, defined: Mapping[str, str] | None = None) -> list[Expansion]:
+        """Give the ways to read a mention, the mention itself first.
+
+        `defined` are abbreviations that the note itself explains, which win over the table.
+        """
+        found = [Expansion(mention, "mention")]
+        own = (defined or {}).get(mention.strip())
+        if own is not None:
+            return [*found, Expansion(own, "abbreviation")]
+        other = mistyped(mention)
+        for text in (mention, other) if other else (mention,):
+            if text is not mention:
+                found.append(Expansion(text, "keyboard"))
+            found += [Expansion(meant, "synonym") for meant in self._synonyms(text)]
+            found += [Expansion(meant, "sample") for meant in self.sample.get(_short(text), ())]
+            found += [
+                Expansion(spelled, "abbreviation")
+                for spelled in self.abbreviations.spelled_out(text)
+            ]
+        meant = [
+            Expansion(text, reading.why)
+            for reading in found[1:]
+            for text in self.synonyms.get(_short(reading.text), ())
+        ]
+        return list(dict.fromkeys([*found, *meant]))[:_MOST]

@@ -1,0 +1,328 @@
+"""Words for one thing, replaced by one of them: 콩팥 and 신장, renal and kidney.
+
+What an ICD-like code says by its form: a chapter, a category, how deep, "the rest".
+
+Names brought to a form in which wordings of one thing meet.
+
+Three forms of a text, each looser than the one before:
+
+    plain   lower case, one spelling, no signs
+    core    plain without what only says "unspecified" or binds words together
+    bag     core's words in alphabetical order, so that "of the liver, cirrhosis" finds its twin;
+            its syllables, if it is Korean, whose words are not told apart
+
+The same functions run over a lexicon's names once and over every mention.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+
+from ..io.files import read_lines
+from ..text.cleanup import clean
+
+_TABLES = resources.files("malmoi.linking") / "tables"
+
+
+class Variants:
+    """A table of variants, applied to a normalised text longest first."""
+
+    def __init__(self, table: dict[str, str]) -> None:
+        """Take variant → what stands for it, both normalised; a word on both sides is kept."""
+        self._table = table
+        english = sorted((word for word in table if word.isascii()), key=len, reverse=True)
+        self._english = re.compile("|".join(rf"\b{re.escape(w)}\b" for w in english) or "(?!)")
+        # Korean words have no borders; those that may begin at a syllable, the longest first.
+        self._korean: dict[str, list[str]] = {}
+        for word in sorted((w for w in table if not w.isascii()), key=len, reverse=True):
+            self._korean.setdefault(word[0], []).append(word)
+        text = "\n".join(f"{a}\t{b}" for a, b in sorted(table.items()))
+        self.identity = hashlib.sha256(text.encode()).hexdigest()
+
+    @classmethod
+    def of(cls, groups: Iterable[Sequence[str]]) -> "Variants":
+        """Make a table of groups, the first of each standing for the rest."""
+        table: dict[str, str] = {}
+        for group in groups:
+            words = [_flat(word) for word in group]
+            for word in words:
+                table.setdefault(word, words[0])
+            for word in words:  # as the end of a word, where 증 is taken off before
+                if len(word) > 3 and word.endswith("증"):
+                    table.setdefault(word[:-1], words[0].removesuffix("증"))
+        # "인슐린비의존당뇨병" → "2형당뇨병" holds "당뇨병", which may stand for more itself.
+        return cls({word: first for word, first in table.items() if word})
+
+    @classmethod
+    def open(cls, path: str | Path | None = None) -> "Variants":
+        """Read a table: one group a line, tabs between; the shipped one if none is named."""
+        return cls.of(
+            [word for word in line.split("\t") if word.strip()]
+            for line in table_lines("variants.tsv", path)
+            if line.strip() and not line.startswith("#")
+        )
+
+    def apply(self, text: str) -> str:
+        """Replace every variant in a text by what stands for it.
+
+        >>> Variants.of([("신장", "콩팥"), ("kidney", "renal")]).apply("콩팥결석 renal adrenal")
+        '신장결석 kidney adrenal'
+        """
+        replaced = "".join(self._pieces(text)) if not text.isascii() else text
+        return self._english.sub(lambda found: self._table[found.group()], replaced)
+
+    def _pieces(self, text: str) -> Iterator[str]:
+        i = 0
+        while i < len(text):
+            for word in self._korean.get(text[i], ()):
+                if text.startswith(word, i) and not _cuts_syndrome(text, i + len(word)):
+                    yield self._table[word]
+                    i += len(word)
+                    break
+            else:
+                yield text[i]
+                i += 1
+
+
+def _cuts_syndrome(text: str, end: int) -> bool:
+    """Tell whether a word would end within 증후군: 호흡곤란증 is no part of 호흡곤란증후군."""
+    return text[end - 1] == "증" and text.startswith("후군", end)
+
+
+def table_lines(name: str, path: str | Path | None = None) -> list[str]:
+    """Give the lines of a table of the user's, or of the shipped one of that name."""
+    if path is not None:
+        return list(read_lines(path))
+    return (_TABLES / name).read_text("utf-8").splitlines()
+
+
+def _flat(word: str) -> str:
+    """A variant as it stands in a core: small letters, Korean without spaces."""
+    word = word.strip().casefold()
+    return word if word.isascii() else word.replace(" ", "")
+
+
+_ICD = re.compile(r"[A-Z]\d{2}(?:\.(\d{1,4}))?")
+_RANGE = re.compile(r"[A-Z]\d{2}-[A-Z]\d{2}")
+
+
+@dataclass(frozen=True)
+class CodeShape:
+    """Numbers about a code; all zero for codes of another kind.
+
+    `category` is 1 for three characters, `depth` counts the digits beyond the fourth character,
+    `rest` is 1 where the fourth is 9 ("unspecified"), -1 where it is 8 ("other"), `group` is 1
+    for a range of codes.
+    """
+
+    category: float = 0
+    depth: float = 0
+    rest: float = 0
+    group: float = 0
+
+
+def shape_of(code: str) -> CodeShape:
+    """Read a code's form.
+
+    >>> shape_of("J18.9"), shape_of("A00-B99").group, shape_of("D003920")
+    (Shape(category=0, depth=0, rest=1, group=0), 1, Shape(category=0, depth=0, rest=0, group=0))
+    """
+    found = _ICD.fullmatch(code)
+    if found is None:
+        return CodeShape(group=int(bool(_RANGE.fullmatch(code))))
+    digits = found.group(1) or ""
+    rest = {"9": 1, "8": -1}.get(digits[:1], 0)
+    return CodeShape(category=int(not digits), depth=max(0, len(digits) - 1), rest=rest)
+
+
+def category_of(code: str) -> str:
+    """Give the category of an "unspecified" code, any other code as it is.
+
+    >>> category_of("C15.9"), category_of("K74.6"), category_of("I10"), category_of("D003920")
+    ('C15', 'K74.6', 'I10', 'D003920')
+    """
+    found = _ICD.fullmatch(code)
+    return code[:3] if found is not None and found.group(1) == "9" else code
+
+
+# A mention is a name, not a document: what stands beyond this many characters is not looked at.
+LONGEST = 400
+
+_GREEK = {"α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "κ": "kappa", "ω": "omega"}
+_ROMAN = {"ⅰ": "i", "ⅱ": "ii", "ⅲ": "iii", "ⅳ": "iv", "ⅴ": "v", "ⅵ": "vi", "ⅶ": "vii", "ⅷ": "viii"}
+_LETTERS = str.maketrans(_GREEK | _ROMAN | {"–": "-", "—": "-", "’": "'", "‘": "'"})
+_POSSESSIVE = re.compile(r"(?<=[a-z])'s?(?![a-z])")
+_NO_WORD = re.compile(r"[^0-9a-z가-힣ㄱ-ㅎㅏ-ㅣà-öø-ÿ]+")
+_UNSPECIFIC = re.compile(
+    r"상세불명 ?부분의?|상세불명의?|달리 명시되지 않은|달리 분류되지 않은|달리 분류된"
+    r"|(?:\S+ (?:또는|및) )?\S+로 명시되(?:어 있)?지 않은|명시되지 않은"
+    r"|합병증을 동반하지 않은|(?:\S+ (?:또는|및) )?\S+에 대한 언급이 없는"
+    r"|\b(?:not specified as \w+(?: or \w+)*|without mention of \w+(?: or \w+)*"
+    r"|without complications?|unspecified|not otherwise specified"
+    r"|not elsewhere classified|nos|nec)\b"
+)
+# British spellings → American, by the letters that differ.
+_BRITISH = (
+    (re.compile(r"(?<=[a-z])ae(?=[a-z])|\bae(?=[a-z])"), "e"),
+    (re.compile(r"oe(?=[dsmtp])(?!s\b)"), "e"),
+    (re.compile(r"rrhoea\b"), "rrhea"),
+    (re.compile(r"(?<=[a-z]{2})our\b"), "or"),
+    (re.compile(r"is(?=ed\b|ation\b|ing\b)"), "iz"),
+)
+STOP = frozenset(
+    "of the and or with due to in by from a an on for as 및 또는 의".split()  # noqa: SIM905
+)
+# What a Korean word ends in without meaning more, and how many syllables must stay before it.
+_TAILS = (
+    ("에서의", 2), ("에서", 2), ("의", 1), ("을", 2), ("를", 2), ("으로", 2), ("에", 2),
+    ("증", 2), ("형", 2),
+)  # fmt: skip
+_WHOLE = re.compile("(?:기형|[0-9a-z]형|수두증)$")  # which no ending is taken off
+# 바이러스성폐렴 is 바이러스폐렴; but 급성, 양성 and their like are words, and so are 성인, 성장.
+_QUALITY = re.compile(
+    "(?<=[가-힣]{2})(?<![급만양음악여남독활각관특정지감이조난속])성"
+    "(?:인?$|(?=[가-힣]{2})(?!매개|행위|장|병|염색|호르몬|기|숙|격|대[^장동]|인|교|적|별|충|욕))"
+)
+_BOUND = re.compile("(?<=[가-힣])[이가] (?=없는|있는|없이)")
+_HANGUL = re.compile("[가-힣]")
+_LATIN = re.compile("[a-z]")
+_CANCER = re.compile(r"(?<=[가-힣])암$")
+
+
+@dataclass(frozen=True)
+class NormalForms:
+    """A text in its three forms; `unspecific` says whether core lost such a word."""
+
+    plain: str
+    core: str
+    bag: str
+    unspecific: bool
+
+    @property
+    def key(self) -> str:
+        """The plain form without spaces."""
+        return self.plain.replace(" ", "")
+
+    @property
+    def core_key(self) -> str:
+        """The core without spaces."""
+        return self.core.replace(" ", "")
+
+
+def plain(text: str) -> str:
+    """Give a text in small letters, American spelling and single spaces, without signs.
+
+    >>> plain("Oesophageal  Haemorrhage(急), Crohn's")
+    'esophageal hemorrhage crohn'
+    >>> plain("Ｂ형　간염 - 급성")
+    'b형 간염 급성'
+    """
+    text = clean(text[: 4 * LONGEST]).casefold().translate(_LETTERS)
+    text = _POSSESSIVE.sub("", text)
+    text = _NO_WORD.sub(" ", text).strip()[:LONGEST]
+    for pattern, american in _BRITISH:
+        text = pattern.sub(american, text)
+    return text
+
+
+class Normalizer:
+    """Forms of texts by a table of variants."""
+
+    def __init__(self, variants: Variants) -> None:
+        """Take the variants; `variants.identity` says which these were."""
+        self.variants = variants
+        self._cached = lru_cache(maxsize=20_000)(self._form)
+
+    def form(self, text: str) -> NormalForms:
+        """Give the forms of a text.
+
+        >>> from .variants import Variants
+        >>> normal = Normal(Variants.of([("신장", "콩팥"), ("kidney", "renal")]))
+        >>> normal.form("콩팥의 상세불명 결석").core, normal.form("Renal calculi, unspecified").core
+        ('신장결석', 'kidney calculus')
+        >>> normal.form("위암").core == normal.form("위의 악성 신생물").core
+        True
+        """
+        return self._cached(text[: 4 * LONGEST])
+
+    def _form(self, text: str) -> NormalForms:
+        straight = plain(text)
+        bare = _UNSPECIFIC.sub(" ", straight)
+        bound = _BOUND.sub(" ", bare)
+        words = [word for word in map(_bare_word, bound.split()) if word not in STOP]
+        words = words or straight.split()
+        # Twice, for what the first pass has put together: 콩팥돌 → 신장돌 → 신장결석.
+        core = self.variants.apply(self.variants.apply(_joined(words)))
+        bag = " ".join(sorted(core.split() if not _HANGUL.search(core) else core.replace(" ", "")))
+        return NormalForms(straight, core, bag, len(bare) != len(straight))
+
+
+def _bare_word(word: str) -> str:
+    """Take particles and endings off a Korean word, the plural off an English one."""
+    if _HANGUL.search(word):
+        word = _CANCER.sub("악성신생물", word)
+        word = _QUALITY.sub("", word)
+        for tail, stem in _TAILS:
+            if word.endswith(tail) and len(word) >= len(tail) + stem:
+                return word if _WHOLE.search(word) else word[: -len(tail)]
+        return word
+    return singular(word) if _LATIN.search(word) else word
+
+
+def singular(word: str) -> str:
+    """Give an English noun's singular, by the endings medicine uses.
+
+    >>> [singular(word) for word in ("tumors", "biopsies", "metastases", "calculi", "diabetes")]
+    ['tumor', 'biopsy', 'metastasis', 'calculus', 'diabetes']
+    """
+    if len(word) < 4 or word in _SINGULAR:
+        return word
+    for ending, single in _PLURALS:
+        if word.endswith(ending):
+            return word[: -len(ending)] + single
+    return word
+
+
+_SINGULAR = frozenset(
+    "diabetes rabies scabies herpes caries series species lens aids".split()  # noqa: SIM905
+)
+_PLURALS = (
+    ("ses", "sis"),
+    ("ies", "y"),
+    ("omata", "oma"),
+    ("culi", "culus"),
+    ("xes", "x"),
+    ("ches", "ch"),
+    ("ss", "ss"),
+    ("us", "us"),
+    ("is", "is"),
+    ("s", ""),
+)
+
+
+def _joined(words: Iterable[str]) -> str:
+    """Join words with spaces, but Korean ones without, whose spacing is anyone's guess."""
+    out = ""
+    for word in words:
+        both = out and _HANGUL.match(out[-1]) and _HANGUL.match(word)
+        out += word if both or not out else f" {word}"
+    return out
+
+
+def read_pairs(lines: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
+    """Read a table of mention, tab, meanings with | between; lines with # are not read.
+
+    >>> read_pairs(["# lay names", "중풍\\t뇌졸중", "배탈\\t설사|위장염"])
+    {'중풍': ('뇌졸중',), '배탈': ('설사', '위장염')}
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for line in lines:
+        said, _, meant = line.partition("\t")
+        if meant and not line.startswith("#"):
+            key = plain(said).replace(" ", "")
+            found[key] = (*found.get(key, ()), *(part.strip() for part in meant.split("|")))
+    return found

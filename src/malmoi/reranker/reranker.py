@@ -1,0 +1,253 @@
+"""Cross-encoder scores: both texts read together, which is slower than vectors and closer."""
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ..bundle.bundle import Bundle, open_bundle
+from ..bundle.catalog import RERANKER, find_model, shipped_models
+from ..bundle.manifest import MANIFEST
+from ..encoder import TextEncoder
+from ..errors import (
+    BundleError,
+    BundleNotFound,
+    CutWarning,
+    OptionError,
+    TextError,
+    by_number,
+    counted,
+)
+from ..io.progress import progressing
+from ..runtime.runner import Runner, chunks, in_turn
+from ..runtime.tokenizer import Batch, Pair, PairTokenizer
+from ..text.cleanup import SAFE, as_text, clean
+from ..types import Floats
+from .blend import ScoreBlend, cosines, open_encoder, squash
+
+_LOGITS = "logits"
+# The names under which data sets know "the second text says what the first does".
+_SIMILAR = ("entailment", "same", "paraphrase", "duplicate", "equivalent", "relevant", "함의")
+
+
+@dataclass(frozen=True, slots=True)
+class RankedText:
+    """One text of a ranking: its place in the list that was given, and its score."""
+
+    index: int
+    text: str
+    score: float
+
+
+def load_reranker(
+    name_or_path: str | Path | None = None,
+    *,
+    encoder: TextEncoder | None = None,
+    threads: int | None = None,
+) -> "Reranker":
+    """Open a reranker: a folder, a shipped model's name, or a hub id; the shipped one without.
+
+    Some rerankers, the shipped one among them, blend an encoder's similarity with their own
+    score; it is opened with them, or `encoder` is used if it is the one they name. `threads` is
+    how many cores to use; all that this process may use when left out.
+    """
+    if name_or_path is None and RERANKER not in shipped_models():
+        raise BundleNotFound(
+            f"no reranker came with this installation; expected {RERANKER}. Name a reranker's "
+            "folder; one is made with: malmoi train recipes/ko-en-reranker.toml"
+        )
+    folder = find_model(RERANKER if name_or_path is None else name_or_path)
+    bundle = open_bundle(folder, kinds=("reranker",))
+    return Reranker(bundle, encoder=encoder, threads=threads)
+
+
+class Reranker:
+    """A cross-encoder on onnxruntime. Make one with `malmoi.load_reranker`."""
+
+    def __init__(
+        self, bundle: Bundle, *, encoder: TextEncoder | None = None, threads: int | None = None
+    ) -> None:
+        self.bundle = bundle
+        self.manifest = bundle.manifest
+        self.name = bundle.manifest.name
+        self.labels = bundle.manifest.labels
+        self.max_tokens = bundle.manifest.max_tokens
+        self._runner = Runner(bundle, threads=threads)
+        self.threads = self._runner.threads
+        self._pairs = PairTokenizer(self._runner.tokens)
+        self._check_graph()
+        self._blend, self._encoder = self._open_blend(encoder)
+
+    def __repr__(self) -> str:
+        scores = ", ".join(self.labels) or "one score"
+        return f"<Reranker {self.name}: {scores}, {self.max_tokens} tokens>"
+
+    def score(self, pairs: Sequence[Pair], *, progress: bool = False) -> Floats:
+        """Give one score a pair, (n,), that grows with similarity.
+
+        A model with one output gives that output, from 0 to 1 where it was trained so. One with
+        several labels gives the probability of the label that means similarity ("entailment",
+        "same", "paraphrase", …), and raises a BundleError if it has no such label. Pairs longer
+        than the model reads are cut, with one CutWarning. Identical pairs are
+        scored once.
+        """
+        if not self.labels:
+            outputs = self._outputs(pairs, progress)
+            return self._mixed(self._activated(outputs)[:, 0], pairs)
+        column = similar_label(self.labels)
+        return self._activated(self._outputs(pairs, progress))[:, column]
+
+    def own_scores(self, pairs: Sequence[Pair]) -> Floats:
+        """Give what `score` would without the blended encoder, (n,); of a model without labels."""
+        return self._activated(self._outputs(pairs, False))[:, 0]
+
+    def probabilities(self, pairs: Sequence[Pair], *, progress: bool = False) -> Floats:
+        """Give the probability of each of the model's `labels` for each pair, (n, labels)."""
+        if not self.labels:
+            raise BundleError(
+                f"{self.name} has one score and no labels; expected a model with labels. "
+                "Use score instead."
+            )
+        return self._activated(self._outputs(pairs, progress))
+
+    def rank(self, query: str, texts: Sequence[str], *, k: int | None = None) -> list[RankedText]:
+        """Sort texts by their score with the query, the best `k` or all; ties keep their order.
+
+        The query stands first in each pair.
+        """
+        if k is not None and k < 1:
+            raise OptionError(f"k is {k}; expected 1 or more. Leave it out for all texts.")
+        if isinstance(texts, str | bytes):
+            raise TextError(
+                f"texts is {type(texts).__name__}; expected a list of strings. "
+                "Put one text into a list."
+            )
+        as_text(query, where="query")
+        listed = [as_text(text, where=f"texts[{i}]") for i, text in enumerate(texts)]
+        scores = self.score([(query, text) for text in listed])
+        order = np.argsort(-scores, kind="stable")[:k]
+        return [RankedText(int(i), listed[i], float(scores[i])) for i in order]
+
+    def _open_blend(
+        self, encoder: TextEncoder | None
+    ) -> tuple[ScoreBlend | None, TextEncoder | None]:
+        """Find the encoder that the bundle wants blended with its scores, if any."""
+        if not self.manifest.beside or self.labels:
+            return None, None
+        blend = ScoreBlend.read(self.manifest.beside, where=str(self.bundle.folder / MANIFEST))
+        if encoder is None or encoder.manifest.name != blend.encoder:
+            encoder = open_encoder(blend, threads=self.threads)
+        return blend, encoder
+
+    def _mixed(self, scores: Floats, pairs: Sequence[Pair]) -> Floats:
+        """Blend the encoder's similarity with the graph's own scores, (n,), if it is asked for."""
+        if self._blend is None or self._encoder is None:
+            return scores
+        return squash(self._blend.of(scores, cosines(self._encoder, pairs)))
+
+    def _outputs(self, pairs: Sequence[Pair], progress: bool) -> Floats:
+        """Run every distinct pair through the graph; (n, outputs)."""
+        cleaned = self._cleaned(pairs)
+        rows: dict[Pair, int] = {}
+        owners = [rows.setdefault(pair, len(rows)) for pair in cleaned]
+        outputs = np.empty((len(rows), self.manifest.dimension), dtype=np.float32)
+        started = (self._start(chunk) for chunk in chunks(rows, _characters))
+        at = cut = 0
+        with progressing("scoring", total=len(rows), shown=progress) as advance:
+            for block, cut_here in in_turn(started):
+                outputs[at : at + len(block)] = block
+                at, cut = at + len(block), cut + cut_here
+                advance(len(block))
+        if cut:
+            were = by_number(cut, "was", "were")
+            warnings.warn(
+                f"{cut:,} of {counted(len(rows), 'pair')} {were} longer than {self.max_tokens} "
+                f"tokens and {were} cut, the longer text first",
+                CutWarning,
+                stacklevel=3,  # the caller of score or probabilities
+            )
+        return outputs[owners]
+
+    def _start(self, pairs: list[Pair]) -> Callable[[], tuple[Floats, int]]:
+        pieces, cut = self._pairs.encode(pairs)
+        wait = self._runner.start(pieces, self._run)
+        return lambda: (wait(), cut)
+
+    def _run(self, batch: Batch) -> Floats:
+        [logits] = self._runner.session.run(batch, [_LOGITS])
+        return logits
+
+    def _cleaned(self, pairs: Sequence[Pair]) -> list[Pair]:
+        """Check every pair and clean its texts, a text that stands in many pairs once."""
+        checked = [_as_pair(pair, i) for i, pair in enumerate(_as_sequence(pairs))]
+        steps = self.manifest.clean or SAFE
+        texts = {text: "" for pair in checked for text in pair}
+        for text in texts:
+            texts[text] = clean(text, steps)
+        return [(texts[a], texts[b]) for a, b in checked]
+
+    def _activated(self, outputs: Floats) -> Floats:
+        if self.manifest.activation == "sigmoid":
+            return squash(outputs)
+        if self.labels:
+            raised = np.exp(outputs - outputs.max(axis=1, keepdims=True))
+            shares: Floats = raised / raised.sum(axis=1, keepdims=True)
+            return shares
+        return outputs
+
+    def _check_graph(self) -> None:
+        """Run one short pair, so that a graph which does not fit is found now."""
+        session, stated = self._runner.session, self.manifest.dimension
+        if _LOGITS not in session.outputs:
+            raise BundleError(
+                f"{session.path} has the outputs {', '.join(session.outputs)}; expected {_LOGITS}. "
+                "Export the model again with: malmoi export"
+            )
+        found = self._start([("가", "a")])()[0].shape[1]
+        if found != stated or len(self.labels) != (stated if stated > 1 else 0):
+            raise BundleError(
+                f"{session.path} gives {counted(found, 'score')} a pair, and malmoi.json says "
+                f"{stated} with {counted(len(self.labels), 'label')}; expected the same, and no "
+                "label for a single score. Export the model again with: malmoi export"
+            )
+
+
+def similar_label(labels: Sequence[str]) -> int:
+    """Find the one label that means "the second text says what the first does".
+
+    >>> similar_label(("contradiction", "neutral", "entailment"))
+    2
+    """
+    found = [i for i, label in enumerate(labels) if label.lower() in _SIMILAR]
+    if len(found) == 1:
+        return found[0]
+    raise BundleError(
+        f"the labels are {', '.join(labels)}; expected just one that means similarity "
+        f"({', '.join(_SIMILAR)}). Use probabilities, and choose the column yourself."
+    )
+
+
+def _as_sequence(pairs: Sequence[Pair]) -> Sequence[Pair]:
+    if isinstance(pairs, Sequence) and not isinstance(pairs, str | bytes):
+        return pairs
+    raise TextError(
+        f"pairs is {type(pairs).__name__}; expected a list of pairs of texts. "
+        "Put the pairs into a list."
+    )
+
+
+def _as_pair(pair: object, i: int) -> Pair:
+    if isinstance(pair, tuple | list) and len(pair) == 2:
+        a, b = pair
+        return as_text(a, where=f"pairs[{i}][0]"), as_text(b, where=f"pairs[{i}][1]")
+    size = f" of {len(pair)}" if isinstance(pair, tuple | list) else ""
+    raise TextError(
+        f"pairs[{i}] is {type(pair).__name__}{size}; expected two texts. "
+        "Give a list of pairs, and one pair inside a list."
+    )
+
+
+def _characters(pair: Pair) -> int:
+    return len(pair[0]) + len(pair[1])

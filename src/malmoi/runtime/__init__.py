@@ -1,0 +1,1 @@
+"""Texts → token ids → an onnxruntime session → pooled vectors, without torch."""

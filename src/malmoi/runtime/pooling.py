@@ -1,0 +1,102 @@
+"""Token states → one vector a text. Pooling is a name that picks a function.
+
+Shapes: states (n, length, hidden) float32, mask (n, length) with 1 for real tokens, vectors
+(n, hidden) float32. Bundles that malmoi exports pool inside their graph; these functions serve
+foreign folders, chosen layers and the tests.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..types import Floats, Ints
+
+
+def cls(states: Floats, mask: Ints) -> Floats:
+    """The first token's state."""
+    return states[:, 0]
+
+
+def mean(states: Floats, mask: Ints) -> Floats:
+    """The mean over real tokens."""
+    counts = np.maximum(mask.sum(axis=1, keepdims=True), 1).astype(np.float32)  # (n, 1)
+    averaged: Floats = _sum(states, mask) / counts
+    return averaged
+
+
+def mean_sqrt_len(states: Floats, mask: Ints) -> Floats:
+    """The sum over real tokens, divided by the root of their number."""
+    counts = np.maximum(mask.sum(axis=1, keepdims=True), 1).astype(np.float32)
+    scaled: Floats = _sum(states, mask) / np.sqrt(counts)
+    return scaled
+
+
+def maximum(states: Floats, mask: Ints) -> Floats:
+    """The largest value over real tokens, in each dimension."""
+    lowest = np.float32(np.finfo(np.float32).min)
+    largest = np.where(mask[:, :, None] == 1, states, lowest).max(axis=1)
+    found: Floats = np.where(mask.any(axis=1, keepdims=True), largest, np.float32(0))
+    return found
+
+
+def weightedmean(states: Floats, mask: Ints) -> Floats:
+    """The mean with weights 1, 2, 3 … by position, as decoder models use it."""
+    weights = (np.cumsum(mask, axis=1) * mask).astype(np.float32)  # (n, length)
+    total = np.maximum(weights.sum(axis=1, keepdims=True), 1)
+    weighted: Floats = np.einsum("nld,nl->nd", states, weights, dtype=np.float32) / total
+    return weighted
+
+
+def lasttoken(states: Floats, mask: Ints) -> Floats:
+    """The last real token's state."""
+    last = np.maximum(mask.sum(axis=1) - 1, 0)
+    states_of_last: Floats = states[np.arange(len(states)), last]
+    return states_of_last
+
+
+def _sum(states: Floats, mask: Ints) -> Floats:
+    total: Floats = np.einsum("nld,nl->nd", states, mask.astype(np.float32), dtype=np.float32)
+    return total
+
+
+FUNCTIONS: dict[str, Callable[[Floats, Ints], Floats]] = {
+    "cls": cls,
+    "mean": mean,
+    "max": maximum,
+    "mean_sqrt_len": mean_sqrt_len,
+    "weightedmean": weightedmean,
+    "lasttoken": lasttoken,
+}
+
+
+def pool(states: Floats, mask: Ints, pooling: str) -> Floats:
+    """Apply a pooling by name; names joined by "+" give vectors side by side."""
+    parts = [FUNCTIONS[name](states, mask) for name in pooling.split("+")]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+
+
+def normalize(vectors: Floats) -> Floats:
+    """Give each row length 1; a row of zeros stays one."""
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    # The bound is that of torch's functional.normalize.
+    unit: Floats = vectors / np.maximum(lengths, np.float32(1e-12))
+    return unit
+
+
+ACTIVATIONS: dict[str, Callable[[Floats], Floats]] = {
+    "identity": lambda x: x,
+    "tanh": lambda x: np.tanh(x),
+    "relu": lambda x: np.maximum(x, np.float32(0)),
+    "sigmoid": lambda x: (1 / (1 + np.exp(-x))).astype(np.float32),
+    "gelu": lambda x: (x * 0.5 * (1 + _erf(x / np.sqrt(2)))).astype(np.float32),
+}
+
+
+def _erf(x: Floats) -> NDArray[np.float64]:
+    """The error function, by Abramowitz and Stegun 7.1.26 (numpy has none); exact to 1.5e-7."""
+    t = 1 / (1 + 0.3275911 * np.abs(x.astype(np.float64)))
+    series = ((((1.061405429 * t - 1.453152027) * t) + 1.421413741) * t - 0.284496736) * t
+    tail: NDArray[np.float64] = (series + 0.254829592) * t * np.exp(-(x.astype(np.float64) ** 2))
+    signed: NDArray[np.float64] = np.sign(x) * (1 - tail)
+    return signed

@@ -1,0 +1,155 @@
+"""Runs batches through a graph, as many at once as there are cores."""
+
+import itertools
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+import numpy as np
+
+from ..bundle.bundle import Bundle
+from ..errors import BundleError, OptionError
+from ..types import Floats
+from .session import Session, usable_cores
+from .tokenizer import EVEN, Batch, TextTokenizer, TokenizedText
+
+T = TypeVar("T")
+Compute = Callable[[Batch], Floats]
+
+# A chunk is what is tokenised, sorted and run together. Enough texts for full batches of every
+# length, few enough that a stream of a million costs no memory.
+_CHUNK_ITEMS = 2048
+_CHUNK_CHARACTERS = 2_000_000
+# While one chunk is being collected the next is already running, so no core waits at its end.
+_CHUNKS_AHEAD = 2
+# Tokens: a smaller batch would not be faster in two parts.
+_WORTH_HALVING = 2 * EVEN
+
+
+class Runner:
+    """A bundle's tokenizer and graph, opened and checked, with the threads that run them."""
+
+    def __init__(self, bundle: Bundle, *, threads: int | None = None) -> None:
+        self.threads = choose_threads(threads)
+        self.tokens = TextTokenizer.from_file(
+            bundle.tokenizer, max_tokens=bundle.manifest.max_tokens
+        )
+        _check_vocabulary(bundle, self.tokens.vocabulary)
+        # One thread a batch and several batches at once beat one batch over several threads:
+        # a batch this small leaves threads waiting for each other (see bench/speed.py).
+        self.session = Session(bundle.graph, threads=1)
+        self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="malmoi")
+
+    def run(self, inputs: Sequence[TokenizedText], compute: Compute) -> Floats:
+        """Run all batches in the calling thread; (inputs, width)."""
+        batches = self.tokens.batches(inputs, even=EVEN)
+        return _collect(len(inputs), [(batch, compute(batch)) for batch in batches])
+
+    def start(self, inputs: Sequence[TokenizedText], compute: Compute) -> Callable[[], Floats]:
+        """Start all batches; the function returned collects their rows, (inputs, width)."""
+        batches = share_out(self.tokens.batches(inputs, even=EVEN), self.threads)
+        if len(batches) == 1:  # one batch needs no thread
+            return lambda: _collect(len(inputs), [(batches[0], compute(batches[0]))])
+        futures = [(batch, self._pool.submit(compute, batch)) for batch in batches]
+        return lambda: _collect(len(inputs), futures)
+
+    def each(
+        self, inputs: Sequence[TokenizedText], compute: Compute
+    ) -> Iterator[tuple[Batch, Floats]]:
+        """Run all batches and give each with what was computed of it, (n, …), as it is done."""
+        batches = list(self.tokens.batches(inputs, even=EVEN))
+        yield from zip(batches, self._pool.map(compute, batches), strict=True)
+
+
+def share_out(batches: Iterable[Batch], threads: int) -> list[Batch]:
+    """Put the largest first and halve the last ones, so that no thread waits long at the end."""
+    ordered = sorted(batches, key=_size)
+    if threads == 1:
+        return ordered
+    last = [
+        part
+        for batch in ordered[-threads:]
+        for part in (batch.halves() if batch.ids.size >= _WORTH_HALVING else [batch])
+    ]
+    return ordered[:-threads] + sorted(last, key=_size)
+
+
+def _size(batch: Batch) -> int:
+    """Sort the largest first."""
+    return -int(batch.ids.size)
+
+
+def choose_threads(threads: int | None) -> int:
+    """Give the number of threads asked for, or as many as there are usable cores.
+
+    >>> choose_threads(3)
+    3
+    """
+    if threads is not None and threads < 1:
+        raise OptionError(f"threads is {threads}; expected 1 or more. Leave it out for all.")
+    return threads or usable_cores()
+
+
+def _collect(count: int, found: Sequence[tuple[Batch, "Future[Floats] | Floats"]]) -> Floats:
+    rows: Floats | None = None
+    for batch, values in found:
+        values = values.result() if isinstance(values, Future) else values
+        if rows is None:
+            rows = np.empty((count, values.shape[1]), dtype=np.float32)
+        rows[batch.rows] = values
+    assert rows is not None  # a chunk is never empty
+    return rows
+
+
+def _check_vocabulary(bundle: Bundle, tokens: int) -> None:
+    rows = bundle.manifest.vocabulary
+    if rows and tokens > rows:
+        raise BundleError(
+            f"the tokenizer of {bundle.folder} has {tokens:,} tokens and its graph embeds "
+            f"{rows:,}; expected no more tokens than that. They come from different models: "
+            "export the model again with: malmoi export"
+        )
+
+
+def chunks(items: Iterable[T], size: Callable[[T], int]) -> Iterator[list[T]]:
+    """Cut a stream into lists of bounded length and bounded total size in characters.
+
+    >>> [len(chunk) for chunk in chunks(["배"] * 3000, len)]
+    [2048, 952]
+    """
+    if isinstance(items, list):
+        for start in range(0, len(items), _CHUNK_ITEMS):
+            part = items[start : start + _CHUNK_ITEMS]
+            small = sum(map(size, part)) <= _CHUNK_CHARACTERS
+            yield from [part] if small else _by_size(part, size)
+    else:
+        yield from _by_size(items, size)
+
+
+def _by_size(items: Iterable[T], size: Callable[[T], int]) -> Iterator[list[T]]:
+    """Cut a stream, counting item by item."""
+    chunk: list[T] = []
+    characters = 0
+    for item in items:
+        chunk.append(item)
+        characters += size(item)
+        if len(chunk) == _CHUNK_ITEMS or characters > _CHUNK_CHARACTERS:
+            yield chunk
+            chunk, characters = [], 0
+    if chunk:
+        yield chunk
+
+
+def in_turn(started: Iterable[Callable[[], T]]) -> Iterator[T]:
+    """Yield results in order; the next two are started before one is waited for.
+
+    >>> list(in_turn(iter([lambda: 1, lambda: 2, lambda: 3, lambda: 4])))
+    [1, 2, 3, 4]
+    """
+    running: deque[Callable[[], T]] = deque()
+    for wait in itertools.chain(started, [None] * _CHUNKS_AHEAD):
+        if wait is not None:
+            running.append(wait)
+        if running and (wait is None or len(running) > _CHUNKS_AHEAD):
+            yield running.popleft()()

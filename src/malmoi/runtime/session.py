@@ -1,0 +1,94 @@
+"""The only file that imports onnxruntime: a graph on disk → arrays."""
+
+import math
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import BundleCorrupt, BundleError, counted
+from .tokenizer import Batch
+
+_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+_SILENT = 4  # onnxruntime's severity "fatal": what goes wrong is raised, not printed
+# Fusions that cost more than they save: the fused kernels take two to four times as long as the
+# plain ones, which onnxruntime would put back into a graph that was written without the former.
+_SLOWER = ["SkipLayerNormFusion", "BiasGeluFusion"]
+
+
+class Session:
+    """An ONNX graph that takes token ids; safe to run from several threads at once."""
+
+    def __init__(self, path: Path, *, threads: int = 1) -> None:
+        import onnxruntime as ort
+
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        options.log_severity_level = _SILENT
+        # A plan of memory for every shape keeps tensors in fixed places. Without one they take
+        # what was freed last, which the cache still holds, and batches have many shapes.
+        options.enable_mem_pattern = False
+        # Threads that spin while they wait take the cores from everything else in the process.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        try:
+            self._session: Any = ort.InferenceSession(
+                str(path),
+                options,
+                providers=["CPUExecutionProvider"],
+                disabled_optimizers=_SLOWER,
+            )
+        except Exception as error:  # onnxruntime's own exceptions share no base class
+            raise BundleCorrupt(
+                f"{path} cannot be opened as an ONNX graph; expected a whole one made for this "
+                "onnxruntime. Copy the folder again, or export the model again with: malmoi export"
+            ) from error
+        self.path = path
+        self.inputs = tuple(str(value.name) for value in self._session.get_inputs())
+        self.outputs = tuple(str(value.name) for value in self._session.get_outputs())
+        unknown = [name for name in self.inputs if name not in _INPUTS]
+        if unknown:
+            raise BundleError(
+                f"{path} asks for the inputs {', '.join(unknown)}; known are {', '.join(_INPUTS)}. "
+                "Export the model again with: malmoi export"
+            )
+        self._run_options = ort.RunOptions()
+        self._run_options.log_severity_level = _SILENT
+
+    def run(self, batch: Batch, outputs: Sequence[str]) -> list[NDArray[np.float32]]:
+        """Run a batch and give the named outputs, each (n, …) float32."""
+        arrays = dict(zip(_INPUTS, (batch.ids, batch.mask, batch.types), strict=True))
+        feed = {name: arrays[name] for name in self.inputs}
+        try:
+            found: list[NDArray[np.float32]] = self._session.run(
+                list(outputs), feed, self._run_options
+            )
+        except Exception as error:
+            # The graph's own message may quote shapes, never text.
+            raise BundleError(
+                f"{self.path} failed on a batch of {counted(batch.ids.shape[0], 'text')} with ids "
+                f"up to {batch.ids.max()}; expected a graph that fits its tokenizer. "
+                "Export the model again with: malmoi export"
+            ) from error
+        return found
+
+
+def usable_cores() -> int:
+    """Count the cores this process may really use: affinity and a container's limit.
+
+    >>> usable_cores() >= 1
+    True
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return max(1, min(cores or 1, _container_cores()))
+
+
+def _container_cores(path: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
+    try:
+        quota, period = path.read_text().split()[:2]
+        return max(1, math.ceil(int(quota) / int(period)))
+    except (OSError, ValueError):  # no such file, or "max"
+        return 1 << 16

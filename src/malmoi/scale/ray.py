@@ -1,0 +1,412 @@
+"""What runs on the nodes: an actor that keeps the model and turns parts into files of vectors.
+
+Encoding a data set on a Ray cluster: .parquet in, .parquet with vectors out.
+
+Ray Data hands the parts to a pool of actors. A part that is lost with its node fails alone, and
+goes into the next round together with whatever else has no file yet; the files in the output's
+folder, and nothing else, say what is done. So every row comes out once, however often nodes die,
+and a run that was stopped goes on where it was.
+"""
+
+import contextlib
+import hashlib
+import logging
+import os
+import platform
+import socket
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import errors
+from ..bundle.bundle import open_bundle
+from ..bundle.catalog import DEFAULT, find_model
+from ..bundle.manifest import MANIFEST
+from ..encoder import TextEncoder, load
+from ..encoder.base import OnLong
+from ..errors import (
+    BundleError,
+    CutWarning,
+    DataError,
+    MalmoiError,
+    OptionError,
+    by_number,
+    counted,
+    require,
+)
+from ..io.files import writing
+from ..io.progress import Advance, progressing
+from ..runtime.precision import Precision
+from ..runtime.session import usable_cores
+from .parts import (
+    VECTOR,
+    DatasetPart,
+    EncodingSettings,
+    Plan,
+    check_part_rows,
+    count_rows,
+    find_inputs,
+    read_part,
+)
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class PartReport:
+    """What became of a part; `kind` and `problem` are empty when it is done.
+
+    A problem with no kind of malmoi's own is worth another try.
+    """
+
+    name: str
+    rows: int = 0
+    cut: int = 0
+    empty: int = 0
+    kind: str = ""
+    problem: str = ""
+
+
+class PartEncoder:
+    """Encodes part after part with one model, opened when the first part comes.
+
+    Problems are told in the report instead of raised: what Ray makes of an exception goes into
+    its logs, and a text might be in it.
+    """
+
+    def __init__(self, settings: EncodingSettings, out: str, threads: int) -> None:
+        self._settings = settings
+        self._out = Path(out)
+        self._threads = threads
+        self._encoder: TextEncoder | None = None
+
+    def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Take a part as a row of Ray Data's, and give its report as another."""
+        part = DatasetPart(row["name"], row["file"], int(row["start"]), int(row["rows"]))
+        return vars(self.encode(part))
+
+    def encode(self, part: DatasetPart) -> PartReport:
+        """Write a part's file; one that is there already is left as it is."""
+        if (self._out / part.name).exists():
+            return PartReport(part.name, part.rows)
+        try:
+            self._encoder = self._encoder or self._open()
+            return self._write(part, self._encoder)
+        except MalmoiError as error:
+            return PartReport(part.name, kind=type(error).__name__, problem=str(error))
+        except Exception as error:  # the text of a foreign error may quote a user's
+            return PartReport(part.name, problem=f"{type(error).__name__} on {platform.node()}")
+
+    def _open(self) -> TextEncoder:
+        settings = self._settings
+        try:
+            found = model_digest(settings.model)
+        except BundleError as error:
+            raise BundleError(
+                f"the node {platform.node()} cannot use the model {settings.model} ({error}) "
+                "Put the same model in the same place on every node."
+            ) from error
+        if found != settings.digest:
+            raise BundleError(
+                f"the node {platform.node()} has another model {settings.model}; expected the same "
+                "everywhere. Copy it there again."
+            )
+        return load(settings.model, threads=self._threads)
+
+    def _write(self, part: DatasetPart, encoder: TextEncoder) -> PartReport:
+        parquet = require("pyarrow.parquet", extra="scale", purpose="writing .parquet")
+        rows = cut = empty = 0
+        with writing(self._out / part.name) as file:
+            writer: Any = None
+            try:
+                for table, cut_here, empty_here in self._tables(part, encoder):
+                    writer = writer or parquet.ParquetWriter(file, table.schema)
+                    writer.write_table(table)
+                    rows += table.num_rows
+                    cut, empty = cut + cut_here, empty + empty_here
+            finally:  # an open writer would write its footer into a file that is gone
+                if writer is not None:
+                    writer.close()
+            if rows != part.rows:
+                raise DataError(
+                    f"{part.file} has changed while it was read; expected "
+                    f"{counted(part.rows, 'row')} from "
+                    f"row {part.start:,} on, found {rows:,}. Begin again in another folder."
+                )
+        return PartReport(part.name, rows, cut, empty)
+
+    def _tables(self, part: DatasetPart, encoder: TextEncoder) -> Iterator[tuple[Any, int, int]]:
+        """Each batch with its vectors beside, how many texts were cut and how many are empty."""
+        arrow = require("pyarrow", extra="scale", purpose="writing .parquet")
+        settings = self._settings
+        for batch in read_part(part):
+            texts = [text or "" for text in batch.column(settings.column).to_pylist()]
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                vectors = encoder.encode(
+                    texts,
+                    dim=settings.dim,
+                    precision=settings.precision,  # type: ignore[arg-type]
+                    prompt=settings.prompt,
+                    on_long=settings.on_long,  # type: ignore[arg-type]
+                )
+            flat = arrow.array(np.ascontiguousarray(vectors).reshape(-1))
+            column = arrow.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
+            table = arrow.Table.from_batches([batch]).append_column(VECTOR, column)
+            yield table, _cut(caught), sum(not text.strip() for text in texts)
+
+
+def _cut(caught: list[warnings.WarningMessage]) -> int:
+    """How many texts the encoder's warnings speak of."""
+    told = [str(one.message) for one in caught if issubclass(one.category, CutWarning)]
+    return sum(int(message.split(" ", 1)[0].replace(",", "")) for message in told)
+
+
+def model_digest(model: str) -> str:
+    """A digest of a model: of its manifest, which has one of every file, or of its graph."""
+    bundle = open_bundle(find_model(model))
+    manifest = bundle.folder / MANIFEST
+    with (manifest if manifest.is_file() else bundle.graph).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+_FRUITLESS = 3  # rounds without a part finished before we give up
+
+
+@dataclass(frozen=True)
+class EncodedDataset:
+    """What `encode_dataset` made: rows and parts in the folder, and how it went."""
+
+    folder: Path
+    rows: int
+    parts: int
+    found: int  # parts that an earlier run had finished
+    rounds: int
+    cut: int
+    empty: int
+
+
+def encode_dataset(
+    inputs: str | Path | Sequence[str | Path],
+    out: str | Path,
+    *,
+    model: str | Path | None = None,
+    address: str = "local",
+    column: str = "text",
+    dim: int | None = None,
+    precision: Precision = "float32",
+    prompt: str | None = None,
+    on_long: OnLong = "cut",
+    part_rows: int = 16384,
+    threads: int = 1,
+    progress: bool = False,
+) -> EncodedDataset:
+    """Encode the `column` of .parquet files on a Ray cluster into a folder of .parquet files.
+
+    Rows keep their columns and their order (by the names of the files in the folder) and gain
+    `vector`. `address` is the cluster's HOST:PORT, "auto" for the one this machine belongs to, or
+    "local" for the cores of this machine alone. Every node must have malmoi, the model under the
+    same name, and see inputs and output under the same paths. Calling again with the same
+    arguments goes on with what is not done.
+    """
+    check_part_rows(part_rows)
+    listed = [inputs] if isinstance(inputs, str | Path) else list(inputs)
+    ray = _import_ray()
+    settings = _settings(model, column, dim, precision, prompt, on_long)
+    plan = Plan(find_inputs(listed, column), settings, part_rows)
+    folder = Path(out).resolve()
+    plan.settle(folder)
+    parts = plan.parts()
+    found = len(parts) - len(_missing(parts, folder))
+    if found:
+        logger.info(
+            f"{found:,} of {counted(len(parts), 'part')} {by_number(found, 'was', 'were')} done "
+            "already"
+        )
+    rounds: list[list[PartReport]] = []
+    if found < len(parts):
+        total = sum(part.rows for part in _missing(parts, folder))
+        with (
+            _connected(ray, address),
+            progressing("encoding", total=total, shown=progress) as advance,
+        ):
+            work = _Work(ray, settings, folder, threads)
+            rounds = _until_done(work, parts, advance)
+    reports = {report.name: report for one in rounds for report in one}
+    return EncodedDataset(
+        folder,
+        rows=_checked(parts, folder),
+        parts=len(parts),
+        found=found,
+        rounds=len(rounds),
+        cut=sum(report.cut for report in reports.values()),
+        empty=sum(report.empty for report in reports.values()),
+    )
+
+
+@dataclass(frozen=True)
+class _Work:
+    ray: Any
+    settings: EncodingSettings
+    out: Path
+    threads: int
+
+
+def _settings(
+    model: str | Path | None,
+    column: str,
+    dim: int | None,
+    precision: Precision,
+    prompt: str | None,
+    on_long: OnLong,
+) -> EncodingSettings:
+    """Fix what decides the vectors, and try it on a word here, before a cluster is asked."""
+    name = str(model or DEFAULT)
+    name = str(Path(name).resolve()) if Path(name).exists() else name
+    options = {"dim": dim, "precision": precision, "prompt": prompt, "on_long": on_long}
+    load(name, threads=1).encode("말", **options)  # type: ignore[arg-type]
+    return EncodingSettings(name, model_digest(name), column, dim, precision, prompt, on_long)
+
+
+def _until_done(work: _Work, parts: list[DatasetPart], advance: Advance) -> list[list[PartReport]]:
+    """Run round after round over the parts that have no file."""
+    rounds: list[list[PartReport]] = []
+    fruitless = 0
+    while missing := _missing(parts, work.out):
+        if rounds:
+            lost = "parts were lost with their workers; trying them"
+            logger.info(
+                f"{counted(len(missing), 'part was lost with its worker; trying it', lost)} again"
+            )
+        rounds.append(_round(work, missing, advance))
+        fruitless = 0 if len(_missing(parts, work.out)) < len(missing) else fruitless + 1
+        time.sleep(fruitless)  # what failed may be about to come back
+        if fruitless == _FRUITLESS:
+            problems = [report.problem for report in rounds[-1] if report.problem]
+            raise MalmoiError(
+                f"{_FRUITLESS} rounds went by without a part being finished "
+                f"({problems[0] if problems else 'no worker came back with one'}); expected every "
+                "node to have malmoi and memory for it. What is done is kept: run it again then."
+            )
+    return rounds
+
+
+def _round(work: _Work, parts: list[DatasetPart], advance: Advance) -> list[PartReport]:
+    reports = []
+    try:
+        for report in _reports(work, parts):
+            if report.kind:
+                raise getattr(errors, report.kind, MalmoiError)(report.problem)
+            advance(report.rows)
+            reports.append(report)
+    except MalmoiError:
+        raise
+    except Exception as error:  # the files tell what is done; the rest is the next round's
+        reports.append(PartReport("", problem=type(error).__name__))
+    return reports
+
+
+def _reports(work: _Work, parts: list[DatasetPart]) -> Iterator[PartReport]:
+    """Have Ray Data run the parts, one a block and task, on as many actors as fit."""
+    data = require("ray.data", extra="scale", purpose="encoding on a cluster")
+    cores = int(work.ray.cluster_resources().get("CPU", 1))
+    actors = max(1, min(len(parts), cores // work.threads))
+    rows = data.from_items([asdict(part) for part in parts], override_num_blocks=len(parts))
+    # The pool brings actors back as room allows, but their tasks are not sent again by Ray: they
+    # would wait for the same actor, for ever if its node is gone. The next round takes them.
+    mapped = rows.map(
+        PartEncoder,
+        fn_constructor_args=(work.settings, str(work.out), work.threads),
+        compute=data.ActorPoolStrategy(size=actors, max_tasks_in_flight_per_actor=2),
+        num_cpus=work.threads,
+        max_restarts=-1,
+        max_task_retries=0,
+    )
+    mapped.context.max_errored_blocks = -1
+    for row in mapped.iter_rows():
+        yield PartReport(**row)
+
+
+def _import_ray() -> Any:
+    # Read by Ray when it starts: no reports of how it is used leave this machine.
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    # Its own complaints go to stderr from C++, past every logger.
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+    # On a busy machine its helpers take longer to wake than the half minute it allows them.
+    os.environ.setdefault("RAY_agent_register_timeout_ms", "120000")
+    require("pyarrow", extra="scale", purpose="encoding on a cluster")
+    ray = require("ray", extra="scale", purpose="encoding on a cluster")
+    data = require("ray.data", extra="scale", purpose="encoding on a cluster")
+    with warnings.catch_warnings():  # it warns of settings that it makes itself
+        warnings.simplefilter("ignore", DeprecationWarning)
+        data.DataContext.get_current().enable_progress_bars = False
+    return ray
+
+
+@contextlib.contextmanager
+def _connected(ray: Any, address: str) -> Iterator[None]:
+    """Connect to a cluster for the time of the block; a connection that is there is used."""
+    if ray.is_initialized():
+        yield
+        return
+    _check_address(address)
+    local = {"num_cpus": usable_cores(), "include_dashboard": False} if address == "local" else {}
+    try:
+        ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **local)
+    except Exception as error:  # it raises that very class when a node does not start in time
+        raise _no_cluster(address, error) from error
+    # Ray Data's complaints about lost workers are dealt with here, in a line of our own.
+    logging.getLogger("ray.data").setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _check_address(address: str) -> None:
+    """Refuse an address that is none, or where nothing answers: Ray would wait for minutes."""
+    if address in ("local", "auto"):
+        return
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or "/" in host:
+        raise OptionError(
+            f"{address} is no address of a cluster; expected HOST:PORT of its head, auto or local. "
+            "Run the command on a machine of the cluster: Ray's remote client (ray://) is not used."
+        )
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+    except (OSError, OverflowError) as error:
+        raise _no_cluster(address, error) from error
+
+
+def _no_cluster(address: str, error: Exception) -> MalmoiError:
+    return MalmoiError(
+        f"no Ray cluster answers at {address} ({type(error).__name__}); expected its head's "
+        "HOST:PORT. Start one with: ray start --head --disable-usage-stats"
+    )
+
+
+def _missing(parts: list[DatasetPart], out: Path) -> list[DatasetPart]:
+    there = {path.name for path in out.glob("part-*.parquet")}
+    return [part for part in parts if part.name not in there]
+
+
+def _checked(parts: list[DatasetPart], out: Path) -> int:
+    """Count the rows of all parts by their footers; clear what killed workers left behind."""
+    for path in out.glob(".part-*.part"):
+        path.unlink(missing_ok=True)
+    rows = 0
+    for part in parts:
+        found = count_rows(out / part.name)
+        if found != part.rows:
+            raise MalmoiError(
+                f"{out / part.name} has {counted(found, 'row')}; expected {part.rows:,}. Remove "
+                "the file and run again."
+            )
+        rows += found
+    return rows

@@ -1,0 +1,144 @@
+"""Words → ids of their pieces, each distinct word tokenised once.
+
+A tokenizer takes most of a static encoder's time, and most words of a text have been seen before.
+Words are what stands between spaces; each is cleaned and tokenised on its own, and remembered.
+"""
+
+import re
+from array import array
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..runtime.tokenizer import read_tokenizer
+from ..text.cleanup import SAFE, check_steps, clean
+from .embedding_bag import EmbeddingBags
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordPiece
+
+_ASCII = "".join(map(chr, range(33, 127)))
+_PART = re.compile("[0-9A-Za-z가-힣]+|.", re.DOTALL)
+# What cleaning may do to a word of ASCII and Hangul syllables; all other steps leave it alone.
+_CHANGING = {"scripts", "lower"}
+_WIDTH = array("i").itemsize
+# What may be remembered, in characters with a word's overhead counted as some: about 60 MB.
+_ROOM = 8_000_000
+_OVERHEAD = 32
+
+
+class WordPieces:
+    """A tokenizer that remembers words. Safe to use from several threads."""
+
+    def __init__(self, tokenizer: "Tokenizer", *, steps: Sequence[str] = SAFE) -> None:
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+        self.tokenizer = tokenizer
+        self.vocabulary = tokenizer.get_vocab_size(with_added_tokens=True)
+        self._steps = check_steps(steps) or SAFE
+        self._changing = bool(_CHANGING.intersection(self._steps))
+        self._plain = _Plain.of(tokenizer)
+        self._known: dict[str, bytes] = {"": b""}
+        self._size = 0
+
+    @classmethod
+    def from_file(cls, path: Path, *, steps: Sequence[str] = SAFE) -> "WordPieces":
+        """Read a tokenizer.json; `steps` are how text is cleaned."""
+        return cls(read_tokenizer(path), steps=steps)
+
+    def bags(self, texts: Sequence[str]) -> EmbeddingBags:
+        """Give the ids of each text's pieces, special tokens not among them."""
+        words = " ".join(texts).split(" ")
+        found = self._look_up(words)
+        lengths = np.fromiter(map(len, found), dtype=np.int64, count=len(found)) // _WIDTH
+        ends = np.cumsum([text.count(" ") + 1 for text in texts], dtype=np.int64)  # in words
+        ends = np.cumsum(lengths)[ends - 1]  # in pieces
+        return EmbeddingBags(
+            np.frombuffer(b"".join(found), dtype=np.intc), np.diff(ends, prepend=0)
+        )
+
+    def _look_up(self, words: list[str]) -> list[bytes]:
+        try:  # one pass when every word is known, as in all but the first texts
+            return list(map(self._known.__getitem__, words))
+        except KeyError:
+            return list(map(self._learn(set(words)).__getitem__, words))
+
+    def _learn(self, words: set[str]) -> dict[str, bytes]:
+        """Give a dictionary that knows all these words."""
+        if self._size > _ROOM:
+            # A new dictionary: another thread may still use the old one.
+            self._known, self._size = {"": b""}, 0
+        known = self._known
+        missing = list(words.difference(known))
+        known.update(zip(missing, self._tokenise(missing), strict=True))
+        self._size += sum(map(len, missing)) + _OVERHEAD * len(missing)
+        return known
+
+    def _tokenise(self, words: Sequence[str]) -> list[bytes]:
+        """Clean and tokenise words, the plain ones by the short way."""
+        ids = [self._pieces(word) for word in words]
+        rest = [i for i, found in enumerate(ids) if found is None]
+        # With the space before it a word is spelt as inside a sentence, where that matters.
+        texts = [" " + clean(words[i], self._steps) for i in rest]
+        encodings = self.tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+        for i, encoding in zip(rest, encodings, strict=True):
+            ids[i] = encoding.ids
+        return [array("i", found or ()).tobytes() for found in ids]
+
+    def _pieces(self, word: str) -> list[int] | None:
+        if self._plain is None:
+            return None
+        return self._plain.pieces(clean(word, self._steps) if self._changing else word)
+
+
+class _Plain:
+    """The short way for words of ASCII and Hangul syllables with BERT's kind of tokenizer.
+
+    There the normaliser does nothing but lower the case, and words are split at punctuation, so
+    the model can be asked directly. That is several times faster than the whole tokenizer, whose
+    answer it gives; other tokenizers and other words do not come here.
+    """
+
+    def __init__(self, model: "WordPiece", *, lower: bool, without: Iterable[str]) -> None:
+        self._model = model
+        self._lower = lower
+        letters = "".join(re.escape(letter) for letter in _ASCII if letter not in without)
+        self._whole, self._longest = model.token_to_id, model.max_input_chars_per_word
+        self._fits = re.compile(f"[{letters}가-힣]+").fullmatch
+
+    @classmethod
+    def of(cls, tokenizer: "Tokenizer") -> "_Plain | None":
+        """Make one for a tokenizer, or None where the short way would not give its answer."""
+        from tokenizers.models import WordPiece
+        from tokenizers.pre_tokenizers import BertPreTokenizer
+
+        model, normalizer = tokenizer.model, tokenizer.normalizer
+        if not isinstance(model, WordPiece):
+            return None
+        if not isinstance(tokenizer.pre_tokenizer, BertPreTokenizer):
+            return None
+        sample = _ASCII + "가각힣뷁"
+        normal = normalizer.normalize_str(sample) if normalizer else sample
+        if normal not in (sample, sample.lower()):
+            return None
+        # Added tokens are matched anywhere in a text; words with one's first letter are left out.
+        added = [str(token.content)[:1] for token in tokenizer.get_added_tokens_decoder().values()]
+        without = {*"".join(added).lower(), *"".join(added).upper()}
+        return cls(model, lower=normal != sample, without=without)
+
+    def pieces(self, word: str) -> list[int] | None:
+        """Give a word's ids, or None for a word that is not plain."""
+        if not self._fits(word):
+            return None
+        word = word.lower() if self._lower else word
+        if word.isalnum():
+            # The longest piece is taken first, so a word that is one has no other.
+            whole = self._whole(word) if len(word) <= self._longest else None
+            if whole is not None:
+                return [whole]
+            return [token.id for token in self._model.tokenize(word)]
+        parts = _PART.findall(word)
+        return [token.id for part in parts for token in self._model.tokenize(part)]

@@ -1,1 +1,0 @@
-"""`objective = "classify"`: a classifier of long notes, from files of labelled notes."""

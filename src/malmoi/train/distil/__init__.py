@@ -1,0 +1,1 @@
+"""A small multilingual student taught by a large teacher, stage by stage."""

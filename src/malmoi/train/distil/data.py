@@ -1,0 +1,277 @@
+"""The files of a distillation recipe → texts: tidied, distinct, without what is held out.
+
+Everything here runs before torch is imported, so bad data are told before anything is loaded.
+
+Everything a run reads from files, read and checked before torch is imported.
+"""
+
+import hashlib
+import logging
+import random
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...errors import DataError, counted
+from ..base_model import PACKAGE, in_package
+from ..data import Check, check_file, file_rows, hash_files, is_number
+from ..evaluation import Measure, read_measure
+from .recipe import Distillation, HeldPairs, HeldRows, LessonRecipe, Parallel, Texts
+
+logger = logging.getLogger(__name__)
+
+Pair = tuple[str, str]
+
+# Placeholders, tags, options and addresses: one may stand in a sentence, two are no sentence.
+_MARKUP = re.compile(r"[%$<>{}\\|=_]|--|https?:")
+_FEWEST_LETTERS = 4
+# A translation shorter than this share of its source leaves most of it out.
+_SHORTEST = 0.2
+
+
+@dataclass(frozen=True)
+class TextReader:
+    """Reads rows of the recipe's files under the data root."""
+
+    root: Path
+    strict: bool = False
+
+    def rows(
+        self,
+        files: Iterable[str],
+        columns: tuple[str, ...],
+        *,
+        where: dict[str, str],
+        held_out: HeldRows | None = None,
+        number: str = "",
+    ) -> Iterator[tuple[str, ...]]:
+        """Yield the columns of every row that has text in each and is not held out.
+
+        The column `number`, if any, must hold one.
+        """
+        needed = {name: name for name in columns}
+        if held_out:
+            needed[held_out.by] = held_out.by
+        for file in files:
+            path = locate(self.root, file)
+            checks: dict[str, Check] = {number: is_number} if number else {}
+            for _, _, row in file_rows(path, needed, where, checks, self.strict):
+                if held_out is None or not is_held(row[held_out.by], held_out):
+                    yield tuple(tidy(row[name]) for name in columns)
+
+    def texts(self, entry: Texts) -> Iterator[str]:
+        """Yield the texts of an entry, column by column of each row."""
+        for row in self.rows(
+            entry.files, entry.columns, where=entry.where, held_out=entry.held_out
+        ):
+            yield from row
+
+    def task(self, task: LessonRecipe) -> list[tuple[str, ...]]:
+        """Read the rows of a task: its columns in the order of `task_columns`."""
+        columns = task_columns(task)
+        number = str(task.columns["score"]) if task.kind == "scores" else ""
+        rows = list(
+            self.rows(task.files, columns, where=task.where, held_out=task.held_out, number=number)
+        )
+        for more in task.also:
+            names = tuple(more.columns[name] for name in task.columns)
+            for *others, last in self.rows(
+                more.files, names, where=more.where, held_out=more.held_out
+            ):
+                parts = last.split(more.split) if more.split else [last]
+                rows += [(*others, text) for part in parts if (text := tidy(part))]
+        if not rows:
+            raise no_rows(task.files)
+        return rows
+
+    def parallel(self, entry: Parallel) -> list[Pair]:
+        """Read the distinct pairs of an entry, in the order of the files."""
+        columns = (*entry.source, *entry.target)
+        half = len(entry.source)
+        found: dict[Pair, None] = {}
+        for row in self.rows(entry.files, columns, where=entry.where, held_out=entry.held_out):
+            found.update(dict.fromkeys(zip(row[:half], row[half:], strict=True)))
+        if not found:
+            raise no_rows(entry.files)
+        return list(found)
+
+    def held(self, held: HeldPairs) -> list[Pair]:
+        """Choose the pairs that no parallel file may teach."""
+        found = set(self.rows(held.files, (held.source, held.target), where={}))
+        chosen: list[Pair] = []
+        sources: set[str] = set()
+        targets: set[str] = set()
+        for source, target in sorted(found, key=lambda pair: digest("\t".join(pair))):
+            if source in sources or target in targets:
+                continue
+            sources.add(source)
+            targets.add(target)
+            chosen.append((source, target))
+            if len(chosen) == held.pairs:
+                break
+        return chosen
+
+
+def task_columns(task: LessonRecipe) -> tuple[str, ...]:
+    """Name the files' columns that a task reads, in the order that it maps them.
+
+    >>> task_columns(Task("scores", columns={"score": "score", "left": ["ko1"], "right": ["ko2"]}))
+    ('score', 'ko1', 'ko2')
+    """
+    names: list[str] = []
+    for value in task.columns.values():
+        names += [value] if isinstance(value, str) else value
+    return tuple(names)
+
+
+def locate(root: Path, name: str) -> Path:
+    """Say where a file is that a recipe names: under the data root, or in an installed package.
+
+    >>> locate(Path("data"), "package:malmoi/data/names.tsv").name
+    'names.tsv'
+    """
+    found = in_package(name) if name.startswith(PACKAGE) else None
+    return found or root / name
+
+
+def digest(text: str) -> int:
+    """Give a text's sha1 as a number, the same on every machine."""
+    return int(hashlib.sha1(text.encode()).hexdigest(), 16)
+
+
+def is_held(text: str, held: HeldRows) -> bool:
+    """Tell whether a row is held out, by the text in its column.
+
+    >>> [is_held(code, HeldRows("code", 2)) for code in ("A00", "A01", "A02", "A03")]
+    [False, False, True, False]
+    """
+    return digest(text) % held.one_in == 0
+
+
+def tidy(text: str) -> str:
+    """Compose Hangul and make every run of white space one space.
+
+    >>> tidy(" 배가  아프다 ")
+    '배가 아프다'
+    """
+    return " ".join(unicodedata.normalize("NFC", text).split())
+
+
+def is_plain(source: str, target: str) -> bool:
+    """Tell whether a pair is two sentences: letters on the target side, little mark-up, no stub.
+
+    >>> is_plain("Save the file.", "파일을 저장합니다."), is_plain("%s of %d", "%d 중 %s")
+    (True, False)
+    """
+    same = set(source.split())  # names and code are left as they are, and say nothing here
+    letters = sum(map(str.isalpha, "".join(w for w in target.split() if w not in same)))
+    whole = len(target) >= _SHORTEST * len(source)
+    return letters >= _FEWEST_LETTERS and whole and len(_MARKUP.findall(source)) <= 1
+
+
+def choose(entry: Parallel, pairs: list[Pair], *, seed: int) -> list[Pair]:
+    """Keep what the distillation reads of an entry's pairs: within its words, plain, `limit`."""
+    if entry.words is not None:
+        least, most = entry.words
+        pairs = [pair for pair in pairs if least <= len(pair[0].split()) <= most]
+    if entry.plain:
+        pairs = [pair for pair in pairs if is_plain(*pair)]
+    if entry.limit and len(pairs) > entry.limit:
+        # A text as seed: the draw depends on the entry, and not on those before it.
+        pairs = random.Random(f"{seed} {entry.title}").sample(pairs, entry.limit)
+    if not pairs:
+        raise DataError(
+            f"{', '.join(entry.files)} have no pair within words and plain; expected some. "
+            "Loosen the two in the recipe."
+        )
+    return pairs
+
+
+def without(pairs: list[Pair], held: list[Pair]) -> list[Pair]:
+    """Leave out every pair of which a sentence is held out, on either side."""
+    sources, targets = {s for s, _ in held}, {t for _, t in held}
+    return [pair for pair in pairs if pair[0] not in sources and pair[1] not in targets]
+
+
+def named_files(recipe: Distillation) -> list[str]:
+    """List every file that the recipe names, once."""
+    vocabulary = recipe.vocabulary
+    entries: list[Parallel | LessonRecipe | Texts | HeldPairs] = [
+        *recipe.parallel,
+        *recipe.task,
+        *((*vocabulary.text, *vocabulary.terms) if vocabulary else ()),
+        *([recipe.held_out] if recipe.held_out else []),
+    ]
+    files = [file for entry in entries for file in entry.files]
+    files += [file for task in recipe.task for more in task.also for file in more.files]
+    return list(dict.fromkeys([*files, *(entry.file for entry in recipe.evaluation)]))
+
+
+def no_rows(files: Iterable[str]) -> DataError:
+    """Say that files give nothing to learn from."""
+    return DataError(
+        f"{', '.join(files)} give no rows; expected some with text in every column. "
+        "Check the files, and where and held_out in the recipe."
+    )
+
+
+@dataclass(frozen=True)
+class DistillationData:
+    """The texts of a recipe.
+
+    `pairs` are all of an entry's, by its title, and `chosen` those that the distillation reads;
+    `held` are in neither. `rows` are those of the tasks, by title. `hashes` are of every file.
+    """
+
+    reader: TextReader
+    pairs: dict[str, list[Pair]]
+    chosen: dict[str, list[Pair]]
+    held: list[Pair]
+    rows: dict[str, list[tuple[str, ...]]]
+    measures: list[Measure]
+    hashes: dict[str, str]
+
+    def translations(self, task: LessonRecipe) -> list[Pair]:
+        """Give the pairs of the entries that a task names, or of all that are distilled on."""
+        found: list[Pair] = []
+        for name in task.parallel or task.draws or self.chosen:
+            pairs, most = self.chosen[name], task.draws.get(name, task.most)
+            if most and len(pairs) > most:
+                pairs = random.Random(f"{task.title} {name}").sample(pairs, most)
+            found += pairs
+        return found
+
+
+def read_distillation_data(
+    recipe: Distillation, root: Path, *, strict: bool = False
+) -> DistillationData:
+    """Find and read every file; raises DataError for the first that cannot be used."""
+    files = {name: check_file(locate(root, name), name, root) for name in named_files(recipe)}
+    reader = TextReader(root, strict)
+    held = reader.held(recipe.held_out) if recipe.held_out else []
+    pairs = {entry.title: _pairs(reader, entry, held) for entry in recipe.parallel}
+    chosen = {
+        entry.title: choose(entry, pairs[entry.title], seed=recipe.seed)
+        for entry in recipe.parallel
+        if entry.weight
+    }
+    rows = {task.title: reader.task(task) for task in recipe.task if task.files}
+    measures = [read_measure(entry, root, strict=strict) for entry in recipe.evaluation]
+    count = sum(map(len, pairs.values()))
+    logger.info(
+        f"{counted(count, 'sentence pair')}, {sum(map(len, chosen.values())):,} of them to distil "
+        f"on, {len(held):,} held out"
+    )
+    return DistillationData(reader, pairs, chosen, held, rows, measures, hash_files(files))
+
+
+def _pairs(reader: TextReader, entry: Parallel, held: list[Pair]) -> list[Pair]:
+    pairs = without(reader.parallel(entry), held)
+    if not pairs:
+        raise DataError(
+            f"{', '.join(entry.files)} hold nothing but what is held out; expected more. "
+            "Lower held_out.pairs, or add files."
+        )
+    return pairs

@@ -1,0 +1,168 @@
+"""The README of a distilled model: what it is, what it was made from, how well it does.
+
+The last stage: the trained weights as a model folder, its bundles, their scores and card.
+"""
+
+import dataclasses
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...bundle.manifest import Manifest
+from ...encoder import load
+from ...errors import counted
+from ...export.build import write_layout
+from ...export.export import export
+from ...export.source import ModelSource
+from ...io.files import writing_folder
+from ..card import how_made, versions
+from ..checkpoint import tensor_errors
+from .data import DistillationData, Pair
+from .recipe import Distillation
+from .stages import bundle_folders
+from .student import save_folder
+from .training import Context
+
+logger = logging.getLogger(__name__)
+
+
+def write_card(manifest: Manifest, recipe: Distillation) -> str:
+    """Say it in Markdown."""
+    training = manifest.training
+    lines = [
+        f"# {manifest.name}",
+        "",
+        f"A sentence encoder of {manifest.dimension} dimensions with {manifest.pooling} pooling "
+        f"({manifest.architecture}, up to {manifest.max_tokens} tokens, {manifest.precision}), "
+        f"made with malmoi from `{recipe.base}` by distillation.",
+        *([f"Languages: {', '.join(recipe.languages)}."] if recipe.languages else []),
+        "",
+        "```python",
+        "import malmoi",
+        'encoder = malmoi.load("path/to/this/folder")',
+        'encoder.similarity("배가 아프다", "My stomach hurts.")',
+        "```",
+        "",
+        "## How it was made",
+        "",
+        *_stages(recipe),
+        "",
+        "## Data",
+        "",
+        "| file | sha256 |",
+        "|---|---|",
+        *(f"| {file} | {digest[:16]}… |" for file, digest in training["data"].items()),
+        "",
+        f"{counted(training['held_out'], 'sentence pair was', 'sentence pairs were')} held out of "
+        "all of it.",
+        "",
+        "## Scores",
+        "",
+    ]
+    if manifest.scores:
+        lines += ["| evaluation | score |", "|---|---|"]
+        lines += [f"| {name} | {score:.4f} |" for name, score in manifest.scores.items()]
+    else:
+        lines += ["None was measured."]
+    lines += how_made(training)
+    if recipe.matryoshka:
+        sizes = ", ".join(map(str, recipe.matryoshka))
+        lines += ["", f"The first {sizes} dimensions may be used alone."]
+    if manifest.licence:
+        lines += ["", f"Licence: {manifest.licence}"]
+    return "\n".join(lines) + "\n"
+
+
+def _stages(recipe: Distillation) -> list[str]:
+    lines = []
+    if recipe.vocabulary:
+        lines.append(f"1. {recipe.vocabulary.size:,} pieces were added to the tokenizer.")
+        lines.append(f"1. Their rows began by `init = {recipe.vocabulary.init!r}`.")
+    teacher = recipe.teacher or recipe.base
+    lines.append(f"1. It learnt the vectors of `{teacher}` on the parallel files.")
+    if recipe.tune:
+        titles = ", ".join(task.title for task in recipe.task)
+        lines.append(f"1. It was tuned in {counted(len(recipe.tune), 'stage')} on: {titles}.")
+    return lines
+
+
+def write_model(shop: Context, source: ModelSource, weights: Path) -> Path:
+    """Write the student with the given weights as a sentence-transformers folder."""
+    student = shop.student(shop.recipe.distil)
+    student.load_checkpoint(weights, optimizer=False)
+    # The student is trained with the mean of its states, whatever the base's pooling is.
+    manifest = dataclasses.replace(source.manifest, pooling="mean", normalize=True)
+    mean = dataclasses.replace(source, manifest=manifest, steps=("pool", "normalize"))
+    folder = shop.folder / "model"
+    with writing_folder(folder, replace=True) as half, tensor_errors():
+        save_folder(student, source.root, shop.words.spec, half)
+        write_layout(mean, half, student.table.shape[1])
+    return folder
+
+
+def write_bundles(
+    recipe: Distillation,
+    material: DistillationData,
+    model: Path,
+    training: dict[str, Any],
+    *,
+    licence: str,
+) -> None:
+    """Export the model in every precision asked for, each measured; `licence` is the base's."""
+    for out, precision in zip(bundle_folders(recipe), recipe.output.precision, strict=True):
+        with writing_folder(out, replace=True) as half, tensor_errors():
+            manifest = export(
+                model,
+                half,
+                precision=precision,
+                layers=recipe.output.layers,
+                name=recipe.name,
+                licence=recipe.output.licence or licence,
+                weights=recipe.output.weights,
+                clean=recipe.clean,
+                training=training,
+                matryoshka=recipe.matryoshka,
+            )
+            scores = measure(half, material)
+            manifest = dataclasses.replace(manifest, languages=recipe.languages, scores=scores)
+            (half / "README.md").write_text(write_card(manifest, recipe), "utf-8")
+            manifest.write(half)  # once more, with the card's hash
+        shown = ", ".join(f"{name} {score:.4f}" for name, score in scores.items())
+        logger.info(f"wrote {out}{': ' if shown else ''}{shown}")
+
+
+def measure(bundle: Path, material: DistillationData) -> dict[str, float]:
+    """Score a bundle on the recipe's evaluations, and on finding the held-out translations."""
+    encoder = load(bundle)
+    scores = {m.title: round(m(encoder), 4) for m in material.measures}
+    if material.held:
+        there, back = translation_accuracy(encoder, material.held)
+        scores |= {"held-out source>target @1": there, "held-out target>source @1": back}
+    return scores
+
+
+def translation_accuracy(encoder: Any, pairs: Sequence[Pair]) -> tuple[float, float]:
+    """Say how often a sentence's nearest is its own translation: from the source, to it."""
+    source, target = (encoder.encode([pair[side] for pair in pairs]) for side in (0, 1))
+    likeness = source @ target.T
+    own = np.arange(len(pairs))
+    there, back = (likeness.argmax(1) == own).mean(), (likeness.argmax(0) == own).mean()
+    return round(float(there), 4), round(float(back), 4)
+
+
+def provenance(
+    recipe: Distillation, material: DistillationData, seconds: dict[str, float]
+) -> dict[str, Any]:
+    """Everything needed to make the model again, for the manifest's field "training"."""
+    return {
+        "recipe": recipe.to_json(),
+        "seed": recipe.seed,
+        "versions": versions(),
+        "data": material.hashes,
+        "pairs": {name: len(pairs) for name, pairs in material.chosen.items()},
+        "held_out": len(material.held),
+        "seconds": seconds,
+    }

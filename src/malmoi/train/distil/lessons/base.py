@@ -1,0 +1,375 @@
+"""One student, several objectives at once: scored pairs, positive pairs, terms, words, a teacher.
+
+Every task draws its own batch and gives a loss; a step adds up the losses of a few tasks drawn by
+weight. Losses on vectors are taken at several lengths of the vector (Matryoshka), so that a cut
+vector is a good one too.
+"""
+
+import contextlib
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ....errors import DataError, OptionError, counted
+from ....types import Floats, Ints
+from ..distillation import DistilConfig, DistillationTexts, bag_ids, contrast, distance, draw
+from ..student import Student
+
+normalize = torch.nn.functional.normalize
+# A score, and the two sentences in each of their languages.
+Row = tuple[float, tuple[str, ...], tuple[str, ...]]
+
+
+def cosent(scores: Tensor, labels: Tensor, *, scale: float = 20.0) -> Tensor:
+    """Rank pairs as their labels do: log(1 + Σ exp(scale (s_j − s_i))) over label_i > label_j."""
+    gaps = scale * (scores[None, :] - scores[:, None])  # i must lie above j
+    wrong = labels[:, None] > labels[None, :]
+    return torch.logsumexp(torch.cat([torch.zeros(1), gaps[wrong]]), 0)
+
+
+def in_batch(
+    anchors: Tensor, others: Tensor, *, keys: Sequence[object] | None = None, scale: float = 20.0
+) -> Tensor:
+    """Cross-entropy of finding one's own positive; anchor i's stands at row i of `others`.
+
+    `others` may hold further rows (hard negatives) after the positives. Rows whose key equals the
+    anchor's do not compete.
+    """
+    scores = scale * anchors @ others.T  # (n, n + hard)
+    if keys is not None:
+        same = torch.tensor([[a == b for b in keys] for a in keys])
+        same.fill_diagonal_(False)
+        scores[:, : len(keys)] = scores[:, : len(keys)].masked_fill(same, float("-inf"))
+    return torch.nn.functional.cross_entropy(scores, torch.arange(len(anchors)))
+
+
+@dataclass(frozen=True)
+class Matryoshka:
+    """Lengths of the vector at which a loss is taken, with the weight of each."""
+
+    sizes: tuple[int, ...] = (384, 256, 128, 64)
+    weights: tuple[float, ...] = (1.0, 0.3, 0.3, 0.3)
+
+    def __call__(self, loss: Callable[..., Tensor], *vectors: Tensor) -> Tensor:
+        """Add the loss at every length, each prefix made unit length again."""
+        total = torch.zeros(())
+        for size, weight in zip(self.sizes, self.weights, strict=True):
+            total = total + weight * loss(*(normalize(v[:, :size], dim=1) for v in vectors))
+        return total / sum(self.weights)
+
+
+class Lesson(Protocol):
+    """Something a student can be bettered at: draws its batch, gives its loss."""
+
+    name: str
+    weight: float
+
+    def loss(self, student: Student, nested: Matryoshka, rng: np.random.Generator) -> Tensor:
+        """Draw a batch and give the loss, with gradients."""
+
+
+def encode(student: Student, texts: Sequence[str], *, budget: int = 3072) -> Tensor:
+    """Give unit vectors with gradients, like lengths computed together: (n, dim)."""
+    return encode_ids(student, student.ids(texts), budget=budget)
+
+
+class VectorModel(Protocol):
+    """What gives unit vectors of ids: a student, or what it was."""
+
+    def vectors(self, ids: Sequence[Sequence[int]]) -> Tensor:
+        """Give unit vectors, (n, dim)."""
+
+
+def encode_ids(student: VectorModel, ids: Sequence[Sequence[int]], *, budget: int = 3072) -> Tensor:
+    """The same for texts that are tokenized already: (n, dim)."""
+    order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
+    parts, begin = [], 0
+    for end in range(1, len(order) + 1):
+        if end == len(order) or (end - begin + 1) * len(ids[order[end]]) > budget:
+            parts.append(student.vectors([ids[i] for i in order[begin:end]]))
+            begin = end
+    back = torch.empty(len(order), dtype=torch.long)
+    back[torch.tensor(order)] = torch.arange(len(order))
+    return torch.cat(parts)[back]
+
+
+def pick(count: int, size: int, rng: np.random.Generator) -> list[int]:
+    """Draw `size` different rows of `count`, or all of them."""
+    drawn: list[int] = rng.choice(count, min(count, size), replace=False).tolist()
+    return drawn
+
+
+def pick_by(weights: Floats, size: int, rng: np.random.Generator) -> Ints:
+    """Draw `size` different rows, or all of them, each as often as its weight says."""
+    chance = weights.astype(np.float64)
+    size = min(size, len(chance))
+    drawn: Ints = rng.choice(len(chance), size, replace=False, p=chance / chance.sum())
+    return drawn
+
+
+@dataclass
+class ScoredPairs:
+    """Sentence pairs with a score, in one or several languages, ranked by CoSENT.
+
+    A row is (score, left, right); left and right hold the same sentence in each language, and
+    every language of the left is compared with every one of the right.
+    """
+
+    name: str
+    rows: Sequence[Row]
+    weight: float = 1.0
+    size: int = 32
+
+    def loss(self, student: Student, nested: Matryoshka, rng: np.random.Generator) -> Tensor:
+        """Rank every language's left against every language's right."""
+        chosen = [self.rows[i] for i in pick(len(self.rows), self.size, rng)]
+        lefts, rights = len(chosen[0][1]), len(chosen[0][2])
+        texts = [t for _, left, right in chosen for t in (*left, *right)]
+        vectors = encode(student, texts).view(len(chosen), lefts + rights, -1)
+        # Ranks are learnt within a pair of languages: across them, likeness has another height,
+        # and evening that out is not what the scores are for.
+        one = vectors[:, :lefts].repeat_interleave(rights, 1).transpose(0, 1).flatten(0, 1)
+        two = vectors[:, lefts:].repeat(1, lefts, 1).transpose(0, 1).flatten(0, 1)
+        labels = torch.tensor([row[0] for row in chosen])
+        kinds = lefts * rights
+
+        def ranked(a: Tensor, b: Tensor) -> Tensor:
+            scores = (a * b).sum(1).view(kinds, -1)
+            return torch.stack([cosent(each, labels) for each in scores]).mean()
+
+        # Near 1 at the start, whatever the size of the batch.
+        return nested(ranked, one, two) / math.log(len(labels) + 1)
+
+
+def likeness_rows(
+    texts: Sequence[tuple[str, ...]], vectors: Floats, rng: np.random.Generator, *, near: int = 300
+) -> list[Row]:
+    """Make scored pairs of any sentences: the score is how alike the teacher finds them.
+
+    `texts` holds each sentence in every language, `vectors` (n, dim) the teacher's unit vectors.
+    Each sentence meets its nearest, one of the next few, one of the `near` nearest and one by
+    chance. Ranked beside gold pairs they keep a small set of gold from bending everything else.
+    """
+    near = min(near, len(texts) - 1)
+    if near < 3:
+        raise DataError(
+            f"only {counted(len(texts), 'sentence')} to pair; expected at least 4. Give more."
+        )
+    rows: list[Row] = []
+    few = min(8, near)
+    for begin in range(0, len(texts), 2000):
+        scores = vectors[begin : begin + 2000] @ vectors.T
+        order = _best(scores, near + 1)
+        for i, found in enumerate(order):
+            ranks = (1, int(rng.integers(2, few)), int(rng.integers(few - 1, near + 1)))
+            others = [*(int(found[rank]) for rank in ranks), int(rng.integers(len(texts)))]
+            rows += [
+                (float(scores[i, j]), texts[begin + i], texts[j])
+                for j in dict.fromkeys(others)
+                if j != begin + i
+            ]
+    return rows
+
+
+def _best(scores: Floats, count: int) -> NDArray[np.int64]:
+    """Give the places of each row's `count` highest, the highest first: (n, count)."""
+    found = np.argpartition(-scores, count - 1, axis=1)[:, :count]  # far cheaper than sorting all
+    inner = np.argsort(-np.take_along_axis(scores, found, axis=1), axis=1, kind="stable")
+    return np.take_along_axis(found, inner, axis=1)
+
+
+def blend_scores(
+    rows: Sequence[Row], likeness: Floats, *, share: float, highest: float
+) -> list[Row]:
+    """Mix gold scores (0 to `highest`) with a teacher's likeness of the same pairs."""
+    return [
+        ((1 - share) * score / highest + share * float(alike), left, right)
+        for (score, left, right), alike in zip(rows, likeness, strict=True)
+    ]
+
+
+@dataclass
+class PositivePairs:
+    """Groups of texts that mean the same; two are drawn, the other groups are the negatives.
+
+    `hard[i]` are texts near group i that mean something else. `run` > 1 draws stretches of
+    neighbouring groups, for data sorted so that neighbours are hard to tell apart.
+    """
+
+    name: str
+    groups: Sequence[Sequence[str]]
+    hard: Sequence[Sequence[str]] = ()
+    keys: Sequence[object] = ()
+    weight: float = 1.0
+    size: int = 64
+    run: int = 1
+    scale: float = 20.0
+
+    def _rows(self, rng: np.random.Generator) -> list[int]:
+        if self.run == 1:
+            return pick(len(self.groups), self.size, rng)
+        starts = pick(max(1, len(self.groups) // self.run), self.size // self.run, rng)
+        return [
+            s * self.run + i
+            for s in starts
+            for i in range(self.run)
+            if s * self.run + i < len(self.groups)
+        ]
+
+    def loss(self, student: Student, nested: Matryoshka, rng: np.random.Generator) -> Tensor:
+        """Find the other member of one's group among all, both ways."""
+        rows = self._rows(rng)
+        drawn = [[self.groups[r][i] for i in pick(len(self.groups[r]), 2, rng)] for r in rows]
+        hard = [h[int(rng.integers(len(h)))] for r in rows if self.hard and (h := self.hard[r])]
+        texts = [d[0] for d in drawn] + [d[1] for d in drawn] + hard
+        keys = [self.keys[r] for r in rows] if self.keys else None
+        n = len(rows)
+
+        def both(v: Tensor) -> Tensor:
+            there = in_batch(v[:n], v[n:], keys=keys, scale=self.scale)
+            back = in_batch(v[n : 2 * n], v[:n], keys=keys, scale=self.scale)
+            return (there + back) / 2
+
+        return nested(both, encode(student, texts))
+
+
+@dataclass
+class TeacherReplay:
+    """Keeps the student at its teacher's vectors while it learns other things.
+
+    `alter` may change the ids of a translation, given those of its source, before it is read.
+    """
+
+    data: DistillationTexts
+    goals: NDArray[np.float16]
+    name: str = "distil"
+    weight: float = 1.0
+    tokens: int = 2048
+    contrast: float = 0.15
+    source_share: float = 0.2
+    alter: Callable[[list[int], list[int], np.random.Generator], list[int]] | None = None
+
+    def loss(self, student: Student, nested: Matryoshka, rng: np.random.Generator) -> Tensor:
+        """Take one more batch of the distillation."""
+        config = DistilConfig(tokens=self.tokens, source_share=self.source_share)
+        rows, source = next(draw(self.data, config, rng, chunk=4000))
+        ids = bag_ids(self.data.source if source else self.data.target, rows)
+        if self.alter and not source:
+            pairs = zip(ids, bag_ids(self.data.source, rows), strict=True)
+            ids = [self.alter(target, other, rng) for target, other in pairs]
+        vectors = student.vectors(ids)
+        goal = torch.from_numpy(self.goals[self.data.goal[rows]].astype(np.float32))
+        near = contrast(vectors, goal, self.data.goal[rows], 0.05)
+        return distance(vectors, goal) + self.contrast * near
+
+
+@dataclass(frozen=True)
+class JointConfig:
+    """How long, and how many tasks add up to one step.
+
+    The tasks named in `lead` take part in every step besides those; the losses of the others then
+    count `others` times. Each of the `turns` adds one more task to a step, the next of its names
+    each time; an empty name is a step without. `factors` multiply the losses of these by name.
+    `dropout` is the share of its states that the student forgets, so that less is known by heart.
+    """
+
+    minutes: float = float("inf")
+    steps: int = 1_000_000
+    together: int = 3
+    nested: Matryoshka = Matryoshka()
+    lead: tuple[str, ...] = ()
+    others: float = 1.0
+    turns: tuple[tuple[str, ...], ...] = ()
+    factors: Mapping[str, float] = field(default_factory=dict)
+    dropout: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot train."""
+        if self.minutes <= 0 or self.steps < 1 or self.together < 1:
+            raise OptionError(f"joint training got {self}; expected positive numbers. Correct it.")
+
+
+Report = Callable[[int, float, dict[str, float]], None]
+
+
+def tune(
+    student: Student,
+    tasks: Sequence[Lesson],
+    config: JointConfig,
+    *,
+    report: Report | None = None,
+    every: int = 50,
+    spent: float = 0.0,
+) -> None:
+    """Train on all tasks together; `report` gets the step, the share done, and mean losses.
+
+    A student that has taken steps goes on after them, `spent` minutes being used already.
+    """
+    if not tasks:
+        raise DataError(
+            "no task to train on; expected at least one. Name a data file in the recipe."
+        )
+    begin, idle = time.monotonic() - 60 * spent, 0.0
+    losses: dict[str, list[float]] = {}
+    for step in range(student.steps + 1, config.steps + 1):
+        minutes = (time.monotonic() - begin - idle) / 60
+        progress = max((step - 1) / config.steps, minutes / config.minutes)
+        if progress >= 1:
+            break
+        # A generator of its own for every step: a run that was cut off goes on the same.
+        rng = np.random.default_rng((config.seed, step))
+        for task, factor in draw_tasks(tasks, config, rng, step):
+            with dropout(student, config.dropout, seed=config.seed + step):
+                loss = task.loss(student, config.nested, rng)
+            (loss * factor).backward()  # type: ignore[no-untyped-call]
+            losses.setdefault(task.name, []).append(float(loss.detach()))
+        student.apply(progress)
+        if report and step % every == 0:
+            pause = time.monotonic()
+            report(step, progress, {name: float(np.mean(v)) for name, v in losses.items()})
+            losses = {}
+            idle += time.monotonic() - pause
+
+
+@contextlib.contextmanager
+def dropout(student: Student, share: float, *, seed: int) -> Iterator[None]:
+    """Let the student forget a share of its states for a while, the same ones for a seed."""
+    modules = [m for m in student.model.modules() if isinstance(m, torch.nn.Dropout)]
+    before = [module.p for module in modules]
+    for module in modules:
+        module.p = share
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            yield
+    finally:
+        for module, p in zip(modules, before, strict=True):
+            module.p = p
+
+
+def draw_tasks(
+    tasks: Sequence[Lesson], config: JointConfig, rng: np.random.Generator, step: int = 1
+) -> list[tuple[Lesson, float]]:
+    """Choose a step's tasks, each with the factor on its loss: leading, in turn, by weight."""
+    turn = {names[(step - 1) % len(names)] for names in config.turns if names}
+    named = {*config.lead, *(name for names in config.turns for name in names)}
+    chosen = [
+        (task, config.factors.get(task.name, 1.0))
+        for task in tasks
+        if task.name in config.lead or task.name in turn
+    ]
+    others = [task for task in tasks if task.name not in named]
+    size = min(config.together, len(others))
+    if size:
+        chance = np.array([task.weight for task in others]) / sum(task.weight for task in others)
+        drawn = rng.choice(len(others), size, replace=False, p=chance)
+        chosen += [(others[i], config.others / size) for i in drawn]
+    return chosen

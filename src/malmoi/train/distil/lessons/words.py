@@ -1,0 +1,188 @@
+"""Words in their sentence: what a student's hidden layers are to tell of a word's meaning.
+
+A sentence objective alone leaves a word's state much the same in every sentence. Two lessons
+change that: occurrences of a word are ranked by whether their sense is the same (`WordSenses`),
+and a word finds the state of its translation in the sentence's translation (`WordLinks`).
+"""
+
+import copy
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ....types import Ints
+from ...batching import pad
+from ..alignment import Lexical
+from ..distillation import DistillationTexts, bag_ids
+from ..student import Student
+from .base import Matryoshka, cosent, dropout, in_batch, normalize, pick, pick_by
+
+
+@dataclass(frozen=True)
+class SenseOccurrence:
+    """A word in a sentence, by the characters it spans, and the name of its sense there."""
+
+    text: str
+    span: tuple[int, int]
+    sense: str
+
+
+@dataclass
+class WordSenses:
+    """Occurrences of a word are nearer to those of their own sense, in chosen hidden layers.
+
+    `words` holds the occurrences of each word, two or more; only occurrences of one word are
+    compared. All pairs of a batch are ranked together, so that one threshold serves every word.
+    `drop` is the dropout while this lesson is learnt: sentences with marked senses are few.
+    """
+
+    name: str
+    words: Sequence[Sequence[SenseOccurrence]]
+    layers: tuple[int, ...] = (4,)
+    weight: float = 1.0
+    size: int = 26
+    each: int = 5
+    drop: float = 0.1
+
+    def loss(self, student: Student, nested: Matryoshka, rng: np.random.Generator) -> Tensor:
+        """Rank pairs of occurrences: the same sense above another one."""
+        drawn = [
+            (word, self.words[word][i])
+            for word in pick(len(self.words), self.size, rng)
+            for i in pick(len(self.words[word]), self.each, rng)
+        ]
+        one, two = _pairs_within([word for word, _ in drawn])
+        senses = np.array([found.sense for _, found in drawn])
+        same = torch.from_numpy((senses[one] == senses[two]).astype(np.float32))
+        with dropout(student, self.drop, seed=int(rng.integers(1 << 31))):
+            states = word_states(student, [found for _, found in drawn], self.layers)
+        losses = [cosent((state[one] * state[two]).sum(1), same) for state in states]
+        return torch.stack(losses).mean() / math.log(len(same) + 1)
+
+
+def _pairs_within(words: Sequence[int]) -> tuple[Ints, Ints]:
+    """Give the two sides of every pair of rows that belong to one word."""
+    owner = np.array(words)
+    one, two = np.triu_indices(len(owner), 1)
+    kept = owner[one] == owner[two]
+    return one[kept], two[kept]
+
+
+def word_states(
+    student: Student, found: Sequence[SenseOccurrence], layers: Sequence[int]
+) -> list[Tensor]:
+    """Give the words' unit vectors in each layer: the mean over their pieces, (n, dim)."""
+    encodings = student.tokenizer.encode_batch([each.text for each in found])
+    _, mask, states = student.states([e.ids[: student.longest] for e in encodings], layers=True)
+    share = torch.zeros(mask.shape)
+    for row, (encoding, each) in enumerate(zip(encodings, found, strict=True)):
+        inside = covered(encoding.offsets[: student.longest], *each.span) or [0]
+        share[row, inside] = 1 / len(inside)
+    return [
+        normalize(torch.einsum("nld,nl->nd", states[layer].float(), share), dim=1)
+        for layer in layers
+    ]
+
+
+def covered(offsets: Sequence[tuple[int, int]], begin: int, end: int) -> list[int]:
+    """Say which tokens overlap the characters from `begin` to `end`.
+
+    >>> covered([(0, 0), (0, 1), (1, 2), (3, 5)], 1, 4)
+    [2, 3]
+    """
+    return [i for i, (a, b) in enumerate(offsets) if b > a and a < end and b > begin]
+
+
+Dictionary = Mapping[int, Mapping[int, float]]
+
+
+def as_dictionary(lexical: Lexical, rows: Sequence[int], *, least: float = 0.03) -> Dictionary:
+    """Look words up by piece: each of the target's `rows` with the source pieces it may mean."""
+    found: dict[int, dict[int, float]] = {row: {} for row in rows}
+    kept = lexical.weight > least
+    columns = (lexical.target[kept], lexical.source[kept], lexical.weight[kept])
+    for target, source, weight in zip(*(column.tolist() for column in columns), strict=True):
+        if target in found:
+            found[target][source] = weight
+    return {row: means for row, means in found.items() if means}
+
+
+def link(
+    target: Sequence[int], source: Sequence[int], words: Dictionary, *, least: float = 0.12
+) -> list[tuple[int, int]]:
+    """Say which piece of the target means which of the source: (place, place), one to one.
+
+    >>> link([7, 9], [1, 2, 3], {7: {2: 0.8}, 9: {2: 0.3, 3: 0.2}})
+    [(0, 1)]
+    """
+    found = []
+    for place, piece in enumerate(target):
+        means = words.get(piece)
+        if means:
+            weight, at = max((means.get(other, 0.0), at) for at, other in enumerate(source))
+            if weight > least:
+                found.append((weight, place, at))
+    linked: dict[int, int] = {}
+    for _, place, at in sorted(found, reverse=True):
+        linked.setdefault(at, place)
+    return [(place, at) for at, place in linked.items()]
+
+
+@dataclass
+class WordLinks:
+    """A word's state finds the state of its translation among all linked words of the batch.
+
+    The translation is read by `model`, the student as it was when the lesson was made: its
+    language has told the senses apart already (ship, pear, belly), and 배 is to follow.
+    """
+
+    name: str
+    data: DistillationTexts
+    words: Dictionary
+    model: torch.nn.Module
+    layers: tuple[int, ...] = (4, 5)
+    weight: float = 1.0
+    size: int = 80
+    most: int = 400
+
+    def loss(self, student: Student, nested: Matryoshka, rng: np.random.Generator) -> Tensor:
+        """Cross-entropy over the batch's linked words, and half the distance."""
+        rows = pick_by(self.data.weight, self.size, rng)
+        target, source = (
+            [ids[: student.longest] for ids in bag_ids(side, rows)]
+            for side in (self.data.target, self.data.source)
+        )
+        links = [
+            (row, place, at)
+            for row, (one, two) in enumerate(zip(target, source, strict=True))
+            for place, at in link(one, two, self.words)
+        ]
+        if len(links) < 2:  # nothing to tell apart
+            return torch.zeros((), requires_grad=True)
+        chosen = torch.tensor([links[i] for i in pick(len(links), self.most, rng)])
+        _, _, states = student.states(target, layers=True)
+        goals = self._goals(student, source)
+        total = torch.zeros(())
+        for layer in self.layers:
+            one = normalize(states[layer][chosen[:, 0], chosen[:, 1]].float(), dim=1)
+            two = normalize(goals[layer][chosen[:, 0], chosen[:, 2]].float(), dim=1)
+            total = total + in_batch(one, two) + 0.5 * (one - two).square().sum(1).mean()
+        return total / len(self.layers)
+
+    def _goals(self, student: Student, ids: Sequence[Sequence[int]]) -> tuple[Tensor, ...]:
+        batch, mask = pad(ids)
+        with torch.no_grad():
+            out = self.model(input_ids=batch, attention_mask=mask, output_hidden_states=True)
+        states: tuple[Tensor, ...] = tuple(out.hidden_states)
+        return states
+
+
+def frozen_copy(student: Student) -> torch.nn.Module:
+    """Keep the student as it is now, its embedding table included."""
+    model = copy.deepcopy(student.model).eval()
+    model.load_state_dict(student.weights(), strict=False)
+    return model.to(student.dtype).requires_grad_(False)

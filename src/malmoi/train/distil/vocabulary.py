@@ -1,0 +1,316 @@
+"""Teach an existing tokenizer new words: learn pieces, add them, grow the embedding table.
+
+The way of a piece: text → words cut at their particles (`particles`) → pieces
+(`learn_pieces`) → tokenizer.json (`extend_tokenizer`) → one more row of the table (`grow_table`).
+Works for WordPiece (BERT-like) and Unigram (XLM-R-like) tokenizers.
+"""
+
+import copy
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+from ...errors import DataError, OptionError
+from ...types import Floats
+
+Spec = dict[str, Any]
+
+# Stands before the second part of a cut word while pieces are learned; a private-use character
+# that no text holds.
+_CUT = "\ue000"
+
+Split = Callable[[str], Sequence[str]]
+
+
+def learn_pieces(
+    counts: Counter[str],
+    size: int,
+    *,
+    kind: str = "wordpiece",
+    split: Split | None = None,
+    syllables: Iterable[str] = (),
+    fewest: int = 2,
+) -> dict[str, float]:
+    """Learn up to `size` pieces from word counts: a map of piece to its score (log-probability).
+
+    Pieces never reach over a cut that `split` makes. A piece that continues a word is written
+    as the kind writes it: "##를" for wordpiece, and without "▁" for unigram.
+    `syllables` are put in first, alone and as continuation: no word made of them is unknown.
+    """
+    if kind not in ("wordpiece", "unigram"):
+        raise OptionError(
+            f"kind of pieces is {kind!r}; known are wordpiece and unigram. Choose one."
+        )
+    if not counts:
+        raise DataError(
+            "the text holds no word to learn from; expected Hangul words. "
+            "Check the file and its column."
+        )
+    learnt = _train_bpe(_parts(counts, split), size, fewest)
+    usage = _usage(counts, split, learnt)
+    base = [form for s in dict.fromkeys(syllables) for form in (s, _CUT + s)]
+    fixed = set(base)
+    ranked = sorted(
+        (p for p in learnt if p not in fixed and not _crosses(p, split)),
+        key=lambda p: (-usage.get(p, 0), p),
+    )
+    chosen = (base + ranked)[:size]
+    total = sum(usage.values()) + len(chosen)
+    return {_written(piece, kind): math.log((usage.get(piece, 0) + 1) / total) for piece in chosen}
+
+
+def _parts(counts: Counter[str], split: Split | None) -> Counter[str]:
+    parts: Counter[str] = Counter()
+    for word, count in counts.items():
+        first, *rest = split(word) if split else (word,)
+        parts[first] += count
+        for part in rest:
+            parts[_CUT + part] += count
+    return parts
+
+
+def _train_bpe(parts: Counter[str], size: int, fewest: int) -> list[str]:
+    """Merge greedily; pieces that continue a word come back with the cut mark before them."""
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=size * 2, min_frequency=fewest, show_progress=False, special_tokens=["[UNK]"]
+    )
+    tokenizer.train_from_iterator(_repeat(parts), trainer)
+    found: dict[str, None] = {}
+    for piece in tokenizer.get_vocab():
+        if piece in ("[UNK]", _CUT):
+            continue
+        found[_CUT + piece[2:] if piece.startswith("##") else piece] = None
+    return [piece for piece in found if piece != _CUT and _CUT not in piece[1:]]
+
+
+def _repeat(parts: Counter[str]) -> Iterator[str]:
+    # The trainer counts words itself, so it must see each as often as it is.
+    for part, count in parts.items():
+        for start in range(0, count, 1000):
+            yield " ".join([part] * min(1000, count - start))
+
+
+def _usage(counts: Counter[str], split: Split | None, pieces: Iterable[str]) -> Counter[str]:
+    """Count how often greedy longest match takes each piece (what the tokenizer will do)."""
+    known = set(pieces)
+    usage: Counter[str] = Counter()
+    for word, count in counts.items():
+        start = 0
+        while start < len(word):
+            mark = _CUT if start else ""
+            end = next((e for e in range(len(word), start, -1) if mark + word[start:e] in known), 0)
+            if not end:
+                break
+            usage[mark + word[start:end]] += count
+            start = end
+    return usage
+
+
+def _crosses(piece: str, split: Split | None) -> bool:
+    # 배가 comes in as the stem of 배가하다, and would then swallow the particle of 배.
+    return split is not None and piece[0] != _CUT and len(split(piece)) > 1
+
+
+def _written(piece: str, kind: str) -> str:
+    inner, text = piece.startswith(_CUT), piece.removeprefix(_CUT)
+    if kind == "wordpiece":
+        return f"##{text}" if inner else text
+    return text if inner else f"▁{text}"
+
+
+@dataclass(frozen=True)
+class Extended:
+    """A tokenizer that has learnt: its JSON, and the table row of each new piece."""
+
+    spec: Spec
+    rows: dict[str, int]
+    size: int
+
+    def tokenizer(self) -> Tokenizer:
+        """Open it, without truncation or padding."""
+        return Tokenizer.from_str(json.dumps(self.spec))
+
+
+def kind_of(spec: Spec) -> str:
+    """Say which kind of pieces a tokenizer.json holds: wordpiece or unigram."""
+    kind = str(spec["model"].get("type", "")).lower()
+    if kind not in ("wordpiece", "unigram"):
+        raise OptionError(
+            f"the tokenizer's model is {kind or 'unnamed'}; pieces can be added to WordPiece and "
+            "Unigram. Start from another model."
+        )
+    return kind
+
+
+def extend_tokenizer(
+    spec: Spec, pieces: dict[str, float], *, reuse: re.Pattern[str] | None = None
+) -> Extended:
+    """Add pieces to a tokenizer.json, and mend its normaliser so that Hangul survives.
+
+    Pieces it has already are passed over. `reuse` names old pieces whose rows may be taken
+    ("[unused0]" …), so that the table grows less. Truncation and padding are taken out.
+    """
+    spec = copy.deepcopy(spec)
+    kind = kind_of(spec)
+    spec["truncation"] = spec["padding"] = None
+    spec["normalizer"] = _mend(spec["normalizer"], kind)
+    add = _add_wordpiece if kind == "wordpiece" else _add_unigram
+    rows, size = add(spec, pieces, reuse)
+    return Extended(spec, rows, size)
+
+
+def _mend(normalizer: Spec | None, kind: str) -> Spec | None:
+    """Put NFC after a normaliser that decomposes (BERT's does, and Hangul with it)."""
+    if kind == "unigram" or normalizer is None:
+        return normalizer
+    steps = normalizer["normalizers"] if normalizer["type"] == "Sequence" else [normalizer]
+    if steps[-1]["type"] in ("NFC", "NFKC"):
+        return normalizer
+    return {"type": "Sequence", "normalizers": [*steps, {"type": "NFC"}]}
+
+
+def _add_wordpiece(
+    spec: Spec, pieces: dict[str, float], reuse: re.Pattern[str] | None
+) -> tuple[dict[str, int], int]:
+    vocab: dict[str, int] = spec["model"]["vocab"]
+    added = {token["content"] for token in spec["added_tokens"]}
+    free = [p for p in vocab if reuse and reuse.fullmatch(p) and p not in added]
+    rows: dict[str, int] = {}
+    size = max(vocab.values()) + 1
+    for piece in (p for p in pieces if p not in vocab):
+        if free:
+            rows[piece] = vocab.pop(free.pop(0))
+        else:
+            rows[piece], size = size, size + 1
+    vocab.update(rows)
+    spec["model"]["vocab"] = dict(sorted(vocab.items(), key=lambda item: item[1]))
+    return rows, size
+
+
+def _add_unigram(
+    spec: Spec, pieces: dict[str, float], reuse: re.Pattern[str] | None
+) -> tuple[dict[str, int], int]:
+    vocab: list[list[Any]] = spec["model"]["vocab"]
+    # Added tokens may stand behind the vocabulary (<mask> does); they keep their rows.
+    for token in sorted(spec["added_tokens"], key=lambda token: token["id"]):
+        if token["id"] == len(vocab):
+            vocab.append([token["content"], 0.0])
+    known = {piece for piece, _ in vocab}
+    free = [i for i, (piece, _) in enumerate(vocab) if reuse and reuse.fullmatch(piece)]
+    rows: dict[str, int] = {}
+    for piece, score in pieces.items():
+        if piece in known:
+            continue
+        rows[piece] = free.pop(0) if free else len(vocab)
+        if rows[piece] == len(vocab):
+            vocab.append([piece, score])
+        else:
+            vocab[rows[piece]] = [piece, score]
+    return rows, len(vocab)
+
+
+def term_pieces(
+    spec: Spec, terms: Iterable[str], *, longest: int = 2, most: int = 10_000
+) -> dict[str, float]:
+    """Find the words of terms that the tokenizer breaks into more than `longest` pieces.
+
+    The commonest come first; pass the result to `extend_tokenizer`.
+    """
+    kind = kind_of(spec)
+    tokenizer = open_spec(spec)
+    counts: Counter[str] = Counter()
+    for term in terms:
+        normal = tokenizer.normalizer.normalize_str(term) if tokenizer.normalizer else term
+        counts.update(
+            word for word, _ in pre_tokenizers.BertPreTokenizer().pre_tokenize_str(normal)
+        )
+    broken = [
+        (word, count) for word, count in counts.most_common()
+        if len(tokenizer.encode(word, add_special_tokens=False).ids) > longest
+    ][:most]  # fmt: skip
+    total = sum(counts.values()) or 1
+    return {_written(word, kind): math.log(count / total) for word, count in broken}
+
+
+def open_spec(spec: Spec) -> Tokenizer:
+    """Open a tokenizer.json given as a dict, without truncation or padding."""
+    return Tokenizer.from_str(json.dumps({**spec, "truncation": None, "padding": None}))
+
+
+@dataclass(frozen=True)
+class Fertility:
+    """How many pieces a word takes, before and after, over the same words."""
+
+    words: int
+    before: float
+    after: float
+    unknown_before: float
+    unknown_after: float
+
+
+def fertility(before: Tokenizer, after: Tokenizer, texts: Sequence[str]) -> Fertility:
+    """Measure tokens per white-space word, and the share of unknown ones, with both tokenizers."""
+    words = sum(len(text.split()) for text in texts)
+    if not words:
+        raise DataError(
+            "the texts hold no words; expected some to measure on. Give a sample of your text."
+        )
+    (n0, u0), (n1, u1) = _measure(before, texts), _measure(after, texts)
+    return Fertility(words, n0 / words, n1 / words, u0 / max(n0, 1), u1 / max(n1, 1))
+
+
+def _measure(tokenizer: Tokenizer, texts: Sequence[str]) -> tuple[int, int]:
+    unknown = {tokenizer.token_to_id("[UNK]"), tokenizer.token_to_id("<unk>")} - {None}
+    tokens = misses = 0
+    for encoding in tokenizer.encode_batch(list(texts), add_special_tokens=False):
+        tokens += len(encoding.ids)
+        misses += sum(i in unknown for i in encoding.ids)
+    return tokens, misses
+
+
+def grow_table(
+    table: Floats, extended: Extended, before: Tokenizer, *, init: str = "mean", seed: int = 0
+) -> Floats:
+    """Give the embedding table a row for every new piece: (old, dim) → (size, dim).
+
+    `init` "mean" starts a piece at the mean of its old pieces' rows (plus a little noise, so that
+    equal pieces can part), "random" at the table's own spread. `alignment` does better than both.
+    """
+    if init not in ("mean", "random"):
+        raise OptionError(f"init is {init!r}; known are mean and random. Choose one.")
+    rng = np.random.default_rng(seed)
+    grown = np.empty((extended.size, table.shape[1]), dtype=np.float32)
+    grown[: len(table)] = table
+    centre, spread = table.mean(0), table.std(0)
+    for piece, row in extended.rows.items():
+        noise = rng.standard_normal(table.shape[1], dtype=np.float32) * spread
+        ids = before.encode(_bare(piece), add_special_tokens=False).ids if init == "mean" else []
+        grown[row] = table[ids].mean(0) + 0.1 * noise if ids else centre + noise
+    return grown
+
+
+def _bare(piece: str) -> str:
+    return piece.removeprefix("##").removeprefix("▁")
+
+
+def read_spec(folder: Path) -> Spec:
+    """Read the tokenizer.json of a model folder."""
+    path = folder / "tokenizer.json"
+    try:
+        spec: Spec = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise DataError(
+            f"{folder} has no tokenizer.json; expected a model folder with a fast tokenizer. "
+            "Save the model with its tokenizer first."
+        ) from error
+    return spec

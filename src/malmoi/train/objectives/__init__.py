@@ -1,0 +1,1 @@
+"""What a model can learn: one file an objective, and its recipe."""

@@ -1,0 +1,415 @@
+"""A cross-encoder to train: any encoder with dense → GELU → dropout → projection on [CLS].
+
+It is a sentence-transformers CrossEncoder put together from that library's modules, so its
+tokenizing, its evaluators and its folders serve; nothing of them is written again here.
+
+Shapes: scores (n, outputs), one output for a score or one for each label.
+
+The task of a cross-encoder: both texts in one input, a loss over the scores.
+"""
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import load_file
+from sentence_transformers import CrossEncoder
+from sentence_transformers.base.modules import Dense, Transformer
+from sentence_transformers.sentence_transformer.modules import Dropout, Pooling
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import PreTrainedModel
+
+from ...bundle.sentence_transformers import DenseSpec
+from ...errors import BundleError, OptionError
+from ...export.module import WITH_TYPES, check_whole, set_dropout, use_fused_attention
+from ...export.silence import silenced_libraries
+from ...export.source import ModelSource, check_layers, read_source
+from ...io.files import writing_folder
+from ...reranker.reranker import similar_label
+from ...runtime.tokenizer import Batch, Pair, PairTokenizer, TextTokenizer, TokenizedText
+from ...text.cleanup import clean
+from ...types import Ints
+from ..batching import Sizes, Step, plan_epoch
+from ..data import TrainingExamples
+from ..distributed import Processes
+from ..evaluation import Measure
+from ..recipe import Recipe
+from .bi_encoder import freeze, read_tokens
+
+OBJECTIVES = ("regression", "mse", "classification")
+_ACTIVATIONS = ["gelu", "identity"]  # after the dense layer and the projection
+
+
+def build_cross_encoder(
+    base: str | Path,
+    *,
+    labels: Sequence[str] = (),
+    layers: int | None = None,
+    dropout: float = 0.1,
+    max_tokens: int | None = None,
+) -> CrossEncoder:
+    """Put a new head on the encoder in the folder `base`.
+
+    Without `labels` the model gives one score from 0 to 1, with two or more a probability for
+    each. `layers` keeps that many of the encoder's layers, counted from the embeddings up.
+    """
+    _check_labels(labels)
+    if not 0 <= dropout < 1:
+        raise OptionError(f"dropout is {dropout}; expected 0 or more and less than 1. Correct it.")
+    source = read_source(base, max_tokens=max_tokens)
+    transformer = _transformer(source, layers)
+    config = transformer.model.config
+    if labels:
+        config.id2label = dict(enumerate(labels))
+        config.label2id = {label: i for i, label in enumerate(labels)}
+    hidden = int(config.hidden_size)
+    dense = Dense(hidden, hidden, activation_function=nn.GELU())
+    project = Dense(
+        hidden,
+        len(labels) or 1,
+        activation_function=nn.Identity(),
+        module_output_name="scores",
+    )
+    for layer in (dense.linear, project.linear):
+        _initialise(layer, float(getattr(config, "initializer_range", 0.02)))
+    modules = [transformer, Pooling(hidden, "cls"), dense, Dropout(dropout), project]
+    activation = nn.Identity() if labels else nn.Sigmoid()
+    model: CrossEncoder = CrossEncoder(modules=modules, device="cpu", activation_fn=activation)
+    return model
+
+
+def keep_head(model: CrossEncoder, source: ModelSource) -> bool:
+    """Give a new model the head of the cross-encoder it starts from; False where it has another.
+
+    Heads with other labels, or of another form than ours, are left for a new one.
+    """
+    manifest = source.manifest
+    specs = [step for step in source.steps if isinstance(step, DenseSpec)]
+    layers: list[Any] = [module for module in model if isinstance(module, Dense)]
+    alike = manifest.pooling == "cls" and [spec.activation for spec in specs] == _ACTIVATIONS
+    if manifest.kind != "reranker" or manifest.labels != labels_of(model) or not alike:
+        return False
+    heads = [load_file(spec.weights) for spec in specs]
+    if [_shapes(head) for head in heads] != [_shapes(layer.state_dict()) for layer in layers]:
+        return False
+    for layer, head in zip(layers, heads, strict=True):
+        layer.load_state_dict(head)
+    return True
+
+
+def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+
+
+def load_cross_encoder(folder: str | Path) -> CrossEncoder:
+    """Open a cross-encoder that `save_cross_encoder` wrote, its head with it, to train on.
+
+    A bundle made with its weights, and any sentence-transformers CrossEncoder, open too.
+    """
+    folder = Path(folder)
+    if not any(folder.glob("*.safetensors")):
+        raise BundleError(
+            f"{folder} has no model.safetensors; expected the folder of a cross-encoder. "
+            "Name another one, or export the reranker again with its weights."
+        )
+    with silenced_libraries():
+        model: CrossEncoder = CrossEncoder(
+            str(folder),
+            device="cpu",
+            local_files_only=True,
+            trust_remote_code=False,
+            model_kwargs={"use_safetensors": True},
+        )
+    if len(model) > 1:  # else the head is the transformer's own, and may read the pooler
+        _drop_pooler(model[0])
+    return model
+
+
+def save_cross_encoder(model: CrossEncoder, folder: str | Path, *, replace: bool = False) -> None:
+    """Write the model as safetensors and configuration; the folder is there whole or not at all."""
+    with writing_folder(folder, replace=replace) as half, silenced_libraries():
+        model.save_pretrained(str(half), create_model_card=False)
+        for file in half.rglob("*.safetensors"):
+            file.chmod(0o644)  # safetensors writes 0600; a model folder is read by others too
+
+
+def transformer_of(model: CrossEncoder) -> PreTrainedModel:
+    """Give the transformer below the head."""
+    transformer: Any = model[0]
+    found: PreTrainedModel = transformer.model
+    return found
+
+
+def labels_of(model: CrossEncoder) -> tuple[str, ...]:
+    """Name the model's labels; none for a model with one score."""
+    if model.num_labels == 1:
+        return ()
+    transformer: Any = model[0]
+    names: dict[int, str] = transformer.model.config.id2label
+    return tuple(names[i] for i in range(model.num_labels))
+
+
+def cross_loss(scores: Tensor, targets: Tensor, *, objective: str) -> Tensor:
+    """Give the mean loss of raw scores (n, outputs) against targets (n,), a scalar.
+
+    "classification" is the cross-entropy over labels, numbered from 0. "regression" is the
+    binary cross-entropy between the one score's sigmoid and a target from 0 to 1; "mse" is the
+    square of their difference, whose gradient vanishes where the sigmoid is flat, so that a pair
+    judged wrong with confidence is unlearnt slowly.
+    """
+    check_objective(objective, outputs=scores.shape[1])
+    if objective == "classification":
+        return functional.cross_entropy(scores, targets)
+    if objective == "mse":
+        return functional.mse_loss(scores[:, 0].sigmoid(), targets)
+    return functional.binary_cross_entropy_with_logits(scores[:, 0], targets)
+
+
+def check_objective(objective: str, *, outputs: int) -> None:
+    """Raise an OptionError for an objective that a model of so many outputs cannot have."""
+    if objective not in OBJECTIVES:
+        raise OptionError(
+            f"objective is {objective!r}; known for rerankers are {', '.join(OBJECTIVES)}. "
+            "Choose one of these."
+        )
+    if (objective == "classification") == (outputs == 1):
+        raise OptionError(
+            f"objective is {objective!r} and the model has {outputs} outputs; expected several "
+            "for classification, and one for regression. Choose another objective."
+        )
+
+
+def collate(
+    model: CrossEncoder, pairs: Sequence[tuple[str, str]], targets: Sequence[float] | Sequence[int]
+) -> tuple[dict[str, Tensor], Tensor]:
+    """Turn pairs into padded ids (n, length), segment ids where the model has them, and targets."""
+    features: dict[str, Any] = model.preprocess(list(pairs))
+    kind = torch.float32 if model.num_labels == 1 else torch.int64
+    return features, torch.tensor(targets, dtype=kind)
+
+
+def score_pieces(
+    model: CrossEncoder,
+    tokens: TextTokenizer,
+    pieces: Sequence[TokenizedText],
+    *,
+    budget: int,
+    device: str,
+) -> Tensor:
+    """Give raw scores (n, outputs) of tokenised inputs, those of like length computed together."""
+    batches = list(tokens.batches(pieces, budget=budget))
+    found = torch.cat([_batch_scores(model, batch, device) for batch in batches])
+    order = np.empty(len(pieces), dtype=np.int64)
+    order[np.concatenate([batch.rows for batch in batches])] = np.arange(len(pieces))
+    return found.float()[torch.from_numpy(order).to(found.device)]
+
+
+def _batch_scores(model: CrossEncoder, batch: Batch, device: str) -> Tensor:
+    transformer: Any = model[0]
+    arrays = {
+        "input_ids": batch.ids,
+        "attention_mask": batch.mask,
+        "token_type_ids": batch.types,
+    }
+    names = transformer.tokenizer.model_input_names
+    features = {name: torch.from_numpy(arrays[name]).to(device) for name in names}
+    scores: Tensor = model(features)["scores"]
+    return scores
+
+
+def _transformer(source: ModelSource, layers: int | None) -> Transformer:
+    if layers is not None:
+        check_layers(source, layers)
+    check_whole(source)
+    here = {"local_files_only": True, "trust_remote_code": False}
+    with silenced_libraries():
+        transformer: Transformer = Transformer(
+            str(source.root),
+            model_kwargs=here | {"use_safetensors": True, "dtype": torch.float32},
+            processor_kwargs=here,
+            config_kwargs=here | ({"num_hidden_layers": layers} if layers else {}),
+            max_seq_length=source.manifest.max_tokens,
+            do_lower_case=source.lower,
+        )
+    _drop_pooler(transformer)
+    _choose_inputs(transformer)
+    return transformer
+
+
+def _drop_pooler(transformer: Any) -> None:
+    # The head reads the state itself: the pooler's weights would idle, and are not even saved.
+    if getattr(transformer.model, "pooler", None) is not None:
+        transformer.model.pooler = None
+
+
+def _choose_inputs(transformer: Transformer) -> None:
+    """Let the tokenizer give segment ids where the architecture was trained with them, only there.
+
+    A tokenizer read from tokenizer.json alone gives none to a BERT, and a RoBERTa with a BERT's
+    tokenizer would get some that its table has no row for.
+    """
+    tokenizer: Any = transformer.tokenizer
+    config = transformer.model.config
+    names = ["input_ids", "attention_mask"]
+    if config.model_type in WITH_TYPES and config.type_vocab_size > 1:
+        names.append("token_type_ids")
+    tokenizer.model_input_names = names
+    tokenizer.init_kwargs["model_input_names"] = names  # what is saved with it
+
+
+def _initialise(layer: nn.Linear, deviation: float) -> None:
+    # As the encoder's own layers were: small enough that training starts near a score of 0.5.
+    nn.init.normal_(layer.weight, std=deviation)
+    nn.init.zeros_(layer.bias)
+
+
+def _check_labels(labels: Sequence[str]) -> None:
+    if isinstance(labels, str) or len(labels) == 1 or len(set(labels)) != len(labels):
+        raise OptionError(
+            f"labels is {labels!r}; expected none for a score, or two or more different names. "
+            "Correct the list."
+        )
+
+
+_HEAD_DROPOUT = 0.1
+
+
+@dataclass(frozen=True)
+class PairIds:
+    """The ids of many pairs, and how many of them were cut."""
+
+    pieces: list[TokenizedText]
+    lengths: Ints
+    cut: int
+
+    @classmethod
+    def of(cls, tokens: TextTokenizer, pairs: Sequence[Pair], steps: Sequence[str]) -> "PairIds":
+        """Clean and tokenise pairs as the exported model will, once for the whole run."""
+        cleaned = [(clean(a, steps), clean(b, steps)) for a, b in pairs]
+        pieces, cut = PairTokenizer(tokens).encode(cleaned)
+        return cls(pieces, np.array([len(piece.ids) for piece in pieces], dtype=np.int64), cut)
+
+
+class CrossEncoderTask:
+    """Trains a reranker on one data set or several, whose labels are the same."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        source: ModelSource,
+        examples: Sequence[TrainingExamples],
+        measures: Sequence[Measure] = (),
+        *,
+        processes: Processes | None = None,
+    ) -> None:
+        self.recipe, self.source, self.examples = recipe, source, examples
+        self.measures, self.processes = measures, processes or Processes()
+        self.labels = shared_labels(recipe, examples)
+        self.tokens = read_tokens(source)
+        self.ids = [PairIds.of(self.tokens, _pairs(part), self._clean) for part in examples]
+        torch.manual_seed(recipe.seed)  # the head is drawn at random
+        self.model = build_cross_encoder(
+            source.root,
+            labels=self.labels,
+            layers=recipe.layers or None,
+            dropout=recipe.dropout if recipe.dropout >= 0 else _HEAD_DROPOUT,
+            max_tokens=source.manifest.max_tokens,
+        )
+        keep_head(self.model, source)
+        use_fused_attention(transformer_of(self.model))
+        if recipe.dropout >= 0:
+            set_dropout(self.model, recipe.dropout)
+        freeze(transformer_of(self.model), recipe.schedule.freeze)
+        self.model.to(self.processes.device)
+        self.module: nn.Module = self.model
+        self.plan = functools.lru_cache(maxsize=2)(self._plan)
+
+    @property
+    def _clean(self) -> Sequence[str]:
+        return self.source.manifest.clean
+
+    def _plan(self, epoch: int) -> list[Step]:
+        world, schedule = self.processes.world, self.recipe.schedule
+        sizes = Sizes(
+            schedule.batch_size * world, schedule.batch_tokens * world, least=max(2, world)
+        )
+        return plan_epoch(
+            [ids.lengths for ids in self.ids],
+            [entry.weight for entry in self.recipe.data],
+            [None] * len(self.ids),
+            sizes,
+            seed=self.recipe.seed,
+            epoch=epoch,
+        )
+
+    def loss(self, step: Step) -> Tensor:
+        """Score this process's pairs, gather the scores of the others, and give the loss of all."""
+        world, part = self.processes.world, self.examples[step.data]
+        shares = [step.rows[rank::world] for rank in range(world)]
+        pieces = [self.ids[step.data].pieces[row] for row in shares[self.processes.rank]]
+        scores = self.processes.gather(self.run(pieces), [len(share) for share in shares])
+        assert part.labels is not None  # every objective of a reranker has them
+        targets = torch.from_numpy(part.labels[np.concatenate(shares)]).to(scores.device)
+        return cross_loss(scores, targets, objective=self.recipe.data[step.data].objective)
+
+    def run(self, pieces: Sequence[TokenizedText]) -> Tensor:
+        """Give raw scores (n, outputs), pairs of like length computed together."""
+        return score_pieces(
+            self.model,
+            self.tokens,
+            pieces,
+            budget=self.recipe.schedule.piece_tokens,
+            device=self.processes.device,
+        )
+
+    def outputs(self, pairs: Sequence[Pair]) -> NDArray[np.float32]:
+        """Give the probability of each label, or the one score from 0 to 1; (n, outputs)."""
+        pieces = PairIds.of(self.tokens, pairs, self._clean).pieces
+        with torch.no_grad():
+            blocks = [self.run(pieces[i : i + 1024]) for i in range(0, len(pieces), 1024)]
+        raw = torch.cat(blocks)
+        shares = raw.softmax(dim=1) if self.labels else raw.sigmoid()
+        found: NDArray[np.float32] = shares.cpu().numpy()
+        return found
+
+    def score(self, pairs: Sequence[Pair]) -> NDArray[np.float32]:
+        """Score pairs as the exported model will; what evaluation asks of a model."""
+        return self.outputs(pairs)[:, similar_label(self.labels) if self.labels else 0]
+
+    def probabilities(self, pairs: Sequence[Pair]) -> NDArray[np.float32]:
+        """Give each label's probability, (n, labels)."""
+        return self.outputs(pairs)
+
+    def evaluate(self) -> dict[str, float]:
+        """Measure the reranker on every evaluation of the recipe."""
+        return {measure.title: measure(self) for measure in self.measures}
+
+    def save(self, folder: Path) -> None:
+        """Write the model, head and all, as a sentence-transformers CrossEncoder's folder."""
+        with silenced_libraries():
+            self.model.save_pretrained(str(folder), create_model_card=False)
+
+
+def shared_labels(recipe: Recipe, examples: Sequence[TrainingExamples]) -> tuple[str, ...]:
+    """Give the labels that all data have in common; none where they have scores."""
+    found = {part.classes for part in examples}
+    if len(found) != 1:
+        listed = "; ".join(", ".join(classes) or "scores" for classes in sorted(found))
+        raise OptionError(
+            f"the data have different labels: {listed}. A reranker has one head: expected the "
+            "same in every [[data]]. Name them in the same order, or train two models."
+        )
+    [labels] = found
+    for entry in recipe.data:
+        check_objective(entry.objective, outputs=len(labels) or 1)
+    return labels
+
+
+def _pairs(part: TrainingExamples) -> list[Pair]:
+    return [(part.texts[row[0]], part.texts[row[1]]) for row in part.columns]

@@ -1,0 +1,387 @@
+"""A recipe with `objective = "pretrain"`: frozen dataclasses, checked on reading, without torch.
+
+Files of text → documents, one at a time; then ids on disk, larger than memory if need be.
+
+Everything is read once, tokenised and written as it comes. Training maps the ids into memory.
+"""
+
+import dataclasses
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...classifier.windows import sentences
+from ...errors import DataError, OptionError, by_number, counted
+from ...io.files import read_lines
+from ...io.tables import BadRows, is_table, read_columns
+from ...tagger.segment import cut_pieces
+from ...text.cleanup import compose, squeeze
+from ...types import Ints
+from ..recipe import DECAYS, Output, Schedule, Stage, check_clean, check_run
+from ..toml_table import read_table
+
+logger = logging.getLogger(__name__)
+
+WORDS = ("whitespace", "morphemes", "pieces")
+
+
+@dataclass(frozen=True)
+class LeaveOut:
+    """Files whose documents must not be learnt from: by the value of `id`, and by their text."""
+
+    files: tuple[str, ...]
+    id: str = ""
+    columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Also:
+    """More files, with columns of their own."""
+
+    files: tuple[str, ...]
+    columns: tuple[str, ...] = ("text",)
+    id: str = ""
+    lines: bool = False
+
+
+@dataclass(frozen=True)
+class TextData:
+    """Where the text is.
+
+    .txt files hold a sentence a line, with blank lines between documents, or a document a line
+    where `lines` is said; rows of .jsonl, .tsv and .csv are documents, their `columns` joined.
+    `held_out` is the share of documents that perplexity is measured on, `id` the column that
+    `leave_out` compares. Files of another form stand under `also`.
+    """
+
+    files: tuple[str, ...]
+    columns: tuple[str, ...] = ("text",)
+    id: str = ""
+    lines: bool = False
+    also: tuple[Also, ...] = ()
+    held_out: float = 0.05
+    leave_out: tuple[LeaveOut, ...] = ()
+    limit: int = 0
+
+    @property
+    def parts(self) -> tuple[Also, ...]:
+        """All files, each with how it is read."""
+        return (Also(self.files, self.columns, self.id, self.lines), *self.also)
+
+
+@dataclass(frozen=True)
+class Masking:
+    """What is hidden: a `share` of the pieces, whole `words` at a time; `next_sentence` or not."""
+
+    share: float = 0.15
+    words: str = "whitespace"
+    next_sentence: bool = False
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """The BERT that is made where no base is named."""
+
+    layers: int = 4
+    hidden: int = 256
+    heads: int = 4
+    vocabulary: int = 8000
+
+
+@dataclass(frozen=True)
+class Pretraining(Stage):
+    """A whole run: continued from `base`, or from scratch where it is left out.
+
+    `extend` teaches the base's tokenizer so many new pieces. In the first `head_steps` only the
+    head learns: an encoder that has none would be spoilt by a fresh one.
+    """
+
+    name: str
+    data: TextData
+    output: Output
+    base: str = ""
+    objective: str = "pretrain"
+    max_tokens: int = 128
+    clean: tuple[str, ...] | None = None
+    dropout: float = 0.1
+    extend: int = 0
+    head_steps: int = 0
+    measured: int = 256
+    seed: int = 1
+    masking: Masking = field(default_factory=Masking)
+    scratch: Scratch = field(default_factory=Scratch)
+    schedule: Schedule = field(default_factory=Schedule)
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the recipe as JSON-ready data, defaults included."""
+        return dataclasses.asdict(self)
+
+
+def make(table: dict[str, Any], *, where: str = "the recipe") -> Pretraining:
+    """Make the recipe from parsed TOML, and check it."""
+    recipe = read_table(Pretraining, table, where=where)
+    for value, known, key in (
+        (recipe.masking.words, WORDS, "masking.words"),
+        (recipe.schedule.decay, DECAYS, "schedule.decay"),
+    ):
+        if value not in known:
+            raise OptionError(f'{where}: {key} is "{value}"; known are {", ".join(known)}.')
+    check_clean(recipe.clean, where=where)
+    check_run(recipe.schedule, recipe.output, seed=recipe.seed, where=where, smallest_batch=1)
+    scratch = recipe.scratch
+    for key, number, good in (
+        ("data.held_out", recipe.data.held_out, 0 < recipe.data.held_out < 1),
+        ("masking.share", recipe.masking.share, 0 < recipe.masking.share < 1),
+        ("dropout", recipe.dropout, 0 <= recipe.dropout < 1),
+        ("max_tokens", recipe.max_tokens, recipe.max_tokens >= 8),
+        ("extend", recipe.extend, recipe.extend >= 0),
+        ("head_steps", recipe.head_steps, recipe.head_steps >= 0),
+        ("measured", recipe.measured, recipe.measured >= 1),
+        ("scratch.layers", scratch.layers, scratch.layers >= 1),
+        ("scratch.hidden", scratch.hidden, scratch.hidden >= 1),
+        ("scratch.heads", scratch.heads, scratch.heads >= 1),
+        ("scratch.heads", scratch.heads, scratch.hidden % max(scratch.heads, 1) == 0),
+        ("scratch.vocabulary", scratch.vocabulary, scratch.vocabulary >= 100),
+    ):
+        if not good:
+            raise OptionError(f"{where}: {key} is {number}, out of its range. Correct it.")
+    if not all(part.files for part in recipe.data.parts):
+        raise OptionError(f"{where}: data.files is empty; expected text to learn from. Add some.")
+    if any((one.id == "") == (one.columns == ()) for one in recipe.data.leave_out):
+        raise OptionError(f"{where}: data.leave_out needs an id or columns, one of them. Add it.")
+    return recipe
+
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+PARTS = ("train", "held-out")
+Starts = Callable[[str], set[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class TextDocument:
+    """A text in sentences."""
+
+    id: str
+    sentences: list[str]
+
+
+def read_documents(data: TextData, root: Path, *, strict: bool) -> Iterator[TextDocument]:
+    """Yield documents, those left out that must not be learnt from."""
+    barred = Barred.read(data.leave_out, root, strict=strict)
+    left = kept = 0
+    for document in _all(data, root, strict):
+        if barred.holds(document):
+            left += 1
+            continue
+        kept += 1
+        yield document
+        if data.limit and kept == data.limit:
+            return
+    if data.leave_out:
+        logger.info(
+            f"{counted(left, 'document is', 'documents are')} left out, {kept:,} "
+            f"{by_number(kept, 'is', 'are')} learnt from"
+        )
+
+
+def _all(data: TextData, root: Path, strict: bool) -> Iterator[TextDocument]:
+    for part in data.parts:
+        for file in part.files:
+            yield from _of_file(root / file, part, strict)
+
+
+def _of_file(path: Path, data: Also, strict: bool) -> Iterator[TextDocument]:
+    if not is_table(path):
+        yield from _of_lines(path, data.lines)
+        return
+    names = [*data.columns, *([data.id] if data.id else [])]
+    bad, remedy = BadRows(str(path), strict), "Correct data.columns."
+    for _, row in read_columns(path, names, bad, remedy=remedy):
+        text = "\n".join(row[name] for name in data.columns)
+        found = [text[span.start : span.end] for span in sentences(text)]
+        if found:
+            yield TextDocument(row[data.id] if data.id else "", found)
+    bad.report()
+
+
+def _of_lines(path: Path, each: bool) -> Iterator[TextDocument]:
+    lines: list[str] = []
+    most = 1 if each else 10_000  # a file may be without a blank line
+    for line in read_lines(path):
+        if line.strip():
+            lines.append(line.strip())
+        if lines and (not line.strip() or len(lines) >= most):
+            yield TextDocument("", lines)
+            lines = []
+    if lines:
+        yield TextDocument("", lines)
+
+
+@dataclass(frozen=True)
+class Barred:
+    """Documents that belong to a test set: their ids, and hashes of their texts."""
+
+    ids: frozenset[str]
+    texts: frozenset[bytes]
+
+    @classmethod
+    def read(cls, entries: Sequence[LeaveOut], root: Path, *, strict: bool) -> "Barred":
+        """Read what the entries name."""
+        ids: set[str] = set()
+        texts: set[bytes] = set()
+        for entry in entries:
+            for file in entry.files:
+                bad = BadRows(str(root / file), strict)
+                names, remedy = [entry.id] if entry.id else entry.columns, "Correct data.leave_out."
+                for _, row in read_columns(root / file, names, bad, remedy=remedy):
+                    if entry.id:
+                        ids.add(row[entry.id].strip())
+                    else:
+                        texts.add(_digest("\n".join(row[name] for name in entry.columns)))
+                bad.report()
+        return cls(frozenset(ids), frozenset(texts))
+
+    def holds(self, document: TextDocument) -> bool:
+        """Tell whether a document must not be learnt from."""
+        if document.id and document.id.strip() in self.ids:
+            return True
+        return bool(self.texts) and _digest(" ".join(document.sentences)) in self.texts
+
+
+def _digest(text: str) -> bytes:
+    folded = squeeze(compose(text)).strip().casefold()
+    return hashlib.sha256(folded.encode("utf-8", "surrogatepass")).digest()[:16]
+
+
+def is_held_out(document: TextDocument, share: float, seed: int) -> bool:
+    """Set a share of documents aside by what they say: the same ones whatever else is read."""
+    key = f"{seed}\0{document.sentences[0]}\0{document.sentences[-1]}".encode(
+        "utf-8", "surrogatepass"
+    )
+    number = int.from_bytes(hashlib.sha256(key).digest()[:8], "big")
+    return number < share * 2**64
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Ids on disk, mapped: a whole part of the corpus.
+
+    `ids` (tokens,) are pieces, `begins` (tokens,) whether each begins a word; sentence i is
+    ids[sentences[i] : sentences[i + 1]], document d the sentences documents[d] … documents[d + 1].
+    """
+
+    ids: NDArray[np.int32]
+    begins: NDArray[np.bool_]
+    sentences: Ints
+    documents: Ints
+
+    @classmethod
+    def open(cls, folder: Path) -> "Packed":
+        """Map what `pack` has written."""
+        return cls(
+            np.memmap(folder / "ids.bin", dtype=np.int32, mode="r"),
+            np.memmap(folder / "begins.bin", dtype=np.bool_, mode="r"),
+            np.memmap(folder / "sentences.bin", dtype=np.int64, mode="r"),
+            np.memmap(folder / "documents.bin", dtype=np.int64, mode="r"),
+        )
+
+
+class _Writer:
+    """Appends the documents of one part to its files."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True)
+        names = ("ids", "begins", "sentences", "documents")
+        self.files: dict[str, BinaryIO] = {n: (folder / f"{n}.bin").open("wb") for n in names}
+        self.tokens = self.sentences = 0
+        self._mark("sentences", 0)
+        self._mark("documents", 0)
+
+    def _mark(self, name: str, number: int) -> None:
+        self.files[name].write(np.int64(number).tobytes())
+
+    def add(self, found: Sequence[tuple[NDArray[Any], NDArray[Any]]]) -> None:
+        """Write one document, a pair of arrays a sentence."""
+        for ids, begins in found:
+            self.files["ids"].write(ids.astype(np.int32).tobytes())
+            self.files["begins"].write(begins.astype(np.bool_).tobytes())
+            self.tokens += len(ids)
+            self.sentences += 1
+            self._mark("sentences", self.tokens)
+        self._mark("documents", self.sentences)
+
+    def close(self) -> None:
+        for file in self.files.values():
+            file.close()
+
+
+def pack(
+    documents: Iterator[TextDocument],
+    folder: Path,
+    tokenizer: "Tokenizer",
+    steps: Sequence[str],
+    *,
+    words: str,
+    held_out: float,
+    seed: int,
+) -> dict[str, int]:
+    """Tokenise documents and write both parts into `folder`; gives the tokens of each."""
+    writers = {part: _Writer(folder / part) for part in PARTS}
+    starts = _starts(words)
+    for document in documents:
+        found = [_tokenise(text, tokenizer, steps, starts) for text in document.sentences]
+        found = [pair for pair in found if len(pair[0])]
+        if found:
+            part = PARTS[is_held_out(document, held_out, seed)]
+            writers[part].add(found)
+    for writer in writers.values():
+        writer.close()
+    counts = {part: writer.tokens for part, writer in writers.items()}
+    for part, count in counts.items():
+        if not count:
+            raise DataError(
+                f"the {part} part has no text; expected some. Add files, or change data.held_out."
+            )
+    (folder / "counts.json").write_text(json.dumps(counts) + "\n", "utf-8")
+    return counts
+
+
+def _tokenise(
+    text: str, tokenizer: "Tokenizer", steps: Sequence[str], starts: Starts | None
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    pieces = cut_pieces(tokenizer, text, steps, unit="piece")
+    begins = np.ones(len(pieces.ids), dtype=bool)
+    if starts is not None and len(pieces.ids):
+        places = starts(text)
+        begins[pieces.heads] = [int(start) in places for start in pieces.starts]
+        begins[0] = True
+    return pieces.ids, begins
+
+
+def _starts(words: str) -> Starts | None:
+    """How to find where words begin in a text, in letters."""
+    if words == "pieces":
+        return None
+    if words == "whitespace":
+        return _after_spaces
+    from ...text.morphemes import morphemes
+
+    def found(text: str) -> set[int]:
+        return _after_spaces(text) | {one.start for one in morphemes(text)}
+
+    return found
+
+
+def _after_spaces(text: str) -> set[int]:
+    return {
+        i for i in range(len(text)) if not text[i].isspace() and (i == 0 or text[i - 1].isspace())
+    }

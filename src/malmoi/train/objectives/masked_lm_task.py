@@ -1,0 +1,424 @@
+"""Ids on disk → sequences for a model: packed blocks, pairs of segments, and what is masked.
+
+The task of pretraining: find hidden words, and tell whether one segment follows another.
+"""
+
+import dataclasses
+import functools
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import AutoModelForMaskedLM
+
+from ...errors import BundleError, OptionError
+from ...export.module import WITH_TYPES, set_dropout, use_fused_attention
+from ...export.silence import silenced_libraries
+from ...export.source import ModelSource
+from ...export.tokenizer import write_tokenizer
+from ...io.files import writing
+from ...runtime.tokenizer import read_tokenizer
+from ...tagger.tagger import SpecialTokens
+from ...types import Ints
+from ..batching import Step
+from ..distributed import Processes
+from .bi_encoder import freeze
+from .masked_lm_data import Packed, Pretraining
+
+NOTHING = -100  # what torch's cross-entropy passes over
+
+
+@dataclass(frozen=True)
+class SegmentPairs:
+    """Two stretches of ids each, (n, 4) from and to, and whether the second follows, (n,)."""
+
+    spans: Ints
+    follows: NDArray[np.bool_]
+
+
+def blocks(packed: Packed, size: int, *, seed: int, epoch: int) -> SegmentPairs:
+    """Cut all ids into blocks of `size`, full but the last; each epoch begins elsewhere.
+
+    A block may hold the end of one document and the beginning of another.
+    """
+    count = len(packed.ids)
+    shift = int(np.random.default_rng([seed, epoch]).integers(size)) if epoch else 0
+    edges = np.unique(np.array([0, *range(shift, count, size), count], dtype=np.int64))
+    spans = np.stack([edges[:-1], edges[1:], edges[1:], edges[1:]], axis=1)
+    spans = spans[spans[:, 1] - spans[:, 0] > 1]
+    return SegmentPairs(spans, np.zeros(len(spans), dtype=bool))
+
+
+def segment_pairs(packed: Packed, size: int, *, seed: int, epoch: int) -> SegmentPairs:
+    """Fill sequences with whole sentences of a document, as BERT does.
+
+    Each is cut between two sentences. Half of the time the second segment is what follows; else
+    it comes from another document, and what would have followed begins the next sequence.
+    """
+    rng = np.random.default_rng([seed, epoch, 7])
+    spans: list[list[int]] = []
+    follows: list[bool] = []
+    following = 0
+    documents = len(packed.documents) - 1
+    for document in range(documents):
+        first, last = int(packed.documents[document]), int(packed.documents[document + 1])
+        while first < last:
+            # Two sentences at least, however long: they are cut to fit.
+            end = max(_fill(packed, first, last, size), min(first + 2, last))
+            alone = end - first < 2
+            middle = first + 1 if alone else first + int(rng.integers(1, end - first))
+            # The last sentence of a document has nothing after it; others make up for it.
+            behind = 2 * following < len(follows)
+            real = not alone and (documents < 2 or behind or rng.random() < 0.5)
+            if real:
+                other, stop = middle, end
+            elif documents > 1:
+                other, stop = _elsewhere(packed, document, size, rng)
+            else:
+                first = end
+                continue
+            spans.append(_ids(packed, first, middle, other, stop, size))
+            follows.append(real)
+            following += real
+            first = end if real else middle
+    return SegmentPairs(
+        np.array(spans, dtype=np.int64).reshape(-1, 4), np.array(follows, dtype=bool)
+    )
+
+
+def _fill(packed: Packed, first: int, last: int, size: int) -> int:
+    """The sentence after the last that fits into `size` ids, from `first` on; one at least."""
+    limit = int(packed.sentences[first]) + size
+    inside = packed.sentences[first + 1 : min(last, first + size) + 1]
+    return first + max(1, int(np.searchsorted(inside, limit, side="right")))
+
+
+def _elsewhere(
+    packed: Packed, document: int, size: int, rng: np.random.Generator
+) -> tuple[int, int]:
+    other = int(rng.integers(len(packed.documents) - 2))
+    other += other >= document
+    first, last = int(packed.documents[other]), int(packed.documents[other + 1])
+    start = first + int(rng.integers(last - first))
+    return start, _fill(packed, start, last, max(size // 2, 1))
+
+
+def _ids(packed: Packed, first: int, middle: int, other: int, stop: int, size: int) -> list[int]:
+    """Turn sentences into places of ids, the longer segment cut at its end until both fit."""
+    a0, a1 = int(packed.sentences[first]), int(packed.sentences[middle])
+    b0, b1 = int(packed.sentences[other]), int(packed.sentences[stop])
+    over = (a1 - a0) + (b1 - b0) - size
+    if over > 0:
+        half = size // 2
+        a_room = max(half, size - (b1 - b0))
+        a1 = min(a1, a0 + a_room)
+        b1 = min(b1, b0 + size - (a1 - a0))
+    return [a0, a1, b0, b1]
+
+
+@dataclass(frozen=True)
+class Masked:
+    """Ids with some hidden, and what stood there: both (n, length); NOTHING where all is shown."""
+
+    ids: Ints
+    targets: Ints
+
+
+def mask(
+    ids: Ints,
+    begins: NDArray[np.bool_],
+    real: NDArray[np.bool_],
+    *,
+    share: float,
+    mask_id: int,
+    vocabulary: int,
+    rng: np.random.Generator,
+) -> Masked:
+    """Hide whole words until `share` of the real pieces is hidden.
+
+    Of the hidden pieces eight in ten become the mask, one in ten any piece, one in ten itself.
+    """
+    chosen = np.zeros(ids.shape, dtype=bool)
+    for row in range(len(ids)):
+        places = np.flatnonzero(real[row])
+        if not len(places):
+            continue
+        word = np.cumsum(begins[row, places])  # which word a piece belongs to
+        word -= word[0]
+        order = rng.permutation(int(word[-1]) + 1)
+        sizes = np.bincount(word, minlength=len(order))[order]
+        wanted = max(1, round(share * len(places)))
+        count = int(np.searchsorted(np.cumsum(sizes), wanted)) + 1
+        chosen[row, places] = np.isin(word, order[:count])
+    targets = np.where(chosen, ids, NOTHING)
+    dice = rng.random(ids.shape)
+    hidden = np.where(chosen & (dice < 0.8), mask_id, ids)
+    swapped = chosen & (dice >= 0.8) & (dice < 0.9)
+    hidden = np.where(swapped, rng.integers(0, vocabulary, ids.shape), hidden)
+    return Masked(hidden, targets)
+
+
+_WHOLE, _HEAD = 0, 1  # what a step teaches, in place of the number of a data set
+_HEAD_ALONE = "head.json"
+
+
+@dataclass(frozen=True)
+class MaskedBatch:
+    """Sequences ready for the model: (n, length) each, and whether the second segment follows."""
+
+    ids: Ints
+    mask: NDArray[np.bool_]
+    types: Ints
+    begins: NDArray[np.bool_]
+    real: NDArray[np.bool_]  # neither special nor padding
+    follows: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class MaskedScores:
+    """How well hidden words are found: the mean loss of one, and the share of right segments."""
+
+    loss: float
+    following: float
+
+    @property
+    def perplexity(self) -> float:
+        """Among how many equally likely pieces the model hesitates."""
+        return math.exp(self.loss)
+
+
+class MaskedLMTask:
+    """Trains an encoder with a head for masked words, and one for the next sentence."""
+
+    def __init__(
+        self,
+        recipe: Pretraining,
+        source: ModelSource,
+        parts: dict[str, Packed],
+        *,
+        processes: Processes | None = None,
+    ) -> None:
+        self.recipe, self.source, self.parts = recipe, source, parts
+        self.processes = processes or Processes()
+        self.tokenizer = read_tokenizer(source.root / "tokenizer.json")
+        self.frame = SpecialTokens.of(self.tokenizer)
+        self.mask_id, self.pad_id = _special(self.tokenizer, source)
+        torch.manual_seed(recipe.seed)  # the heads are drawn at random
+        self.lm = load_masked_lm(source, dropout=recipe.dropout)
+        freeze(self.lm.base_model, recipe.schedule.freeze)
+        self.head = _head(self.lm, source)
+        hidden = int(self.lm.config.hidden_size)
+        following = nn.Linear(hidden, 2)
+        self.module: nn.Module = nn.ModuleDict({"lm": self.lm, "following": following})
+        self.following = following
+        self.module.to(self.processes.device)
+        self.before_whole: MaskedScores | None = None
+        self.plan = functools.lru_cache(maxsize=2)(self._plan)
+        self._pairs = functools.lru_cache(maxsize=2)(self._laid)
+
+    @property
+    def _room(self) -> int:
+        """How many pieces fit beside the special tokens."""
+        extra = len(self.frame.after) if self.recipe.masking.next_sentence else 0
+        return self.recipe.max_tokens - self.frame.count - extra
+
+    def _laid(self, part: str, epoch: int) -> SegmentPairs:
+        make = segment_pairs if self.recipe.masking.next_sentence else blocks
+        return make(self.parts[part], self._room, seed=self.recipe.seed, epoch=epoch)
+
+    def _plan(self, epoch: int) -> list[Step]:
+        size = self.recipe.schedule.batch_size * self.processes.world
+        count = len(self._pairs("train", epoch).spans)
+        rows = np.random.default_rng([self.recipe.seed, epoch, 3]).permutation(count)
+        # Encoded in the row, so that a step finds its sequences without knowing its epoch.
+        steps = [rows[i : i + size] + (epoch << 40) for i in range(0, count, size)]
+        before = epoch * len(steps)
+        return [
+            Step(_HEAD if before + i < self.recipe.head_steps else _WHOLE, chosen)
+            for i, chosen in enumerate(steps)
+            if len(chosen) >= self.processes.world
+        ]
+
+    def batch(self, part: str, rows: Ints) -> MaskedBatch:
+        """Lay sequences side by side with their special tokens."""
+        packed = self.parts[part]
+        epoch = int(rows[0]) >> 40
+        pairs = self._pairs(part, epoch)
+        chosen = rows & ((1 << 40) - 1)
+        laid = [self._sequence(packed, pairs.spans[row]) for row in chosen]
+        shape = (len(laid), max(len(ids) for ids, *_ in laid))
+        arrays = [np.full(shape, self.pad_id), np.zeros(shape), np.ones(shape), np.zeros(shape)]
+        shown = np.zeros(shape, dtype=bool)
+        for i, parts in enumerate(laid):
+            for array, values in zip(arrays, parts, strict=True):
+                array[i, : len(values)] = values
+            shown[i, : len(parts[0])] = True
+        ids, types = arrays[0].astype(np.int64), arrays[1].astype(np.int64)
+        begins, real = arrays[2].astype(bool), arrays[3].astype(bool)
+        return MaskedBatch(ids, shown, types, begins, real, pairs.follows[chosen])
+
+    def _sequence(
+        self, packed: Packed, span: Ints
+    ) -> tuple[list[int], list[int], list[int], list[int]]:
+        """Give ids, segments, beginnings of words and what is text, of one sequence."""
+        a0, a1, b0, b1 = (int(place) for place in span)
+        before, after = self.frame.before, self.frame.after
+        first, second = packed.ids[a0:a1].tolist(), packed.ids[b0:b1].tolist()
+        ids = [*before, *first, *after, *([*second, *after] if second else [])]
+        inner = len(before) + len(first) + len(after)
+        begins = [1] * len(ids)
+        begins[len(before) : len(before) + len(first)] = packed.begins[a0:a1].tolist()
+        begins[inner : inner + len(second)] = packed.begins[b0:b1].tolist()
+        for start in (len(before), inner):
+            if start < len(begins):
+                begins[start] = 1  # a sequence may begin inside a word
+        real = [0] * len(ids)
+        real[len(before) : len(before) + len(first)] = [1] * len(first)
+        real[inner : inner + len(second)] = [1] * len(second)
+        types = [0] * inner + [1] * (len(ids) - inner)
+        return ids, types, begins, real
+
+    def loss(self, step: Step) -> Tensor:
+        """Give the loss of the step's hidden words, and of its segments where asked for."""
+        if step.data == _WHOLE and self.recipe.head_steps and self.before_whole is None:
+            self.before_whole = self._after_head()
+        rows = step.rows[self.processes.rank :: self.processes.world]
+        # The loop seeds this generator for every step: masks are new each time, and repeatable.
+        rng = np.random.default_rng(np.random.randint(2**31))
+        words, following, _ = self._losses(
+            self.batch("train", rows), rng, whole=step.data == _WHOLE
+        )
+        total = words + following if self.recipe.masking.next_sentence else words
+        gathered = self.processes.gather(total.reshape(1, 1), [1] * self.processes.world)
+        return gathered.mean()
+
+    def _losses(
+        self, batch: MaskedBatch, rng: np.random.Generator, *, whole: bool = True
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        masked = mask(
+            batch.ids,
+            batch.begins,
+            batch.real,
+            share=self.recipe.masking.share,
+            mask_id=self.mask_id,
+            vocabulary=int(self.lm.config.vocab_size),
+            rng=rng,
+        )
+        device = self.processes.device
+        inputs = {
+            "input_ids": torch.from_numpy(masked.ids).to(device),
+            "attention_mask": torch.from_numpy(batch.mask.astype(np.int64)).to(device),
+        }
+        if self.source.manifest.architecture in WITH_TYPES:
+            inputs["token_type_ids"] = torch.from_numpy(batch.types).to(device)
+        with torch.set_grad_enabled(whole and torch.is_grad_enabled()):
+            states = self.lm.base_model(**inputs, return_dict=True).last_hidden_state
+        targets = torch.from_numpy(masked.targets).to(device)
+        hidden = targets != NOTHING
+        logits = self.head(states[hidden])  # only of hidden pieces: the vocabulary is wide
+        scores = self.following(states[:, 0]).float()
+        follows = torch.from_numpy(batch.follows.astype(np.int64)).to(device)
+        with torch.autocast(states.device.type, enabled=False):
+            words = functional.cross_entropy(logits.float(), targets[hidden])
+            following = functional.cross_entropy(scores, follows)
+        return words, following, (scores.argmax(dim=1) == follows).float().mean()
+
+    def measure(self) -> MaskedScores:
+        """Measure held-out text, with the same words hidden every time."""
+        count = len(self._pairs("held-out", 0).spans)
+        rows = np.random.default_rng(self.recipe.seed).permutation(count)[: self.recipe.measured]
+        rng = np.random.default_rng([self.recipe.seed, 11])
+        size = self.recipe.schedule.batch_size
+        losses, right, weights = [], [], []
+        with torch.no_grad():
+            for i in range(0, len(rows), size):
+                words, _, share = self._losses(self.batch("held-out", rows[i : i + size]), rng)
+                losses.append(float(words))
+                right.append(float(share))
+                weights.append(len(rows[i : i + size]))
+        return MaskedScores(
+            float(np.average(losses, weights=weights)), float(np.average(right, weights=weights))
+        )
+
+    def _after_head(self) -> MaskedScores:
+        """Measure what the head alone has learnt; kept on disk for a run that goes on later."""
+        kept = Path(self.recipe.output.folder) / _HEAD_ALONE
+        if kept.is_file():
+            return MaskedScores(**json.loads(kept.read_text("utf-8")))
+        self.module.eval()
+        found = self.measure()
+        self.module.train()
+        self.processes.wait()  # nobody writes while another one looks
+        if self.processes.first:
+            with writing(kept) as file:
+                file.write(json.dumps(dataclasses.asdict(found)).encode() + b"\n")
+        return found
+
+    def evaluate(self) -> dict[str, float]:
+        """Give scores that grow: the mean log-likelihood of hidden words, right segments."""
+        found = self.measure()
+        scores = {"held-out:log-likelihood": -found.loss}
+        if self.recipe.masking.next_sentence:
+            scores["held-out:next-sentence"] = found.following
+        return scores
+
+    def save(self, folder: Path) -> None:
+        """Write the encoder with its head for words; every recipe can start from the folder."""
+        write_tokenizer(self.source, folder)
+        with silenced_libraries():
+            self.lm.save_pretrained(folder)
+
+
+def load_masked_lm(source: ModelSource, *, dropout: float) -> Any:
+    """Load an encoder with its head for masked words, a fresh one where it has none."""
+    try:
+        with silenced_libraries():
+            model: Any = AutoModelForMaskedLM.from_pretrained(
+                source.root,
+                local_files_only=True,
+                use_safetensors=True,
+                trust_remote_code=False,
+                dtype=torch.float32,
+            )
+    except Exception as error:  # OSError, safetensors' own, or a RuntimeError for other shapes
+        raise BundleError(
+            f"the weights in {source.root} cannot be read ({type(error).__name__}); expected "
+            "safetensors that fit config.json. Copy the whole folder again."
+        ) from error
+    use_fused_attention(model)
+    set_dropout(model, dropout)
+    return model
+
+
+def _head(model: Any, source: ModelSource) -> nn.Module:
+    others = [part for name, part in model.named_children() if name != model.base_model_prefix]
+    if len(others) != 1:
+        raise OptionError(
+            f"{source.root} is {source.manifest.architecture}, whose head for masked words has "
+            f"{len(others)} parts; expected one, as BERT, RoBERTa, XLM-R and ALBERT have. "
+            "Choose another base."
+        )
+    head: nn.Module = others[0]
+    return head
+
+
+def _special(tokenizer: Any, source: ModelSource) -> tuple[int, int]:
+    found = []
+    for names in (("[MASK]", "<mask>"), ("[PAD]", "<pad>")):
+        ids: Sequence[int | None] = [tokenizer.token_to_id(name) for name in names]
+        known = [number for number in ids if number is not None]
+        if not known:
+            raise BundleError(
+                f"the tokenizer of {source.root} has no {names[0]}; expected one to hide words "
+                "with. Choose another base."
+            )
+        found.append(known[0])
+    return found[0], found[1]

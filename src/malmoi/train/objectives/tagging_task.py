@@ -1,0 +1,219 @@
+"""The task of a tagger: windows of marked texts in, a loss over the labels of their units."""
+
+import functools
+import logging
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ...errors import by_number, counted
+from ...evaluate.tagging import Counts
+from ...export.silence import silenced_libraries
+from ...export.source import ModelSource
+from ...export.tagger import TagModule, load_token_classifier, write_settings
+from ...export.tokenizer import write_tokenizer
+from ...runtime.tokenizer import Batch, TextTokenizer, TokenizedText, read_tokenizer
+from ...tagger.decode import make_labels
+from ...tagger.files import EntitySpan, Marked
+from ...tagger.segment import Pieces, cut_pieces, cut_windows
+from ...tagger.tagger import SpecialTokens, find_entities, softmax
+from ...types import Floats, Ints
+from ..batching import Sizes, Step, plan_epoch
+from ..distributed import Processes
+from .bi_encoder import freeze
+from .tagging_data import Tagging, TaggingData
+
+logger = logging.getLogger(__name__)
+
+_BLOCK = 512
+
+
+@dataclass(frozen=True)
+class TagWindows:
+    """Windows of texts as ids: where their units' labels are read, and what they are."""
+
+    ids: list[list[int]]
+    heads: list[Ints]  # places in the window's ids
+    targets: list[Ints]
+
+    @property
+    def lengths(self) -> Ints:
+        """How many tokens each window has."""
+        return np.array([len(ids) for ids in self.ids], dtype=np.int64)
+
+
+def mark_units(
+    pieces: Pieces, spans: Sequence[EntitySpan], labels: Sequence[str]
+) -> tuple[Ints, int]:
+    """Give each unit of a text its label's number, (n,), and how many entities were lost.
+
+    A unit belongs to the entity that holds its middle. An entity whose border falls inside a
+    word takes the word in or leaves it; one that holds no unit's middle is lost.
+    """
+    numbers = {label: i for i, label in enumerate(labels)}
+    targets = np.zeros(len(pieces.heads), dtype=np.int64)
+    middles = (pieces.starts + pieces.ends - 1) / 2
+    lost = 0
+    for span in spans:
+        inside = np.flatnonzero((middles >= span.start) & (middles < span.end))
+        if f"B-{span.type}" not in numbers or not len(inside):
+            lost += 1
+            continue
+        targets[inside] = numbers[f"I-{span.type}"]
+        targets[inside[0]] = numbers[f"B-{span.type}"]
+    return targets, lost
+
+
+class TaggingTask:
+    """Trains a linear layer over an encoder's pieces; dev is judged by exact entities."""
+
+    def __init__(
+        self,
+        recipe: Tagging,
+        source: ModelSource,
+        material: TaggingData,
+        *,
+        processes: Processes | None = None,
+    ) -> None:
+        self.recipe, self.source, self.material = recipe, source, material
+        self.processes = processes or Processes()
+        self.labels = make_labels(material.types)
+        self._open_tokenizer()
+        self.windows = self._windows(material.parts["train"])
+        torch.manual_seed(recipe.seed)  # the layer is drawn at random
+        self.model = load_token_classifier(source, self.labels, dropout=recipe.dropout)
+        freeze(self.model.base_model, recipe.schedule.freeze)
+        self.graph = TagModule(self.model, source.manifest.architecture)
+        self.module: nn.Module = self.graph
+        self.module.to(self.processes.device)
+        self.weights = self._label_weights()
+        base = {id(p) for p in self.model.base_model.parameters()}
+        self.scales = {
+            id(p): recipe.head_rate for p in self.model.parameters() if id(p) not in base
+        }
+        self.plan = functools.lru_cache(maxsize=2)(self._plan)
+
+    def _open_tokenizer(self) -> None:
+        with tempfile.TemporaryDirectory(prefix="malmoi-tokens-") as folder:
+            write_tokenizer(self.source, Path(folder))
+            path = Path(folder) / "tokenizer.json"
+            self.tokens = TextTokenizer.from_file(path, max_tokens=self.source.manifest.max_tokens)
+            self.tokenizer = read_tokenizer(path)
+        self.tokenizer.no_truncation()
+        self.tokenizer.no_padding()
+        self.frame = SpecialTokens.of(self.tokenizer)
+        self.size = self.source.manifest.max_tokens - self.frame.count
+
+    def _cut(self, text: str) -> Pieces:
+        steps = self.source.manifest.clean
+        return cut_pieces(self.tokenizer, text, steps, unit=self.recipe.unit)
+
+    def _windows(self, texts: Sequence[Marked]) -> TagWindows:
+        made, lost = TagWindows([], [], []), 0
+        for marked in texts:
+            pieces = self._cut(marked.text)
+            targets, lost_here = mark_units(pieces, marked.spans, self.labels)
+            lost += lost_here
+            for window in cut_windows(pieces, self.size):
+                own = (pieces.heads >= window.first) & (pieces.heads < window.last)
+                made.ids.append(self.frame.around(pieces.ids[window.begin : window.end].tolist()))
+                made.heads.append(pieces.heads[own] - window.begin + len(self.frame.before))
+                made.targets.append(targets[own])
+        if lost:
+            are = by_number(lost, "is", "are")
+            logger.info(
+                f"{counted(lost, 'entity', 'entities')} {are} smaller than a {self.recipe.unit} "
+                f"and {are} not learnt"
+            )
+        return made
+
+    def _label_weights(self) -> Tensor:
+        every = np.concatenate([*self.windows.targets, np.empty(0, dtype=np.int64)])
+        counts = np.maximum(np.bincount(every, minlength=len(self.labels)), 1)
+        weights = (counts.sum() / (len(counts) * counts)) ** self.recipe.balance
+        weights *= [self.recipe.weights.get(label, 1.0) for label in self.labels]
+        return torch.tensor(weights, dtype=torch.float32, device=self.processes.device)
+
+    def _plan(self, epoch: int) -> list[Step]:
+        world, schedule = self.processes.world, self.recipe.schedule
+        sizes = Sizes(schedule.batch_size * world, schedule.batch_tokens * world, least=world)
+        return plan_epoch(
+            [self.windows.lengths], [1.0], [None], sizes, seed=self.recipe.seed, epoch=epoch
+        )
+
+    def loss(self, step: Step) -> Tensor:
+        """Give the weighted cross-entropy of the step's units, over all processes."""
+        world, rank = self.processes.world, self.processes.rank
+        shares = [step.rows[i::world] for i in range(world)]
+        counts = [sum(len(self.windows.heads[row]) for row in share) for share in shares]
+        logits = self.processes.gather(self._logits(shares[rank]), counts)
+        targets = np.concatenate([self.windows.targets[row] for share in shares for row in share])
+        with torch.autocast(logits.device.type, enabled=False):
+            return functional.cross_entropy(
+                logits.float(), torch.from_numpy(targets).to(logits.device), weight=self.weights
+            )
+
+    def _logits(self, rows: Sequence[int] | Ints) -> Tensor:
+        """Run windows of the training texts; one row of logits a unit, (units, labels)."""
+        pieces = [TokenizedText(i, self.windows.ids[row]) for i, row in enumerate(rows)]
+        found: dict[int, Tensor] = {}
+        for batch in self.tokens.batches(pieces, budget=self.recipe.schedule.piece_tokens):
+            for place, logits in zip(batch.rows.tolist(), self.run(batch), strict=True):
+                heads = torch.from_numpy(self.windows.heads[rows[place]]).to(logits.device)
+                found[place] = logits[heads]
+        return torch.cat([found[i] for i in range(len(pieces))])
+
+    def run(self, batch: Batch) -> Tensor:
+        """Run a batch: logits (n, length, labels)."""
+        arrays = (batch.ids, batch.mask, batch.types)[: len(self.graph.inputs)]
+        device = self.processes.device
+        logits: Tensor = self.graph(*(torch.from_numpy(a).to(device) for a in arrays))[0]
+        return logits
+
+    def tag_all(self, texts: Sequence[str]) -> list[list[EntitySpan]]:
+        """Find the entities of texts as the exported model will."""
+        found = []
+        for start in range(0, len(texts), _BLOCK):
+            block = texts[start : start + _BLOCK]
+            cut = [self._cut(text) for text in block]
+            for text, pieces, shares in zip(block, cut, self._shares(cut), strict=True):
+                entities = find_entities(text, pieces, shares, self.labels)
+                found.append([EntitySpan(one.start, one.end, one.type) for one in entities])
+        return found
+
+    def _shares(self, cut: Sequence[Pieces]) -> list[Floats]:
+        shares = [np.zeros((len(p.ids), len(self.labels)), dtype=np.float32) for p in cut]
+        jobs = [(i, w) for i, pieces in enumerate(cut) for w in cut_windows(pieces, self.size)]
+        pieces = [
+            TokenizedText(n, self.frame.around(cut[i].ids[w.begin : w.end].tolist()))
+            for n, (i, w) in enumerate(jobs)
+        ]
+        with torch.no_grad():
+            for batch in self.tokens.batches(pieces, budget=self.recipe.schedule.piece_tokens):
+                for place, logits in zip(batch.rows.tolist(), self.run(batch).float(), strict=True):
+                    owner, window = jobs[place]
+                    skip = len(self.frame.before) - window.begin
+                    kept = logits[window.first + skip : window.last + skip].cpu().numpy()
+                    shares[owner][window.first : window.last] = softmax(kept)
+        return shares
+
+    def evaluate(self) -> dict[str, float]:
+        """Judge the dev texts: F1 of exact entities."""
+        dev = self.material.parts["dev"]
+        counts = Counts()
+        for marked, found in zip(dev, self.tag_all([m.text for m in dev]), strict=True):
+            counts.add(marked.spans, found)
+        return {"dev:f1": counts.f1()}
+
+    def save(self, folder: Path) -> None:
+        """Write the model, layer and all, as a transformers folder."""
+        write_tokenizer(self.source, folder)
+        write_settings(folder, self.recipe.unit)
+        with silenced_libraries():
+            self.model.save_pretrained(folder)

@@ -1,1 +1,0 @@
-"""`objective = "pretrain"`: masked words and following sentences, from text alone."""

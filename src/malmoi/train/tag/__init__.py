@@ -1,1 +1,0 @@
-"""`objective = "tag"`: entities from marked files, a tagger's bundle out."""

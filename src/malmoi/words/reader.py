@@ -1,0 +1,264 @@
+"""Texts → words, each with its vector and those of its tokens, from chosen layers."""
+
+import re
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from ..bundle.manifest import Manifest
+from ..errors import BundleError, CutWarning, OptionError, by_number, counted
+from ..runtime.pooling import FUNCTIONS, normalize
+from ..runtime.runner import Runner
+from ..runtime.tokenizer import Batch, TokenizedText
+from ..text.cleanup import SAFE, as_text
+from ..types import Floats
+from .segment import By, Cut, Segmenter
+
+Layers = str | int | Sequence[int]
+
+_NAME = re.compile(r"(sum|mean|concat)-(?:last-(\d+)|all)")
+_NAMES = (
+    '"last", "second-to-last", "sum-last-4", "concat-last-4", "mean-all" (or any of sum-, mean- '
+    "and concat- with last-N or all), a layer's number, or a list of numbers"
+)
+_STATES = ("token_embeddings", "last_hidden_state")
+
+
+@dataclass(frozen=True)
+class LayerChoice:
+    """The graph outputs to ask for, and how to join them: "sum", "mean" or "concat"."""
+
+    outputs: tuple[str, ...]
+    join: str
+
+    def __call__(self, states: Sequence[Floats]) -> Floats:
+        """Join states (n, length, hidden), one a layer, into (n, length, width)."""
+        return _JOINS[self.join](states)
+
+
+_JOINS: dict[str, Callable[[Sequence[Floats]], Floats]] = {
+    "sum": lambda states: np.sum(states, axis=0, dtype=np.float32),
+    "mean": lambda states: np.mean(states, axis=0, dtype=np.float32),
+    "concat": lambda states: states[0] if len(states) == 1 else np.concatenate(states, axis=-1),
+}
+
+
+def choose(layers: Layers, *, outputs: Sequence[str], name: str) -> LayerChoice:
+    """Turn a choice of layers into graph outputs; `name` names the model in messages.
+
+    Layer 0 is the embeddings, before any attention; a list of numbers puts those layers side by
+    side.
+
+    >>> choose("sum-last-2", outputs=["layer_0", "layer_1", "layer_2"], name="tiny")
+    Choice(outputs=('layer_1', 'layer_2'), join='sum')
+    """
+    count = sum(output.startswith("layer_") for output in outputs)
+    if not count:
+        return _only_last(layers, outputs, name)
+    numbers, join = _numbers(layers, count)
+    if not numbers or not all(-count <= number < count for number in numbers):
+        raise OptionError(
+            f"layers is {layers!r}; {name} has the layers 0 to {count - 1}. Choose among these."
+        )
+    return LayerChoice(tuple(f"layer_{number % count}" for number in numbers), join)
+
+
+def layer_names(count: int) -> tuple[Layers, ...]:
+    """The choices that a table of layers shows for a model with so many of them.
+
+    >>> layer_names(3)
+    (0, 1, 2, 'sum-last-2', 'concat-last-2', 'mean-all')
+    """
+    few = min(4, count - 1)
+    joined = (f"sum-last-{few}", f"concat-last-{few}", "mean-all") if few > 1 else ()
+    return (*range(count), *joined)
+
+
+def _numbers(layers: Layers, count: int) -> tuple[list[int], str]:
+    if isinstance(layers, int):
+        return [layers], "concat"
+    if not isinstance(layers, str):
+        return list(layers), "concat"
+    if layers in ("last", "second-to-last"):
+        return [-1 if layers == "last" else -2], "concat"
+    found = _NAME.fullmatch(layers)
+    if not found:
+        raise OptionError(f"layers is {layers!r}; known are {_NAMES}. Choose one of these.")
+    last = int(found[2]) if found[2] else count
+    return list(range(-last, 0)), found[1]
+
+
+def _only_last(layers: Layers, outputs: Sequence[str], name: str) -> LayerChoice:
+    """A foreign graph may give its last states under another name, and no other layer."""
+    states = [output for output in _STATES if output in outputs]
+    if states and layers in ("last", -1):
+        return LayerChoice((states[0],), "concat")
+    raise no_layers(name)
+
+
+def no_layers(name: str) -> BundleError:
+    """The complaint about a model whose hidden layers cannot be read."""
+    return BundleError(
+        f"{name} gives no hidden layers; word vectors expect a graph that does. Export the model "
+        "again with: malmoi export MODEL FOLDER --layers all"
+    )
+
+
+Merge = Literal["mean", "first", "last", "max", "sum"]
+MERGES: dict[str, Callable[[Floats], Floats]] = {  # (pieces, width) → (width,)
+    "mean": lambda states: states.mean(axis=0),
+    "first": lambda states: states[0],
+    "last": lambda states: states[-1],
+    "max": lambda states: states.max(axis=0),
+    "sum": lambda states: states.sum(axis=0),
+}
+# Every layer of every token is held for a block of texts, so a block is small.
+_BLOCK = 128
+
+
+@dataclass(frozen=True, slots=True)
+class PieceVector:
+    """One piece of the vocabulary as it stood in a text, with its vector (width,)."""
+
+    text: str
+    start: int
+    end: int
+    vector: Floats
+    special: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word as written, its place in the text, its vector (width,) and the tokens it is made of.
+
+    A word that is not in the vocabulary has several pieces; its vector is their merge.
+    """
+
+    text: str
+    start: int
+    end: int
+    vector: Floats
+    tokens: tuple[PieceVector, ...]
+
+    @property
+    def pieces(self) -> tuple[str, ...]:
+        """The vocabulary's pieces that the word consists of."""
+        return tuple(token.text for token in self.tokens)
+
+
+class LayerReader:
+    """Reads words and sentences out of the layers of an opened bundle."""
+
+    def __init__(self, runner: Runner, manifest: Manifest) -> None:
+        self._runner, self._manifest = runner, manifest
+        self._cutter = Segmenter(runner.tokens, manifest.clean or SAFE)
+        self.layers = sum(name.startswith("layer_") for name in runner.session.outputs)
+
+    def words(
+        self, texts: Iterable[str], *, layers: Layers, merge: Merge, by: By, special: bool
+    ) -> Iterator[list[Word]]:
+        """Yield each text's words in their order, a block of texts at a time."""
+        if merge not in MERGES:
+            raise OptionError(
+                f"merge is {merge!r}; known are {', '.join(MERGES)}. Choose one of these."
+            )
+        choice = self._choose(layers)
+        pairs = ((text, self._cutter.cut(as_text(text), by)) for text in texts)
+        return self._in_blocks(pairs, choice, merge, special)
+
+    def words_at(
+        self, items: Iterable[tuple[str, Sequence[tuple[int, int]]]], *, layers: Layers
+    ) -> Iterator[list[Word]]:
+        """Yield the words at given spans, each text with spans of its own."""
+        pairs = ((text, self._cutter.cut(as_text(text), spans)) for text, spans in items)
+        return self._in_blocks(pairs, self._choose(layers), "mean", False)
+
+    def sentences(self, texts: Sequence[str], *, layers: Layers, pooling: str | None) -> Floats:
+        """Pool the chosen layers' states of each text; (n, width), of length 1."""
+        name = pooling or self._manifest.pooling.split("+")[0]
+        if name not in FUNCTIONS:
+            raise OptionError(
+                f"pooling is {name!r}; known are {', '.join(FUNCTIONS)}. Choose one of these."
+            )
+        choice = self._choose(layers)
+
+        def compute(batch: Batch) -> Floats:
+            states = choice(self._runner.session.run(batch, choice.outputs))
+            return normalize(FUNCTIONS[name](states, batch.mask))
+
+        units = [self._cutter.cut(as_text(text), "spaces").units for text in texts]
+        pieces = [TokenizedText(i, [unit.id for unit in own]) for i, own in enumerate(units)]
+        return self._runner.start(pieces, compute)()
+
+    def _choose(self, layers: Layers) -> LayerChoice:
+        name = self._manifest.name or str(self._runner.session.path.parent)
+        return choose(layers, outputs=self._runner.session.outputs, name=name)
+
+    def _in_blocks(
+        self, pairs: Iterable[tuple[str, Cut]], choice: LayerChoice, merge: str, special: bool
+    ) -> Iterator[list[Word]]:
+        shortened = 0
+        block: list[tuple[str, Cut]] = []
+        for pair in pairs:
+            block.append(pair)
+            shortened += pair[1].shortened
+            if len(block) == _BLOCK:
+                yield from self._block(block, choice, merge, special)
+                block = []
+        yield from self._block(block, choice, merge, special)
+        if shortened:
+            warnings.warn(
+                f"{counted(shortened, 'text was', 'texts were')} longer than "
+                f"{self._runner.tokens.max_tokens} tokens "
+                f"and {by_number(shortened, 'was', 'were')} cut; words beyond are left out",
+                CutWarning,
+                stacklevel=3,
+            )
+
+    def _block(
+        self, block: Sequence[tuple[str, Cut]], choice: LayerChoice, merge: str, special: bool
+    ) -> Iterator[list[Word]]:
+        pieces = [
+            TokenizedText(i, [unit.id for unit in cut.units]) for i, (_, cut) in enumerate(block)
+        ]
+        states: list[Floats | None] = [None] * len(block)
+
+        def compute(batch: Batch) -> Floats:
+            return choice(self._runner.session.run(batch, choice.outputs))
+
+        for batch, found in self._runner.each(pieces, compute):
+            for row, own in zip(batch.rows, found, strict=True):
+                states[row] = own[: len(pieces[row].ids)].copy()  # (length, width)
+        for (text, cut), own in zip(block, states, strict=True):
+            assert own is not None  # every piece is in one batch
+            yield self._gather(text, cut, own, MERGES[merge], special)
+
+    def _gather(
+        self, text: str, cut: Cut, states: Floats, merge: Callable[[Floats], Floats], special: bool
+    ) -> list[Word]:
+        words: list[Word] = []
+        vocabulary = self._runner.tokens.tokenizer
+        tokens = [
+            PieceVector(
+                str(vocabulary.id_to_token(unit.id)), unit.start, unit.end, state, unit.special
+            )
+            for unit, state in zip(cut.units, states, strict=True)
+        ]
+        for start, end in cut.words:
+            own = [i for i, unit in enumerate(cut.units) if unit.touches(start, end)]
+            if own:  # nothing is left of a word that was cut off or cleaned away
+                made = tuple(tokens[i] for i in own)
+                words.append(Word(text[start:end], start, end, merge(states[own]), made))
+        if special:
+            first = [token for token in tokens[:1] if token.special]
+            last = [token for token in tokens[len(first) :] if token.special]
+            words = [*(_alone(token, 0) for token in first), *words]
+            words += [_alone(token, len(text)) for token in last]
+        return words
+
+
+def _alone(token: PieceVector, at: int) -> Word:
+    return Word(token.text, at, at, token.vector, (token,))

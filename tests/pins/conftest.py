@@ -1,0 +1,34 @@
+"""Markers of the pins, so that a quick run can leave the slow ones out, and older files."""
+
+import shutil
+import tarfile
+from pathlib import Path
+
+import pytest
+
+ARCHIVE = Path(__file__).parent / "files.tar.xz"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for line in (
+        "slow: takes seconds rather than milliseconds",
+        "train: needs torch",
+        "server: starts a server",
+    ):
+        config.addinivalue_line("markers", line)
+
+
+@pytest.fixture(scope="session")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files of an earlier malmoi, unpacked; copy what a test changes."""
+    folder = tmp_path_factory.mktemp("files")
+    with tarfile.open(ARCHIVE) as archive:
+        archive.extractall(folder, filter="data")
+    return folder
+
+
+@pytest.fixture
+def files(packed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of those files, with an empty cache folder for the user."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return Path(shutil.copytree(packed, tmp_path / "files"))
