@@ -1,7 +1,6 @@
 """The methods of the local objects, answered by a server."""
 
 import base64
-import json
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -243,7 +242,7 @@ class Client:
 
     def post(self, path: str, body: object) -> Any:
         """Send JSON to a path and give the JSON that comes back."""
-        return json.loads(self._transport.post(path, body).body)
+        return self._transport.post(path, body)[0]
 
     def close(self) -> None:
         """Close this thread's connection."""
@@ -264,10 +263,10 @@ class Client:
         cut = count = 0
         for chunk in _portions(texts):
             body = {"input": chunk, "encoding_format": "base64", **options}
-            answer = self._transport.post("/v1/embeddings", body)
-            rows = [base64.b64decode(row["embedding"]) for row in json.loads(answer.body)["data"]]
+            answer, headers = self._transport.post("/v1/embeddings", body)
+            rows = [base64.b64decode(row["embedding"]) for row in answer["data"]]
             vectors = np.frombuffer(b"".join(rows), dtype="<f4").reshape(len(rows), -1)
-            cut, count = cut + int(answer.headers.get("x-malmoi-cut", 0)), count + len(rows)
+            cut, count = cut + int(headers.get("x-malmoi-cut", 0)), count + len(rows)
             kept = vectors.astype(np.float32)
             yield kept if precision == "float32" else to_precision(normalize(kept), precision)
         if cut:

@@ -6,7 +6,7 @@ import random
 import threading
 import time
 import urllib.parse
-from dataclasses import dataclass
+from email.message import Message
 from typing import Any
 
 from ..errors import MalmoiError, OptionError
@@ -22,15 +22,6 @@ class ServerError(MalmoiError):
     def __init__(self, message: str, *, status: int = 0, code: str = "") -> None:
         super().__init__(message)
         self.status, self.code = status, code
-
-
-@dataclass(frozen=True)
-class HTTPAnswer:
-    """The status, headers (in lower case) and body of an answer."""
-
-    status: int
-    headers: dict[str, str]
-    body: bytes
 
 
 class Transport:
@@ -57,10 +48,10 @@ class Transport:
 
     def get(self, path: str) -> Any:
         """Get JSON."""
-        return json.loads(self._call("GET", path, None).body)
+        return self._call("GET", path, None)[0]
 
-    def post(self, path: str, body: object) -> HTTPAnswer:
-        """Send JSON."""
+    def post(self, path: str, body: object) -> tuple[Any, Message]:
+        """Send JSON, and give the JSON and the headers that come back."""
         return self._call("POST", path, _to_json(body))
 
     def close(self) -> None:
@@ -70,32 +61,35 @@ class Transport:
             connection.close()
             self._local.connection = None
 
-    def _call(self, method: str, path: str, body: bytes | None) -> HTTPAnswer:
+    def _call(self, method: str, path: str, body: bytes | None) -> tuple[Any, Message]:
         """Try until there is an answer that is final, or the tries are used up."""
-        for left in range(self._retries, -1, -1):
+        for tried in range(self._retries + 1):
+            last, retry_after = tried == self._retries, None
             try:
-                answer = self._send(method, path, body)
+                response, content = self._send(method, path, body)
             except (OSError, http.client.HTTPException) as error:
                 self.close()
-                if not left:
+                if last:
                     raise ServerError(
                         f"the server at {self._parts.netloc} cannot be reached "
                         f"({type(error).__name__}). Check that it runs, and its address."
                     ) from error
-                answer = HTTPAnswer(503, {}, b"")
-            if answer.status < 400:
-                return answer
-            if answer.status not in _TEMPORARY or not left:
-                raise _server_error(answer)
-            time.sleep(self._wait(self._retries - left, answer.headers.get("retry-after")))
+            else:
+                if response.status < 400:
+                    return json.loads(content), response.headers
+                if last or response.status not in _TEMPORARY:
+                    raise _server_error(response.status, content)
+                retry_after = response.headers.get("retry-after")
+            time.sleep(_wait(tried, retry_after))
         raise AssertionError("the last try returns or raises")
 
-    def _send(self, method: str, path: str, body: bytes | None) -> HTTPAnswer:
+    def _send(
+        self, method: str, path: str, body: bytes | None
+    ) -> tuple[http.client.HTTPResponse, bytes]:
         connection = self._connection()
         connection.request(method, self._path + path, body, self._headers)
         response = connection.getresponse()
-        headers = {name.lower(): value for name, value in response.getheaders()}
-        return HTTPAnswer(response.status, headers, response.read())
+        return response, response.read()
 
     def _connection(self) -> http.client.HTTPConnection:
         """This thread's connection, which stays open between calls."""
@@ -108,23 +102,22 @@ class Transport:
             self._local.connection = connection
         return connection
 
-    def _wait(self, tried: int, retry_after: str | None) -> float:
-        """Twice as long each time, and partly by chance, so that clients do not come in step."""
-        longest = min(_FIRST_WAIT * 2**tried, _LONGEST_WAIT)
-        chance = random.uniform(longest / 2, longest)
-        asked = float(retry_after) if retry_after and retry_after.isdigit() else 0.0
-        return min(max(chance, asked + chance / 4 if asked else 0.0), _LONGEST_WAIT)
+
+def _wait(tried: int, retry_after: str | None) -> float:
+    """Twice as long each time, and partly by chance, so that clients do not come in step."""
+    longest = min(_FIRST_WAIT * 2**tried, _LONGEST_WAIT)
+    chance = random.uniform(longest / 2, longest)
+    asked = float(retry_after) if retry_after and retry_after.isdigit() else 0.0
+    return min(max(chance, asked + chance / 4 if asked else 0.0), _LONGEST_WAIT)
 
 
-def _server_error(answer: HTTPAnswer) -> ServerError:
+def _server_error(status: int, content: bytes) -> ServerError:
     try:
-        error = json.loads(answer.body)["error"]
+        error = json.loads(content)["error"]
         message, code = str(error["message"]), str(error["code"])
     except (ValueError, KeyError, TypeError):
         message, code = "it gave no reason", ""
-    return ServerError(
-        f"the server answered {answer.status}: {message}", status=answer.status, code=code
-    )
+    return ServerError(f"the server answered {status}: {message}", status=status, code=code)
 
 
 def _to_json(body: object) -> bytes:
