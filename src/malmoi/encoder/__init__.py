@@ -1,6 +1,8 @@
 """Encoders: texts → vectors."""
 
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from ..bundle.bundle import open_bundle
 from ..bundle.catalog import find_model
@@ -19,3 +21,10 @@ def load(name_or_path: str | Path | None = None, *, threads: int | None = None) 
     bundle = open_bundle(find_model(name_or_path))
     encoder: TextEncoder = runner_of(bundle.manifest.kind)(bundle, threads=threads)
     return encoder
+
+
+def __getattr__(name: str) -> Any:
+    """Give `StaticEncoder`, which stood here in 0.1, from the package it has now."""
+    if name == "StaticEncoder":
+        return import_module("malmoi.static").StaticEncoder
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

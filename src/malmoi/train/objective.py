@@ -99,7 +99,7 @@ def find_objective(name: str, *, where: str) -> Objective:
 
 
 _LOSSES = "malmoi.train.losses"
-_CROSS = "malmoi.train.cross"
+_CROSS = "malmoi.train.objectives.cross_encoder"
 
 for _objective in (
     Objective("softmax", f"{_LOSSES}:softmax", label="label"),
@@ -118,7 +118,7 @@ for _objective in (
     Objective("angle", f"{_LOSSES}:angle", label="score", options={"scale": 20.0}),
     Objective(
         "align",
-        "malmoi.train.similarity:align",
+        "malmoi.train.losses:align",
         texts=("name", "concept"),
         optional=("synonym",),
         options={
@@ -131,7 +131,7 @@ for _objective in (
             "neighbours": 2,
             "siblings": 0,
         },
-        reader="malmoi.train.synonyms:read_synonyms",
+        reader="malmoi.train.terms.pairs:read_synonyms",
         reading=("pairs", "together", "neighbours", "siblings"),
     ),
     Objective("regression", f"{_CROSS}:cross_loss", label="score", kinds=("reranker",)),
