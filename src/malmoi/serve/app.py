@@ -25,7 +25,7 @@ from .errors import invalid_body
 from .middleware import Gateway
 from .routes import embeddings, info, link, search, words
 from .schemas import Schema
-from .state import AppState
+from .state import STATE, AppState
 
 PAGE = Path(__file__).parent / "page"
 _TYPES = {
@@ -142,9 +142,9 @@ def make_app(state: AppState, *, workers: int | None = None) -> ASGIApp:
     """Make the ASGI application that serves models, corpora and lexicons."""
 
     @asynccontextmanager
-    async def lifespan(app: Any) -> AsyncIterator[None]:
+    async def lifespan(app: Any) -> AsyncIterator[dict[str, Any]]:
         state.open(workers=workers or usable_cores())
-        yield
+        yield {STATE: state}
         await anyio.to_thread.run_sync(state.close)
 
     settings, files = state.settings, _read_files()

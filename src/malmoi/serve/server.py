@@ -19,8 +19,8 @@ from ..errors import CutWarning, OutputError
 from .app import make_app
 from .errors import APIError
 from .middleware import CONNECTION, access_logger
-from .settings import Limits, ServerSettings
-from .state import AppState, Resources
+from .settings import ServerSettings
+from .state import STATE, AppState, Resources
 
 logger = logging.getLogger(__name__)
 
@@ -55,15 +55,16 @@ class Connection(asyncio.Protocol):
     hears from here when its client goes, also when uvicorn has read further requests by then.
     """
 
-    limits = Limits()
-
     def __init__(self, **options: Any) -> None:
         self._shared = {**options.pop("app_state"), CONNECTION: self}  # uvicorn puts it into scopes
+        self._state: AppState = self._shared[STATE]
+        self._limits = self._state.settings.limits
         self._http: asyncio.Protocol = HttpToolsProtocol(app_state=self._shared, **options)
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._leave: Callable[[], None] | None = None  # while a request is being answered
-        self._read, self._room = 0, self.limits.header_bytes
+        self._arriving = False
+        self._read, self._room = 0, self._limits.header_bytes
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wait for the first request."""
@@ -78,9 +79,12 @@ class Connection(asyncio.Protocol):
             self._read += len(data)
             if self._timer is None:
                 self._start_timer()
-            if self._read > self._room:
-                # A request whose headers are whole begins before this is called.
-                self._loop.call_soon(self._check_room)
+            if not self._arriving:
+                # A batch waits for requests that are about to begin; see `Batcher._ready`. One
+                # whose headers are whole begins before `_settle` is called.
+                self._arriving = True
+                self._state.arriving += 1
+                self._loop.call_soon(self._settle)
 
     def eof_received(self) -> bool | None:
         """Pass it on."""
@@ -105,6 +109,7 @@ class Connection(asyncio.Protocol):
     def begin(self, leave: Callable[[], None]) -> None:
         """A request has begun; `leave` is called when its client goes."""
         self._stop_timer()
+        self._count_out()
         self._leave, self._read = leave, 0
 
     def answer(self) -> None:
@@ -115,17 +120,23 @@ class Connection(asyncio.Protocol):
         """It has ended; what is left of a body that was not read comes before the next one."""
         self._transport.flush()
         self._leave = None
-        self._room = self.limits.header_bytes + (self.limits.body_bytes if unread else 0)
+        self._room = self._limits.header_bytes + (self._limits.body_bytes if unread else 0)
 
     def _start_timer(self) -> None:
-        self._timer = self._loop.call_later(self.limits.header_seconds, self._transport.close)
+        self._timer = self._loop.call_later(self._limits.header_seconds, self._transport.close)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _check_room(self) -> None:
+    def _count_out(self) -> None:
+        self._state.arriving -= self._arriving
+        self._arriving = False
+
+    def _settle(self) -> None:
+        """Refuse headers that are too long and not whole yet."""
+        self._count_out()
         if self._leave is not None or self._read <= self._room or self._transport.is_closing():
             return
         body = APIError(431, "headers_too_large", "the headers are too long. Send fewer.").body()
@@ -204,15 +215,11 @@ def _listen(settings: ServerSettings) -> socket.socket:
 
 def configure(app: ASGIApp, settings: ServerSettings) -> uvicorn.Config:
     """Set uvicorn: its fast reader within our limits, and silent."""
-
-    class Limited(Connection):
-        limits = settings.limits
-
     return uvicorn.Config(
         app,
         host=settings.host,
         port=settings.port,
-        http=Limited,
+        http=Connection,
         ws="none",
         lifespan="on",
         log_config=None,

@@ -20,6 +20,7 @@ from .metrics import Metrics
 from .settings import ServerSettings
 
 T = TypeVar("T")
+STATE = "malmoi.state"  # where the lifespan puts the state, for connections to find
 RERANKER = "ko-en-reranker"
 # Served where nothing is named: a bilingual FAQ, and a lexicon of common conditions.
 _SAMPLE_FAQ = Path(__file__).parents[1] / "data/faq.tsv"
@@ -174,6 +175,7 @@ class AppState:
     settings: ServerSettings
     metrics: Metrics = field(default_factory=Metrics)
     running: int = 0  # requests being answered, counted by the middleware
+    arriving: int = 0  # requests whose bytes came in this turn of the loop, by their connections
     _engine: Engine | None = None
 
     def __post_init__(self) -> None:
@@ -199,7 +201,7 @@ class AppState:
             self.resources.reranker,
             self.settings,
             self.metrics,
-            in_flight=lambda: self.running,
+            in_flight=lambda: self.running + self.arriving,
             workers=workers,
         )
         self.batched.engine = self._engine
