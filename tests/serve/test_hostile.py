@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 import schemathesis
-from hostile import MARK, Hostile, hostile
 from hypothesis import HealthCheck, settings
 from schemathesis.checks import not_a_server_error
-from servers import Served, serving
 
 from malmoi.serve.settings import Limits, ServerSettings
 from malmoi.serve.state import Resources
+from tests.support.hostile import MARK, Hostile, hostile
+from tests.support.servers import Served, serving
 
 
 @pytest.fixture(scope="module")

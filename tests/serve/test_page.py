@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from servers import Served, serving
 
-import graphs
 import malmoi
 from malmoi.bundle.catalog import DEFAULT, shipped_models
 from malmoi.serve.api_keys import make_key
 from malmoi.serve.settings import ServerSettings
 from malmoi.serve.state import Resources, load_resources
+from tests.support import graphs
+from tests.support.servers import Served, serving
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = Path("/usr/bin/chromium")

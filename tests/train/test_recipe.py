@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import runs
 
 from malmoi import DataError, OptionError
 from malmoi.train.objective import OBJECTIVES
 from malmoi.train.recipe import Data, Evaluation, Output, Recipe, Schedule, load_recipe, make_recipe
+from tests.support import runs
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 
