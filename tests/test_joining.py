@@ -11,7 +11,7 @@ from malmoi.bundle.bundle import Manifest
 from malmoi.encoder import TextEncoder
 from malmoi.errors import BundleError, DataError
 from malmoi.reranker.blend import ScoreBlend, cosines, squash
-from malmoi.train.fit_blend import fit_blend, write_join
+from malmoi.train.join import fit_join, write_join
 from tests.support import graphs
 
 PAIRS = [
@@ -77,7 +77,7 @@ def test_the_fit_finds_what_made_the_scores(folder: Path, encoder: TextEncoder) 
     reranker = malmoi.load_reranker(folder)
     true = ScoreBlend("beside", cross=1.3, cosine=3.0, constant=-0.7)
     logits = true.of(reranker.own_scores(pairs), cosines(encoder, pairs))
-    found = fit_blend(reranker, encoder, pairs, squash(logits).tolist())
+    found = fit_join(reranker, encoder, pairs, squash(logits).tolist())
     assert found.encoder == "beside"
     again = found.of(reranker.own_scores(pairs), cosines(encoder, pairs))
     assert np.allclose(squash(again), squash(logits), atol=0.01)
@@ -86,4 +86,4 @@ def test_the_fit_finds_what_made_the_scores(folder: Path, encoder: TextEncoder) 
 
 def test_a_fit_wants_shares(folder: Path, encoder: TextEncoder) -> None:
     with pytest.raises(DataError, match="from 0 to 1"):
-        fit_blend(malmoi.load_reranker(folder), encoder, PAIRS * 3, [4.2] * 15)
+        fit_join(malmoi.load_reranker(folder), encoder, PAIRS * 3, [4.2] * 15)

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import malmoi
-from malmoi.train.fit_blend import fit_blend, write_join
+from malmoi.train.join import fit_join, write_join
 
 
 def rows(path: Path) -> list[dict[str, str]]:
@@ -35,7 +35,7 @@ def main() -> None:
     ]
     pairs, scores = zip(*dev, strict=True)
     reranker, encoder = malmoi.load_reranker(given.bundle), malmoi.load(given.encoder)
-    join = fit_blend(reranker, encoder, pairs, scores)
+    join = fit_join(reranker, encoder, pairs, scores)
     write_join(given.bundle, join)
     sys.stdout.write(f"{len(pairs):,} pairs: {join}\n")
 

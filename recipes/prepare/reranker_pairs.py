@@ -23,8 +23,8 @@ import numpy as np
 import malmoi
 from malmoi.io.files import writing
 from malmoi.mining.negatives import NegativeChoice, mine_negatives
-from malmoi.train.distil.lessons.base import likeness_rows
-from malmoi.train.prune_vocabulary import shrink
+from malmoi.train.distil.lessons.base import similarity_rows
+from malmoi.train.shrink import shrink
 
 Row = tuple[str, str, float, str]
 
@@ -95,7 +95,7 @@ def likeness(data: Path, encoder: malmoi.Encoder, random_: random.Random) -> Ite
         texts += random_.sample(found, min(most, len(found)))
     texts = list(dict.fromkeys(texts))
     vectors = encoder.encode([english for english, _ in texts])
-    drawn = likeness_rows(texts, vectors, np.random.default_rng(0))
+    drawn = similarity_rows(texts, vectors, np.random.default_rng(0))
     scale = _scale(data, encoder)
     for score, left, right in random_.sample(drawn, min(ALIKE, len(drawn))):
         one, two = random_.choice(LANGUAGES[:3])

@@ -4,8 +4,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from malmoi.train.objectives.classification_data import make_classification
-from malmoi.train.recipe import make_recipe, recipe_from
+from malmoi.train.recipe import make_recipe
 from tests.support import tiny
 
 WORDS = [
@@ -90,10 +89,9 @@ def recipe(kind: str, folder: Path, **changes: Any) -> Any:
     made = table(folder, schedule={"epochs": 9, "learning_rate": 1e-3}, max_tokens=32)
     made["output"] = {"folder": str(folder / f"run-{kind}"), "checkpoint_steps": 2}
     made |= KINDS[kind][1] | changes
-    if kind in ("encoder", "reranker"):
-        return make_recipe(made)
-    made["objective"] = kind
-    return make_classification(made) if kind == "classify" else recipe_from(made, where="it")
+    if kind not in ("encoder", "reranker"):
+        made["objective"] = kind
+    return make_recipe(made)
 
 
 def prepare_kinds(folder: Path) -> Path:

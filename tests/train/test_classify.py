@@ -13,8 +13,7 @@ import malmoi
 from malmoi.classifier import Rule
 from malmoi.errors import BundleError, DataError, OptionError, TextError
 from malmoi.evaluate import evaluate
-from malmoi.train.objectives.classification_data import make_classification
-from malmoi.train.recipe import load_recipe
+from malmoi.train.recipe import load_recipe, make_recipe
 from malmoi.train.run import train
 from tests.support.graphs import Run
 from tests.support.logs import record_messages
@@ -69,7 +68,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def trained(folder: Path) -> Path:
     told = record_messages()
-    done = train(make_classification(table(folder)), data=folder)
+    done = train(make_recipe(table(folder)), data=folder)
     assert any(line.startswith("test: ") for line in told)
     assert done.scores["auroc"] > 0.9  # one telling sentence is easily learnt
     return done.bundles[0]
@@ -177,8 +176,9 @@ def test_dropout_is_that_of_the_recipe_everywhere(folder: Path) -> None:
     from malmoi.train.objectives.classification import prepare
     from malmoi.train.objectives.classification_task import NoteTask
 
-    recipe = make_classification(table(folder, dropout=0.25))
-    source, notes = prepare(recipe, folder, strict=False)
+    recipe = make_recipe(table(folder, dropout=0.25))
+    prepared = prepare(recipe, folder, strict=False)
+    source, notes = prepared.source, prepared.notes
     module = NoteTask(recipe, source, notes).module
     found = {one.p for one in module.modules() if isinstance(one, nn.Dropout)}
     assert found == {0.25}
@@ -190,18 +190,18 @@ def test_one_class_only(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "notes.jsonl").write_text(text, "utf-8")
     made = table(folder, output={"folder": str(tmp_path / "run")})
     with pytest.raises(DataError, match="same label"):
-        train(make_classification(made), data=tmp_path)
+        train(make_recipe(made), data=tmp_path)
 
 
 def test_a_split_without_patients_is_the_same_wherever_the_data_lie(tmp_path: Path) -> None:
-    from malmoi.train.objectives.classification_data import read_notes
+    from malmoi.train.objectives.classification import read_notes
 
     data = {"files": ["notes.jsonl"], "columns": {"text": "text", "label": "kind"}}
     found = []
     for name in ("here", "far/away"):
         (tmp_path / name).mkdir(parents=True)
         write_notes(tmp_path / name / "notes.jsonl")
-        recipe = make_classification(table(tmp_path, data=data))
+        recipe = make_recipe(table(tmp_path, data=data))
         found.append(read_notes(recipe, tmp_path / name, strict=False))
     assert found[0].parts == found[1].parts
     assert all(found[0].parts.values())
@@ -211,20 +211,20 @@ def test_a_test_part_with_one_label_is_told_before_training(folder: Path) -> Non
     (folder / "well.jsonl").write_text('{"text": "at dawn", "kind": "well"}\n', "utf-8")
     files = {"train": ["notes.jsonl"], "dev": ["notes.jsonl"], "test": ["well.jsonl"]}
     data = files | {"columns": {"text": "text", "label": "kind"}}
-    recipe = make_classification(table(folder, data=data, output={"folder": str(folder / "no")}))
+    recipe = make_recipe(table(folder, data=data, output={"folder": str(folder / "no")}))
     with pytest.raises(DataError, match="the test part has 1 document of one label"):
         train(recipe, data=folder)
     assert not (folder / "no").exists()
 
 
 def test_leakage_between_files_is_told(folder: Path, tmp_path: Path) -> None:
-    from malmoi.train.objectives.classification_data import read_notes
+    from malmoi.train.objectives.classification import read_notes
 
     for name in ("train", "dev"):
         write_notes(tmp_path / f"{name}.jsonl")
     data = {"train": ["train.jsonl"], "dev": ["dev.jsonl"], "columns": COLUMNS}
     told = record_messages()
-    notes = read_notes(make_classification(table(folder, data=data)), tmp_path, strict=False)
+    notes = read_notes(make_recipe(table(folder, data=data)), tmp_path, strict=False)
     assert notes.leaked["patients of train and dev"] == 48
     assert any("leakage" in line for line in told)
 
@@ -246,7 +246,7 @@ def test_leakage_between_files_is_told(folder: Path, tmp_path: Path) -> None:
 )
 def test_slips_in_a_recipe(folder: Path, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
-        make_classification(table(folder, **changes))
+        make_recipe(table(folder, **changes))
 
 
 def test_the_recipes_of_the_repository_are_sound() -> None:

@@ -12,8 +12,8 @@ from malmoi.train.batching import pad, token_batches  # noqa: E402
 from malmoi.train.distil import distillation as d  # noqa: E402
 from malmoi.train.distil.alignment import Lexical  # noqa: E402
 from malmoi.train.distil.lessons import base as j  # noqa: E402
+from malmoi.train.distil.lessons import relations as n  # noqa: E402
 from malmoi.train.distil.lessons import relations as near  # noqa: E402
-from malmoi.train.distil.lessons import terms as n  # noqa: E402
 from malmoi.train.distil.lessons import words as w  # noqa: E402
 from malmoi.train.distil.student import Rates, Student  # noqa: E402
 from malmoi.train.distil.training import mix_weights  # noqa: E402
@@ -219,11 +219,11 @@ def test_words_find_their_translation_in_its_sentence(tmp_path: Path) -> None:
     assert all(told[-1][name] < told[0][name] for name in ("links", "near"))
 
 
-def test_likeness_rows_carry_the_teachers_scores() -> None:
+def test_similarity_rows_carry_the_teachers_scores() -> None:
     english, korean = sentences()
     vectors = teach(english)
     texts = list(zip(english, korean, strict=True))
-    rows = j.likeness_rows(texts, vectors, np.random.default_rng(0))
+    rows = j.similarity_rows(texts, vectors, np.random.default_rng(0))
     assert len(rows) >= 2 * len(english)
     for score, left, right in rows:
         assert left != right
@@ -232,7 +232,7 @@ def test_likeness_rows_carry_the_teachers_scores() -> None:
     blended = j.blend_scores([(5.0, *rows[0][1:])], np.array([0.2]), share=0.5, highest=5.0)
     assert blended[0][0] == pytest.approx(0.6)
     with pytest.raises(DataError, match="at least 4"):
-        j.likeness_rows(texts[:2], vectors[:2], np.random.default_rng(0))
+        j.similarity_rows(texts[:2], vectors[:2], np.random.default_rng(0))
 
 
 def test_mixed_checkpoints_lie_between(tmp_path: Path) -> None:

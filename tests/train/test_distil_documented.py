@@ -1,6 +1,5 @@
 """docs/distillation.md: its recipe is in order, and it names every key."""
 
-import dataclasses
 import re
 import tomllib
 from pathlib import Path
@@ -8,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from malmoi.train.distil import recipe as settings
-from malmoi.train.distil.checks import KINDS as TASKS
-from malmoi.train.distil.checks import make_distillation
+from malmoi.train.distil.recipe import LESSONS as TASKS
+from malmoi.train.recipe import make_recipe
 
 
 def documented() -> str:
@@ -18,7 +17,7 @@ def documented() -> str:
 
 def test_the_documented_recipe_is_in_order() -> None:
     [block] = re.findall(r"```toml\n(.*?)```", documented(), re.DOTALL)
-    recipe = make_distillation(tomllib.loads(block))
+    recipe = make_recipe(tomllib.loads(block))
     assert {task.kind for task in recipe.task} == set(TASKS)
 
 
@@ -28,8 +27,8 @@ def test_the_documented_recipe_is_in_order() -> None:
      settings.Align, settings.Distil, settings.Tune, settings.LessonRecipe, settings.ExtraFiles,
      settings.DistillationOutput],
 )  # fmt: skip
-def test_every_key_is_documented(cls: type) -> None:
+def test_every_key_is_documented(cls: type[settings.RecipeTable]) -> None:
     text = documented()
-    keys = {field.name for field in dataclasses.fields(cls)}
+    keys = set(cls.model_fields)
     written = ("{} = ", "[{}]", ".{}]]")
     assert {key for key in keys if not any(way.format(key) in text for way in written)} == set()

@@ -1,6 +1,7 @@
 """`malmoi export`: every architecture, judged by sentence-transformers and by torch."""
 
 import json
+import logging
 import shutil
 import subprocess
 import sys
@@ -171,7 +172,7 @@ def test_a_wrong_graph_is_never_written(
         spoil(path, path)
 
     monkeypatch.setattr(building, "trace", trace_wrongly)
-    with pytest.raises(BundleError, match="other vectors than the torch model"):
+    with pytest.raises(BundleError, match="other outputs than the torch model"):
         export(tiny("bert"), tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
 
@@ -242,7 +243,7 @@ def test_int8_graphs_run_whole_products(
     for text, vector in zip(TEXTS, together, strict=True):
         assert_same(run(tmp_path / "out", [text])["sentence_embedding"], vector[None])
     again = onnx.load(tmp_path / "out" / "onnx" / "model.onnx")
-    small_kernels.choose_small_kernels(again)  # has nothing left to do
+    small_kernels.rewrite_int8(again)  # has nothing left to do
     assert Counter(node.op_type for node in again.graph.node) == kinds
 
 
@@ -346,7 +347,7 @@ def test_the_tokenizer_is_read_alike_everywhere(tiny: Write, tmp_path: Path) -> 
     tokenizer = Tokenizer.from_file(str(source / "tokenizer.json"))
     truth = [encoding.ids for encoding in tokenizer.encode_batch(texts)]
     assert transformers.AutoTokenizer.from_pretrained(source)(texts)["input_ids"] != truth
-    said = record_messages()
+    said = record_messages(logging.DEBUG)
     export(source, tmp_path / "out")
     assert transformers.AutoTokenizer.from_pretrained(tmp_path / "out")(texts)["input_ids"] == truth
     assert any("tokenizer.json" in line for line in said)
@@ -382,7 +383,7 @@ def test_a_vocabulary_alone_is_a_tokenizer(tiny: Write, tmp_path: Path) -> None:
 def test_export_says_one_line_a_stage_and_nothing_else(
     tiny: Write, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    said = record_messages()
+    said = record_messages(logging.DEBUG)
     export(tiny("roberta"), tmp_path / "out", precision="int8")
     assert capfd.readouterr() == ("", "")
     assert [line.split()[0] for line in said] == ["reading", "writing", "rounding", "writing"]

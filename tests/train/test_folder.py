@@ -62,7 +62,7 @@ def test_a_run_of_before_says_that_its_data_are_not_known(tmp_path: Path) -> Non
     told = record_messages()
     folders.check_data({"pairs.tsv": "1"}, tmp_path)
     assert told == [
-        f"{tmp_path} has no data.json; whether the data are those it began with is not known"
+        f"{tmp_path} has no data.json; whether the data are those it started with is not known"
     ]
 
 

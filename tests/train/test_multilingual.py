@@ -18,10 +18,9 @@ import malmoi  # noqa: E402
 from malmoi import DataError, OptionError  # noqa: E402
 from malmoi.errors import OutputError  # noqa: E402
 from malmoi.export.export import export  # noqa: E402
-from malmoi.train.distil.checks import make_distillation  # noqa: E402
 from malmoi.train.distil.data import is_held, read_distillation_data  # noqa: E402
 from malmoi.train.distil.recipe import HeldRows, LessonRecipe  # noqa: E402
-from malmoi.train.recipe import load_recipe  # noqa: E402
+from malmoi.train.recipe import load_recipe, make_recipe  # noqa: E402
 from malmoi.train.run import train  # noqa: E402
 from tests.support import tiny  # noqa: E402
 
@@ -154,7 +153,7 @@ def whole(root: Path, folder: Path, **changes: Any) -> dict[str, Any]:
 
 def go(made: dict[str, Any], root: Path, **options: Any) -> tuple[Any, list[str]]:
     told = record_messages()
-    recipe = make_distillation(made)
+    recipe = make_recipe(made)
     return train(recipe, data=root, threads=1, **options), told
 
 
@@ -229,7 +228,7 @@ def test_a_stage_goes_on_from_its_checkpoint_to_the_same_weights(
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt), hearing(cut):
-            train(make_distillation(made), data=root, threads=1, resume=True)
+            train(make_recipe(made), data=root, threads=1, resume=True)
     _, told = go(made, root, resume=True)
     assert "distil is done already" in told and "tune-1 goes on from step 10" in told
     for name, value in weights(tmp_path / "once").items():
@@ -247,13 +246,13 @@ def test_a_stage_that_had_begun_with_other_data_says_so(root: Path, tmp_path: Pa
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt), hearing(cut):
-        train(make_distillation(made), data=tmp_path, threads=1)
+        train(make_recipe(made), data=tmp_path, threads=1)
     text = (root / "pairs.tsv").read_text("utf-8")
     (tmp_path / "pairs.tsv").unlink()
     (tmp_path / "pairs.tsv").write_text(text + "old moon sleeps well\t늙은 달이 잘 잔다\n", "utf-8")
     _, told = go(made, tmp_path, resume=True)
     assert "vocabulary was done with other settings or data, and is done again" in told
-    assert "distil had begun with other settings or data, and begins anew" in told
+    assert "distil was started with other settings or data; it starts again" in told
 
 
 def test_a_damaged_checkpoint_is_told_and_the_stage_begins_anew(root: Path, tmp_path: Path) -> None:
@@ -263,7 +262,7 @@ def test_a_damaged_checkpoint_is_told_and_the_stage_begins_anew(root: Path, tmp_
     saved.write_bytes(saved.read_bytes()[:1000])
     (tmp_path / "run/stages/distil.json").unlink()
     _, told = go(made, root, resume=True)
-    assert any("is damaged; its stage begins anew" in line for line in told)
+    assert any("is damaged; its stage starts again" in line for line in told)
 
 
 def test_several_processes_are_refused(
@@ -312,7 +311,7 @@ def test_a_minute_is_a_budget_too(root: Path, tmp_path: Path) -> None:
         ({"distil": {}}, "neither steps nor minutes"),
         ({"distil": {"steps": 1, "source_share": 2.0}}, "source_share is 2.0; expected 0 to 1"),
         ({"parallel": []}, r"no \[\[parallel\]\] has a weight"),
-        ({"vocabulary": {"size": 0}}, r"vocabulary\.size is 0; expected more than 0"),
+        ({"vocabulary": {"size": 0}}, r"vocabulary\.size is 0; expected 1 or more"),
         ({"vocabulary": {"size": 9, "init": "alin"}}, "known are align, mean, random"),
         ({"vocabulary": {"size": 9, "reuse": "("}}, "no pattern"),
         ({"align": {"method": "x"}}, "known are regression, ibm1, both"),
@@ -335,7 +334,7 @@ def test_a_minute_is_a_budget_too(root: Path, tmp_path: Path) -> None:
 )  # fmt: skip
 def test_a_slip_in_the_recipe_is_one_line(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
-        make_distillation(table(Path("x"), Path("y"), **changes))
+        make_recipe(table(Path("x"), Path("y"), **changes))
 
 
 @pytest.mark.parametrize(
@@ -360,12 +359,12 @@ def test_data_that_do_not_fit_are_told_before_anything_is_loaded(
 
 def test_what_is_held_out_is_never_read(root: Path, tmp_path: Path) -> None:
     made = whole(root, tmp_path)
-    material = read_distillation_data(make_distillation(made), root)
+    material = read_distillation_data(make_recipe(made), root)
     held = {source for source, _ in material.held}
     assert len(held) == 6 and not held & {source for source, _ in material.pairs["pairs"]}
     assert len(material.pairs["pairs"]) == len(ENGLISH) - 6
     codes = [row[2] for row in material.rows["terms"]]
-    assert codes and not any(is_held(code, HeldRows("code", 5)) for code in codes)
+    assert codes and not any(is_held(code, HeldRows(by="code", one_in=5)) for code in codes)
 
 
 def test_another_dimension_of_the_teacher_is_refused(root: Path, tmp_path: Path) -> None:
@@ -392,12 +391,18 @@ def test_tasks_read_their_rows(root: Path) -> None:
     from malmoi.train.distil.lessons import build as tasks
 
     nli = LessonRecipe(
-        "pairs", columns={"a": "a", "b": "b", "label": "l"}, positive="e", negative="c"
+        kind="pairs",
+        files=("x",),
+        columns={"a": "a", "b": "b", "label": "l"},
+        positive="e",
+        negative="c",
     )
     made = tasks.pairs(nli, [("p", "x", "e"), ("p", "y", "c"), ("p", "z", "e"), ("q", "w", "e"),
                              ("r", "v", "c")])  # fmt: skip
     assert made.groups == [("p", "x"), ("q", "w")] and made.hard == [["y"], []]
-    terms = LessonRecipe("groups", columns={"group": "code", "text": "name"}, most=2)
+    terms = LessonRecipe(
+        kind="groups", files=("x",), columns={"group": "code", "text": "name"}, most=2
+    )
     rows = [("1", "a"), ("1", "b"), ("1", "c"), ("2", "d"), ("3", "e"), ("3", "f")]
     assert tasks.groups(terms, rows).groups == [("a", "b"), ("e", "f")]
     with pytest.raises(DataError, match="expected two or more"):
@@ -411,7 +416,7 @@ def test_set_reaches_every_table(tmp_path: Path) -> None:
 
 
 def test_further_files_may_hold_several_texts_in_a_cell(root: Path, tmp_path: Path) -> None:
-    made = make_distillation(whole(root, tmp_path))
+    made = make_recipe(whole(root, tmp_path))
     material = read_distillation_data(made, root)
     named = [name for code, name in material.rows["lay"] if code == "A0"]
     assert named == ["고양이", "나비", "야옹이"]

@@ -15,18 +15,16 @@ from malmoi import DataError, OptionError
 from malmoi.runtime.tokenizer import read_tokenizer
 from malmoi.text.morphemes import available
 from malmoi.train import loop
-from malmoi.train.objectives.masked_lm_data import (
-    Also,
-    LeaveOut,
+from malmoi.train.objectives.masked_lm import (
     Packed,
-    TextData,
     TextDocument,
     is_held_out,
     pack,
     read_documents,
 )
 from malmoi.train.objectives.masked_lm_task import NOTHING, blocks, mask, segment_pairs
-from malmoi.train.recipe import recipe_from
+from malmoi.train.objectives.recipes import LeaveOut, TextData, TextFiles
+from malmoi.train.recipe import make_recipe
 from malmoi.train.run import TrainedRun, train
 from tests.support import runs
 from tests.support import tiny as tiny_models
@@ -59,7 +57,7 @@ def table(folder: Path, **changes: Any) -> dict[str, Any]:
 
 
 def run(folder: Path, *, resume: bool = False, **changes: Any) -> TrainedRun:
-    recipe = recipe_from(table(folder, **changes), where="the recipe")
+    recipe = make_recipe(table(folder, **changes), where="the recipe")
     return train(recipe, data=folder, threads=1, resume=resume)
 
 
@@ -82,8 +80,6 @@ def test_perplexity_falls_and_the_encoder_starts_another_recipe(folder: Path) ->
         assert (done.folder / "training.png").read_bytes().startswith(b"\x89PNG")
     next_one = runs.table(folder, schedule={"epochs": 1}, base=str(done.bundles[0]))
     next_one["output"] = {"folder": str(folder / "next")}
-    from malmoi.train.recipe import make_recipe
-
     assert train(make_recipe(next_one), data=folder, threads=1).bundles
 
 
@@ -150,12 +146,12 @@ def test_documents_of_test_sets_are_left_out(tmp_path: Path) -> None:
     same = json.dumps({"title": "TITLE 4.", "abstract": "Text  4 here."})
     (tmp_path / "texts.jsonl").write_text(same + "\n", "utf-8")
     data = TextData(
-        ("abstracts.jsonl",),
-        ("title", "abstract"),
+        files=("abstracts.jsonl",),
+        columns=("title", "abstract"),
         id="pmid",
         leave_out=(
-            LeaveOut(("test.jsonl",), id="pmid"),
-            LeaveOut(("texts.jsonl",), columns=("title", "abstract")),
+            LeaveOut(files=("test.jsonl",), id="pmid"),
+            LeaveOut(files=("texts.jsonl",), columns=("title", "abstract")),
         ),
     )
     told = record_messages()
@@ -166,7 +162,7 @@ def test_documents_of_test_sets_are_left_out(tmp_path: Path) -> None:
 
 def test_lines_are_sentences_and_blank_lines_part_documents(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("하나.\n둘.\n\n\n셋.\n", "utf-8")
-    found = list(read_documents(TextData(("a.txt",)), tmp_path, strict=False))
+    found = list(read_documents(TextData(files=("a.txt",)), tmp_path, strict=False))
     assert [document.sentences for document in found] == [["하나.", "둘."], ["셋."]]
 
 
@@ -175,10 +171,13 @@ def test_files_of_several_forms(tmp_path: Path) -> None:
     (tmp_path / "b.tsv").write_text("body\n마바사\n", "utf-8")
     (tmp_path / "c.txt").write_text("one\ntwo\n\nthree\n", "utf-8")
     data = TextData(
-        ("a.jsonl",),
+        files=("a.jsonl",),
         columns=("title",),
         id="n",
-        also=(Also(("b.tsv",), columns=("body",)), Also(("c.txt",), lines=True)),
+        also=(
+            TextFiles(files=("b.tsv",), columns=("body",)),
+            TextFiles(files=("c.txt",), lines=True),
+        ),
     )
     found = list(read_documents(data, tmp_path, strict=False))
     assert [one.sentences for one in found] == [
@@ -288,7 +287,7 @@ def test_held_out_documents_are_the_same_whatever_else_is_read() -> None:
 )
 def test_recipes_that_make_no_sense(folder: Path, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
-        recipe_from(table(folder, **changes), where="the recipe")
+        make_recipe(table(folder, **changes), where="the recipe")
 
 
 def test_files_without_text(folder: Path) -> None:

@@ -1,6 +1,5 @@
 """A recipe's mistakes are one clear line each, before anything is loaded."""
 
-import dataclasses
 import re
 import subprocess
 import sys
@@ -12,7 +11,10 @@ import pytest
 
 from malmoi import DataError, OptionError
 from malmoi.train.objective import OBJECTIVES
+from malmoi.train.recipe import RECIPES as RECIPE_TYPES
 from malmoi.train.recipe import Data, Evaluation, Output, Recipe, Schedule, load_recipe, make_recipe
+from malmoi.train.reference import write_reference
+from malmoi.train.schema import RecipeTable, table_in
 from tests.support import runs
 
 RECIPES = Path(__file__).parents[2] / "recipes"
@@ -56,14 +58,17 @@ def test_an_unknown_key_names_the_nearest() -> None:
         ({"clean": ["compose"]}, "clean has no surrogates"),
         ({"clean": []}, "clean has no surrogates"),
         ({"evaluation": [{"task": "stss", "file": "x"}]}, "known are sts"),
-        ({"evaluation": [{"task": "sts", "file": "x.tsv"}] * 2}, "both called sts:x"),
+        (
+            {"evaluation": [{"task": "sts", "file": "x.tsv"}] * 2},
+            "two .*evaluation.* are called sts:x",
+        ),
         ({"evaluation": [{"task": "sts", "file": "x", "limit": -1}]}, "limit is -1"),
         ({"seed": -1}, "seed is -1; expected 0 to"),
         ({"seed": 2**63}, "seed is 9223372036854775808; expected 0 to"),
         ({"schedule": {"learning_rate": float("inf")}}, "is inf; expected a finite number"),
         ({"schedule": {"weight_decay": -0.1}}, "weight_decay is -0.1; expected 0 or more"),
         ({"schedule": {"clip": -1.0}}, "clip is -1.0; expected 0 or more"),
-        ({"output": {"checkpoint_minutes": -1}}, "checkpoint_minutes is -1.0"),
+        ({"output": {"checkpoint_minutes": -1}}, "checkpoint_minutes is -1; expected 0 or more"),
         ({"output": {"precision": []}}, "precision is empty"),
     ],
 )
@@ -78,15 +83,17 @@ def test_a_value_outside_its_range(changes: dict[str, Any], message: str) -> Non
         ({"objective": "cosnt"}, "Did you mean cosent"),
         ({"columns": {"a": "a", "b": "b"}}, "columns has no score; cosent reads a, b, score"),
         ({"range": [5, 0]}, "expected .least, most."),
-        ({"range": [0, 1, 2]}, "expected 2 values"),
+        ({"range": [0, 1, 2]}, "range has 3; expected 2 values"),
+        ({"range": [0]}, "range has 1; expected 2 values"),
+        ({"limit": -1}, r"data\[0\]\.limit is -1; expected 0 or more"),
         ({"options": {"scala": 2}}, "Did you mean scale"),
         ({"options": {"scale": "big"}}, "option scale of cosent is 'big'; expected float"),
         ({"options": {"scale": float("nan")}}, "option scale of cosent is nan"),
-        ({"weight": 0}, "weight 0"),
+        ({"weight": 0}, r"data\[0\]\.weight is 0; expected more than 0"),
         ({"weight": float("nan")}, "weight is nan; expected a finite number"),
         ({"range": [0, float("inf")]}, r"range\[1\] is inf"),
         ({"labels": ["yes", "no"]}, "labels is for a label; cosent reads none"),
-        ({"files": []}, "no files"),
+        ({"files": []}, r"data\[0\]\.files is empty; expected one or more"),
         ({"triplets": {"positive": "yes"}}, "triplets is .* for cosent"),
     ],
 )
@@ -178,6 +185,40 @@ def test_checking_a_recipe_loads_no_torch() -> None:
     assert subprocess.run([sys.executable, "-c", code, str(path)]).returncode == 0
 
 
+def test_the_reference_page_is_up_to_date() -> None:
+    page = (Path(__file__).parents[2] / "docs/recipes.md").read_text("utf-8")
+    assert page == write_reference(), "python -m malmoi.train.reference > docs/recipes.md"
+    for model in (Recipe, *RECIPE_TYPES.values()):
+        assert all(f"`{name}`" in page for name in model.model_fields)
+
+
+def tables(model: type[RecipeTable]) -> list[type[RecipeTable]]:
+    inner = [table_in(info.annotation) for info in model.model_fields.values()]
+    return [model, *(found for one in inner if one for found in tables(one))]
+
+
+@pytest.mark.parametrize("model", [Recipe, *RECIPE_TYPES.values()])
+def test_every_key_has_a_description(model: type[RecipeTable]) -> None:
+    for table in tables(model):
+        for name, info in table.model_fields.items():
+            assert info.description, f"{table.__name__}.{name}"
+
+
+def test_a_mistake_is_worded_with_key_value_range_and_meaning() -> None:
+    with pytest.raises(OptionError) as caught:
+        make_recipe(table(schedule={"warmup": -1}), where="my.toml")
+    assert str(caught.value) == (
+        "my.toml: schedule.warmup is -1; expected 0 or more. Change it (Rising steps: a share of "
+        "all below 1, a number of steps from 1 on)."
+    )
+    with pytest.raises(OptionError, match=r"my.toml: base is missing; expected: The model to st"):
+        make_recipe({"name": "x"}, where="my.toml")
+    with pytest.raises(OptionError, match=r'decay is "linar"; known are .* Did you mean linear\?'):
+        make_recipe(table(schedule={"decay": "linar"}))
+    with pytest.raises(OptionError, match=r"objective: tagg is not a key; .* Did you mean tag\?"):
+        make_recipe(table() | {"objective": "tagg"})
+
+
 def documented() -> str:
     return (Path(__file__).parents[2] / "docs/training.md").read_text("utf-8")
 
@@ -188,8 +229,8 @@ def test_the_documented_recipe_is_in_order() -> None:
 
 
 @pytest.mark.parametrize("cls", [Recipe, Data, Schedule, Evaluation, Output])
-def test_every_key_and_objective_is_documented(cls: type) -> None:
+def test_every_key_and_objective_is_documented(cls: type[RecipeTable]) -> None:
     text = documented()
-    keys = {field.name for field in dataclasses.fields(cls)}
+    keys = set(cls.model_fields)
     assert {key for key in keys if f"{key} = " not in text and f"[{key}" not in text} <= {"layers"}
     assert {name for name in OBJECTIVES if f"`{name}`" not in text} == set()

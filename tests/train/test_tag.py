@@ -19,7 +19,7 @@ from malmoi.tagger.files import EntitySpan, Marked, read_marked
 from malmoi.tagger.segment import Pieces
 from malmoi.train import loop
 from malmoi.train.objectives.tagging_task import mark_units
-from malmoi.train.recipe import recipe_from
+from malmoi.train.recipe import make_recipe
 from malmoi.train.run import TrainedRun, train
 from tests.support import tiny as tiny_models
 from tests.support.logs import record_messages
@@ -66,7 +66,7 @@ def table(folder: Path, **changes: Any) -> dict[str, Any]:
 
 
 def run(folder: Path, **changes: Any) -> TrainedRun:
-    recipe = recipe_from(table(folder, **changes), where="the recipe")
+    recipe = make_recipe(table(folder, **changes), where="the recipe")
     return train(recipe, data=folder, threads=1)
 
 
@@ -190,10 +190,10 @@ def test_any_encoder_and_pieces_as_units(tmp_path: Path, architecture: str) -> N
 
 
 def test_files_are_divided_by_the_seed(folder: Path) -> None:
-    from malmoi.train.objectives.tagging_data import read_tagging_data
+    from malmoi.train.objectives.tagging import read_tagging_data
 
     data = {"train": [], "dev": [], "test": [], "files": ["train.tsv"], "shares": {"dev": 0.2}}
-    recipes = [recipe_from(table(folder, data=data, seed=seed), where="") for seed in (1, 1, 2)]
+    recipes = [make_recipe(table(folder, data=data, seed=seed), where="") for seed in (1, 1, 2)]
     found = [read_tagging_data(r, folder, strict=False) for r in recipes]
     assert [len(found[0].parts[part]) for part in ("train", "dev", "test")] == [24, 6, 0]
     assert found[0].parts == found[1].parts != found[2].parts
@@ -216,7 +216,7 @@ def test_a_stopped_run_goes_on_to_the_same_weights(folder: Path) -> None:
         patch.setattr(loop, "check_loss", check)
         with pytest.raises(KeyboardInterrupt):
             run(folder, **changes)
-    recipe = recipe_from(table(folder, **changes), where="the recipe")
+    recipe = make_recipe(table(folder, **changes), where="the recipe")
     again = train(recipe, data=folder, threads=1, resume=True)
     one, two = (load_file(done.folder / "best" / "model.safetensors") for done in (whole, again))
     assert all(torch.equal(one[name], two[name]) for name in one)
@@ -265,22 +265,22 @@ def test_entities_that_end_inside_a_word() -> None:
 )
 def test_recipes_that_make_no_sense(folder: Path, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
-        recipe_from(table(folder, **changes), where="the recipe")
+        make_recipe(table(folder, **changes), where="the recipe")
 
 
 def test_files_without_entities_and_types_that_only_dev_has(folder: Path) -> None:
-    from malmoi.train.objectives.tagging_data import read_tagging_data
+    from malmoi.train.objectives.tagging import read_tagging_data
 
     (folder / "none.tsv").write_text("a\tO\nb\tO\n", "utf-8")
     (folder / "other.tsv").write_text("a\tB-Z\n", "utf-8")
-    recipe = recipe_from(table(folder, data={"train": ["none.tsv"]}), where="")
+    recipe = make_recipe(table(folder, data={"train": ["none.tsv"]}), where="")
     with pytest.raises(DataError, match="mark no entity"):
         read_tagging_data(recipe, folder, strict=False)
-    recipe = recipe_from(table(folder, data={"types": ["Q"]}), where="")
+    recipe = make_recipe(table(folder, data={"types": ["Q"]}), where="")
     with pytest.raises(DataError, match="no entity of the types Q"):
         read_tagging_data(recipe, folder, strict=False)
     told = record_messages()
-    recipe = recipe_from(table(folder, data={"test": ["other.tsv"]}), where="")
+    recipe = make_recipe(table(folder, data={"test": ["other.tsv"]}), where="")
     read_tagging_data(recipe, folder, strict=False)
     assert any("type Z, which train has not" in line for line in told)
 

@@ -150,7 +150,9 @@ def test_the_first_queries_are_asked_among_all_documents(folder: Path) -> None:
     from malmoi.train.recipe import Evaluation
 
     columns = {"query": "a", "document": "b"}
-    measure = read_measure(Evaluation("retrieval", "pairs.tsv", columns, limit=5), folder)
+    measure = read_measure(
+        Evaluation(task="retrieval", file="pairs.tsv", columns=columns, limit=5), folder
+    )
     assert len(measure.data.queries) == len(measure.pairs) == 5
     assert len(measure.data.documents) == 48
 

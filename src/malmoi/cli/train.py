@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ..train.recipe import load_recipe
-from ..train.run import train as train_recipe
+from ..errors import require
 from .output import Csv, Table, Threads, choose, print_rows
 
 
@@ -17,7 +16,7 @@ def train(
         typer.Option(help="The folder that the recipe's files are under; else MALMOI_DATA, or ."),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on from the last checkpoint.")
+        bool, typer.Option("--resume", help="Continue from the last checkpoint.")
     ] = False,
     changes: Annotated[
         list[str] | None,
@@ -35,6 +34,10 @@ def train(
     for change in changes or ():
         if "=" not in change:
             raise typer.BadParameter(f"--set {change}: expected key=value, as schedule.epochs=2")
+    require("pydantic", extra="train", purpose="malmoi train")
+    from ..train.recipe import load_recipe
+    from ..train.run import train as train_recipe
+
     read = load_recipe(recipe, sets=changes or [])
     done = train_recipe(read, data=data, resume=resume, strict=strict, threads=threads)
     rows = [{"bundle": str(path), "steps": done.steps, **done.scores} for path in done.bundles]

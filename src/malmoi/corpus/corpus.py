@@ -259,6 +259,7 @@ class Corpus:
         reranker: Scorer | None = None,
         depth: int = RERANKED,
         within: float | None = None,
+        vector: Floats | None = None,
     ) -> list[Hit]:
         """Find the `k` documents that fit a query best.
 
@@ -268,13 +269,14 @@ class Corpus:
         exact: compare with every vector.
         reranker: scores the first `depth` documents again and sorts them by that score.
         within: seconds from the call on; the reranker scores as many as there is time for.
+        vector: the query's vector (dim,), if this corpus's encoder has made it already.
         """
         started = time.perf_counter()
         self._check(query, k, mode, depth, within)
         filters = as_filters(filter)
         check_fields(filters, self.store.fields() if filters else ())
         wanted = max(k, depth) if reranker else k
-        rankings = self._rankings(query, wanted, mode, filters, exact)
+        rankings = self._rankings(query, wanted, mode, filters, exact, vector)
         order = fuse(rankings, weights) if mode == "hybrid" else rankings[mode]
         if mode == "hybrid":
             rankings["fused"] = order
@@ -320,18 +322,41 @@ class Corpus:
         return len(batch)
 
     def _rankings(
-        self, query: str, k: int, mode: Mode, filters: list[Filter], exact: bool
+        self,
+        query: str,
+        k: int,
+        mode: Mode,
+        filters: list[Filter],
+        exact: bool,
+        vector: Floats | None,
     ) -> dict[str, list[ScoredId]]:
         wanted = max(k, DEPTH) if mode == "hybrid" else k
         rankings = {}
         if mode != "keyword":
-            [vector] = self.vectors_of([query])
-            found = self.store.vector_search(vector, wanted, filters=filters, exact=exact)
+            own = self._query_vector(query, vector)
+            found = self.store.vector_search(own, wanted, filters=filters, exact=exact)
             rankings["dense"] = found
         if mode != "dense":
             words = query_words(query, self.store.about.words)
             rankings["keyword"] = self.store.keyword_search(words, wanted, filters=filters)
         return rankings
+
+    def _query_vector(self, query: str, given: Floats | None) -> Floats:
+        """The query's unit vector (dim,) as the corpus compares it, encoded unless given."""
+        if given is None:
+            encoded: Floats = self.vectors_of([query])[0]
+            return encoded
+        width = self.store.about.dimension
+        whole = width if self._encoder is None else self._encoder.dimension
+        given = np.asarray(given, dtype=np.float32)
+        if given.shape not in ((width,), (whole,)) or not np.isfinite(given).all():
+            raise OptionError(
+                f"vector has the shape {given.shape}, or numbers that are not finite; expected "
+                f"({width},) or ({whole},). Encode the query with the encoder of this corpus, or "
+                "leave it out."
+            )
+        unit: Floats = normalize(given[None, :width])[0]
+        return unit
 
     def _hits(
         self, order: Sequence[ScoredId], rankings: Mapping[str, Sequence[ScoredId]]

@@ -1,12 +1,18 @@
-"""A described model → the files of its bundle, all but the manifest."""
+"""A described model → the files of its bundle, all but the manifest.
+
+Encoders, rerankers, taggers and classifiers share everything here but their module: weights,
+notices, and one function that traces, fuses, rewrites and checks the graph.
+"""
 
 import logging
 import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from transformers import PreTrainedModel
+import numpy as np
+from transformers import AutoModel, PreTrainedModel
 
 from ..bundle import sentence_transformers as foreign
 from ..bundle.sentence_transformers import DenseSpec
@@ -15,14 +21,14 @@ from ..runtime.tokenizer import Batch, TextTokenizer
 from .graph import Arrays, agree, fuse, probes, rounding, run_graph, run_torch, trace
 from .int8 import calibration_batches, quantise
 from .module import GraphModule, SentenceModule, load_transformer
-from .rewrite_float import choose_kernels
+from .rewrite_float import rewrite_float
 from .silence import silenced_libraries
 from .source import ModelSource
 from .tokenizer import write_tokenizer
 
 logger = logging.getLogger(__name__)
 
-NOTICES = ("LICENSE*", "LICENCE*", "NOTICE*")
+_NOTICES = ("LICENSE*", "LICENCE*", "NOTICE*")
 # A file of protocol buffers, which ONNX is, ends at 2 GiB.
 _LARGEST = 2**31 - 2**22
 # int8 may move a vector by this share of the distance between two sentences, not more. Sound
@@ -32,47 +38,63 @@ _ROUNDING = 0.5
 
 @dataclass(frozen=True)
 class Built:
-    """What is known of a model only after it has run."""
+    """What is known of a model only after it has run: its outputs' size, its hidden states."""
 
     dimension: int
     layers: int
 
 
 def build(source: ModelSource, folder: Path, *, layers: bool, weights: bool) -> Built:
-    """Write tokenizer, layout, weights and graph into an empty folder."""
-    logger.info(f"reading {source.manifest.architecture} from {source.root}")
-    transformer = load_transformer(source)
-    check_size(source, transformer)
-    write_tokenizer(source, folder)
+    """Write an encoder's tokenizer, layout, weights and graph into an empty folder."""
+    transformer = load_and_write(source, folder, weights=weights)
     write_layout(source, folder, transformer.config.hidden_size)
-    with silenced_libraries():
-        transformer.config.save_pretrained(folder)
-        if weights:
-            transformer.save_pretrained(folder)
-    for file in folder.glob("*.safetensors"):
-        file.chmod(0o644)  # safetensors writes 0600; a model folder is read by others too
     if hasattr(transformer, "pooler"):
         # No pooling of ours reads it.
         transformer.pooler = None  # type: ignore[assignment]
-    module = SentenceModule(source, transformer, layers=layers).eval()
+    module = SentenceModule(source, transformer, layers=layers)
     # Without torch weights, training can only start from the graph's: they stay as they are.
-    return _write_graph(source, module, folder, fold=weights)
+    return write_graph(source, module, folder, fold=weights)
 
 
-def check_size(source: ModelSource, transformer: PreTrainedModel) -> None:
+def load_and_write(
+    source: ModelSource, folder: Path, loader: Any = AutoModel, *, weights: bool
+) -> PreTrainedModel:
+    """Load the transformer; write its tokenizer, configuration and, if asked for, its weights."""
+    logger.info(f"reading {source.manifest.architecture} from {source.root}")
+    transformer = load_transformer(source, loader)
     size = sum(parameter.numel() for parameter in transformer.parameters()) * 4
     if size > _LARGEST:
         raise BundleError(
             f"the weights in {source.root} take {size / 2**30:.1f} GiB in float32; expected less "
             "than 2, the most that one ONNX file holds. Choose a smaller model, or distil it."
         )
+    write_tokenizer(source, folder)
+    with silenced_libraries():
+        transformer.config.save_pretrained(folder)
+        if weights:
+            transformer.save_pretrained(folder)
+    make_readable(folder)
+    _copy_notices(source, folder)
+    return transformer
+
+
+def make_readable(folder: Path) -> None:
+    """Let others read the weights: safetensors writes them as 0600."""
+    for file in folder.rglob("*.safetensors"):
+        file.chmod(0o644)
+
+
+def _copy_notices(source: ModelSource, folder: Path) -> None:
+    for pattern in _NOTICES:
+        for file in source.root.glob(pattern):
+            shutil.copyfile(file, folder / file.name)
 
 
 def write_layout(source: ModelSource, folder: Path, hidden: int) -> None:
     """Write the small files of a sentence-transformers folder, its Dense modules and notices."""
     names = ["dense" if isinstance(step, DenseSpec) else step for step in source.steps]
     manifest = source.manifest
-    places = foreign.write_layout(
+    folders = foreign.write_layout(
         folder,
         pooling=manifest.pooling,
         hidden=hidden,
@@ -82,64 +104,73 @@ def write_layout(source: ModelSource, folder: Path, hidden: int) -> None:
         default_prompt=manifest.default_prompt,
         lower=source.lower,
     )
-    for step, place in zip(source.steps, places, strict=True):
+    for step, inner in zip(source.steps, folders, strict=True):
         if isinstance(step, DenseSpec):
             for name in ("config.json", "model.safetensors"):
-                shutil.copyfile(step.weights.parent / name, place / name)
-    for pattern in NOTICES:
-        for file in source.root.glob(pattern):
-            shutil.copyfile(file, folder / file.name)
+                shutil.copyfile(step.weights.parent / name, inner / name)
+    _copy_notices(source, folder)
 
 
-def _write_graph(source: ModelSource, module: SentenceModule, folder: Path, *, fold: bool) -> Built:
-    """Trace, fuse and quantise in a folder apart; only a graph that was checked leaves it."""
+def write_graph(
+    source: ModelSource,
+    module: GraphModule,
+    folder: Path,
+    *,
+    pairs: bool = False,
+    kernels: bool = True,
+    fold: bool = True,
+) -> Built:
+    """Write a model's graph: traced, fused, then rewritten in float32 or quantised to int8.
+
+    All is done in a folder apart, and only a graph that computes the same as torch leaves it.
+
+    pairs: the model reads two texts at once; it is tried and calibrated on pairs.
+    kernels: write float32 graphs in the kernels that a processor runs fastest.
+    fold: with them, take some biases into others; the graph no longer holds the model's own.
+    """
+    module.eval()
     tokens = TextTokenizer.from_file(
         folder / "tokenizer.json", max_tokens=source.manifest.max_tokens
     )
-    batches = probes(tokens, source.manifest.vocabulary)
+    batches = probes(tokens, source.manifest.vocabulary, pairs=pairs)
     expected = run_torch(module, batches)
     target = folder / source.manifest.graph
     target.parent.mkdir()
     with tempfile.TemporaryDirectory(prefix="malmoi-graph-") as scratch:
         logger.info("writing the graph")
-        path = float_graph(module, Path(scratch), batches, expected)
+        path = _float_graph(module, Path(scratch), batches, expected)
         if source.manifest.precision == "int8":
             logger.info("rounding weights to 8 bits")
-            path = _small_graph(path, tokens, batches, expected)
-        else:
-            path = quickest(path, batches, expected, fold=fold)
+            small = path.with_name("int8.onnx")
+            quantise(path, small, calibration_batches(tokens, pairs=pairs))
+            _check_int8(module, run_graph(small, batches), expected)
+            path = small
+        elif kernels:
+            chosen = path.with_name("chosen.onnx")
+            rewrite_float(path, chosen, fold=fold)
+            path = chosen if _computes(chosen, batches, expected) else path
         shutil.copyfile(path, target)
-    vectors = expected[0][0]  # (n, dim)
-    return Built(dimension=vectors.shape[1], layers=len(expected[0]) - 1)
+    return Built(dimension=expected[0][0].shape[-1], layers=len(expected[0]) - 1)
 
 
-def float_graph(
+def _float_graph(
     module: GraphModule, scratch: Path, batches: list[Batch], expected: list[Arrays]
 ) -> Path:
-    """Trace and fuse; the plain graph is kept where the fused one is not the same."""
+    """Trace and fuse; the plain graph is kept if the fused one does not compute the same."""
     plain, fused = scratch / "plain.onnx", scratch / "fused.onnx"
     trace(module, plain)
     if not _computes(plain, batches, expected):
         raise BundleError(
-            "the ONNX graph gives other vectors than the torch model; expected the same. "
+            "the ONNX graph gives other outputs than the torch model; expected the same. "
             "This model cannot be exported with the torch and onnxruntime installed here."
         )
-    if _fused(module, plain, fused) and _computes(fused, batches, expected):
+    if _fuses(module, plain, fused) and _computes(fused, batches, expected):
         return fused
     logger.info("the fused graph differs from torch; keeping the plain one, which is slower")
     return plain
 
 
-def quickest(
-    path: Path, batches: list[Batch], expected: list[Arrays], *, fold: bool = True
-) -> Path:
-    """Give the float32 graph in faster kernels, or as it is where they do not compute the same."""
-    chosen = path.with_name("chosen.onnx")
-    choose_kernels(path, chosen, fold=fold)
-    return chosen if _computes(chosen, batches, expected) else path
-
-
-def _fused(module: GraphModule, plain: Path, fused: Path) -> bool:
+def _fuses(module: GraphModule, plain: Path, fused: Path) -> bool:
     config = module.transformer.config
     try:
         fuse(plain, fused, heads=config.num_attention_heads, hidden=config.hidden_size)
@@ -156,15 +187,22 @@ def _computes(path: Path, batches: list[Batch], expected: list[Arrays]) -> bool:
     return agree(found, expected, batches)
 
 
-def _small_graph(
-    path: Path, tokens: TextTokenizer, batches: list[Batch], expected: list[Arrays]
-) -> Path:
-    small = path.with_name("int8.onnx")
-    quantise(path, small, calibration_batches(tokens))
-    moved = rounding(run_graph(small, batches), expected)
-    if moved > _ROUNDING:
+def _check_int8(module: GraphModule, found: list[Arrays], expected: list[Arrays]) -> None:
+    """Raise a BundleError for a graph that 8 bits have spoilt; log by how much scores move."""
+    remedy = 'Export it with --precision float32 (in a recipe: output.precision = ["float32"]).'
+    if not all(np.isfinite(array).all() for batch in found for array in batch):
         raise BundleError(
-            f"int8 moves this model's vectors by {moved:.2f} of the distance between two "
-            f"sentences; expected at most {_ROUNDING}. Export it with: --precision float32"
+            f"int8 makes outputs of this model that are no numbers; expected numbers. {remedy}"
         )
-    return small
+    if isinstance(module, SentenceModule) and module.output == SentenceModule.output:
+        moved = rounding(found, expected)
+        if moved > _ROUNDING:
+            raise BundleError(
+                f"int8 moves this model's vectors by {moved:.2f} of the distance between two "
+                f"sentences; expected at most {_ROUNDING}. {remedy}"
+            )
+        return
+    moved, spread = np.abs(found[0][0] - expected[0][0]).max(), np.ptp(expected[0][0])
+    logger.info(
+        f"8 bits move a raw score by {moved:.3f} at most; the samples' range is {spread:.3f}"
+    )

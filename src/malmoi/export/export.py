@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..bundle.manifest import Manifest
 from ..errors import OptionError, require
 from ..io.files import writing_folder
-from ..text.cleanup import check_steps
-from .source import read_source
+from .source import read_source, with_details
 
 logger = logging.getLogger(__name__)
 
@@ -43,11 +42,15 @@ def export(
 ) -> Manifest:
     """Write a model as a bundle at `out`, and give its manifest.
 
-    `source` is a sentence-transformers folder, a transformer's folder, or a SentenceTransformer
-    in memory. `pooling` and `normalize` replace what it has; a transformer alone gets the mean
-    and vectors of length 1. `layers="all"` keeps every hidden state as an output, for word
-    vectors. `weights=False` leaves the torch weights out: the bundle is smaller, and
-    sentence-transformers cannot open it.
+    source: a sentence-transformers folder, a transformer's folder, or a SentenceTransformer.
+    pooling, normalize: replace the model's own; a transformer alone gets the mean and length 1.
+    precision: of the graph's weights, float32 or int8.
+    layers: "all" keeps every hidden state as an output, for word vectors.
+    name, licence, training, scores: what the manifest says; the name is that of `out` by default.
+    max_tokens: the longest input; the model's own when left out.
+    weights: keep the torch weights too; sentence-transformers cannot open a bundle without them.
+    clean: text clean-up before the tokenizer; the model's own when left out.
+    matryoshka: lengths to which a vector may be cut.
 
     Every graph is compared with torch before it is kept. Raises BundleError for a model that
     cannot be exported, OptionError for an unknown option, OutputError when `out` is taken.
@@ -55,26 +58,25 @@ def export(
     _check_option("precision", precision, PRECISIONS)
     _check_option("layers", layers, LAYERS)
     require_packages()
-    with _on_disk(source) as folder, writing_folder(out) as half:
-        read = read_source(folder, pooling=pooling, normalize=normalize, max_tokens=max_tokens)
-        wanted = dataclasses.replace(
-            read.manifest,
-            name=name or Path(out).name,
-            licence=licence or read.manifest.licence,
-            clean=check_steps(clean) if clean is not None else read.manifest.clean,
-            training=training or read.manifest.training,
-            scores=scores or {},
-            matryoshka=tuple(matryoshka) or read.manifest.matryoshka,
-            precision=precision,
-        )
-        from .build import build  # here, because it imports torch
+    from .build import build  # here, because it imports torch
 
-        described = dataclasses.replace(read, manifest=wanted)
-        built = build(described, half, layers=layers == "all", weights=weights)
-        _check_matryoshka(wanted.matryoshka, built.dimension)
-        manifest = dataclasses.replace(wanted, dimension=built.dimension, layers=built.layers)
+    with _on_disk(source) as folder, writing_folder(out) as partial:
+        read = with_details(
+            read_source(folder, pooling=pooling, normalize=normalize, max_tokens=max_tokens),
+            out,
+            precision=precision,
+            name=name,
+            licence=licence,
+            clean=clean,
+            training=training,
+            scores=scores,
+            matryoshka=matryoshka,
+        )
+        built = build(read, partial, layers=layers == "all", weights=weights)
+        _check_matryoshka(read.manifest.matryoshka, built.dimension)
         logger.debug(f"writing {out}")
-        return manifest.write(half)
+        size, count = built.dimension, built.layers
+        return dataclasses.replace(read.manifest, dimension=size, layers=count).write(partial)
 
 
 def require_packages() -> None:

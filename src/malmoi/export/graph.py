@@ -1,7 +1,4 @@
-"""A torch module → an ONNX graph → the same graph with fused kernels.
-
-Does the graph on disk compute what torch computes? Asked of every graph before it is kept.
-"""
+"""A torch module → an ONNX graph → the same graph with fused kernels, each compared with torch."""
 
 import hashlib
 from collections.abc import Sequence
@@ -18,7 +15,7 @@ from onnxruntime.transformers.fusion_options import AttentionMaskFormat, FusionO
 from onnxruntime.transformers.onnx_model import OnnxModel
 
 from ..runtime.session import Session
-from ..runtime.tokenizer import Batch, TextTokenizer, TokenizedText
+from ..runtime.tokenizer import Batch, PairTokenizer, TextTokenizer, TokenizedText
 from .module import GraphModule
 from .silence import silenced_libraries
 
@@ -54,7 +51,7 @@ def fuse(path: Path, fused: Path, *, heads: int, hidden: int) -> None:
     options = FusionOptions("bert")
     # The fused embedding kernel has no output for layer_0, and was not faster.
     options.enable_embed_layer_norm = False
-    # The mask as it is: the shorter form, a length a row, takes padding to stand on the right.
+    # The mask as it is: the shorter form, a length a row, assumes padding on the right.
     options.attention_mask_format = AttentionMaskFormat.AttentionMask
     graph = onnx.load(path)
     with silenced_libraries():
@@ -142,17 +139,29 @@ SAMPLES = (
 _RANDOM_ROWS = 4
 
 
-def probes(tokens: TextTokenizer, vocabulary: int) -> list[Batch]:
-    """Make batches with padding, of several shapes: real words, random ids, an empty row."""
-    pieces, _ = tokens.encode(SAMPLES)
-    words = next(tokens.batches(pieces, budget=1 << 30))
-    single = next(tokens.batches(pieces[-1:]))
+def neighbours(texts: Sequence[str]) -> list[tuple[str, str]]:
+    """Pair each text with the next, and the last with the first."""
+    return list(zip(texts, [*texts[1:], texts[0]], strict=True))
+
+
+def probes(tokens: TextTokenizer, vocabulary: int, *, pairs: bool = False) -> list[Batch]:
+    """Make batches with padding: real words, one text alone, random ids; or pairs of texts."""
     random = np.random.default_rng(0)
     longest = min(tokens.max_tokens, 64)
-    lengths = [longest, *random.integers(1, longest, _RANDOM_ROWS - 2), 0]
-    rows = [
-        TokenizedText(i, random.integers(0, vocabulary, n).tolist()) for i, n in enumerate(lengths)
-    ]
+    rows = []
+    if pairs:
+        inputs, _ = PairTokenizer(tokens).encode(neighbours(SAMPLES))
+        types = sorted({kind for one in inputs for kind in one.types or ()})
+        for i, length in enumerate((longest, 9, 3)):
+            ids = random.integers(0, vocabulary, length).tolist()
+            rows.append(TokenizedText(i, ids, random.choice(types, length).tolist()))
+    else:
+        inputs, _ = tokens.encode(SAMPLES)
+        lengths = [longest, *random.integers(1, longest, _RANDOM_ROWS - 2), 0]
+        for i, length in enumerate(lengths):
+            rows.append(TokenizedText(i, random.integers(0, vocabulary, length).tolist()))
+    words = next(tokens.batches(inputs, budget=1 << 30))
+    single = next(tokens.batches(inputs[-1:]))
     return [words, single, next(tokens.batches(rows, budget=1 << 30))]
 
 
@@ -174,10 +183,10 @@ def run_graph(path: Path, batches: Sequence[Batch]) -> list[Arrays]:
 
 
 def agree(found: list[Arrays], expected: list[Arrays], batches: Sequence[Batch]) -> bool:
-    """Tell whether float32 outputs are equal but for the order of sums.
+    """Whether float32 outputs are equal but for the order of sums.
 
     A thousandth of the largest value is thirty times what kernels differ by, and a hundredth of
-    what a wrong mask or a wrong scale does. States of padding are nobody's, and not compared.
+    what a wrong mask or a wrong scale does. States of padding are not compared.
     """
     for ours, theirs, batch in zip(found, expected, batches, strict=True):
         if len(ours) != len(theirs) or not all(np.isfinite(array).all() for array in ours):

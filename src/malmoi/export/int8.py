@@ -1,22 +1,16 @@
-"""Rounding to 8 bits, as the quantised graph does it, and the range that costs least.
+"""A fused graph → the same graph with 8-bit weights and fixed ranges of its activations.
 
-What flows through a float32 graph while it reads real sentences.
-
-Fixed ranges for an 8-bit graph's activations, measured on real sentences.
-
-Ranges found anew for each batch make a text's vector depend on the texts beside it: two runs of
+Ranges are measured on real sentences (`watch`) and chosen so that rounding costs least. Ranges
+found again for each batch would make a text's vector depend on the texts next to it: two runs of
 the same sentence differed by as much as 0.03 in cosine. Fixed ones cost nothing in quality, and
 a text has one vector.
 
-Columns that are far larger than their neighbours, made smaller before rounding to 8 bits.
-
-One scale serves a whole tensor of activations. In BERT's feed-forward layers one column in a
-thousand is ten times as large as the rest, which are then rounded to a handful of values. So the
-columns are divided by factors and the rows of the matrix multiplied by them (SmoothQuant): the
-product stays, and both sides round well. The division is one more operator, so it is made only
-where it halves the error.
-
-A fused graph → the same graph with 8-bit weights.
+Columns that are far larger than their neighbours are made smaller first (`smooth`): one scale
+serves a whole tensor of activations, and in BERT's feed-forward layers one column in a thousand is
+ten times as large as the rest, which would be rounded to a handful of values. So the columns are
+divided by factors and the rows of the matrix multiplied by them (SmoothQuant): the product stays,
+and both sides round well. The division is one more operator, so it is made only where it halves
+the error.
 """
 
 import tempfile
@@ -31,16 +25,14 @@ from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.quantization import QuantType, quantize_dynamic
 
 from ..runtime.session import Session
-from ..runtime.tokenizer import Batch, TextTokenizer
+from ..runtime.tokenizer import Batch, PairTokenizer, TextTokenizer
+from .graph import neighbours
 from .rewrite_float import drop_unused
-from .rewrite_int8 import choose_small_kernels
+from .rewrite_int8 import rewrite_int8
 from .silence import silenced_libraries
+from .weights_from_graph import EVENED, FACTORS
 
 Range = tuple[float, float]
-
-# Names in 8-bit graphs, which smoothing gives and training from such a graph looks for.
-EVENED = "_even_weights"  # a matrix whose input's columns are divided
-FACTORS = "_even_factors"  # … by multiplying with these
 
 # Shares of the range that are tried: a few far values are worth cutting off when every other
 # value is then rounded more finely.
@@ -141,9 +133,12 @@ def calibration_texts() -> list[str]:
     return (files(__package__) / "calibration.txt").read_text("utf-8").splitlines()
 
 
-def calibration_batches(tokens: TextTokenizer) -> list[Batch]:
-    """The same sentences as a tokenizer's batches."""
-    return list(tokens.batches(tokens.encode(calibration_texts())[0]))
+def calibration_batches(tokens: TextTokenizer, *, pairs: bool = False) -> list[Batch]:
+    """The same sentences as a tokenizer's batches, in pairs if the model reads pairs."""
+    texts = calibration_texts()
+    if pairs:
+        return list(tokens.batches(PairTokenizer(tokens).encode(neighbours(texts))[0]))
+    return list(tokens.batches(tokens.encode(texts)[0]))
 
 
 def fix_ranges(model: onnx.ModelProto, graph: Path, batches: Sequence[Batch]) -> None:
@@ -188,7 +183,7 @@ def _fix(graph: onnx.GraphProto, node: onnx.NodeProto, limits: Range) -> None:
     del node.output[1:]
 
 
-_ROWS = 384  # enough to tell the factors apart
+_ROWS = 384  # enough to compare the factors
 _WORTH = 0.5  # of the error may remain
 
 
@@ -254,7 +249,7 @@ def _divide(
     graph.initializer.append(numpy_helper.from_array(evened, name + EVENED))
     factor = numpy_helper.from_array((1 / factors).astype(np.float32), name + FACTORS)
     graph.initializer.append(factor)
-    at = next(place for place, other in enumerate(graph.node) if other is node)
+    at = next(i for i, other in enumerate(graph.node) if other is node)
     graph.node.insert(
         at,
         helper.make_node(
@@ -297,7 +292,7 @@ def _quantise_evened(path: Path, quantised: Path, batches: Sequence[Batch]) -> N
     model = onnx.load(quantised)
     fix_ranges(model, path, batches)
     _quantise_tables(model)
-    choose_small_kernels(model)
+    rewrite_int8(model)
     onnx.save(model, quantised)
 
 

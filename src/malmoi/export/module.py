@@ -1,9 +1,8 @@
-"""Attention as training runs it: fused, and in float32 where the rest is in bfloat16.
+"""A sentence encoder as one torch module: ids in, vectors out, ready to be traced or trained.
 
-torch's fused attention goes back through bfloat16 on a processor in three times the time that it
-needs in float32, more than everything else of a step together.
-
-A sentence encoder as one torch module: ids in, vectors out, ready to be traced.
+Training attends in a fused step, and in float32 where the rest is in bfloat16: the backward pass of
+torch's fused attention in bfloat16 takes three times as long on a processor as in float32, more
+than everything else of a step together.
 
 Shapes: ids and mask (n, length) int64, states (n, length, hidden) float32, vectors (n, dim).
 """
@@ -57,7 +56,7 @@ AttentionInterface.register(_NAME, _attend)
 AttentionMaskInterface.register(_NAME, sdpa_mask)
 
 
-# The architectures that tell first from second sentence; the others' graphs have no such input.
+# The architectures that distinguish first and second sentence; other graphs have no such input.
 WITH_TYPES = ("bert", "albert", "electra")
 _ZERO_TYPES = ("roberta", "xlm-roberta")
 
@@ -70,16 +69,34 @@ _ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
 }
 
 
-def load_transformer(source: ModelSource, loader: Any = AutoModel) -> PreTrainedModel:
-    """Load the transformer from safetensors, on the CPU, every weight of the encoder present."""
+def from_pretrained(source: ModelSource, loader: Any, **options: Any) -> Any:
+    """Load safetensors in float32 with a class of transformers; nothing in the folder is run."""
     try:
         with silenced_libraries():
-            model, report = _from_pretrained(source, loader)
+            return loader.from_pretrained(
+                source.root,
+                local_files_only=True,
+                use_safetensors=True,
+                trust_remote_code=False,
+                dtype=torch.float32,
+                **options,
+            )
     except Exception as error:  # OSError, safetensors' own, or a RuntimeError for other shapes
         raise BundleError(
             f"the weights in {source.root} cannot be read ({type(error).__name__}); expected "
             "safetensors that fit config.json. Copy the whole folder again."
         ) from error
+
+
+def load_transformer(source: ModelSource, loader: Any = AutoModel) -> PreTrainedModel:
+    """Load the transformer on the CPU, and check that every weight of the encoder is present."""
+    model, report = from_pretrained(
+        source,
+        loader,
+        attn_implementation="eager",  # the form of attention that the fuser recognises
+        output_loading_info=True,
+        **({"num_hidden_layers": source.layers} if source.layers else {}),
+    )
     # A missing pooler is the rule for encoders trained on masked words, and never used here.
     missing = sorted(key for key in report["missing_keys"] if not key.startswith("pooler."))
     if missing:
@@ -99,20 +116,6 @@ def check_whole(source: ModelSource) -> None:
         load_transformer(source)
 
 
-def _from_pretrained(source: ModelSource, loader: Any) -> tuple[Any, dict[str, Any]]:
-    loaded: tuple[Any, dict[str, Any]] = loader.from_pretrained(
-        source.root,
-        local_files_only=True,
-        use_safetensors=True,
-        trust_remote_code=False,
-        attn_implementation="eager",  # the form of attention that the fuser recognises
-        dtype=torch.float32,
-        output_loading_info=True,
-        **({"num_hidden_layers": source.layers} if source.layers else {}),
-    )
-    return loaded
-
-
 def set_dropout(model: nn.Module, share: float) -> None:
     """Let a model, its head included, drop this share of its states while it is trained."""
     for module in model.modules():
@@ -123,7 +126,7 @@ def set_dropout(model: nn.Module, share: float) -> None:
 class GraphModule(nn.Module):
     """A transformer and what follows it, with the inputs and the output of its graph by name.
 
-    `types` tells whether segment ids are an input; left out, the architecture decides.
+    `types` says whether segment ids are an input; left out, the architecture decides.
     """
 
     output: str

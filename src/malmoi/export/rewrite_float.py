@@ -1,20 +1,19 @@
-"""A fused float32 graph → the same graph with fewer biases to add.
+"""A fused float32 graph → the same graph in the kernels that a processor runs fastest.
 
 A bias is a pass over all states. Two of a layer's can be taken into numbers that are there anyway.
 The weights of attention add up to 1, so the values' bias comes out of it as it went in, and may go
 through the next product beforehand. And a feed-forward part's last bias is added to the residual,
 which is a normalisation's output with a shift of its own: the shift takes it, and what else reads
-that output, the first product, takes it out of its bias again.
-
-A fused float32 graph → the same graph in the kernels that a processor runs fastest.
+that output, the first product, takes it out of its bias again (`fold_biases`).
 
 onnxruntime's two best known fusions are slow on a processor. Its Attention multiplies by a head's
 own columns at a time, where three whole products reach the machine's rate; its
 SkipLayerNormalization takes four times as long as two sums and a LayerNormalization. Where a
 batch has no padding, ONNX's own Attention is faster again. Graphs with 8-bit weights have theirs
-in small_kernels.py.
+in rewrite_int8.py.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,11 +42,11 @@ def fold_biases(graph: onnx.GraphProto, constants: Constants) -> None:
 
 
 class _Fold:
-    """A graph with who makes and who reads what."""
+    """A graph, with the node that makes each value and those that read it."""
 
     def __init__(self, graph: onnx.GraphProto, constants: Constants) -> None:
         self._graph, self._constants = graph, constants
-        self._makers = {name: node for node in graph.node for name in node.output}
+        self._producers = {name: node for node in graph.node for name in node.output}
         self._readers: dict[str, list[onnx.NodeProto]] = {}
         for node in graph.node:
             for name in set(node.input):
@@ -74,7 +73,7 @@ class _Fold:
         if not self._has_bias(last):
             return
         for name in last.input[:2]:
-            before = self._makers.get(name)
+            before = self._producers.get(name)
             products = [node for node in self._readers[name] if node is not last]
             adders = [adder for node in products if (adder := self._adder(node)) is not None]
             shifts = before is not None and before.op_type in _SHIFT and name not in self._given
@@ -105,7 +104,7 @@ class _Fold:
         return node.op_type == "MatMul" and node.input[1] in self._constants
 
     def _adder(self, product: onnx.NodeProto) -> onnx.NodeProto | None:
-        """The node that adds a bias to what a product gives, where nobody else reads that."""
+        """The node that adds a bias to what a product gives, if nothing else reads that."""
         reader = self._only_reader(product.output[0]) if self._is_product(product) else None
         if reader is None or reader.op_type not in _ADDERS or len(reader.input) != 2:
             return None
@@ -125,14 +124,14 @@ class _Fold:
         array: Values = numpy_helper.to_array(self._constants[name]).astype(np.float64)
         return array
 
-    def _add(self, node: onnx.NodeProto, place: int, more: Values, *, by: str) -> None:
+    def _add(self, node: onnx.NodeProto, number: int, more: Values, *, by: str) -> None:
         """Give one input of a node another value; layers that share weights share the new one."""
-        name = f"{node.input[place]}_{by}"
+        name = f"{node.input[number]}_{by}"
         if name not in self._constants:
-            array = (self._array(node.input[place]) + more).astype(np.float32)
+            array = (self._array(node.input[number]) + more).astype(np.float32)
             self._constants[name] = numpy_helper.from_array(array, name)
             self._graph.initializer.append(self._constants[name])
-        node.input[place] = name
+        node.input[number] = name
 
 
 _OURS = "com.microsoft"
@@ -141,7 +140,7 @@ _OPSET = 23
 _FULL = "no_padding"  # true for a batch whose rows are all of one length
 
 
-def choose_kernels(path: Path, chosen: Path, *, fold: bool = True) -> None:
+def rewrite_float(path: Path, chosen: Path, *, fold: bool = True) -> None:
     """Write the graph at `path` with attention and layer normalisation in their faster form.
 
     With `fold`, some biases are taken into others, and the graph no longer holds the model's own.
@@ -151,16 +150,7 @@ def choose_kernels(path: Path, chosen: Path, *, fold: bool = True) -> None:
     constants = {tensor.name: tensor for tensor in graph.initializer}
     if fold:
         fold_biases(graph, constants)
-    nodes: list[onnx.NodeProto] = []
-    for node in graph.node:
-        if _can_split(node, constants):
-            nodes += _split_attention(graph, node, constants)
-        elif node.op_type == "SkipLayerNormalization" and len(node.output) == 1:
-            nodes += split_normalisation(node)
-        elif node.op_type == "BiasGelu":
-            nodes += split_activation(node)
-        else:
-            nodes.append(node)
+    nodes = split_kernels(graph, constants, _split_attention)
     del graph.node[:]
     graph.node.extend(nodes)
     drop_unused(graph)
@@ -168,11 +158,29 @@ def choose_kernels(path: Path, chosen: Path, *, fold: bool = True) -> None:
     onnx.save(model, chosen)
 
 
-def _can_split(node: onnx.NodeProto, constants: Constants) -> bool:
-    """Whether this is attention of a token matrix on itself, with a mask and nothing more."""
-    if node.op_type != "Attention" or len(node.input) != 4 or not all(node.input):
-        return False
-    weight = constants.get(node.input[1])
+SplitAttention = Callable[[onnx.GraphProto, onnx.NodeProto, Constants], list[onnx.NodeProto] | None]
+
+
+def split_kernels(
+    graph: onnx.GraphProto, constants: Constants, split_attention: SplitAttention
+) -> list[onnx.NodeProto]:
+    """Give the nodes with attention, normalisation and activation split into faster ones."""
+    nodes: list[onnx.NodeProto] = []
+    for node in graph.node:
+        split = split_attention(graph, node, constants)
+        if split is not None:
+            nodes += split
+        elif node.op_type == _SKIP and len(node.output) == 1:
+            nodes += split_normalisation(node)
+        elif node.op_type == "BiasGelu":
+            nodes += split_activation(node)
+        else:
+            nodes.append(node)
+    return nodes
+
+
+def is_self_attention(node: onnx.NodeProto, weight: onnx.TensorProto | None) -> bool:
+    """Whether a fused node attends from a token matrix to itself, with a mask and nothing more."""
     known = {"num_heads", "mask_filter_value", "scale"}
     return (
         weight is not None
@@ -183,8 +191,12 @@ def _can_split(node: onnx.NodeProto, constants: Constants) -> bool:
 
 def _split_attention(
     graph: onnx.GraphProto, node: onnx.NodeProto, constants: Constants
-) -> list[onnx.NodeProto]:
+) -> list[onnx.NodeProto] | None:
     """Three products, then attention proper: without a mask where the batch has no padding."""
+    if node.op_type != "Attention" or len(node.input) != 4 or not all(node.input):
+        return None
+    if not is_self_attention(node, constants.get(node.input[1])):
+        return None
     states, weight, bias, mask = node.input
     [found] = node.output
     nodes, sides = [], []

@@ -17,9 +17,9 @@ from .rewrite_float import (
     add_constant,
     attend,
     drop_unused,
+    is_self_attention,
     raise_opset,
-    split_activation,
-    split_normalisation,
+    split_kernels,
 )
 
 _OURS = "com.microsoft"
@@ -27,21 +27,12 @@ _PRODUCT = "MatMulIntegerToFloat"
 _BIAS = 6  # the inputs of such a product before its bias
 
 
-def choose_small_kernels(model: onnx.ModelProto) -> None:
+def rewrite_int8(model: onnx.ModelProto) -> None:
     """Rewrite the 8-bit graph in place."""
     graph = model.graph
     constants = {tensor.name: tensor for tensor in graph.initializer}
     _join_products(graph, constants)
-    nodes: list[onnx.NodeProto] = []
-    for node in graph.node:
-        if _can_split(node, constants):
-            nodes += _split_attention(graph, node, constants)
-        elif node.op_type == "SkipLayerNormalization" and len(node.output) == 1:
-            nodes += split_normalisation(node)
-        elif node.op_type == "BiasGelu":
-            nodes += split_activation(node)
-        else:
-            nodes.append(node)
+    nodes = split_kernels(graph, constants, _split_attention)
     _replace(graph, _with_biases(nodes, constants, _read_elsewhere(graph)))
     drop_unused(graph)
     raise_opset(model)
@@ -55,14 +46,14 @@ def _replace(graph: onnx.GraphProto, nodes: list[onnx.NodeProto]) -> None:
 
 def _join_products(graph: onnx.GraphProto, constants: Constants) -> None:
     """Make one node of a product of whole numbers, its cast to floats and its scales."""
-    makers = {name: node for node in graph.node for name in node.output}
+    producers = {name: node for node in graph.node for name in node.output}
     uses = Counter(name for node in graph.node for name in node.input)
     joined: dict[str, onnx.NodeProto] = {}
     for node in graph.node:
-        product = _product_under(node, makers, uses)
+        product = _product_under(node, producers, uses)
         if product is None:
             continue
-        scales = _scales_of(node, product, makers, constants)
+        scales = _scales_of(node, product, producers, constants)
         if scales is not None:
             whole, weight, *zeros = product.input
             inputs = [whole, weight, *scales, *zeros]
@@ -74,15 +65,15 @@ def _join_products(graph: onnx.GraphProto, constants: Constants) -> None:
 
 
 def _product_under(
-    node: onnx.NodeProto, makers: dict[str, onnx.NodeProto], uses: Counter[str]
+    node: onnx.NodeProto, producers: dict[str, onnx.NodeProto], uses: Counter[str]
 ) -> onnx.NodeProto | None:
-    """The product of whole numbers that this node scales, if it does so and nobody else reads."""
+    """The product of whole numbers that this node scales, if it does so and nothing else reads."""
     if node.op_type != "Mul":
         return None
-    cast = makers.get(node.input[0])
+    cast = producers.get(node.input[0])
     if cast is None or cast.op_type != "Cast" or uses[cast.output[0]] > 1:
         return None
-    product = makers.get(cast.input[0])
+    product = producers.get(cast.input[0])
     if product is None or product.op_type != "MatMulInteger" or uses[product.output[0]] > 1:
         return None
     return product if len(product.input) == 4 else None
@@ -91,14 +82,19 @@ def _product_under(
 def _scales_of(
     node: onnx.NodeProto,
     product: onnx.NodeProto,
-    makers: dict[str, onnx.NodeProto],
+    producers: dict[str, onnx.NodeProto],
     constants: Constants,
 ) -> list[str] | None:
     """The scales of both sides of a product, which the quantiser multiplies before it uses them."""
-    both, maker = makers.get(node.input[1]), makers.get(product.input[0])
-    if both is None or both.op_type != "Mul" or maker is None or maker.op_type != "QuantizeLinear":
+    both, producer = producers.get(node.input[1]), producers.get(product.input[0])
+    if (
+        both is None
+        or both.op_type != "Mul"
+        or producer is None
+        or producer.op_type != "QuantizeLinear"
+    ):
         return None
-    own = maker.input[1]
+    own = producer.input[1]
     others = [name for name in both.input if name != own]
     return [own, *others] if len(others) == 1 and others[0] in constants else None
 
@@ -157,22 +153,22 @@ def _can_split(node: onnx.NodeProto, constants: Constants) -> bool:
     if node.op_type != "QAttention" or len(node.input) < 8 or any(node.input[8:]):
         return False
     weight, scale, zero = (constants.get(node.input[i]) for i in (1, 4, 7))
-    known = {"num_heads", "mask_filter_value", "scale"}
     return (
-        weight is not None
+        is_self_attention(node, weight)
+        and weight is not None
         and scale is not None
         and zero is not None
-        and weight.dims[1] == 3 * weight.dims[0]
         and list(scale.dims) == list(zero.dims) == [weight.dims[1]]
         and bool(node.input[5])
-        and all(attribute.name in known for attribute in node.attribute)
     )
 
 
 def _split_attention(
     graph: onnx.GraphProto, node: onnx.NodeProto, constants: Constants
-) -> list[onnx.NodeProto]:
+) -> list[onnx.NodeProto] | None:
     """Three products with their biases, then attention proper."""
+    if not _can_split(node, constants):
+        return None
     whole, weight, bias, own, scale, mask, own_zero, zero = node.input[:8]
     [found] = node.output
     nodes, sides = [], []

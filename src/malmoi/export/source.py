@@ -1,10 +1,7 @@
-"""What is to be exported: a model folder that is described here and loaded elsewhere.
+"""Describes a model folder that is to be exported or trained: an encoder or a cross-encoder.
 
-Nothing in the folder is run and nothing is unpickled: weights must be safetensors.
-
-A cross-encoder's folder, described: one of ours, or any sequence classifier.
-
-Nothing of torch is needed to read it, and nothing in the folder is run.
+Torch is not needed to read it. Nothing in the folder is run and nothing is unpickled: weights must
+be safetensors.
 """
 
 import dataclasses
@@ -19,6 +16,7 @@ from ..bundle.manifest import MANIFEST, POOLINGS, Manifest
 from ..bundle.sentence_transformers import DenseSpec, read_json
 from ..errors import BundleError, BundleNotFound, OptionError
 from ..io.arrays import tensor_names
+from ..text.cleanup import check_steps
 
 ARCHITECTURES = ("bert", "roberta", "xlm-roberta", "albert", "electra", "distilbert", "mpnet")
 GRAPH = "onnx/model.onnx"
@@ -79,11 +77,38 @@ def read_source(
 
 
 def read_transformer(path: str | Path, *, max_tokens: int | None = None) -> ModelSource:
-    """Describe a transformer's folder alone, whatever modules stand around it."""
+    """Describe a transformer's folder alone, whatever modules are around it."""
     source = _with_options(_from_transformer(_folder(path)), None, None, max_tokens)
     _check_architecture(source)
     _check_weights(source)
     return source
+
+
+def with_details(
+    read: ModelSource,
+    out: str | Path,
+    *,
+    precision: str = "float32",
+    name: str | None = None,
+    licence: str = "",
+    clean: Sequence[str] | None = None,
+    training: dict[str, Any] | None = None,
+    scores: dict[str, Any] | None = None,
+    matryoshka: Sequence[int] = (),
+) -> ModelSource:
+    """Put into a model's manifest what is known before its graph is made."""
+    old = read.manifest
+    manifest = dataclasses.replace(
+        old,
+        name=name or Path(out).name,
+        licence=licence or old.licence,
+        clean=check_steps(clean) if clean is not None else old.clean,
+        training=training or old.training,
+        scores=scores or {},
+        matryoshka=tuple(matryoshka) or old.matryoshka,
+        precision=precision,
+    )
+    return dataclasses.replace(read, manifest=manifest)
 
 
 def check_pooling(pooling: str) -> None:
@@ -124,7 +149,7 @@ def _from_sentence_transformers(folder: Path) -> ModelSource:
     read = foreign.read_folder(folder, GRAPH)
     manifest = read.manifest
     if (folder / MANIFEST).is_file():
-        # A bundle exported again keeps its story; scores belong to the graph they were made with.
+        # A bundle exported again keeps its history; scores belong to the graph they were made with.
         old = Manifest.read(folder)
         kept = ("name", "clean", "matryoshka", "languages", "licence", "training")
         manifest = dataclasses.replace(manifest, **{name: getattr(old, name) for name in kept})
@@ -238,12 +263,12 @@ _KEPT = ("name", "clean", "languages", "licence", "training")
 
 
 def is_cross_encoder(folder: Path) -> bool:
-    """Tell whether sentence-transformers saved a folder as a cross-encoder, with its head."""
+    """Whether sentence-transformers saved a folder as a cross-encoder, with its head."""
     return folder.is_dir() and bool(_shared(folder).get("model_type") == "CrossEncoder")
 
 
 def is_reranker(path: str | Path) -> bool:
-    """Tell whether a folder holds a cross-encoder or another sequence classifier."""
+    """Whether a folder holds a cross-encoder or another sequence classifier."""
     folder = Path(path)
     if is_cross_encoder(folder):
         return True
@@ -271,7 +296,7 @@ def read_reranker(path: str | Path, *, max_tokens: int | None = None) -> ModelSo
 
 
 def _manifest(source: ModelSource, folder: Path) -> Manifest:
-    """Add what a reranker's manifest says beside an encoder's; an older one's story is kept."""
+    """Add what a reranker's manifest says besides an encoder's; what an older one says is kept."""
     config = read_json(source.root / "config.json")
     labels = _labels(config, source.steps)
     kept: dict[str, Any] = {"name": folder.name}

@@ -11,11 +11,12 @@ import numpy as np
 
 from ..bundle.bundle import open_bundle
 from ..bundle.catalog import find_model
-from ..bundle.manifest import Manifest, sha256
+from ..bundle.manifest import Manifest
 from ..encoder import Encoder
 from ..errors import DataError, OptionError, counted
 from ..io.arrays import write_safetensors
 from ..io.files import writing_folder
+from ..io.fingerprint import sha256
 from ..io.tables import is_table, read_rows, read_texts, show_columns
 from ..runtime.pooling import normalize
 from ..static.wordpiece import WordPieces
@@ -63,32 +64,32 @@ def export_static(
     encoder = Encoder(opened, threads=threads)
     _check_options(dim, epochs, rate, encoder.dimension)
     words = WordPieces.from_file(opened.tokenizer, steps=opened.manifest.clean)
-    with writing_folder(out) as half:
-        maker = _Maker(encoder, words, dim)
+    with writing_folder(out) as partial:
+        builder = _TableBuilder(encoder, words, dim)
         if texts:
             with tempfile.TemporaryDirectory(prefix="malmoi-static-") as scratch:
                 read = _read(texts, columns)
                 lessons = collect(encoder, words, read, Path(scratch))
-                table, story = maker.learned(lessons, epochs=epochs, rate=rate, seed=seed)
-            story |= {"data": {_short(path): sha256(Path(path)) for path in texts}, "seed": seed}
+                table, training = builder.learned(lessons, epochs=epochs, rate=rate, seed=seed)
+            training |= {"data": {_short(path): sha256(Path(path)) for path in texts}, "seed": seed}
         else:
-            table, story = maker.plain(), {}
-        write_safetensors(half / TABLE, dict(table.arrays()))
-        words.tokenizer.save(str(half / "tokenizer.json"), pretty=False)
+            table, training = builder.plain(), {}
+        write_safetensors(partial / TABLE, dict(table.arrays()))
+        words.tokenizer.save(str(partial / "tokenizer.json"), pretty=False)
         manifest = _manifest(opened.manifest, dim, len(table.scales))
         logger.debug(f"writing {out}")
         manifest = dataclasses.replace(
             manifest,
             name=name or Path(out).name,
             licence=licence or manifest.licence,
-            training={"source": encoder.name, **story},
+            training={"source": encoder.name, **training},
         )
-        (half / "README.md").write_text(_card(manifest), "utf-8")
-        return manifest.write(half)
+        (partial / "README.md").write_text(_card(manifest), "utf-8")
+        return manifest.write(partial)
 
 
 @dataclasses.dataclass(frozen=True)
-class _Maker:
+class _TableBuilder:
     """The two ways to a table, with what both need."""
 
     encoder: Encoder
@@ -99,7 +100,7 @@ class _Maker:
         """Make a table of the pieces' own vectors."""
         vectors = self._piece_vectors()
         weights = weights_by_rank(len(vectors))
-        # What all pieces share tells nothing about a text, and would make all texts alike.
+        # What all pieces share says nothing about a text, and would make all texts alike.
         centre = np.average(vectors, axis=0, weights=1 / weights).astype(np.float32)
         vectors -= centre
         axes = principal_axes((vectors.T @ vectors).astype(np.float64), self.dim)
@@ -116,8 +117,13 @@ class _Maker:
         del vectors
         logger.info(f"learning from {counted(len(lessons), 'text')}")
         cosine = learn(rows, lessons, axes, epochs=epochs, rate=rate, seed=seed)
-        story = {"texts": len(lessons), "epochs": epochs, "rate": rate, "cosine": round(cosine, 4)}
-        return quantise(rows, self._empty(axes)), story
+        training = {
+            "texts": len(lessons),
+            "epochs": epochs,
+            "rate": rate,
+            "cosine": round(cosine, 4),
+        }
+        return quantise(rows, self._empty(axes)), training
 
     def _piece_vectors(self) -> Floats:
         """Encode every piece alone, between the special tokens of a text; (pieces, dimension)."""
@@ -145,8 +151,8 @@ def _frame(words: WordPieces) -> tuple[list[int], list[int]]:
     """Find the special tokens that the tokenizer puts before and after a text."""
     bare = words.tokenizer.encode("a", add_special_tokens=False).ids
     framed = words.tokenizer.encode("a").ids
-    places = range(len(framed) - len(bare) + 1)
-    at = next((i for i in places if framed[i : i + len(bare)] == bare), 0)
+    starts = range(len(framed) - len(bare) + 1)
+    at = next((i for i in starts if framed[i : i + len(bare)] == bare), 0)
     return framed[:at], framed[at + len(bare) :]
 
 
@@ -200,7 +206,7 @@ def _card(manifest: Manifest) -> str:
 
 
 def _short(path: str | Path) -> str:
-    """Name a file with its folder, which tells data sets apart and says nothing of the machine."""
+    """Name a file with its folder, which distinguishes data sets and hides the machine's paths."""
     return "/".join(Path(path).absolute().parts[-2:])
 
 

@@ -1,6 +1,6 @@
-"""What a static table learns from: texts as bags of pieces, and the encoder's vector of each.
+"""A static table has a row for each piece: how it starts, is weighted, and learns from texts.
 
-A row for each piece: where it starts, how it is weighted, and how it learns from texts.
+Texts are bags of pieces with the encoder's vector of each as the goal.
 """
 
 import itertools
@@ -22,7 +22,7 @@ from ..types import Floats
 logger = logging.getLogger(__name__)
 
 _CHUNK = 8192
-_TOLD = 4 * _CHUNK  # how many texts between two notices
+_LOG_EVERY = 4 * _CHUNK  # how many texts between two notices
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def collect(encoder: TextEncoder, words: WordPieces, texts: Iterable[str], folde
             # Windows, for special tokens may make a text one or two longer than it may be.
             goals.write(encoder.encode(chosen, on_long="windows").astype(np.float16).tobytes())
             total += len(chosen)
-            if total % _TOLD < len(chosen):
+            if total % _LOG_EVERY < len(chosen):
                 logger.info(f"{counted(total, 'text')} encoded")
     if not total:
         raise DataError(
@@ -143,14 +143,14 @@ def principal_axes(moments: NDArray[np.float64], dim: int) -> Floats:
 
 
 def weights_by_count(counts: NDArray[np.int64]) -> Floats:
-    """Weigh pieces by how often they stand in the texts; (pieces,)."""
+    """Weigh pieces by how often they occur in the texts; (pieces,)."""
     shares = counts / max(int(counts.sum()), 1)
     weights: Floats = (_A / (_A + shares)).astype(np.float32)
     return weights
 
 
 def weights_by_rank(count: int) -> Floats:
-    """Weigh pieces by their place in the vocabulary, where frequent ones stand first; (pieces,)."""
+    """Weigh pieces by their rank in the vocabulary, which has frequent ones first; (pieces,)."""
     shares = 1 / (np.arange(count) + 2)  # Zipf's law
     weights: Floats = (_A / (_A + shares / shares.sum())).astype(np.float32)
     return weights
@@ -160,7 +160,7 @@ def weights_by_rank(count: int) -> Floats:
 class _Adagrad:
     """Steps that grow smaller the more a row has moved, one size a row.
 
-    Rare pieces so keep large steps for the few texts they stand in, and frequent ones settle.
+    Rare pieces so keep large steps for the few texts they occur in, and frequent ones settle.
     """
 
     rows: Floats
@@ -182,7 +182,7 @@ def learn(
 ) -> float:
     """Move rows, in place, until the sums of texts point where the encoder's vectors do.
 
-    `rate` is the step's size beside the rows' own. Gives the last epoch's mean cosine.
+    `rate` is the size of a step relative to the rows. Gives the last epoch's mean cosine.
     """
     # Rows that no text has are left out: they weigh most, and do not move.
     typical = float(np.sqrt(np.mean(rows[np.unique(lessons.bags.ids)] ** 2)))
@@ -211,7 +211,7 @@ def _slopes(rows: Floats, bags: EmbeddingBags, goals: Floats) -> tuple[float, Fl
 
 
 def _by_piece(bags: EmbeddingBags, slopes: Floats) -> tuple[NDArray[np.int64], Floats]:
-    """Sum the slopes (n, dim) of the texts each piece stands in; gives pieces and sums."""
+    """Sum the slopes (n, dim) of the texts each piece occurs in; gives pieces and sums."""
     owners = np.repeat(np.arange(len(bags.counts)), bags.counts)
     order = np.argsort(bags.ids, kind="stable")
     pieces, counts = np.unique(bags.ids, return_counts=True)

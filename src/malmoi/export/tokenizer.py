@@ -1,4 +1,4 @@
-"""A model's tokenizer → the files of a bundle, which every reader must read alike."""
+"""A model's tokenizer → the files of a bundle, which every library must read in the same way."""
 
 import logging
 import shutil
@@ -78,7 +78,7 @@ def load_tokenizer(root: Path) -> Any:
 
 
 def reads_types(tokenizer: Any, config: Any) -> bool:
-    """Tell whether a pair's segments reach the model: the tokenizer and the model must know them.
+    """Whether a pair's segments reach the model: the tokenizer and the model must know them.
 
     RoBERTa's tokenizer gives none, and a RoBERTa with a BERT tokenizer has a table of one row.
     """
@@ -116,7 +116,7 @@ def _read_alike(folder: Path, tokenizer: Tokenizer) -> bool:
 def _make_plain(folder: Path, loaded: Any) -> None:
     """Name the class that takes tokenizer.json as it is.
 
-    transformers 5 builds a BertTokenizer anew from the vocabulary, and with it loses, for one,
+    transformers 5 builds a new BertTokenizer from the vocabulary, and with it loses, for one,
     an NFC step after the normaliser that takes Hangul apart.
     """
     path = folder / "tokenizer_config.json"

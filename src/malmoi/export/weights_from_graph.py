@@ -17,9 +17,12 @@ from numpy.typing import NDArray
 
 from ..bundle.manifest import Manifest
 from ..errors import BundleError, require
-from .int8 import EVENED, FACTORS
 
 Arrays = dict[str, NDArray[Any]]
+
+# Names in 8-bit graphs, which smoothing (int8.py) gives.
+EVENED = "_even_weights"  # a matrix whose input's columns are divided
+FACTORS = "_even_factors"  # … by multiplying with these
 
 _PREFIX = "transformer."
 _DENSE = re.compile(r"^/transformer/(.+)/MatMul_output_0")
@@ -29,7 +32,7 @@ _PARTS = ("query", "key", "value")
 
 
 def rebuild(folder: Path) -> Path:
-    """Write a bundle's weights as safetensors into a folder that goes when the process ends."""
+    """Write a bundle's weights as safetensors into a folder that is removed at exit."""
     require("onnx", extra="train", purpose="malmoi train")
     require("safetensors", extra="train", purpose="malmoi train")
     from safetensors.numpy import save_file
@@ -94,11 +97,11 @@ def _tables(held: Arrays) -> Arrays:
 def _dense(node: Any, held: Arrays) -> Arrays:
     if _SIDE.match(node.input[1]):
         return _side(node, held)
-    place = _DENSE.match(node.output[0])
-    matrix = _matrix(node.input[1], held) if place else None
-    if place is None or matrix is None:
+    match = _DENSE.match(node.output[0])
+    matrix = _matrix(node.input[1], held) if match else None
+    if match is None or matrix is None:
         return {}
-    return {f"{place[1].replace('/', '.')}.weight": matrix.T}
+    return {f"{match[1].replace('/', '.')}.weight": matrix.T}
 
 
 def _side(node: Any, held: Arrays) -> Arrays:
@@ -107,23 +110,23 @@ def _side(node: Any, held: Arrays) -> Arrays:
     Keys may have none in such a graph: it would add the same to all scores of a token, which their
     softmax takes out. Zeros make the same model.
     """
-    place, matrix = _ATTENTION.match(node.output[0]), _matrix(node.input[1], held)
+    match, matrix = _ATTENTION.match(node.output[0]), _matrix(node.input[1], held)
     named = _SIDE.match(node.input[1])
-    if place is None or matrix is None or named is None:
+    if match is None or matrix is None or named is None:
         return {}
     stem, side = named[1], named[2]
-    name = f"{place[1].replace('/', '.')}.{_PARTS['qkv'.index(side)]}"
+    name = f"{match[1].replace('/', '.')}.{_PARTS['qkv'.index(side)]}"
     bias = held.get(f"{stem}_bias_{side}", np.zeros(matrix.shape[1], np.float32))
     return {f"{name}.weight": matrix.T, f"{name}.bias": bias}
 
 
 def _attention(node: Any, held: Arrays) -> Arrays:
     """One product makes queries, keys and values: (hidden, 3 * hidden), side by side."""
-    place = _ATTENTION.match(node.output[0])
+    match = _ATTENTION.match(node.output[0])
     matrix = _matrix(node.input[1], held)
-    if place is None or matrix is None:
+    if match is None or matrix is None:
         return {}
-    name = place[1].replace("/", ".")
+    name = match[1].replace("/", ".")
     found: Arrays = {}
     biases = np.split(held[node.input[2]], 3)
     for part, columns, bias in zip(_PARTS, np.split(matrix, 3, axis=1), biases, strict=True):
@@ -135,7 +138,7 @@ def _attention(node: Any, held: Arrays) -> Arrays:
 def _matrix(name: str, held: Arrays) -> NDArray[Any] | None:
     """A matrix (in, out) by its name in the graph, its 8 bits multiplied out.
 
-    Where columns of its input are evened (smoothing.py), its rows hold what they were divided by.
+    Where columns of its input are evened (int8.smooth), its rows hold what divided them.
     """
     array = held.get(name)
     if array is None:

@@ -7,7 +7,6 @@ once, however often nodes die, and a run that was stopped can be resumed.
 """
 
 import contextlib
-import hashlib
 import logging
 import os
 import platform
@@ -38,6 +37,7 @@ from ..errors import (
     require,
 )
 from ..io.files import writing
+from ..io.fingerprint import sha256
 from ..io.progress import Advance, progressing
 from ..runtime.precision import Precision
 from ..runtime.session import usable_cores
@@ -160,8 +160,7 @@ def model_digest(model: str) -> str:
     """The sha256 of a model's manifest, which has those of all files, or else of its graph."""
     bundle = open_bundle(find_model(model))
     manifest = bundle.folder / MANIFEST
-    with (manifest if manifest.is_file() else bundle.graph).open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return sha256(manifest if manifest.is_file() else bundle.graph)
 
 
 _FRUITLESS = 3  # rounds without a finished part before giving up

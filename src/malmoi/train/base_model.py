@@ -1,7 +1,4 @@
-"""What a recipe names as "package:NAME/PATH": a folder or file of an installed Python package.
-
-A recipe's `base` → the folder of a model that can be trained.
-"""
+"""Finds the model that a recipe names as its base, and reads what training must know of it."""
 
 import dataclasses
 import importlib.util
@@ -13,7 +10,6 @@ from ..bundle.manifest import MANIFEST, Manifest
 from ..errors import BundleError, BundleNotFound
 from ..export.source import ModelSource, check_layers, is_cross_encoder, read_reranker, read_source
 from ..export.weights_from_graph import rebuild
-from .recipe import Recipe
 
 PACKAGE = "package:"
 
@@ -26,8 +22,8 @@ def in_package(name: str) -> Path | None:
     """
     package, _, inner = name.removeprefix(PACKAGE).partition("/")
     spec = importlib.util.find_spec(package) if package.isidentifier() else None
-    places = list(spec.submodule_search_locations or ()) if spec else []
-    return next((found for place in places if (found := Path(place) / inner).exists()), None)
+    folders = list(spec.submodule_search_locations or ()) if spec else []
+    return next((path for folder in folders if (path := Path(folder) / inner).exists()), None)
 
 
 def find_base(name: str) -> Path:
@@ -54,20 +50,30 @@ def _with_weights(folder: Path) -> Path:
     return rebuild(folder)
 
 
-def read_base(recipe: Recipe) -> ModelSource:
+def read_base(
+    name: str,
+    *,
+    max_tokens: int | None,
+    clean: tuple[str, ...] | None,
+    pooling: str | None = None,
+    layers: int = 0,
+    rerankers: bool = False,
+) -> ModelSource:
     """Describe the model that a recipe starts from, or say why it cannot be trained.
 
     An encoder starts from an encoder, a reranker from either: one of ours brings its head.
     """
-    reranker = recipe.kind == "reranker"
-    folder = find_trainable(recipe.base, rerankers=reranker)
-    if reranker and foreign.is_foreign(folder) and is_cross_encoder(folder):
-        source = read_reranker(folder, max_tokens=recipe.max_tokens)
+    folder = find_trainable(name, rerankers=rerankers)
+    if rerankers and foreign.is_foreign(folder) and is_cross_encoder(folder):
+        source = read_reranker(folder, max_tokens=max_tokens)
     else:
-        source = read_source(folder, pooling=recipe.pooling, max_tokens=recipe.max_tokens)
-    if recipe.layers:
-        check_layers(source, recipe.layers)
-    return dataclasses.replace(source, layers=recipe.layers)
+        source = read_source(folder, pooling=pooling, max_tokens=max_tokens)
+    if layers:
+        check_layers(source, layers)
+    manifest = source.manifest
+    if clean is not None:
+        manifest = dataclasses.replace(manifest, clean=clean)
+    return dataclasses.replace(source, manifest=manifest, layers=layers)
 
 
 def find_trainable(name: str, *, rerankers: bool = False) -> Path:

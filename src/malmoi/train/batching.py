@@ -1,9 +1,7 @@
-"""Lists of ids side by side: padding, its mean left out, batches of like length.
-
-Examples → batches of like length, the same ones for the same seed and epoch.
+"""Padding, and batches of texts of similar length, the same ones for the same seed and epoch.
 
 An epoch's batches are a function of (seed, epoch) and nothing else, so a run that was stopped
-finds its place again by a number.
+finds its position again by a number.
 """
 
 import math
@@ -16,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..types import Ints
+from .schema import Schedule
 from .terms.sampler import BatchClusters
 
 
@@ -39,7 +38,7 @@ def pool(hidden: Tensor, mask: Tensor) -> Tensor:
 def token_batches(
     lengths: Ints, budget: int, rng: np.random.Generator, *, window: int = 40
 ) -> Iterator[Ints]:
-    """Cut a shuffled order into batches of at most `budget` padded tokens, like with like length.
+    """Cut a shuffled order into batches of at most `budget` padded tokens of similar length.
 
     Rows are sorted by length only within `window` batches' worth, so that batches stay mixed.
     """
@@ -88,6 +87,12 @@ class Sizes:
     tokens: int = 0
     least: int = 2
 
+    @classmethod
+    def of(cls, schedule: Schedule, world: int, *, least: int = 2) -> "Sizes":
+        """Give the sizes of a step of `world` processes; each of them needs a row."""
+        tokens = schedule.batch_tokens * world
+        return cls(schedule.batch_size * world, tokens, max(least, world))
+
 
 def plan_epoch(
     lengths: Sequence[Ints],
@@ -102,7 +107,7 @@ def plan_epoch(
     """Plan the batches of one epoch over several data sets, mixed at random.
 
     `lengths` are the tokens of each set's rows; `texts` the numbers of their texts where no text
-    may stand twice in a batch, else None; `clusters` say which rows are to meet, where it matters.
+    may occur twice in a batch, else None; `clusters` say which rows are to meet, where it matters.
     """
     steps = []
     together = clusters or [None] * len(lengths)
@@ -162,9 +167,9 @@ def _cut(rows: Ints, lengths: Ints, sizes: Sizes) -> list[Ints]:
 
 
 def _without_twins(batches: list[Ints], texts: NDArray[np.int32]) -> list[Ints]:
-    """Move a row whose text already stands in its batch to the next batch that has room for it.
+    """Move a row whose text is already in its batch to the next batch that has room for it.
 
-    What finds no room within the epoch is left out of it; the next epoch draws anew.
+    What finds no room within the epoch is left out of it; the next epoch draws again.
     """
     kept, waiting = [], np.empty(0, dtype=np.int64)
     for batch in batches:

@@ -2,15 +2,14 @@
 
 import importlib.metadata
 import platform
-from collections.abc import Sequence
 from typing import Any
 
 from .. import __version__
 from ..bundle.manifest import Manifest
 from ..errors import by_number, counted
 from .checkpoint import State
-from .data import TrainingExamples
-from .recipe import Recipe
+from .objectives.recipes import Recipe
+from .schema import BaseRecipe
 
 _PACKAGES = ("torch", "transformers", "sentence-transformers", "tokenizers", "numpy", "onnxruntime")
 
@@ -27,27 +26,21 @@ def versions() -> dict[str, str]:
 
 
 def provenance(
-    recipe: Recipe,
-    hashes: dict[str, str],
-    examples: Sequence[TrainingExamples],
-    state: State,
-    *,
-    world: int,
-    repeated: dict[str, int],
+    recipe: BaseRecipe, hashes: dict[str, str], state: State | None = None, **more: Any
 ) -> dict[str, Any]:
     """Everything needed to make the model again, for the manifest's field "training"."""
-    return {
-        "recipe": recipe.to_json(),
-        "seed": recipe.seed,
+    table = recipe.to_json()
+    made = {
+        "recipe": table,
+        "seed": table["seed"],
         "versions": versions(),
         "data": hashes,
-        "examples": [len(part) for part in examples],
-        "repeated": repeated,
-        "processes": world,
-        "steps": state.step,
-        "best_step": state.best_step or state.step,
-        "seconds": round(state.seconds, 1),
+        **more,
     }
+    if state is not None:
+        best = state.best_step or state.step
+        made |= {"steps": state.step, "best_step": best, "seconds": round(state.seconds, 1)}
+    return made
 
 
 def write_card(manifest: Manifest, recipe: Recipe) -> str:
@@ -85,7 +78,7 @@ def write_card(manifest: Manifest, recipe: Recipe) -> str:
                 "training data too.",
             ]
     if recipe.layers:
-        lines += ["", f"It began as the base with {recipe.layers} of its layers."]
+        lines += ["", f"It started as the base with {recipe.layers} of its layers."]
     lines += how_made(training)
     if recipe.matryoshka:
         dims = ", ".join(str(dim) for dim in recipe.matryoshka)

@@ -1,7 +1,7 @@
-"""A run's whole state on disk: weights and heads, optimizer, and where it stands.
+"""A run's whole state on disk: weights and heads, optimizer, and its position.
 
-Safetensors and JSON, nothing pickled. A checkpoint is written beside, brought to the disk and
-renamed, so whatever happens the one before it stays whole. There is no random state to keep:
+Safetensors and JSON, nothing pickled. A checkpoint is written under another name, synced to
+the disk and renamed, so the one before it always stays whole. There is no random state to keep:
 every step seeds its own (see loop.py).
 """
 
@@ -32,7 +32,7 @@ _PREFIX = "step-"
 
 @dataclass
 class State:
-    """Where a run stands: `position` steps into `epoch`, `step` steps in all."""
+    """The position of a run: `position` steps into `epoch`, `step` steps in all."""
 
     step: int = 0
     epoch: int = 0
@@ -49,15 +49,15 @@ def save(
     folder: Path, module: nn.Module, optimizer: torch.optim.Optimizer, state: State, *, keep: int
 ) -> Path:
     """Write a checkpoint into `folder`, then remove all but the newest `keep`."""
-    place = folder / f"{_PREFIX}{state.step:08d}"
-    with writing_folder(place, replace=True) as half:
-        write_tensors(module.state_dict(), half / "model.safetensors")
-        write_tensors(_moments(module, optimizer), half / "optimizer.safetensors")
+    path = folder / f"{_PREFIX}{state.step:08d}"
+    with writing_folder(path, replace=True) as partial:
+        write_tensors(module.state_dict(), partial / "model.safetensors")
+        write_tensors(_moments(module, optimizer), partial / "optimizer.safetensors")
         text = json.dumps(dataclasses.asdict(state), indent=2)
-        (half / "state.json").write_text(text + "\n", "utf-8")
+        (partial / "state.json").write_text(text + "\n", "utf-8")
     for old in found(folder)[:-keep]:
         shutil.rmtree(old, ignore_errors=True)
-    return place
+    return path
 
 
 def found(folder: Path) -> list[Path]:
@@ -65,42 +65,42 @@ def found(folder: Path) -> list[Path]:
     return sorted(path for path in folder.glob(f"{_PREFIX}*") if (path / "state.json").is_file())
 
 
-def clear_halves(folder: Path) -> None:
+def clear_partial(folder: Path) -> None:
     """Remove what a killed process was in the middle of writing.
 
     Killed between the two renames of a replacement, the old folder gets its name back.
     """
     for old in folder.glob(".*.old"):
-        place = folder / old.name[1:].rsplit(".", 2)[0]
-        if not place.exists():
-            old.rename(place)
-    for half in (*folder.glob(".*.part"), *folder.glob(".*.old")):
-        shutil.rmtree(half, ignore_errors=True)
+        path = folder / old.name[1:].rsplit(".", 2)[0]
+        if not path.exists():
+            old.rename(path)
+    for partial in (*folder.glob(".*.part"), *folder.glob(".*.old")):
+        shutil.rmtree(partial, ignore_errors=True)
 
 
 def load_newest(folder: Path, module: nn.Module, optimizer: torch.optim.Optimizer) -> State | None:
     """Bring back the newest checkpoint that can be read; None when there is none at all."""
-    places = found(folder)
-    for place in reversed(places):
+    checkpoints = found(folder)
+    for path in reversed(checkpoints):
         try:
-            return _load(place, module, optimizer)
+            return _load(path, module, optimizer)
         except (OSError, ValueError, KeyError, RuntimeError, TypeError, SafetensorError) as error:
             logger.warning(
-                f"{place} cannot be read ({type(error).__name__}); trying the one before it"
+                f"{path} cannot be read ({type(error).__name__}); trying the one before it"
             )
-    if places:
+    if checkpoints:
         raise DataError(
-            f"none of the {counted(len(places), 'checkpoint')} in {folder} can be read; expected "
-            "one. Start the run again without --resume."
+            f"none of the {counted(len(checkpoints), 'checkpoint')} in {folder} can be read; "
+            "expected one. Start the run again without --resume."
         )
     return None
 
 
-def _load(place: Path, module: nn.Module, optimizer: torch.optim.Optimizer) -> State:
+def _load(path: Path, module: nn.Module, optimizer: torch.optim.Optimizer) -> State:
     # Everything is read before anything is changed: a damaged checkpoint leaves no trace.
-    state = State(**json.loads((place / "state.json").read_text("utf-8")))
-    weights = load_file(place / "model.safetensors")
-    moments = load_file(place / "optimizer.safetensors")
+    state = State(**json.loads((path / "state.json").read_text("utf-8")))
+    weights = load_file(path / "model.safetensors")
+    moments = load_file(path / "optimizer.safetensors")
     module.load_state_dict(weights)
     _restore(module, optimizer, moments)
     return state

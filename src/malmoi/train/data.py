@@ -1,6 +1,6 @@
 """Files → examples: texts by number, labels as numbers, every doubtful row counted.
 
-Everything here runs before torch is imported, so bad data are told before anything is loaded.
+Everything here runs before torch is imported, so bad data are reported before anything is loaded.
 """
 
 import math
@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..bundle.manifest import sha256
 from ..errors import DataError
+from ..io.fingerprint import sha256
 from ..io.tables import BadRows, Row, read_columns
 from ..text.cleanup import is_whole
 from .objective import OBJECTIVES, Objective
-from .recipe import Data, Recipe, check_classes, needed_columns
+from .objectives.recipes import Data, Recipe, needed_columns
 from .terms.sampler import BatchClusters
 
 # A row with its file and line, for messages.
@@ -64,7 +64,7 @@ def check_file(path: Path, name: str, root: Path) -> Path:
         return path
     raise DataError(
         f"there is no file {path}; the recipe names {name} under the data root "
-        f"{root.absolute()}. Name the root with --data, or correct the recipe."
+        f"{root.absolute()}. Name the root with --data, or another file in the recipe."
     )
 
 
@@ -112,6 +112,17 @@ def count_repeated(pairs: Sequence[tuple[str, str]], examples: Sequence[Training
 
 
 Check = Callable[[str], bool]
+# So many labels, and most of them in one row only, are texts from another column.
+_MANY_LABELS = 100
+
+
+def check_classes(classes: Sequence[str], rows: int, *, where: str) -> None:
+    """Raise a DataError for labels that are hardly ever the same: they are probably texts."""
+    if len(classes) > _MANY_LABELS and 2 * len(classes) > rows:
+        raise DataError(
+            f"{where} have {len(classes):,} different labels in {rows:,} rows; expected labels "
+            "that occur again. Check which column is the label."
+        )
 
 
 def _rows(entry: Data, objective: Objective, root: Path, strict: bool) -> Iterator[Found]:
@@ -152,7 +163,7 @@ def file_rows(
     """Yield file, line and columns of the rows in which every column passes its check."""
     bad = BadRows(str(path), strict)
     without = without or {}
-    names, remedy = [*columns.values(), *where, *without], "Correct the columns in the recipe."
+    names, remedy = [*columns.values(), *where, *without], "Name columns of the file in the recipe."
     for line, row in read_columns(path, names, bad, remedy=remedy):
         if any(row[name] != value for name, value in where.items()):
             continue
@@ -179,12 +190,12 @@ def _is_text(value: str) -> bool:
 
 
 def is_label(value: str) -> bool:
-    """Tell whether a cell holds a label, which must go into a bundle's manifest."""
+    """Whether a cell holds a label, which must go into a bundle's manifest."""
     return _is_text(value) and is_whole(value)
 
 
 def is_number(value: str) -> bool:
-    """Tell whether a cell holds a finite number."""
+    """Whether a cell holds a finite number."""
     try:
         return math.isfinite(float(value))
     except ValueError:
@@ -208,7 +219,7 @@ def _labels(
         for i in np.flatnonzero((scores < least) | (scores > most))[:1]:
             raise DataError(
                 f"line {rows[i][1]} of {rows[i][0]} has the score {scores[i]:g}; expected "
-                f"{least:g} to {most:g}. Correct it, or the range in the recipe."
+                f"{least:g} to {most:g}. Change the score, or range in the recipe."
             )
         return ((scores - least) / (most - least)).astype(np.float32), ()
     classes = entry.labels or tuple(sorted({row[column] for *_, row in rows}))
@@ -218,7 +229,7 @@ def _labels(
         if row[column] not in numbers:
             raise DataError(
                 f"line {line} of {file} has a label that is none of {', '.join(classes)}. "
-                "Correct it, or the labels in the recipe."
+                "Change the label, or labels in the recipe."
             )
     return np.array([numbers[row[column]] for *_, row in rows], dtype=np.int64), classes
 
@@ -239,7 +250,7 @@ def _joined(entry: Data, rows: list[Found]) -> TrainingExamples:
         raise DataError(
             f"{', '.join(entry.files)} have no text in {a} with both a "
             f"{entry.triplets['positive']} and a {entry.triplets['negative']} row; expected some. "
-            "Correct the triplets in the recipe."
+            "Name labels of the file in triplets."
         )
     return TrainingExamples(*_numbered(found))
 

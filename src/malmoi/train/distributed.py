@@ -3,7 +3,7 @@
 Every process computes the loss of the whole step, from vectors gathered from all. So the loss
 is, for any objective, that of one process with the larger batch; in-batch negatives come from
 every process. Gradients are averaged with one all-reduce after the backward pass: models here
-are small beside their activations, and nothing then depends on which heads a step has used.
+are small next to their activations, and nothing then depends on which heads a step has used.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ class Processes:
 
     @property
     def first(self) -> bool:
-        """Whether this is the process that writes and tells."""
+        """Whether this is the process that writes and logs."""
         return self.rank == 0
 
     def gather(self, vectors: Tensor, counts: Sequence[int]) -> Tensor:
@@ -53,7 +53,7 @@ class Processes:
             parameter.grad = part.view_as(parameter)
 
     def any(self, flag: bool) -> bool:
-        """Tell whether any process says yes, so that all of them stop at the same step."""
+        """Whether any process says yes, so that all of them stop at the same step."""
         if self.world == 1:
             return flag
         found = torch.tensor(float(flag), device=self.device)
@@ -61,7 +61,7 @@ class Processes:
         return bool(found.item())
 
     def agree(self, number: int) -> bool:
-        """Tell whether every process has the same number."""
+        """Whether every process has the same number."""
         if self.world == 1:
             return True
         most = torch.tensor(number, device=self.device)
@@ -85,8 +85,8 @@ def joining() -> Iterator[Processes]:
         yield Processes(device=device)
         return
     # The others wait while the first one measures and exports, which may take a while.
-    patience = datetime.timedelta(hours=4)
-    distributed.init_process_group("nccl" if cuda else "gloo", timeout=patience)
+    timeout = datetime.timedelta(hours=4)
+    distributed.init_process_group("nccl" if cuda else "gloo", timeout=timeout)
     try:
         yield Processes(distributed.get_rank(), world, device)
     finally:

@@ -1,4 +1,4 @@
-"""What a run tells of itself: a CSV row a step, a line now and then, TensorBoard if it is there."""
+"""The log of a run: a CSV row for each step, a line now and then, TensorBoard if installed."""
 
 import contextlib
 import csv
@@ -27,7 +27,7 @@ class Log:
     def __init__(self, path: Path, *, total: int, after: int, shown: bool) -> None:
         self.path, self.total, self.shown = path, total, shown
         self.first = after
-        self.told = self.started = time.monotonic()
+        self.logged_at = self.started = time.monotonic()
         self.examples = 0
         self.smooth: float | None = None
         self.file: io.TextIOWrapper | None = None
@@ -55,7 +55,7 @@ class Log:
                     sink.close()
 
     def step(self, state: State, loss: float, rate: float, examples: int) -> None:
-        """Write one step's row, and tell a person when some time has passed."""
+        """Write one step's row, and log a line when some time has passed."""
         self.examples += examples
         old = loss if self.smooth is None else self.smooth
         self.smooth = old + _SMOOTH * (loss - old)
@@ -63,12 +63,12 @@ class Log:
         if self.board is not None:
             self.board.add_scalar("loss", loss, state.step)
         now = time.monotonic()
-        if self.shown and now - self.told > (_OFTEN if now - self.started < 600 else _SELDOM):
-            self.told = now
+        if self.shown and now - self.logged_at > (_OFTEN if now - self.started < 600 else _SELDOM):
+            self.logged_at = now
             logger.info(self._line(state))
 
     def scores(self, state: State, scores: dict[str, float]) -> None:
-        """Write and tell the scores of an evaluation."""
+        """Write and log the scores of an evaluation."""
         listed = ", ".join(f"{name} {score:.4f}" for name, score in scores.items())
         mean = sum(scores.values()) / len(scores)
         self._write(state, "", "", f"{mean:.6f}", listed)
@@ -94,12 +94,12 @@ class Log:
         left = passed / (state.step - self.first) * (self.total - state.step)
         return (
             f"step {state.step:,} of {self.total:,}  loss {self.smooth:.4f}  "
-            f"{rate:,.0f} examples/s  {_duration(left)} left"
+            f"{rate:,.0f} examples/s  {spell(left)} left"
         )
 
 
 def read_log(path: Path) -> list[dict[str, str]]:
-    """Read a run's log; one that is not there has no rows, a half-written last row is dropped."""
+    """Read a run's log; one that is not there has no rows, an incomplete last row is dropped."""
     if not path.is_file():
         return []
     with path.open(encoding="utf-8", newline="") as file:
@@ -159,9 +159,15 @@ def _open_board(folder: Path) -> Any:
     return SummaryWriter(str(folder / "tensorboard"))
 
 
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    if seconds < 5400:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"
+def spell(seconds: float) -> str:
+    """Write a time for people.
+
+    >>> spell(5), spell(125), spell(7384)
+    ('5 s', '2 min 5 s', '2 h 3 min')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"

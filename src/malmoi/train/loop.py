@@ -1,10 +1,4 @@
-"""What the training loop asks of anything that it trains.
-
-Whether this machine can compute in bfloat16: some promise instructions that kill the process.
-
-A run on disk: checkpoints by time and step, the best model by its score.
-
-The training loop, read from top to bottom: one step after another, until the end or Ctrl-C.
+"""The training loop, read from top to bottom: one step after another, until the end or Ctrl-C.
 
 A plain loop instead of a trainer, for three things that a trainer makes hard: a run that was
 killed must end with the same bits as one that was not; batches are planned by tokens, for several
@@ -25,7 +19,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -40,7 +33,8 @@ from .batching import Step
 from .checkpoint import State
 from .distributed import Processes
 from .log import Log
-from .recipe import Output, Schedule
+from .run_dir import RunPaths
+from .schema import Output, Schedule
 
 logger = logging.getLogger(__name__)
 
@@ -78,8 +72,8 @@ raise SystemExit(0 if torch.cpu._is_amx_tile_supported() else 3)
 def check_bfloat16(setting: str = "schedule.bf16 is true") -> None:
     """Try a product in a process of its own, and raise an OptionError when that one dies.
 
-    A virtual machine may show a processor's AMX and hide how to use it; the first product is
-    then an illegal instruction, of which no program can say a word afterwards.
+    A virtual machine may announce a processor's AMX and hide how to use it; the first product
+    is then an illegal instruction, which no program can report afterwards.
     """
     done = subprocess.run([sys.executable, "-c", _PROBE], capture_output=True, text=True)
     if done.returncode == 0 and done.stdout.strip() == "384.0":
@@ -101,28 +95,6 @@ def best_precision() -> str:
     return "bfloat16" if tried.returncode == 0 else "float32"
 
 
-@dataclass(frozen=True)
-class RunPaths:
-    """The files of a run."""
-
-    folder: Path
-
-    @property
-    def checkpoints(self) -> Path:
-        """Where checkpoints stand."""
-        return self.folder / "checkpoints"
-
-    @property
-    def best(self) -> Path:
-        """The best model so far, as a folder of torch weights."""
-        return self.folder / "best"
-
-    @property
-    def log(self) -> Path:
-        """Loss and scores, a row a step."""
-        return self.folder / "log.csv"
-
-
 class Saver:
     """Keeps the run on disk: checkpoints by time and step, and the best model by its score."""
 
@@ -131,19 +103,19 @@ class Saver:
         task: Task,
         optimizer: torch.optim.Optimizer,
         output: Output,
-        places: RunPaths,
+        paths: RunPaths,
         processes: Processes,
     ) -> None:
         self.task, self.optimizer, self.output = task, optimizer, output
-        self.places, self.processes = places, processes
+        self.paths, self.processes = paths, processes
         self.saved_at = time.monotonic()
 
     def save(self, state: State) -> None:
         """Write a checkpoint; the other processes have nothing that the first does not."""
         if self.processes.first:
-            self.places.checkpoints.mkdir(parents=True, exist_ok=True)
+            self.paths.checkpoints.mkdir(parents=True, exist_ok=True)
             checkpoint.save(
-                self.places.checkpoints,
+                self.paths.checkpoints,
                 self.task.module,
                 self.optimizer,
                 state,
@@ -154,8 +126,8 @@ class Saver:
     def save_when_due(self, state: State) -> None:
         """Write a checkpoint when enough steps or minutes have passed.
 
-        One that cannot be written is told and the run goes on: the one before is whole, and there
-        may be room again by the next.
+        If it cannot be written, that is logged and the run continues: the one before is whole, and
+        the next may find room again.
         """
         steps, minutes = self.output.checkpoint_steps, self.output.checkpoint_minutes
         late = minutes > 0 and time.monotonic() - self.saved_at >= minutes * 60
@@ -193,9 +165,9 @@ class Saver:
             )
 
     def _save_best(self) -> None:
-        with writing_folder(self.places.best, replace=True) as half, checkpoint.tensor_errors():
-            self.task.save(half)
-            for file in half.rglob("*.safetensors"):
+        with writing_folder(self.paths.best, replace=True) as partial, checkpoint.tensor_errors():
+            self.task.save(partial)
+            for file in partial.rglob("*.safetensors"):
                 file.chmod(0o644)  # safetensors writes 0600; a model folder is read by others too
 
     def finish(self, state: State) -> None:
@@ -209,25 +181,25 @@ class Saver:
 def train(
     task: Task, schedule: Schedule, output: Output, *, seed: int, processes: Processes, resume: bool
 ) -> State:
-    """Train a task to the end of its schedule; the best model then stands in `best`.
+    """Train a task to the end of its schedule; the best model is then in the folder `best`.
 
     Raises KeyboardInterrupt after Ctrl-C or SIGTERM, when the state is saved.
     """
-    places = RunPaths(Path(output.folder))
+    paths = RunPaths(Path(output.folder))
     optimizer = make_optimizer(task.module, schedule, scales=getattr(task, "scales", None))
     parameters = [p for p in task.module.parameters() if p.requires_grad]
     total = count_steps(task, schedule)
     state = None
     if resume:
-        state = checkpoint.load_newest(places.checkpoints, task.module, optimizer)
+        state = checkpoint.load_newest(paths.checkpoints, task.module, optimizer)
     state = state or State()
     if not processes.agree(state.step):
         raise DataError(
-            f"the processes found different checkpoints in {places.checkpoints}; expected the "
+            f"the processes found different checkpoints in {paths.checkpoints}; expected the "
             "same. Put output.folder where every machine sees it."
         )
-    saver = Saver(task, optimizer, output, places, processes)
-    log = Log(places.log, total=total, after=state.step, shown=processes.first)
+    saver = Saver(task, optimizer, output, paths, processes)
+    log = Log(paths.log, total=total, after=state.step, shown=processes.first)
     task.module.train()
     with watching_signals() as stopped, log:
         for step, last in remaining(task, state, total):
@@ -256,7 +228,7 @@ def train(
             if processes.any(stopped()):
                 saver.save(state)
                 logger.info(
-                    f"stopped at step {state.step:,}; its state is saved. Go on with --resume"
+                    f"stopped at step {state.step:,}; its state is saved. Continue with --resume"
                 )
                 raise KeyboardInterrupt
     saver.finish(state)
@@ -264,7 +236,7 @@ def train(
 
 
 def remaining(task: Task, state: State, total: int) -> Iterator[tuple[Step, bool]]:
-    """Yield the steps from where the state stands, and whether each is the last of its epoch.
+    """Yield the steps from the position of the state, and whether each is the last of its epoch.
 
     The caller counts them in the state.
     """
@@ -301,12 +273,12 @@ def check_loss(loss: float, step: int) -> float:
     if step == 1:  # no step has changed the weights yet
         remedy = "Check the weights of the base, and the options of the objective."
     else:
-        remedy = "Begin anew with a lower schedule.learning_rate, in another output.folder."
+        remedy = "Start again with a lower schedule.learning_rate, in another output.folder."
     raise DataError(f"the loss became {loss} at step {step:,}; expected a number. {remedy}")
 
 
 def evaluation_due(schedule: Schedule, state: State, *, last: bool) -> bool:
-    """Tell whether the model is to be measured now; `last` steps of an epoch always are."""
+    """Whether the model is to be measured now; `last` steps of an epoch always are."""
     every = schedule.evaluate_steps
     return last or bool(every and state.step % every == 0)
 

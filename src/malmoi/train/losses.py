@@ -25,7 +25,7 @@ VECTORS = "sentence_embedding"
 
 
 class Given(nn.Module):
-    """Stands in for the model of a loss: the vectors are there already.
+    """Takes the place of a loss's model: the vectors are computed already.
 
     With `dim` they are cut to their first dimensions and brought to length 1.
     """
@@ -196,5 +196,5 @@ def align(
     base: float,
     epsilon: float,
 ) -> nn.Module:
-    """Bring names of one concept together, and keep the concept's look-alikes away."""
+    """Bring names of one concept together, and keep confusable concepts away."""
     return MultiSimilarity(model, alpha=alpha, beta=beta, base=base, epsilon=epsilon)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ..errors import OptionError
-from .toml_table import unknown_key
+from .schema import unknown_key
 
 Label = Literal["score", "label", ""]
 
@@ -23,9 +23,9 @@ class Objective:
 
     `texts` are the columns that every example has, `optional` those it may have besides. `label`
     is "score" (a number, scaled from its range to 0…1), "label" (a class) or "" (none).
-    `distinct` asks for batches in which no text stands twice, because in-batch negatives would
-    call it its own opposite. `reader` names the function that reads the examples where rows are
-    not examples themselves; it is told the options that `reading` names, and the loss the others.
+    `distinct` asks for batches in which no text occurs twice, because in-batch negatives would
+    make it its own negative. `reader` names the function that reads the examples where rows are
+    not examples themselves; it gets the options that `reading` names, and the loss the others.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Objective:
             if not isinstance(value, expected) or not _is_finite(value):
                 raise OptionError(
                     f"{where}: option {key} of {self.name} is {value!r}; "
-                    f"expected {expected.__name__}, such as {self.options[key]!r}. Correct it."
+                    f"expected {expected.__name__}, such as {self.options[key]!r}. Change it."
                 )
             settled[key] = value
         return settled
@@ -118,7 +118,7 @@ for _objective in (
     Objective("angle", f"{_LOSSES}:angle", label="score", options={"scale": 20.0}),
     Objective(
         "align",
-        "malmoi.train.losses:align",
+        f"{_LOSSES}:align",
         texts=("name", "concept"),
         optional=("synonym",),
         options={

@@ -35,7 +35,7 @@ class AlignConfig:
     def __post_init__(self) -> None:
         """Refuse what cannot train."""
         if self.epochs <= 0 or self.batch < 1 or self.learning_rate <= 0 or self.longest < 1:
-            raise OptionError(f"alignment got {self}; expected every number above 0. Correct it.")
+            raise OptionError(f"{self}: expected every number above 0. Raise the one that is not.")
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class SentenceBags:
         return len(self.ends)
 
     def take(self, rows: Longs) -> tuple[Longs, Longs]:
-        """Give the ids of the chosen bags end to end, and where each begins."""
+        """Give the ids of the chosen bags end to end, and where each starts."""
         sizes = self.sizes_at(rows)
         starts = self.ends[rows] - sizes
         offsets = np.concatenate([[0], np.cumsum(sizes)[:-1]])
@@ -172,7 +172,7 @@ class _Fit:
 
     old: torch.Tensor  # (size, dim), new rows zero
     new: torch.Tensor  # (n,) row numbers
-    place: torch.Tensor  # (size,) row number → place in `new`, or n for old rows
+    position: torch.Tensor  # (size,) row number → position in `new`, or n for old rows
     source_idf: torch.Tensor
     target_idf: torch.Tensor
     centre: Floats
@@ -186,10 +186,10 @@ class _Fit:
         centre = table[is_old].mean(0)
         norm = float(np.linalg.norm(table[is_old] - centre, axis=1).mean())
         old = np.where(is_old[:, None], (table - centre) / norm, 0).astype(np.float32)
-        place = np.full(len(table), len(new), dtype=np.int64)
-        place[new] = np.arange(len(new))
+        position = np.full(len(table), len(new), dtype=np.int64)
+        position[new] = np.arange(len(new))
         return cls(
-            torch.from_numpy(old), torch.from_numpy(new), torch.from_numpy(place),
+            torch.from_numpy(old), torch.from_numpy(new), torch.from_numpy(position),
             torch.from_numpy(idf(pairs.source, len(table))),
             torch.from_numpy(idf(pairs.target, len(table))), centre, norm,
         )  # fmt: skip
@@ -200,7 +200,7 @@ class _Fit:
             ids, offsets, share = _weighted(pairs.target, batch, self.target_idf)
             known = _mean(self.old, ids, offsets, share)
         padded = torch.cat([weight, torch.zeros(1, weight.shape[1])])
-        fitted = _mean(padded, self.place[ids], offsets, share)
+        fitted = _mean(padded, self.position[ids], offsets, share)
         return (known + fitted - goal).square().sum(1).mean()
 
     def write(self, table: Floats, weight: Floats, target: SentenceBags) -> Floats:
@@ -309,10 +309,10 @@ def translate_rows(
     is_old = np.ones(len(table), dtype=bool)
     is_old[np.asarray(rows)] = False
     centre = table[is_old].mean(0)
-    place = np.full(len(table), -1, dtype=np.int64)
-    place[np.asarray(rows)] = np.arange(len(rows))
-    use = (place[lexical.target] >= 0) & is_old[lexical.source]
-    to, source = place[lexical.target[use]], lexical.source[use]
+    position = np.full(len(table), -1, dtype=np.int64)
+    position[np.asarray(rows)] = np.arange(len(rows))
+    use = (position[lexical.target] >= 0) & is_old[lexical.source]
+    to, source = position[lexical.target[use]], lexical.source[use]
     share = lexical.weight[use] ** sharp * weights[source]
     summed = torch.zeros(len(rows), table.shape[1])
     for begin in range(0, len(to), 1_000_000):

@@ -1,8 +1,6 @@
 """The files of a distillation recipe → texts: tidied, distinct, without what is held out.
 
-Everything here runs before torch is imported, so bad data are told before anything is loaded.
-
-Everything a run reads from files, read and checked before torch is imported.
+Everything here runs before torch is imported, so bad data are reported before a model is loaded.
 """
 
 import hashlib
@@ -24,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 Pair = tuple[str, str]
 
-# Placeholders, tags, options and addresses: one may stand in a sentence, two are no sentence.
+# Placeholders, tags, options and addresses: one may occur in a sentence, with two it is none.
 _MARKUP = re.compile(r"[%$<>{}\\|=_]|--|https?:")
 _FEWEST_LETTERS = 4
 # A translation shorter than this share of its source leaves most of it out.
@@ -89,10 +87,10 @@ class TextReader:
     def parallel(self, entry: Parallel) -> list[Pair]:
         """Read the distinct pairs of an entry, in the order of the files."""
         columns = (*entry.source, *entry.target)
-        half = len(entry.source)
+        count = len(entry.source)
         found: dict[Pair, None] = {}
         for row in self.rows(entry.files, columns, where=entry.where, held_out=entry.held_out):
-            found.update(dict.fromkeys(zip(row[:half], row[half:], strict=True)))
+            found.update(dict.fromkeys(zip(row[:count], row[count:], strict=True)))
         if not found:
             raise no_rows(entry.files)
         return list(found)
@@ -117,7 +115,8 @@ class TextReader:
 def task_columns(task: LessonRecipe) -> tuple[str, ...]:
     """Name the files' columns that a task reads, in the order that it maps them.
 
-    >>> task_columns(Task("scores", columns={"score": "score", "left": ["ko1"], "right": ["ko2"]}))
+    >>> columns = {"score": "score", "left": ["ko1"], "right": ["ko2"]}
+    >>> task_columns(LessonRecipe(kind="scores", files=("x",), columns=columns))
     ('score', 'ko1', 'ko2')
     """
     names: list[str] = []
@@ -142,9 +141,9 @@ def digest(text: str) -> int:
 
 
 def is_held(text: str, held: HeldRows) -> bool:
-    """Tell whether a row is held out, by the text in its column.
+    """Whether a row is held out, by the text in its column.
 
-    >>> [is_held(code, HeldRows("code", 2)) for code in ("A00", "A01", "A02", "A03")]
+    >>> [is_held(code, HeldRows(by="code", one_in=2)) for code in ("A00", "A01", "A02", "A03")]
     [False, False, True, False]
     """
     return digest(text) % held.one_in == 0
@@ -160,7 +159,7 @@ def tidy(text: str) -> str:
 
 
 def is_plain(source: str, target: str) -> bool:
-    """Tell whether a pair is two sentences: letters on the target side, little mark-up, no stub.
+    """Whether a pair is two sentences: letters on the target side, little mark-up, no stub.
 
     >>> is_plain("Save the file.", "파일을 저장합니다."), is_plain("%s of %d", "%d 중 %s")
     (True, False)
@@ -232,6 +231,12 @@ class DistillationData:
     rows: dict[str, list[tuple[str, ...]]]
     measures: list[Measure]
     hashes: dict[str, str]
+
+    def aligned(self, recipe: Distillation) -> Iterator[Pair]:
+        """Yield the pairs that the alignment reads, each as often as its entry says."""
+        for entry in recipe.parallel:
+            for _ in range(entry.align):
+                yield from self.pairs[entry.title]
 
     def translations(self, task: LessonRecipe) -> list[Pair]:
         """Give the pairs of the entries that a task names, or of all that are distilled on."""

@@ -2,7 +2,7 @@
 
 Teacher vectors are computed once into a memory-mapped cache keyed by model and text
 (`TeacherCache`); sentences are tokenized once into memory-mapped bags (`prepare`); then batches
-of like length go down the squared distance, with an in-batch contrastive term if asked for.
+of similar length go down the squared distance, with an in-batch contrastive term if asked for.
 """
 
 import hashlib
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...errors import DataError, OptionError
+from ...io.fingerprint import sha256
 from ...types import Floats, Ints
 from ..batching import token_batches
 from .alignment import SentenceBags
@@ -38,8 +39,7 @@ def model_key(folder: Path) -> str:
     for path in (*(folder / name for name in names), *weights):
         if path.exists():
             digest.update(path.name.encode())
-            with path.open("rb") as file:
-                digest.update(hashlib.file_digest(file, "sha256").digest())
+            digest.update(bytes.fromhex(sha256(path)))
     return digest.hexdigest()[:16]
 
 
@@ -47,7 +47,7 @@ class TeacherCache:
     """Vectors of texts on disk, half precision, in the order they were first asked for.
 
     Two files that only grow: `keys.bin` (a 16-byte digest per text) and `vectors.f16`. A run that
-    was cut off leaves at most a half-written row, which the next one cuts away.
+    was cut off leaves at most an incomplete row, which the next one cuts away.
     """
 
     def __init__(self, folder: Path, key: str, dimension: int) -> None:
@@ -58,11 +58,11 @@ class TeacherCache:
         self._keys, self._vectors = self.folder / "keys.bin", self.folder / "vectors.f16"
         self._keys.touch()
         self._vectors.touch()
-        self._mend()
+        self._drop_partial()
         stored = self._keys.read_bytes()
         self._row = {stored[i : i + _DIGEST]: i // _DIGEST for i in range(0, len(stored), _DIGEST)}
 
-    def _mend(self) -> None:
+    def _drop_partial(self) -> None:
         width = 2 * self.dimension
         whole = min(self._keys.stat().st_size // _DIGEST, self._vectors.stat().st_size // width)
         for path, size in ((self._keys, _DIGEST), (self._vectors, width)):
@@ -74,7 +74,7 @@ class TeacherCache:
         return len(self._row)
 
     def rows(self, texts: Sequence[str], encode: Encode, *, chunk: int = 4096) -> Ints:
-        """Say where each text's vector stands, computing those not held yet."""
+        """Give the row of each text's vector, computing those not held yet."""
         keys = [hashlib.blake2b(text.encode(), digest_size=_DIGEST).digest() for text in texts]
         missing = {k: t for k, t in zip(keys, texts, strict=True) if k not in self._row}
         todo = list(missing.items())
@@ -104,7 +104,7 @@ class TeacherCache:
 
 @dataclass(frozen=True)
 class ParallelText:
-    """Sentences with their translations, and how often a sentence is drawn beside the others'.
+    """Sentences with their translations, and how often a sentence is drawn, relative to the others.
 
     `source` is what the teacher reads; `target` may be the same list (the student then learns the
     teacher's own language only).
@@ -181,8 +181,9 @@ class DistilConfig:
             or not 0 <= self.source_share <= 1
         ):
             raise OptionError(
-                f"distillation got {self}; expected positive sizes and a share from 0 to 1. "
-                "Correct it."
+                f"tokens is {self.tokens}, steps {self.steps}, minutes {self.minutes} and "
+                f"source_share {self.source_share}; expected more than 0, and a "
+                "share from 0 to 1. Change the one that is not."
             )
 
 

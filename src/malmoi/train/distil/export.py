@@ -1,7 +1,4 @@
-"""The README of a distilled model: what it is, what it was made from, how well it does.
-
-The last stage: the trained weights as a model folder, its bundles, their scores and card.
-"""
+"""The last stages of a distillation: the model folder, its bundles, their scores and card."""
 
 import dataclasses
 import logging
@@ -18,11 +15,11 @@ from ...export.build import write_layout
 from ...export.export import export
 from ...export.source import ModelSource
 from ...io.files import writing_folder
-from ..card import how_made, versions
+from ..card import how_made, provenance
 from ..checkpoint import tensor_errors
+from ..run_dir import RunPaths, write_bundles
 from .data import DistillationData, Pair
 from .recipe import Distillation
-from .stages import bundle_folders
 from .student import save_folder
 from .training import Context
 
@@ -30,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 
 def write_card(manifest: Manifest, recipe: Distillation) -> str:
-    """Say it in Markdown."""
+    """Say in Markdown what the model is, what it was made from and how well it does."""
     training = manifest.training
     lines = [
         f"# {manifest.name}",
@@ -80,7 +77,7 @@ def _stages(recipe: Distillation) -> list[str]:
     lines = []
     if recipe.vocabulary:
         lines.append(f"1. {recipe.vocabulary.size:,} pieces were added to the tokenizer.")
-        lines.append(f"1. Their rows began by `init = {recipe.vocabulary.init!r}`.")
+        lines.append(f"1. Their rows started by `init = {recipe.vocabulary.init!r}`.")
     teacher = recipe.teacher or recipe.base
     lines.append(f"1. It learnt the vectors of `{teacher}` on the parallel files.")
     if recipe.tune:
@@ -89,57 +86,63 @@ def _stages(recipe: Distillation) -> list[str]:
     return lines
 
 
-def write_model(shop: Context, source: ModelSource, weights: Path) -> Path:
+def write_model(context: Context, source: ModelSource, weights: Path) -> Path:
     """Write the student with the given weights as a sentence-transformers folder."""
-    student = shop.student(shop.recipe.distil)
+    student = context.student(context.recipe.distil)
     student.load_checkpoint(weights, optimizer=False)
     # The student is trained with the mean of its states, whatever the base's pooling is.
     manifest = dataclasses.replace(source.manifest, pooling="mean", normalize=True)
     mean = dataclasses.replace(source, manifest=manifest, steps=("pool", "normalize"))
-    folder = shop.folder / "model"
-    with writing_folder(folder, replace=True) as half, tensor_errors():
-        save_folder(student, source.root, shop.words.spec, half)
-        write_layout(mean, half, student.table.shape[1])
+    folder = context.folder / "model"
+    with writing_folder(folder, replace=True) as partial, tensor_errors():
+        save_folder(student, source.root, context.words.spec, partial)
+        write_layout(mean, partial, student.table.shape[1])
     return folder
 
 
-def write_bundles(
+def export_bundles(
     recipe: Distillation,
-    material: DistillationData,
+    data: DistillationData,
     model: Path,
-    training: dict[str, Any],
+    seconds: dict[str, float],
     *,
     licence: str,
 ) -> None:
     """Export the model in every precision asked for, each measured; `licence` is the base's."""
-    for out, precision in zip(bundle_folders(recipe), recipe.output.precision, strict=True):
-        with writing_folder(out, replace=True) as half, tensor_errors():
-            manifest = export(
-                model,
-                half,
-                precision=precision,
-                layers=recipe.output.layers,
-                name=recipe.name,
-                licence=recipe.output.licence or licence,
-                weights=recipe.output.weights,
-                clean=recipe.clean,
-                training=training,
-                matryoshka=recipe.matryoshka,
-            )
-            scores = measure(half, material)
-            manifest = dataclasses.replace(manifest, languages=recipe.languages, scores=scores)
-            (half / "README.md").write_text(write_card(manifest, recipe), "utf-8")
-            manifest.write(half)  # once more, with the card's hash
-        shown = ", ".join(f"{name} {score:.4f}" for name, score in scores.items())
-        logger.info(f"wrote {out}{': ' if shown else ''}{shown}")
+    pairs = {name: len(chosen) for name, chosen in data.chosen.items()}
+    training = provenance(
+        recipe, data.hashes, pairs=pairs, held_out=len(data.held), seconds=seconds
+    )
+
+    def write(folder: Path, precision: str) -> None:
+        manifest = export(
+            model,
+            folder,
+            precision=precision,
+            layers=recipe.output.layers,
+            name=recipe.name,
+            licence=recipe.output.licence or licence,
+            weights=recipe.output.weights,
+            clean=recipe.clean,
+            training=training,
+            matryoshka=recipe.matryoshka,
+        )
+        scores = measure(folder, data)
+        manifest = dataclasses.replace(manifest, languages=recipe.languages, scores=scores)
+        (folder / "README.md").write_text(write_card(manifest, recipe), "utf-8")
+        manifest.write(folder)  # again, with the hash of the card
+        for name, score in scores.items():
+            logger.info(f"{name} {score:.4f} ({precision})")
+
+    write_bundles(RunPaths(Path(recipe.output.folder)), recipe.output.precision, write)
 
 
-def measure(bundle: Path, material: DistillationData) -> dict[str, float]:
+def measure(bundle: Path, data: DistillationData) -> dict[str, float]:
     """Score a bundle on the recipe's evaluations, and on finding the held-out translations."""
     encoder = load(bundle)
-    scores = {m.title: round(m(encoder), 4) for m in material.measures}
-    if material.held:
-        there, back = translation_accuracy(encoder, material.held)
+    scores = {m.title: round(m(encoder), 4) for m in data.measures}
+    if data.held:
+        there, back = translation_accuracy(encoder, data.held)
         scores |= {"held-out source>target @1": there, "held-out target>source @1": back}
     return scores
 
@@ -147,22 +150,7 @@ def measure(bundle: Path, material: DistillationData) -> dict[str, float]:
 def translation_accuracy(encoder: Any, pairs: Sequence[Pair]) -> tuple[float, float]:
     """Say how often a sentence's nearest is its own translation: from the source, to it."""
     source, target = (encoder.encode([pair[side] for pair in pairs]) for side in (0, 1))
-    likeness = source @ target.T
+    similarity = source @ target.T
     own = np.arange(len(pairs))
-    there, back = (likeness.argmax(1) == own).mean(), (likeness.argmax(0) == own).mean()
+    there, back = (similarity.argmax(1) == own).mean(), (similarity.argmax(0) == own).mean()
     return round(float(there), 4), round(float(back), 4)
-
-
-def provenance(
-    recipe: Distillation, material: DistillationData, seconds: dict[str, float]
-) -> dict[str, Any]:
-    """Everything needed to make the model again, for the manifest's field "training"."""
-    return {
-        "recipe": recipe.to_json(),
-        "seed": recipe.seed,
-        "versions": versions(),
-        "data": material.hashes,
-        "pairs": {name: len(pairs) for name, pairs in material.chosen.items()},
-        "held_out": len(material.held),
-        "seconds": seconds,
-    }

@@ -1,6 +1,6 @@
-"""Korean words and what hangs on them: particles and verb endings, cut where the text vouches.
+"""The first two stages: a tokenizer with new tokens, and the rows where they start.
 
-The first two stages: a tokenizer that knows the new words, and rows for them to begin at.
+Korean words are split from their particles and verb endings where the text gives evidence for it.
 """
 
 import json
@@ -20,7 +20,7 @@ from ...export.silence import silenced_libraries
 from ...io.files import writing, writing_folder
 from ...types import Floats
 from .alignment import AlignConfig, ParallelBags, align_rows, ibm1, idf, translate_rows, write_bags
-from .data import DistillationData, Pair
+from .data import DistillationData
 from .recipe import Align, Distillation, Vocabulary
 from .student import open_student
 from .vocabulary import (
@@ -95,7 +95,7 @@ def fits(stem: str, suffix: str) -> bool:
 
 @dataclass(frozen=True)
 class ParticleSplitter:
-    """Cuts a Korean word into its noun and what hangs on it, where the text itself vouches for it.
+    """Cuts a Korean word into its noun and what hangs on it, where the text gives evidence for it.
 
     A stem is believed when at least `evidence` different suffixes were seen on it; a word that
     itself takes about as many (고양이가, 고양이를) is a noun and is left whole.
@@ -167,26 +167,26 @@ class Words:
 
 
 def write_vocabulary(
-    recipe: Distillation, material: DistillationData, base: Path, folder: Path
+    recipe: Distillation, dataset: DistillationData, base: Path, folder: Path
 ) -> None:
     """Write the student's tokenizer: the base's own, or one that has learnt new pieces."""
     spec = read_spec(base)
     made = Extended(spec, {}, 0)
     if recipe.vocabulary:
-        made = _extend(recipe, recipe.vocabulary, material, spec)
-        logger.info(f"{len(made.rows):,} new pieces; {_fertility(spec, made, material)}")
-    with writing_folder(folder, replace=True) as half:
+        made = _extend(recipe, recipe.vocabulary, dataset, spec)
+        logger.info(f"{len(made.rows):,} new pieces; {_fertility(spec, made, dataset)}")
+    with writing_folder(folder, replace=True) as partial:
         text = json.dumps(made.spec, ensure_ascii=False)
-        (half / "tokenizer.json").write_text(text, "utf-8")
-        (half / "rows.json").write_text(json.dumps(made.rows, ensure_ascii=False), "utf-8")
+        (partial / "tokenizer.json").write_text(text, "utf-8")
+        (partial / "rows.json").write_text(json.dumps(made.rows, ensure_ascii=False), "utf-8")
 
 
 def _extend(
-    recipe: Distillation, vocabulary: Vocabulary, material: DistillationData, spec: Spec
+    recipe: Distillation, vocabulary: Vocabulary, dataset: DistillationData, spec: Spec
 ) -> Extended:
     raw: Counter[str] = Counter()
     counts: Counter[str] = Counter()
-    for texts, weight in _sources(recipe, vocabulary, material):
+    for texts, weight in _sources(recipe, vocabulary, dataset):
         found = _count(texts, vocabulary, spec)
         raw.update(found)
         for word, count in found.items():
@@ -205,20 +205,20 @@ def _extend(
     made = extend_tokenizer(spec, pieces, reuse=reuse)
     if not vocabulary.terms:
         return made
-    terms = (text for entry in vocabulary.terms for text in material.reader.texts(entry))
+    terms = (text for entry in vocabulary.terms for text in dataset.reader.texts(entry))
     words = term_pieces(made.spec, terms, most=vocabulary.term_words)
     more = extend_tokenizer(made.spec, words, reuse=reuse)
     return Extended(more.spec, made.rows | more.rows, more.size)
 
 
 def _sources(
-    recipe: Distillation, vocabulary: Vocabulary, material: DistillationData
+    recipe: Distillation, vocabulary: Vocabulary, dataset: DistillationData
 ) -> Iterator[tuple[Iterable[str], int]]:
     for entry in recipe.parallel:
         if entry.pieces:
-            yield (target for _, target in material.pairs[entry.title]), entry.pieces
+            yield (target for _, target in dataset.pairs[entry.title]), entry.pieces
     for text in vocabulary.text:
-        yield material.reader.texts(text), text.weight
+        yield dataset.reader.texts(text), text.weight
 
 
 def _count(texts: Iterable[str], vocabulary: Vocabulary, spec: Spec) -> Counter[str]:
@@ -240,9 +240,9 @@ def _syllables(counts: Counter[str]) -> list[str]:
     return [*(code for code in codes if "가" <= code <= "힣" and code in seen), *_JAMO]
 
 
-def _fertility(spec: Spec, made: Extended, material: DistillationData) -> str:
-    share = max(1, sum(map(len, material.pairs.values())) // _SAMPLE)
-    texts = [target for pairs in material.pairs.values() for _, target in pairs[::share]]
+def _fertility(spec: Spec, made: Extended, dataset: DistillationData) -> str:
+    share = max(1, sum(map(len, dataset.pairs.values())) // _SAMPLE)
+    texts = [target for pairs in dataset.pairs.values() for _, target in pairs[::share]]
     found = fertility(open_spec(spec), made.tokenizer(), texts)
     return (
         f"a word takes {found.after:.2f} pieces, {found.before:.2f} before; unknown are "
@@ -251,9 +251,9 @@ def _fertility(spec: Spec, made: Extended, material: DistillationData) -> str:
 
 
 def write_table(
-    recipe: Distillation, material: DistillationData, base: Path, words: Words, path: Path
+    recipe: Distillation, dataset: DistillationData, base: Path, words: Words, path: Path
 ) -> None:
-    """Write the embedding table with a row for every new piece, begun as the recipe says."""
+    """Write the embedding table with a row for every new piece, started as the recipe says."""
     vocabulary = recipe.vocabulary
     with silenced_libraries():
         embeddings = open_student(base)[0].get_input_embeddings()
@@ -265,17 +265,17 @@ def write_table(
         before = open_spec(read_spec(base))
         grown = grow_table(table, extended, before, init=init, seed=recipe.seed)
         if vocabulary.init == "align":
-            grown = _align(recipe, material, words, grown, path.parent)
+            grown = _align(recipe, dataset, words, grown, path.parent)
     with writing(path) as file:
         np.save(file, grown)
 
 
 def _align(
-    recipe: Distillation, material: DistillationData, words: Words, table: Floats, place: Path
+    recipe: Distillation, dataset: DistillationData, words: Words, table: Floats, scratch: Path
 ) -> Floats:
     settings, rows = recipe.align, list(words.rows.values())
-    with tempfile.TemporaryDirectory(prefix=".bags-", dir=place) as folder:
-        stream = _stream(recipe, material)
+    with tempfile.TemporaryDirectory(prefix=".bags-", dir=scratch) as folder:
+        stream = dataset.aligned(recipe)
         bags = write_bags(stream, open_spec(words.spec), Path(folder), longest=settings.longest)
         start = None
         if settings.method != "regression":
@@ -290,12 +290,6 @@ def _align(
             seed=recipe.seed,
         )
         return align_rows(table, rows, bags, config, start=start)
-
-
-def _stream(recipe: Distillation, material: DistillationData) -> Iterator[Pair]:
-    for entry in recipe.parallel:
-        for _ in range(entry.align):
-            yield from material.pairs[entry.title]
 
 
 def _translated(settings: Align, table: Floats, rows: list[int], bags: ParallelBags) -> Floats:

@@ -1,308 +1,403 @@
-"""A recipe with `objective = "distil"`: frozen dataclasses with visible defaults.
+"""A recipe with `objective = "distil"`, key by key."""
 
-Nothing heavy is imported here, so a slip in a recipe is told within a second.
-"""
-
-import dataclasses
-from dataclasses import dataclass, field
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Self
 
-from ..recipe import Evaluation
+from pydantic import field_validator
+from pydantic import model_validator as check
 
-OBJECTIVE = "distil"
-STARTS = ("average", "last")
-INITS = ("align", "mean", "random")
-METHODS = ("regression", "ibm1", "both")
-WORDS = ("hangul", "letters")
-PRECISIONS = ("auto", "float32", "bfloat16")
-
-
-@dataclass(frozen=True)
-class HeldRows:
-    """Rows kept for measuring: those whose `by` column has a sha1 that `one_in` divides."""
-
-    by: str
-    one_in: int = 10
-
-
-@dataclass(frozen=True)
-class HeldPairs:
-    """Pairs kept for measuring, none of whose sentences is taught by any parallel file.
-
-    They are the `pairs` of smallest sha1 of "source TAB target" in the files, no sentence twice.
-    """
-
-    files: tuple[str, ...]
-    source: str
-    target: str
-    pairs: int = 1000
+from ...errors import OptionError
+from ..schema import (
+    CLEAN,
+    SEED,
+    AboveZero,
+    Amount,
+    BaseRecipe,
+    CleanSteps,
+    Count,
+    Dimensions,
+    Evaluation,
+    Many,
+    Names,
+    Positive,
+    Precision,
+    RecipeTable,
+    Seed,
+    Share,
+    Two,
+    check_titles,
+    key,
+    needed,
+    unknown_key,
+)
 
 
 @dataclass(frozen=True)
-class Parallel:
-    """Files of sentences with their translations; `source` is the language the teacher knows.
+class LessonKind:
+    """A kind of task: the columns it needs, those it may have, its usual batch."""
 
-    Several columns on each side are read pair by pair: the first source with the first target.
-    A sentence is drawn in proportion to `weight`; `align` and `pieces` say how often it counts
-    for the alignment and for the vocabulary; 0 leaves the files out there. For the distillation
-    alone, `words` bounds the words of the source, `plain` leaves out mark-up and loose
-    translations, and `limit` draws so many rows at random.
-    """
+    needed: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
+    size: int = 64
 
-    files: tuple[str, ...]
-    source: tuple[str, ...]
-    target: tuple[str, ...]
-    name: str = ""
-    weight: float = 1.0
-    align: int = 1
-    pieces: int = 1
-    words: tuple[int, int] | None = None
-    plain: bool = False
-    limit: int = 0
-    where: dict[str, str] = field(default_factory=dict)
-    held_out: HeldRows | None = None
+
+LESSONS = {
+    "scores": LessonKind(("left", "right", "score"), size=40),
+    "pairs": LessonKind(("a", "b"), ("label", "key")),
+    "groups": LessonKind(("group", "text")),
+    "senses": LessonKind(("a", "b"), ("same", "target", "sense_a", "sense_b"), size=26),
+    "names": LessonKind(("name",), ("concept", "synonym"), size=64),
+    "translations": LessonKind(size=96),
+    "likeness": LessonKind(size=48),
+    "neighbours": LessonKind(size=36),
+    "links": LessonKind(size=80),
+    "swaps": LessonKind(size=48),
+    "teacher": LessonKind(),
+}
+
+
+class HeldRows(RecipeTable):
+    """held_out of an entry: rows that are kept for measuring."""
+
+    by: str = needed("The column whose sha1 chooses the rows.")
+    one_in: int = key(10, "Keep the rows whose sha1 this number divides.", ge=2)
+
+
+class HeldPairs(RecipeTable):
+    """[held_out]: sentence pairs that no parallel file teaches; they measure the bundle."""
+
+    files: Names = needed("The files, under the data root.")
+    source: str = needed("The column in the teacher's language.")
+    target: str = needed("The column with its translation.")
+    pairs: Positive = key(1000, "How many pairs, those of smallest sha1, no sentence twice.")
+
+
+class Parallel(RecipeTable):
+    """[[parallel]]: files of sentences with their translations."""
+
+    files: Names = needed("The files, under the data root.", min_length=1)
+    source: Names = needed("Columns in the language that the teacher knows.", min_length=1)
+    target: Names = needed("Columns with the translations, one for each source column.")
+    name: str = key("", "What tasks call it; the first file's name when left out.")
+    weight: Amount = key(1.0, "How often a sentence is drawn, next to the other entries.")
+    align: Count = key(1, "How often it counts for the alignment; 0 leaves it out there.")
+    pieces: Count = key(1, "How often it counts for the vocabulary; 0 leaves it out there.")
+    words: Two[int] | None = key(None, "Distil only sources of [fewest, most] words.")
+    plain: bool = key(False, "Distil no mark-up, placeholders or loose translations.")
+    limit: Count = key(0, "Distil only so many rows, drawn at random; 0 means all.")
+    where: dict[str, str] = key({}, "Use only the rows with these values, by column.")
+    held_out: HeldRows | None = key(None, "Rows that are left out.")
 
     @property
     def title(self) -> str:
         """What tasks call it: its name, or its first file's."""
         return self.name or Path(self.files[0]).stem
 
-
-@dataclass(frozen=True)
-class Texts:
-    """Files of text in one or several columns, each text counted `weight` times."""
-
-    files: tuple[str, ...]
-    columns: tuple[str, ...]
-    weight: int = 1
-    where: dict[str, str] = field(default_factory=dict)
-    held_out: HeldRows | None = None
-
-
-@dataclass(frozen=True)
-class Vocabulary:
-    """Pieces to learn from the parallel files' targets and from further `text`.
-
-    `particles` keeps Korean particles apart from their nouns; `syllables` adds every common
-    Hangul syllable that the text holds; `words` are runs of Hangul, or of any letters; a piece
-    occurs `fewest` times or more. `reuse` (a pattern) names old pieces that give up their rows.
-    `terms` adds up to `term_words` whole words that the tokenizer would break.
-    `init` is where new rows begin: at their translations, the mean of their old pieces, anywhere.
-    """
-
-    size: int
-    fewest: int = 2
-    words: str = "hangul"
-    particles: bool = True
-    syllables: bool = True
-    reuse: str = r"\[unused\d+\]"
-    init: str = "align"
-    text: tuple[Texts, ...] = ()
-    terms: tuple[Texts, ...] = ()
-    term_words: int = 2000
+    @check(mode="after")
+    def _fits(self) -> Self:
+        if len(self.source) != len(self.target):
+            raise OptionError(
+                f"there are {len(self.source)} source and {len(self.target)} target columns; "
+                "expected as many. Name them in pairs."
+            )
+        if self.words is not None and not 0 <= self.words[0] <= self.words[1]:
+            raise OptionError(f"words is {list(self.words)}; expected [fewest, most]. Swap them.")
+        return self
 
 
-@dataclass(frozen=True)
-class Align:
-    """How new rows are brought to their translations before any transformer step.
+class Texts(RecipeTable):
+    """[[vocabulary.text]] and [[vocabulary.terms]]: files of text."""
 
-    `regression` makes the weighted mean of a sentence's rows equal that of its translation's,
-    `ibm1` takes the rows of the old pieces that a new one translates to, `both` starts the first
-    with the second.
-    """
-
-    method: str = "regression"
-    epochs: float = 3.0
-    learning_rate: float = 0.03
-    batch: int = 4096
-    longest: int = 64
-    rounds: int = 4
-    sharp: float = 1.5
+    files: Names = needed("The files, under the data root.", min_length=1)
+    columns: Names = needed("The columns that are read.", min_length=1)
+    weight: Positive = key(1, "How often each text counts.")
+    where: dict[str, str] = key({}, "Use only the rows with these values, by column.")
+    held_out: HeldRows | None = key(None, "Rows that are left out.")
 
 
-@dataclass(frozen=True)
-class StageSchedule:
-    """What the two trainings share: how long, how fast, and what is kept of the weights.
+class Vocabulary(RecipeTable):
+    """[vocabulary]: new tokens, learnt from the targets of the parallel files."""
 
-    A stage ends after `steps` or `minutes`, whichever comes first; 0 sets no bound. Texts are cut
-    at `longest` tokens. The rates are those of the layers, of the old and of the new rows of the
-    embedding table. `average` above 0 keeps a moving average of the weights, which is what the
-    stage hands on.
-    """
+    size: Positive = needed("How many tokens to learn, syllables included.")
+    fewest: Positive = key(2, "How often a token must occur.")
+    words: Literal["hangul", "letters"] = key(
+        "hangul", "What a word is: runs of Hangul, or letters."
+    )
+    particles: bool = key(True, "Keep Korean particles apart from their nouns.")
+    syllables: bool = key(True, "Add every common Hangul syllable of the text.")
+    reuse: str = key(r"\[unused\d+\]", "A pattern of old tokens whose rows may be taken.")
+    init: Literal["align", "mean", "random"] = key("align", "Where the new rows start.")
+    text: Many[Texts] = key((), "More text to learn from.")
+    terms: Many[Texts] = key((), "Terms whose words become whole tokens.")
+    term_words: int = key(2000, "The most words of the terms that are added.")
 
-    steps: int = 0
-    minutes: float = 0.0
-    longest: int = 64
-    learning_rate: float = 2e-4
-    old_rows: float = 1e-4
-    new_rows: float = 1e-3
-    frozen_layers: int = 0
-    warmup: float = 0.05
-    floor: float = 0.02
-    weight_decay: float = 0.01
-    clip: float = 1.0
-    average: float = 0.998
+    @field_validator("reuse")
+    @classmethod
+    def _is_pattern(cls, pattern: str) -> str:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise OptionError(
+                f"reuse is no pattern ({error}); expected a regular expression. Escape signs "
+                "such as ( with a backslash."
+            ) from error
+        return pattern
 
 
-@dataclass(frozen=True)
+class Align(RecipeTable):
+    """[align]: how new rows are brought to their translations before any transformer step."""
+
+    method: Literal["regression", "ibm1", "both"] = key("regression", "How rows are fitted.")
+    epochs: AboveZero = key(3.0, "Passes over the pairs, for regression.")
+    learning_rate: AboveZero = key(0.03, "The learning rate of the regression.")
+    batch: Positive = key(4096, "Pairs in a batch.")
+    longest: Positive = key(64, "Tokens of a sentence that are read.")
+    rounds: Positive = key(4, "Rounds of IBM model 1.")
+    sharp: float = key(1.5, "The power on its probabilities.")
+
+
+class StageSchedule(RecipeTable):
+    """The keys that [distil] and [[tune]] share: how long, how fast, what is kept."""
+
+    steps: Count = key(0, "End after so many steps; 0 sets no limit.")
+    minutes: Amount = key(0.0, "End after so many minutes; 0 sets no limit.")
+    longest: Positive = key(64, "Tokens of a text that are read.")
+    learning_rate: AboveZero = key(2e-4, "The learning rate of the layers.")
+    old_rows: Amount = key(1e-4, "The learning rate of the old embedding rows.")
+    new_rows: Amount = key(1e-3, "The learning rate of the new embedding rows.")
+    frozen_layers: Count = key(0, "So many first layers are not trained; the same in all stages.")
+    warmup: Share = key(0.05, "The share of the stage in which the rates rise.")
+    floor: Share = key(0.02, "The share of the rates at the end.")
+    weight_decay: Amount = key(0.01, "Weight decay of the layers.")
+    clip: AboveZero = key(1.0, "The largest norm of the gradient.")
+    average: Share = key(0.998, "The moving average that the stage hands on; 0 for none.")
+
+    @check(mode="after")
+    def _ends(self) -> Self:
+        if not self.steps and not self.minutes:
+            raise OptionError("neither steps nor minutes is set; expected one. Add a key.")
+        return self
+
+
 class Distil(StageSchedule):
-    """The teacher's vectors as goals.
+    """[distil]: the teacher's vectors as goals."""
 
-    A step holds `tokens` padded tokens; `source_share` of the steps read the teacher's own
-    language; `contrast` weighs the in-batch term, at its `temperature`, against the distance.
-    """
-
-    tokens: int = 4096
-    source_share: float = 0.2
-    contrast: float = 0.15
-    temperature: float = 0.05
+    tokens: Positive = key(4096, "Padded tokens in a step.")
+    source_share: Share = key(0.2, "The share of the steps that read the teacher's own language.")
+    contrast: float = key(0.15, "The weight of the in-batch term; 0 for none.")
+    temperature: AboveZero = key(0.05, "The temperature of the in-batch term.")
 
 
-@dataclass(frozen=True)
-class ExtraFiles:
-    """Further files of a task, whose columns are called otherwise.
+class ExtraFiles(RecipeTable):
+    """[[task.also]]: more files of a task, with columns of their own."""
 
-    With `split`, the cell of the last column holds several texts with that between them.
-    """
+    files: Names = needed('The files; "package:malmoi/data/…" comes with malmoi.', min_length=1)
+    columns: dict[str, str] = needed("The same roles as the task's columns.")
+    where: dict[str, str] = key({}, "Use only the rows with these values, by column.")
+    held_out: HeldRows | None = key(None, "Rows that are left out.")
+    split: str = key("", "What separates several texts in the last column's cell.")
 
-    files: tuple[str, ...]
-    columns: dict[str, str]
-    where: dict[str, str] = field(default_factory=dict)
-    held_out: HeldRows | None = None
-    split: str = ""
+    def __repr_name__(self) -> str:
+        return "More"  # its former name, on which the keys of finished stages depend
 
 
-@dataclass(frozen=True)
-class LessonRecipe:
-    """Something to learn besides the teacher: files of one form, and how they are learnt from.
+class LessonRecipe(RecipeTable):
+    """[[task]]: something to learn besides the teacher's vectors."""
 
-    `kind` is one of the KINDS in `checks`, which say what `columns` it reads. Tasks are drawn by
-    `weight`; a batch holds `size` examples (0: the kind's own). `positive` and `negative` are the
-    labels of what belongs to a text and what does not. `run` draws stretches of so many
-    neighbouring rows; `most` takes so many texts of a group, and so many of each parallel entry
-    (`draws` says it by entry). A share of the scores, whose highest is `highest`, may be the
-    teacher's likeness (`teacher_share`). Words are told apart in the hidden `layers`, `each` of a
-    word's sentences at a time, with a dropout of `drop`. A sentence has `near` neighbours, whose
-    order counts `relations`; so has a word that is swapped. A share `mixed` of the translations
-    is read with some words of the other language, and of each a share `dropped` of its pieces is
-    left out. `also` are further files of the task; a file that comes with malmoi is named
-    "package:malmoi/data/…".
-    """
+    kind: Literal[
+        "scores", "pairs", "groups", "senses", "names", "translations", "likeness", "neighbours",
+        "links", "swaps", "teacher",
+    ] = needed("What is learnt; see docs/distillation.md.")  # fmt: skip
+    name: str = key("", "What the log and [[tune]] call it; the first file's name if left out.")
+    files: Names = key((), "The files, under the data root.")
+    columns: dict[str, Any] = key({}, "The files' columns by role; the kind says which.")
+    where: dict[str, str] = key({}, "Use only the rows with these values, by column.")
+    held_out: HeldRows | None = key(None, "Rows that are left out.")
+    parallel: Names = key((), "The names of the [[parallel]] it reads; all when empty.")
+    positive: str = key("", "The label of what belongs to a text.")
+    negative: str = key("", "The label of hard negatives.")
+    weight: Amount = key(1.0, "How often it is drawn, next to the other tasks.")
+    size: Count = key(0, "Examples in a batch; 0 takes the kind's own number.")
+    run: Positive = key(1, "Draw so many neighbouring rows together.")
+    most: Count = key(0, "The most texts of a group, or of each parallel entry; 0 means all.")
+    draws: dict[str, int] = key({}, "The same, by parallel entry.")
+    teacher_share: Share = key(0.0, "scores: this share of the score is the teacher's similarity.")
+    highest: AboveZero = key(1.0, "scores: the highest score.")
+    layers: Many[int] = key((4,), "senses, links: the hidden layers that learn.")
+    each: int = key(5, "senses: sentences of a word in a batch.", ge=2)
+    drop: Share = key(0.1, "senses: dropout in this task.")
+    near: int = key(64, "neighbours, swaps: the neighbours of a sentence or a word.", ge=2)
+    relations: float = key(1.0, "neighbours, swaps: the weight of the order of pairs.")
+    tokens: Positive = key(2048, "teacher: padded tokens in a batch.")
+    contrast: float = key(0.15, "teacher, neighbours, swaps: the weight of the in-batch term.")
+    source_share: Share = key(0.2, "teacher, neighbours: how often the source is read.")
+    mixed: Share = key(0.0, "teacher, swaps: translations with some words of the source.")
+    dropped: Share = key(0.0, "teacher, swaps: the share of tokens that is left out.")
+    also: Many[ExtraFiles] = key((), "More files of the task.")
 
-    kind: str
-    name: str = ""
-    files: tuple[str, ...] = ()
-    columns: dict[str, Any] = field(default_factory=dict)
-    where: dict[str, str] = field(default_factory=dict)
-    held_out: HeldRows | None = None
-    parallel: tuple[str, ...] = ()
-    positive: str = ""
-    negative: str = ""
-    weight: float = 1.0
-    size: int = 0
-    run: int = 1
-    most: int = 0
-    draws: dict[str, int] = field(default_factory=dict)
-    teacher_share: float = 0.0
-    highest: float = 1.0
-    layers: tuple[int, ...] = (4,)
-    each: int = 5
-    drop: float = 0.1
-    near: int = 64
-    relations: float = 1.0
-    tokens: int = 2048
-    contrast: float = 0.15
-    source_share: float = 0.2
-    mixed: float = 0.0
-    dropped: float = 0.0
-    also: tuple[ExtraFiles, ...] = ()
+    def __repr_name__(self) -> str:
+        return "Task"  # its former name, on which the keys of finished stages depend
 
     @property
     def title(self) -> str:
         """What the log and a [[tune]]'s weights call it."""
         return self.name or (Path(self.files[0]).stem if self.files else self.kind)
 
+    @check(mode="after")
+    def _fits(self) -> Self:
+        kind = LESSONS[self.kind]
+        known = (*kind.needed, *kind.optional)
+        for name, value in self.columns.items():
+            if name not in known:
+                raise unknown_key(name, known, f"columns of {self.kind}")
+            self._check_column(name, value)
+        for name in kind.needed:
+            if name not in self.columns:
+                reads = f"{self.kind} reads {', '.join(known)}"
+                raise OptionError(f"columns has no {name}; {reads}. Add it.")
+        if kind.needed and not self.files:
+            raise OptionError("files is empty; expected one or more. Add one.")
+        for i, more in enumerate(self.also):
+            if set(more.columns) != set(self.columns):
+                raise OptionError(
+                    f"also[{i}].columns names {', '.join(more.columns) or 'nothing'}; expected "
+                    f"the task's {', '.join(self.columns) or 'files to have columns'}. Name these."
+                )
+        self._check_choices()
+        return self
 
-@dataclass(frozen=True)
+    def _check_column(self, name: str, value: object) -> None:
+        several = self.kind == "scores" and name in ("left", "right")
+        listed = several and isinstance(value, list) and all(isinstance(v, str) for v in value)
+        if not isinstance(value, str) and not listed:
+            expected = "a column or a list of columns" if several else "the name of a column"
+            raise OptionError(f"columns.{name} is {value!r}; expected {expected}. Name it.")
+
+    def _check_choices(self) -> None:
+        """Check keys and columns of which a task needs one or the other."""
+        found = set(self.columns)
+        if "label" in found and not self.positive:
+            raise OptionError(
+                "label is a column and positive is empty; expected its value. Add it."
+            )
+        if self.kind == "senses" and not (
+            "same" in found or {"target", "sense_a", "sense_b"} <= found
+        ):
+            raise OptionError(
+                "columns says nothing of the senses; expected same, or target, sense_a and "
+                "sense_b. Add them."
+            )
+        if self.kind == "names" and not {"concept", "synonym"} & found:
+            raise OptionError("columns has no concept and no synonym; expected one. Add it.")
+
+
 class Tune(StageSchedule):
-    """One stage on all tasks together; a step adds up `together` of them.
+    """[[tune]]: one stage on all tasks together."""
 
-    It starts from the averaged weights of the stage before, or from its last ones, or from a
-    `mix` of stages by name (distil, tune-1, …), each with its share. `weights` replaces those of
-    the tasks by name, 0 leaving one out, and `sizes` their batches. The tasks in `lead` take part
-    in every step besides, and the others then count `others` of their loss. Each list in `turns`
-    adds the next of its tasks to a step, "" for none; `factors` are those of a task's loss when it
-    leads or has its turn. With `own_goals` the teacher is the student itself, as it starts here:
-    the language it knows best teaches the other. `dropout` is in all its lessons.
-    """
-
-    learning_rate: float = 1e-4
-    old_rows: float = 5e-5
-    new_rows: float = 4e-4
-    together: int = 3
-    start: str = "average"
-    mix: dict[str, float] = field(default_factory=dict)
-    weights: dict[str, float] = field(default_factory=dict)
-    sizes: dict[str, int] = field(default_factory=dict)
-    lead: tuple[str, ...] = ()
-    others: float = 1.0
-    turns: tuple[tuple[str, ...], ...] = ()
-    factors: dict[str, float] = field(default_factory=dict)
-    own_goals: bool = False
-    dropout: float = 0.0
+    learning_rate: AboveZero = key(1e-4, "The learning rate of the layers.")
+    old_rows: Amount = key(5e-5, "The learning rate of the old embedding rows.")
+    new_rows: Amount = key(4e-4, "The learning rate of the new embedding rows.")
+    together: Positive = key(3, "Tasks that are drawn by weight in each step.")
+    start: Literal["average", "last"] = key(
+        "average", "Start from the stage before: which weights."
+    )
+    mix: dict[str, float] = key({}, "Start from a mean of stages (distil, tune-1 …) with shares.")
+    weights: dict[str, float] = key({}, "This stage's own weights by task; 0 leaves one out.")
+    sizes: dict[str, Positive] = key({}, "This stage's own batch sizes by task.")
+    lead: Names = key((), "Tasks in every step, besides those drawn.")
+    others: float = key(1.0, "What the losses of the other tasks count.")
+    turns: Many[Names] = key((), 'Lists of tasks of which each step takes the next; "" is none.')
+    factors: dict[str, float] = key({}, "Factors of the losses of lead and turns, by task.")
+    own_goals: bool = key(False, "The teacher is the student itself, as the stage finds it.")
+    dropout: Share = key(0.0, "Dropout in all tasks.")
 
 
-@dataclass(frozen=True)
-class DistillationOutput:
-    """Where the run writes, how often it is saved, and in what form the model leaves it.
+class DistillationOutput(RecipeTable):
+    """[output]: where the run writes, how often it saves, and the form of the result."""
 
-    `cache` is a folder for the teacher's vectors that several runs may share, one at a time; the
-    run's own when empty.
-    """
-
-    folder: str
-    precision: tuple[str, ...] = ("float32",)
-    layers: str = "none"
-    weights: bool = True
-    licence: str = ""
-    checkpoint_minutes: float = 5.0
-    cache: str = ""
+    folder: str = needed("The run's folder; it must not exist yet.")
+    precision: Many[Precision] = key(("float32",), "One bundle for each.", min_length=1)
+    layers: Literal["none", "all"] = key("none", "all keeps hidden states, for word vectors.")
+    weights: bool = key(True, "Keep torch weights in the bundle, so that it can be trained again.")
+    licence: str = key("", "The licence of the weights; the base's when left out.")
+    checkpoint_minutes: float = key(5.0, "Save a checkpoint every so many minutes.")
+    cache: str = key("", "A folder for the teacher's vectors that runs may share, one at a time.")
 
 
-@dataclass(frozen=True)
-class Distillation:
-    """A whole run: vocabulary, alignment, distillation, tuning, export.
+class Distillation(BaseRecipe):
+    """A model of one language carried over to another, by the vectors of a teacher."""
 
-    `teacher` is the `base` when left out. Without [vocabulary] the base's tokenizer stays as it
-    is; without [[tune]] the distilled model is the result. `clean` is what the bundle does to a
-    text before its tokenizer. Shorter prefixes of the vector
-    (`matryoshka`) count `short_weight` in the tuning. `mix` makes the result of several stages'
-    weights, each with its share; without it, the last stage's are the result.
-    """
+    base: str = needed("The student: a transformer with its pooling.")
+    parallel: Many[Parallel] = needed("Sentences with their translations.")
+    output: DistillationOutput = needed("Where the run writes.")
+    distil: Distil = needed("The distillation.")
+    objective: Literal["distil"] = key("distil", "Chooses this kind of recipe.")
+    teacher: str = key("", "Any encoder as wide as the student; the base when left out.")
+    languages: Names = key((), "The languages, for the card.")
+    max_tokens: int | None = key(None, "What the bundle reads; the base's limit when left out.")
+    clean: CleanSteps | None = key(None, CLEAN)
+    precision: Literal["auto", "float32", "bfloat16"] = key("auto", "Of the layers in training.")
+    seed: Seed = key(1, SEED)
+    matryoshka: Dimensions = key((), "Tune these prefixes of the vector too.")
+    short_weight: float = key(0.3, "What each of the shorter ones counts.")
+    mix: dict[str, float] = key({}, "The result is a mean of stages with shares; else the last.")
+    held_out: HeldPairs | None = key(None, "Pairs that measure the bundle.")
+    vocabulary: Vocabulary | None = key(None, "New tokens; without it the tokenizer stays.")
+    align: Align = key(Align(), "Where their rows start.")
+    task: Many[LessonRecipe] = key((), "What is tuned on.")
+    tune: Many[Tune] = key((), "The tuning stages.")
+    evaluation: Many[Evaluation] = key((), "What measures stages and bundle.")
 
-    name: str
-    base: str
-    parallel: tuple[Parallel, ...]
-    output: DistillationOutput
-    distil: Distil
-    objective: str = OBJECTIVE
-    teacher: str = ""
-    languages: tuple[str, ...] = ()
-    max_tokens: int | None = None
-    clean: tuple[str, ...] | None = None
-    precision: str = "auto"
-    seed: int = 1
-    matryoshka: tuple[int, ...] = ()
-    short_weight: float = 0.3
-    mix: dict[str, float] = field(default_factory=dict)
-    held_out: HeldPairs | None = None
-    vocabulary: Vocabulary | None = None
-    align: Align = field(default_factory=Align)
-    task: tuple[LessonRecipe, ...] = ()
-    tune: tuple[Tune, ...] = ()
-    evaluation: tuple[Evaluation, ...] = ()
+    @check(mode="after")
+    def _fits(self) -> Self:
+        if not any(entry.weight for entry in self.parallel):
+            raise OptionError("no [[parallel]] has a weight; expected one or more. Add one.")
+        if self.tune and not self.task:
+            raise OptionError("[[tune]] has no [[task]] to learn; expected one or more. Add one.")
+        entries = [entry.title for entry in self.parallel]
+        check_titles(entries, "[[parallel]]")
+        check_titles((task.title for task in self.task), "[[task]]")
+        check_titles((one.title for one in self.evaluation), "[[evaluation]]")
+        for i, task in enumerate(self.task):
+            _check_known((*task.parallel, *task.draws), entries, f"task[{i}].parallel")
+        for i, stage in enumerate(self.tune):
+            self._check_stage(stage, i)
+        self._check_mix(self.mix, len(self.tune), "mix")
+        return self
 
-    def to_json(self) -> dict[str, Any]:
-        """Give the recipe as JSON-ready data, defaults included."""
-        return dataclasses.asdict(self)
+    def _check_stage(self, stage: Tune, number: int) -> None:
+        where = f"tune[{number}]"
+        # A stage hands on the layers that moved in it; the others must be the base's in all stages.
+        if stage.frozen_layers != self.distil.frozen_layers:
+            raise OptionError(
+                f"{where}.frozen_layers is {stage.frozen_layers} and that of distil "
+                f"{self.distil.frozen_layers}; expected the same in every stage. Change one."
+            )
+        titles = [task.title for task in self.task]
+        turns = [name for names in stage.turns for name in names if name]
+        named = (*stage.weights, *stage.sizes, *stage.factors, *stage.lead, *turns)
+        _check_known(named, titles, f"{where} names a task")
+        weights = [stage.weights.get(task.title, task.weight) for task in self.task]
+        if min(weights) < 0 or not (any(weights) or stage.lead or turns):
+            raise OptionError(
+                f"{where}: no task has a weight above 0, or one is below 0; expected 0 or more and "
+                f"one above it. Change {where}.weights."
+            )
+        self._check_mix(stage.mix, number, f"{where}.mix")
+
+    def _check_mix(self, mix: dict[str, float], stages: int, where: str) -> None:
+        _check_known(mix, ["distil", *(f"tune-{i + 1}" for i in range(stages))], where)
+        # One share may be below 0: a little beyond the last stage, away from the one before.
+        if mix and not sum(mix.values()) > 0:
+            raise OptionError(
+                f"the shares of {where} add up to 0 or less; expected more than 0. Raise one."
+            )
+
+
+def _check_known(names: Iterable[str], known: list[str], where: str) -> None:
+    for name in names:
+        if name not in known:
+            raise unknown_key(name, known, where)

@@ -1,28 +1,64 @@
-"""A distillation recipe in, a bundle out: the stages in their order.
-
-The order is that of patience: the recipe is checked, then the files, then the models are loaded.
-"""
+"""A distillation: the stages in their order, each skipped if it is done already."""
 
 import contextlib
-import dataclasses
 import functools
 import json
+import logging
+import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...bundle.manifest import Manifest
 from ...errors import OptionError
 from ...export.source import ModelSource, read_source
+from ...io.fingerprint import hash_data, read_stamp, write_json
 from ..base_model import find_trainable
-from ..run_dir import TrainedRun, opening_run
+from ..run_dir import RunPaths, TrainedRun, opening_run
 from .data import DistillationData, named_files, read_distillation_data
 from .recipe import Distillation, StageSchedule, Tune
-from .stages import Stages, bundle_folders
+
+logger = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
     from .training import Context
+
+
+@dataclass
+class Stages:
+    """The markers of a run; a stage's key depends on its settings and on every stage before it.
+
+    So a changed setting runs its own stage and the later ones again, and no earlier one.
+    """
+
+    folder: Path
+    key: str = ""
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.markers = self.folder / "stages"
+        self.markers.mkdir(parents=True, exist_ok=True)
+
+    def run(self, name: str, settings: object, work: Callable[[str], None]) -> None:
+        """Do the work unless its marker says that it is done; `work` gets the stage's key."""
+        self.key = hash_data([self.key, name, settings])
+        marker = self.markers / f"{name}.json"
+        done = read_stamp(marker)
+        if done.get("key") == self.key:
+            self.seconds[name] = float(done["seconds"])
+            logger.info(f"{name} is done already")
+            return
+        if done:
+            logger.info(f"{name} was done with other settings or data, and is done again")
+        marker.unlink(missing_ok=True)
+        begin = time.monotonic()
+        work(self.key)
+        self.seconds[name] = round(time.monotonic() - begin, 1)
+        write_json(marker, {"key": self.key, "seconds": self.seconds[name]}, indent=None)
+        from ..log import spell  # here, because it imports torch
+
+        logger.info(f"{name} took {spell(self.seconds[name])}")
 
 
 def prepare(
@@ -39,19 +75,19 @@ def prepare(
 
 
 def run(
-    recipe: Distillation, source: ModelSource, material: DistillationData, *, threads: int | None
+    recipe: Distillation, source: ModelSource, data: DistillationData, *, threads: int | None
 ) -> TrainedRun:
     """Do every stage that is not done yet."""
     folder = Path(recipe.output.folder)
-    with opening_run(recipe, material.hashes, folder):
-        return _Run(recipe, source, material, folder, threads).stages()
+    with opening_run(recipe, data.hashes, folder):
+        return _Run(recipe, source, data, folder, threads).stages()
 
 
 @dataclass
 class _Run:
     recipe: Distillation
     source: ModelSource
-    material: DistillationData
+    dataset: DistillationData
     folder: Path
     threads: int | None
 
@@ -70,7 +106,7 @@ class _Run:
             keys[title] = stages.key
         stages.run("model", [recipe.mix, recipe.max_tokens], lambda _: self._model(keys))
         stages.run("bundles", self._settings("bundles"), lambda _: self._bundles(stages.seconds))
-        bundles = bundle_folders(recipe)
+        bundles = tuple(RunPaths(self.folder).bundles(recipe.output.precision))
         scores = Manifest.read(bundles[0]).scores
         return TrainedRun(self.folder, bundles, scores, self._steps(keys))
 
@@ -84,8 +120,8 @@ class _Run:
         if title == "vocabulary":
             read = [(e.files, e.source, e.target, e.pieces, e.where) for e in recipe.parallel]
             held = [e.held_out for e in recipe.parallel]
-            files = named_files(dataclasses.replace(recipe, task=(), evaluation=()))
-            hashes = [self.material.hashes[file] for file in files]
+            files = named_files(recipe.model_copy(update={"task": (), "evaluation": ()}))
+            hashes = [self.dataset.hashes[file] for file in files]
             return [hashes, recipe.base, read, held, recipe.held_out, recipe.vocabulary]
         if title == "align":
             return [recipe.align, recipe.seed, [entry.align for entry in recipe.parallel]]
@@ -95,33 +131,33 @@ class _Run:
             form = [output.precision, output.layers, output.weights, output.licence]
             text = [recipe.name, recipe.languages, recipe.clean]
             return [form, text, recipe.matryoshka, recipe.evaluation]
-        hashes = [self.material.hashes[file] for task in recipe.task for file in task.files]
+        hashes = [self.dataset.hashes[file] for task in recipe.task for file in task.files]
         return [hashes, recipe.task, recipe.matryoshka, recipe.short_weight]
 
     def _vocabulary(self, key: str) -> None:
         from .pieces import write_vocabulary
 
-        place = self.folder / "vocabulary"
-        write_vocabulary(self.recipe, self.material, self.source.root, place)
+        folder = self.folder / "vocabulary"
+        write_vocabulary(self.recipe, self.dataset, self.source.root, folder)
 
     def _align(self, key: str) -> None:
         from .pieces import Words, write_table
 
         words = Words.read(self.folder / "vocabulary")
-        write_table(self.recipe, self.material, self.source.root, words, self.folder / "table.npy")
+        write_table(self.recipe, self.dataset, self.source.root, words, self.folder / "table.npy")
 
     @functools.cached_property
-    def _shop(self) -> "Context":
-        from .training import open_workshop
+    def _context(self) -> "Context":
+        from .training import open_context
 
-        return open_workshop(
-            self.recipe, self.material, self.source.root, self.folder, threads=self.threads
+        return open_context(
+            self.recipe, self.dataset, self.source.root, self.folder, threads=self.threads
         )
 
     def _distil(self, key: str) -> None:
         from .training import run_distil
 
-        run_distil(self._shop, self.recipe.distil, key)
+        run_distil(self._context, self.recipe.distil, key)
 
     def _tuning(
         self, title: str, stage: StageSchedule, before: dict[str, str]
@@ -132,7 +168,7 @@ class _Run:
             from .training import run_tune
 
             with self._weights(before, stage.mix, averaged=stage.start == "average") as start:
-                run_tune(self._shop, stage, title, key, start)
+                run_tune(self._context, stage, title, key, start)
 
         return work
 
@@ -140,14 +176,13 @@ class _Run:
         from .export import write_model
 
         with self._weights(keys, self.recipe.mix, averaged=True) as weights:
-            write_model(self._shop, self.source, weights)
+            write_model(self._context, self.source, weights)
 
     def _bundles(self, seconds: dict[str, float]) -> None:
-        from .export import provenance, write_bundles
+        from .export import export_bundles
 
-        training = provenance(self.recipe, self.material, seconds)
         model, licence = self.folder / "model", self.source.manifest.licence
-        write_bundles(self.recipe, self.material, model, training, licence=licence)
+        export_bundles(self.recipe, self.dataset, model, seconds, licence=licence)
 
     @contextlib.contextmanager
     def _weights(

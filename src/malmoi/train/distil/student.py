@@ -126,12 +126,12 @@ class Student:
     ) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
         """Run the transformer: last states (n, length, dim), mask (n, length), hidden layers."""
         batch, mask = pad(ids)
-        unique, place = torch.unique(batch, return_inverse=True)
+        unique, position = torch.unique(batch, return_inverse=True)
         leaf = self.table[unique].requires_grad_(torch.is_grad_enabled())  # (distinct, dim)
         if leaf.requires_grad:
             self.leaves.append((unique, leaf))
         # The looked-up rows enter as input vectors, so no gradient of the table's size exists.
-        rows = torch.nn.functional.embedding(place, leaf.to(self.dtype))
+        rows = torch.nn.functional.embedding(position, leaf.to(self.dtype))
         out = self.model(inputs_embeds=rows, attention_mask=mask, output_hidden_states=layers)
         return out.last_hidden_state, mask, tuple(out.hidden_states or ()) if layers else ()
 
@@ -177,9 +177,9 @@ class Student:
         self.leaves = []
         if not touched:
             return
-        rows, place = torch.unique(torch.cat([r for r, _ in touched]), return_inverse=True)
+        rows, position = torch.unique(torch.cat([r for r, _ in touched]), return_inverse=True)
         grad = torch.zeros(len(rows), self.table.shape[1])
-        grad.index_add_(0, place, torch.cat([g for _, g in touched]))
+        grad.index_add_(0, position, torch.cat([g for _, g in touched]))
         new = self.is_new[rows]
         rate = torch.where(new, self.rates.new_rows, self.rates.old_rows) * factor
         self.rows.move(self.table, rows, grad * scale, rate)
@@ -235,7 +235,7 @@ class Student:
     def load_checkpoint(
         self, path: Path, *, optimizer: bool = True, averaged: bool = False
     ) -> None:
-        """Go on from a checkpoint; without `optimizer`, only the weights (or their average)."""
+        """Continue from a checkpoint; without `optimizer`, only the weights (or their average)."""
         state = load_file(path)
         if averaged:
             state |= {
@@ -268,7 +268,7 @@ class Student:
 def _master(
     model: PreTrainedModel, table: torch.nn.Embedding, frozen: int
 ) -> tuple[list[str], list[torch.nn.Parameter]]:
-    """Copy the trainable dense weights in float32; layers below `frozen` stand still."""
+    """Copy the trainable dense weights in float32; layers below `frozen` are not trained."""
     names, master = [], []
     for name, parameter in model.named_parameters():
         layer = next((int(p) for p in name.split(".") if p.isdigit()), -1)
@@ -345,7 +345,7 @@ def _base_weights(base: Path) -> dict[str, Tensor]:
 
 
 def _tokenizer_config(base: Path) -> dict[str, object]:
-    """Keep the base's special tokens, and a class that reads tokenizer.json as it stands."""
+    """Keep the base's special tokens, and a class that reads tokenizer.json as it is."""
     path = base / "tokenizer_config.json"
     old = json.loads(path.read_text()) if path.exists() else {}
     kept = {k: v for k, v in old.items() if k.endswith("_token") or k == "model_max_length"}

@@ -34,8 +34,8 @@ def find_teacher(name: str, run: Path) -> tuple[Path, str]:
     bundle = run / f"teacher-{key}"
     if not bundle.exists():
         logger.info(f"the teacher {name} has no graph; exporting it once")
-        with writing_folder(bundle) as half:
-            export(folder, half, name="teacher", weights=False)
+        with writing_folder(bundle) as partial:
+            export(folder, partial, name="teacher", weights=False)
     return bundle, key
 
 

@@ -1,9 +1,4 @@
-"""Weights of a stage on disk: its checkpoint, and mixtures of several stages' weights.
-
-What the training stages work with: the student, its data, its scores.
-
-The stages that train: distillation and tuning, with checkpoints to go on from.
-"""
+"""The stages that train, distillation and tuning: their checkpoints, the student, its scores."""
 
 import contextlib
 import json
@@ -24,6 +19,7 @@ from ...errors import OptionError, OutputError, counted
 from ...export.silence import silenced_libraries
 from ...io.files import writing
 from ..checkpoint import tensor_errors
+from ..log import spell
 from ..loop import best_precision, check_bfloat16
 from .data import DistillationData
 from .distillation import (
@@ -39,7 +35,6 @@ from .lessons.base import JointConfig, Matryoshka, encode, tune
 from .lessons.build import LessonBuilder, make_lessons
 from .pieces import Words
 from .recipe import Distil, Distillation, StageSchedule, Tune
-from .stages import spell
 from .student import Rates, Student, open_student
 from .teacher import Taught, Teacher, find_teacher
 
@@ -52,10 +47,10 @@ class StageCheckpoints:
     def __init__(self, folder: Path, key: str, *, every: float) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         for old in folder.iterdir():
-            if not old.name.startswith(key):  # of other settings, or half written
+            if not old.name.startswith(key):  # of other settings, or incomplete
                 if old.suffix == ".safetensors":
                     logger.info(
-                        f"{folder.name} had begun with other settings or data, and begins anew"
+                        f"{folder.name} was started with other settings or data; it starts again"
                     )
                 old.unlink()
         self.path, self.notes = folder / f"{key}.safetensors", folder / f"{key}.json"
@@ -63,16 +58,16 @@ class StageCheckpoints:
         self.begin = self.saved = time.monotonic()
 
     def load(self, student: Student) -> bool:
-        """Go on from the checkpoint, if there is one that can be read."""
+        """Continue from the checkpoint, if there is one that can be read."""
         if not self.path.is_file():
             return False
         try:
             self.spent = float(json.loads(self.notes.read_text("utf-8"))["minutes"])
             student.load_checkpoint(self.path)
         except (SafetensorError, OSError, ValueError, KeyError):
-            logger.info(f"{self.path} is damaged; its stage begins anew")
+            logger.info(f"{self.path} is damaged; its stage starts again")
             return False
-        logger.info(f"{self.path.parent.name} goes on from step {student.steps:,}")
+        logger.info(f"{self.path.parent.name} continues from step {student.steps:,}")
         return True
 
     @property
@@ -81,7 +76,7 @@ class StageCheckpoints:
         return self.spent + (time.monotonic() - self.begin) / 60
 
     def save(self, student: Student) -> None:
-        """Write the checkpoint in the old one's place."""
+        """Write the checkpoint in place of the old one."""
         start = time.monotonic()
         with writing(self.notes) as file:
             notes = {"steps": student.steps, "minutes": round(self.minutes, 3)}
@@ -94,7 +89,7 @@ class StageCheckpoints:
     def save_when_due(self, student: Student) -> None:
         """Write the checkpoint when the last one is old enough.
 
-        One that cannot be written is told and the run goes on: the one before is whole.
+        If it cannot be written, that is logged and the run continues: the one before is whole.
         """
         if time.monotonic() - self.saved < 60 * self.every:
             return
@@ -119,7 +114,7 @@ def writing_tensors(path: Path) -> Iterator[None]:
 
 
 def has_average(path: Path, stage: StageSchedule) -> bool:
-    """Tell whether a checkpoint holds an average of its weights; one is taken every ten steps."""
+    """Whether a checkpoint holds an average of its weights; one is taken every ten steps."""
     notes = json.loads(path.with_suffix(".json").read_text("utf-8"))
     return stage.average > 0 and int(notes["steps"]) >= 10
 
@@ -138,10 +133,10 @@ def mix_weights(parts: Sequence[tuple[Path, float, bool]], out: Path) -> None:
                 other = name.replace("master.", "mean.", 1) if name != "table" else "mean_table"
                 part = state[other if averaged else name] * (share / total)
                 mixed[name] = mixed[name] + part if name in mixed else part
-    half = out.with_name(f".{out.name}.part")
+    partial = out.with_name(f".{out.name}.part")
     with writing_tensors(out):
-        save_file({name: value.contiguous() for name, value in mixed.items()}, half)
-    half.replace(out)
+        save_file({name: value.contiguous() for name, value in mixed.items()}, partial)
+    partial.replace(out)
 
 
 @dataclass(frozen=True)
@@ -149,7 +144,7 @@ class Context:
     """What the training stages share."""
 
     recipe: Distillation
-    material: DistillationData
+    dataset: DistillationData
     base: Path
     folder: Path
     words: Words
@@ -180,7 +175,7 @@ class Context:
     def itself(self, student: Student, key: str) -> Taught:
         """Let the student, as it is now, be the teacher; its vectors are kept by the stage's key.
 
-        Only a stage that has not begun may be asked: later the student is another.
+        Only for a stage that has not started: later the student is another.
         """
         cache = TeacherCache(self.folder / "own-goals", key, self.teacher.dimension)
         return Taught(cache, StudentModel(student).encode)
@@ -191,7 +186,7 @@ class Context:
         weights = {entry.title: entry.weight for entry in self.recipe.parallel}
         texts = [
             ParallelText(name, [s for s, _ in pairs], [t for _, t in pairs], weights[name])
-            for name, pairs in self.material.chosen.items()
+            for name, pairs in self.dataset.chosen.items()
         ]
         cache = teacher.cache
         missing = len({s for text in texts for s in text.source}) - len(cache)
@@ -200,11 +195,11 @@ class Context:
         return prepare(texts, student, cache, teacher.encode, self.folder / "ids")
 
     def measure(self, student: Student, title: str) -> dict[str, float]:
-        """Score the student on the recipe's evaluations, and tell it."""
-        if not self.material.measures:
+        """Score the student on the recipe's evaluations, and log them."""
+        if not self.dataset.measures:
             return {}
         model = StudentModel(student)
-        scores = {m.title: round(m(model), 4) for m in self.material.measures}
+        scores = {m.title: round(m(model), 4) for m in self.dataset.measures}
         shown = ", ".join(f"{name} {score:.4f}" for name, score in scores.items())
         logger.info(f"{title}: {shown}")
         return scores
@@ -227,9 +222,9 @@ class StudentModel:
         return found
 
 
-def open_workshop(
+def open_context(
     recipe: Distillation,
-    material: DistillationData,
+    dataset: DistillationData,
     base: Path,
     folder: Path,
     *,
@@ -243,7 +238,7 @@ def open_workshop(
     if recipe.precision == "bfloat16":
         check_bfloat16("precision is bfloat16")
     words = Words.read(folder / "vocabulary")
-    return Context(recipe, material, base, folder, words, teacher, precision)
+    return Context(recipe, dataset, base, folder, words, teacher, precision)
 
 
 def rates_of(stage: StageSchedule) -> Rates:
@@ -266,7 +261,7 @@ def nested_of(recipe: Distillation, dimension: int) -> Matryoshka:
     if sizes[0] != dimension:
         raise OptionError(
             f"matryoshka is {list(recipe.matryoshka)}; expected sizes up to the model's "
-            f"{dimension}. Correct the list."
+            f"{dimension}. Remove the larger ones."
         )
     return Matryoshka(sizes, (1.0, *[recipe.short_weight] * (len(sizes) - 1)))
 
@@ -274,12 +269,12 @@ def nested_of(recipe: Distillation, dimension: int) -> Matryoshka:
 _FOREVER = 1_000_000_000
 
 
-def run_distil(shop: Context, stage: Distil, key: str) -> None:
+def run_distil(context: Context, stage: Distil, key: str) -> None:
     """Distil the student, from its base or from a checkpoint of this stage."""
-    student = shop.student(stage)
-    data = shop.data(student)
-    saves = _saves(shop, "distil", key)
-    saves.load(student)
+    student = context.student(stage)
+    data = context.data(student)
+    checkpoints = _checkpoints(context, "distil", key)
+    checkpoints.load(student)
     config = DistilConfig(
         tokens=stage.tokens,
         source_share=stage.source_share,
@@ -287,71 +282,71 @@ def run_distil(shop: Context, stage: Distil, key: str) -> None:
         temperature=stage.temperature,
         steps=stage.steps or _FOREVER,
         minutes=stage.minutes or float("inf"),
-        seed=shop.recipe.seed,
+        seed=context.recipe.seed,
     )
 
     def report(seen: Progress) -> None:
         losses = {"target": seen.loss, "source": seen.source_loss, "contrast": seen.contrast}
         speed = f"{seen.tokens_per_second:,.0f} tokens/s"
-        _log_step(shop, "distil", seen.step, seen.progress, losses, speed, saves.minutes)
-        saves.save_when_due(student)
+        _log_step(context, "distil", seen.step, seen.progress, losses, speed, checkpoints.minutes)
+        checkpoints.save_when_due(student)
 
-    goals = shop.teacher.cache.open()
-    every, spent = _every(stage), saves.spent
+    goals = context.teacher.cache.open()
+    every, spent = _every(stage), checkpoints.spent
     distil(student, data, goals, config, report=report, every=every, spent=spent)
-    saves.save(student)
-    _measure_result(shop, student, saves.path, stage, "distil")
+    checkpoints.save(student)
+    _measure_result(context, student, checkpoints.path, stage, "distil")
 
 
-def run_tune(shop: Context, stage: Tune, title: str, key: str, start: Path) -> None:
-    """Tune the student on the recipe's tasks; `start` holds the weights it begins with."""
-    student = shop.student(stage)
+def run_tune(context: Context, stage: Tune, title: str, key: str, start: Path) -> None:
+    """Tune the student on the recipe's tasks; `start` holds the weights it starts with."""
+    student = context.student(stage)
     student.load_checkpoint(start, optimizer=False)
     # Everything that depends on the student as it starts is made before a checkpoint is read.
-    teacher = shop.itself(student, key) if stage.own_goals else shop.teacher
-    making = LessonBuilder(
-        shop.recipe, shop.material, shop.data(student, teacher), teacher, student
+    teacher = context.itself(student, key) if stage.own_goals else context.teacher
+    builder = LessonBuilder(
+        context.recipe, context.dataset, context.data(student, teacher), teacher, student
     )
-    lessons = make_lessons(making, stage)
-    saves = _saves(shop, title, key)
-    if not saves.load(student):
+    lessons = make_lessons(builder, stage)
+    checkpoints = _checkpoints(context, title, key)
+    if not checkpoints.load(student):
         student.load_checkpoint(start, optimizer=False)
     config = JointConfig(
         minutes=stage.minutes or float("inf"),
         steps=stage.steps or _FOREVER,
         together=stage.together,
-        nested=nested_of(shop.recipe, shop.teacher.dimension),
+        nested=nested_of(context.recipe, context.teacher.dimension),
         lead=stage.lead,
         others=stage.others,
         turns=stage.turns,
         factors=stage.factors,
         dropout=stage.dropout,
-        seed=shop.recipe.seed,
+        seed=context.recipe.seed,
     )
     begin, first = time.monotonic(), student.steps
 
     def report(step: int, progress: float, losses: dict[str, float]) -> None:
         speed = f"{(time.monotonic() - begin) / (step - first):.2f} s/step"
-        _log_step(shop, title, step, progress, losses, speed, saves.minutes)
-        saves.save_when_due(student)
+        _log_step(context, title, step, progress, losses, speed, checkpoints.minutes)
+        checkpoints.save_when_due(student)
 
-    tune(student, lessons, config, report=report, every=_every(stage), spent=saves.spent)
-    saves.save(student)
-    _measure_result(shop, student, saves.path, stage, title)
+    tune(student, lessons, config, report=report, every=_every(stage), spent=checkpoints.spent)
+    checkpoints.save(student)
+    _measure_result(context, student, checkpoints.path, stage, title)
 
 
-def _saves(shop: Context, title: str, key: str) -> StageCheckpoints:
-    minutes = shop.recipe.output.checkpoint_minutes
-    return StageCheckpoints(shop.folder / title, key, every=minutes)
+def _checkpoints(context: Context, title: str, key: str) -> StageCheckpoints:
+    minutes = context.recipe.output.checkpoint_minutes
+    return StageCheckpoints(context.folder / title, key, every=minutes)
 
 
 def _measure_result(
-    shop: Context, student: Student, path: Path, stage: StageSchedule, title: str
+    context: Context, student: Student, path: Path, stage: StageSchedule, title: str
 ) -> None:
-    if shop.material.measures:
+    if context.dataset.measures:
         # What the stage hands on is its average, so that is what is measured.
         student.load_checkpoint(path, optimizer=False, averaged=has_average(path, stage))
-        _log(shop, {"stage": title, "scores": shop.measure(student, title)})
+        _log(context, {"stage": title, "scores": context.measure(student, title)})
 
 
 def _every(stage: StageSchedule) -> int:
@@ -359,7 +354,7 @@ def _every(stage: StageSchedule) -> int:
 
 
 def _log_step(
-    shop: Context,
+    context: Context,
     title: str,
     step: int,
     progress: float,
@@ -371,13 +366,13 @@ def _log_step(
     known = {name: round(loss, 4) for name, loss in losses.items() if np.isfinite(loss)}
     shown = ", ".join(f"{name} {loss:.4f}" for name, loss in known.items())
     logger.info(f"{title} step {step:,} ({progress:.0%}): {shown}; {speed}, {left} left")
-    _log(shop, {"stage": title, "step": step, "minutes": round(minutes, 2), "losses": known})
+    _log(context, {"stage": title, "step": step, "minutes": round(minutes, 2), "losses": known})
 
 
-def _log(shop: Context, row: dict[str, object]) -> None:
+def _log(context: Context, row: dict[str, object]) -> None:
     # A full disk costs a row of the log, not the run.
     with (
         contextlib.suppress(OSError),
-        (shop.folder / "log.jsonl").open("a", encoding="utf-8") as file,
+        (context.folder / "log.jsonl").open("a", encoding="utf-8") as file,
     ):
         file.write(json.dumps(row, ensure_ascii=False) + "\n")

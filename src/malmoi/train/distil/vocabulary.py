@@ -155,7 +155,7 @@ def kind_of(spec: Spec) -> str:
 def extend_tokenizer(
     spec: Spec, pieces: dict[str, float], *, reuse: re.Pattern[str] | None = None
 ) -> Extended:
-    """Add pieces to a tokenizer.json, and mend its normaliser so that Hangul survives.
+    """Add pieces to a tokenizer.json, and extend its normaliser so that Hangul stays composed.
 
     Pieces it has already are passed over. `reuse` names old pieces whose rows may be taken
     ("[unused0]" …), so that the table grows less. Truncation and padding are taken out.
@@ -163,13 +163,13 @@ def extend_tokenizer(
     spec = copy.deepcopy(spec)
     kind = kind_of(spec)
     spec["truncation"] = spec["padding"] = None
-    spec["normalizer"] = _mend(spec["normalizer"], kind)
+    spec["normalizer"] = _compose_hangul(spec["normalizer"], kind)
     add = _add_wordpiece if kind == "wordpiece" else _add_unigram
     rows, size = add(spec, pieces, reuse)
     return Extended(spec, rows, size)
 
 
-def _mend(normalizer: Spec | None, kind: str) -> Spec | None:
+def _compose_hangul(normalizer: Spec | None, kind: str) -> Spec | None:
     """Put NFC after a normaliser that decomposes (BERT's does, and Hangul with it)."""
     if kind == "unigram" or normalizer is None:
         return normalizer
@@ -201,7 +201,7 @@ def _add_unigram(
     spec: Spec, pieces: dict[str, float], reuse: re.Pattern[str] | None
 ) -> tuple[dict[str, int], int]:
     vocab: list[list[Any]] = spec["model"]["vocab"]
-    # Added tokens may stand behind the vocabulary (<mask> does); they keep their rows.
+    # Added tokens may come after the vocabulary (<mask> does); they keep their rows.
     for token in sorted(spec["added_tokens"], key=lambda token: token["id"]):
         if token["id"] == len(vocab):
             vocab.append([token["content"], 0.0])

@@ -1,1 +1,5 @@
-"""What a model can learn: one file an objective, and its recipe."""
+"""What a model can learn: X.py reads the data of an objective, X_task.py (with torch) trains it."""
+
+from ..objective import Objective, register
+
+__all__ = ["Objective", "register"]

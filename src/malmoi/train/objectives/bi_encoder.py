@@ -31,7 +31,7 @@ from ..distributed import Processes
 from ..evaluation import Measure
 from ..losses import build_loss
 from ..objective import OBJECTIVES
-from ..recipe import Data, Recipe
+from .recipes import Data, Recipe
 
 _BLOCK = 16384
 
@@ -96,10 +96,7 @@ class BiEncoderTask:
         self.plan = functools.lru_cache(maxsize=2)(self._plan)
 
     def _plan(self, epoch: int) -> list[Step]:
-        world, schedule = self.processes.world, self.recipe.schedule
-        sizes = Sizes(
-            schedule.batch_size * world, schedule.batch_tokens * world, least=max(2, world)
-        )
+        sizes = Sizes.of(self.recipe.schedule, self.processes.world)
         parts = list(zip(self.recipe.data, self.examples, self.ids, strict=True))
         return plan_epoch(
             [ids.lengths[part.columns].max(axis=1) for _, part, ids in parts],
@@ -174,7 +171,7 @@ class BiEncoderTask:
 
     @contextlib.contextmanager
     def _mixed(self) -> Iterator[None]:
-        """Mix in the base's share for a while; training goes on with the very weights it had."""
+        """Mix in the base's share for a while; training continues with the weights it had."""
         learnt = _copied(self.encoder) if self._base else {}
         parameters = dict(self.encoder.named_parameters())
         with torch.no_grad():
@@ -244,8 +241,8 @@ def freeze(transformer: nn.Module, names: Sequence[str]) -> None:
         if not found:
             known = sorted({key.split(".")[0] for key, _ in transformer.named_parameters()})
             raise OptionError(
-                f"schedule.freeze has {name}, and no parameter's name begins so; they begin with "
-                f"{', '.join(known)}. Correct it."
+                f"schedule.freeze has {name}, and no parameter's name starts so; they start with "
+                f"{', '.join(known)}. Use one of these."
             )
         for parameter in found:
             parameter.requires_grad_(False)
@@ -256,7 +253,7 @@ def check_dimensions(matryoshka: Sequence[int], dimension: int) -> None:
     if matryoshka and (max(matryoshka) != dimension):
         raise OptionError(
             f"matryoshka is {list(matryoshka)}; expected the model's own dimension {dimension} as "
-            "the largest, else the whole vector is not trained. Correct the list."
+            "the largest, else the whole vector is not trained. Put it first in the list."
         )
 
 

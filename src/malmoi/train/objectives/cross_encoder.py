@@ -1,11 +1,9 @@
-"""A cross-encoder to train: any encoder with dense → GELU → dropout → projection on [CLS].
+"""A reranker: any encoder with dense → GELU → dropout → projection on [CLS], over both texts.
 
 It is a sentence-transformers CrossEncoder put together from that library's modules, so its
 tokenizing, its evaluators and its folders serve; nothing of them is written again here.
 
 Shapes: scores (n, outputs), one output for a score or one for each label.
-
-The task of a cross-encoder: both texts in one input, a loss over the scores.
 """
 
 import functools
@@ -39,8 +37,8 @@ from ..batching import Sizes, Step, plan_epoch
 from ..data import TrainingExamples
 from ..distributed import Processes
 from ..evaluation import Measure
-from ..recipe import Recipe
 from .bi_encoder import freeze, read_tokens
+from .recipes import Recipe
 
 OBJECTIVES = ("regression", "mse", "classification")
 _ACTIVATIONS = ["gelu", "identity"]  # after the dense layer and the projection
@@ -61,7 +59,9 @@ def build_cross_encoder(
     """
     _check_labels(labels)
     if not 0 <= dropout < 1:
-        raise OptionError(f"dropout is {dropout}; expected 0 or more and less than 1. Correct it.")
+        raise OptionError(
+            f"dropout is {dropout}; expected 0 or more and less than 1. Choose another."
+        )
     source = read_source(base, max_tokens=max_tokens)
     transformer = _transformer(source, layers)
     config = transformer.model.config
@@ -133,9 +133,9 @@ def load_cross_encoder(folder: str | Path) -> CrossEncoder:
 
 def save_cross_encoder(model: CrossEncoder, folder: str | Path, *, replace: bool = False) -> None:
     """Write the model as safetensors and configuration; the folder is there whole or not at all."""
-    with writing_folder(folder, replace=replace) as half, silenced_libraries():
-        model.save_pretrained(str(half), create_model_card=False)
-        for file in half.rglob("*.safetensors"):
+    with writing_folder(folder, replace=replace) as partial, silenced_libraries():
+        model.save_pretrained(str(partial), create_model_card=False)
+        for file in partial.rglob("*.safetensors"):
             file.chmod(0o644)  # safetensors writes 0600; a model folder is read by others too
 
 
@@ -273,7 +273,7 @@ def _check_labels(labels: Sequence[str]) -> None:
     if isinstance(labels, str) or len(labels) == 1 or len(set(labels)) != len(labels):
         raise OptionError(
             f"labels is {labels!r}; expected none for a score, or two or more different names. "
-            "Correct the list."
+            "Leave labels out, or name two or more."
         )
 
 
@@ -335,10 +335,7 @@ class CrossEncoderTask:
         return self.source.manifest.clean
 
     def _plan(self, epoch: int) -> list[Step]:
-        world, schedule = self.processes.world, self.recipe.schedule
-        sizes = Sizes(
-            schedule.batch_size * world, schedule.batch_tokens * world, least=max(2, world)
-        )
+        sizes = Sizes.of(self.recipe.schedule, self.processes.world)
         return plan_epoch(
             [ids.lengths for ids in self.ids],
             [entry.weight for entry in self.recipe.data],

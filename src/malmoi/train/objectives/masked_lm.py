@@ -1,27 +1,261 @@
-"""Text in, an encoder's folder out: packed on disk, trained, measured on what was held out."""
+"""The text of pretraining: files → documents → ids on disk, which may be larger than memory.
 
+Everything is read once, tokenised and written as it comes. Training maps the ids into memory.
+"""
+
+import hashlib
 import json
 import logging
-import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from ...errors import DataError
+import numpy as np
+from numpy.typing import NDArray
+
+from ...classifier.windows import sentences
+from ...errors import DataError, by_number, counted
 from ...export.source import ModelSource, read_transformer
-from ...io.files import writing, writing_folder
+from ...io.files import read_lines
+from ...io.fingerprint import hash_number
 from ...io.progress import silenced
-from ...runtime.tokenizer import read_tokenizer
-from ...text.cleanup import SAFE
+from ...io.tables import BadRows, is_table, read_columns
+from ...tagger.segment import cut_pieces
+from ...text.cleanup import compose, squeeze
+from ...types import Ints
 from ..base_model import find_trainable
 from ..data import check_file, hash_files
-from ..run_dir import TrainedRun
-from .masked_lm_data import PARTS, Barred, Packed, Pretraining, TextDocument, pack, read_documents
+from .recipes import LeaveOut, Pretraining, TextData, TextFiles
 
 logger = logging.getLogger(__name__)
 
-REPORT = "report.json"
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+PARTS = ("train", "held-out")
+Starts = Callable[[str], set[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class TextDocument:
+    """A text in sentences."""
+
+    id: str
+    sentences: list[str]
+
+
+def read_documents(data: TextData, root: Path, *, strict: bool) -> Iterator[TextDocument]:
+    """Yield documents, those left out that must not be learnt from."""
+    barred = Barred.read(data.leave_out, root, strict=strict)
+    left = kept = 0
+    for document in _all(data, root, strict):
+        if barred.holds(document):
+            left += 1
+            continue
+        kept += 1
+        yield document
+        if data.limit and kept == data.limit:
+            return
+    if data.leave_out:
+        logger.info(
+            f"{counted(left, 'document is', 'documents are')} left out, {kept:,} "
+            f"{by_number(kept, 'is', 'are')} learnt from"
+        )
+
+
+def _all(data: TextData, root: Path, strict: bool) -> Iterator[TextDocument]:
+    for part in data.parts:
+        for file in part.files:
+            yield from _of_file(root / file, part, strict)
+
+
+def _of_file(path: Path, data: TextFiles, strict: bool) -> Iterator[TextDocument]:
+    if not is_table(path):
+        yield from _of_lines(path, data.lines)
+        return
+    names = [*data.columns, *([data.id] if data.id else [])]
+    bad, remedy = BadRows(str(path), strict), "Name columns of the file in data.columns."
+    for _, row in read_columns(path, names, bad, remedy=remedy):
+        text = "\n".join(row[name] for name in data.columns)
+        found = [text[span.start : span.end] for span in sentences(text)]
+        if found:
+            yield TextDocument(row[data.id] if data.id else "", found)
+    bad.report()
+
+
+def _of_lines(path: Path, each: bool) -> Iterator[TextDocument]:
+    lines: list[str] = []
+    most = 1 if each else 10_000  # a file may be without a blank line
+    for line in read_lines(path):
+        if line.strip():
+            lines.append(line.strip())
+        if lines and (not line.strip() or len(lines) >= most):
+            yield TextDocument("", lines)
+            lines = []
+    if lines:
+        yield TextDocument("", lines)
+
+
+@dataclass(frozen=True)
+class Barred:
+    """Documents that belong to a test set: their ids, and hashes of their texts."""
+
+    ids: frozenset[str]
+    texts: frozenset[bytes]
+
+    @classmethod
+    def read(cls, entries: Sequence[LeaveOut], root: Path, *, strict: bool) -> "Barred":
+        """Read what the entries name."""
+        ids: set[str] = set()
+        texts: set[bytes] = set()
+        for entry in entries:
+            for file in entry.files:
+                bad = BadRows(str(root / file), strict)
+                names, remedy = (
+                    [entry.id] if entry.id else entry.columns,
+                    "Name columns of it in data.leave_out.",
+                )
+                for _, row in read_columns(root / file, names, bad, remedy=remedy):
+                    if entry.id:
+                        ids.add(row[entry.id].strip())
+                    else:
+                        texts.add(_digest("\n".join(row[name] for name in entry.columns)))
+                bad.report()
+        return cls(frozenset(ids), frozenset(texts))
+
+    def holds(self, document: TextDocument) -> bool:
+        """Whether a document must not be learnt from."""
+        if document.id and document.id.strip() in self.ids:
+            return True
+        return bool(self.texts) and _digest(" ".join(document.sentences)) in self.texts
+
+
+def _digest(text: str) -> bytes:
+    folded = squeeze(compose(text)).strip().casefold()
+    return hashlib.sha256(folded.encode("utf-8", "surrogatepass")).digest()[:16]
+
+
+def is_held_out(document: TextDocument, share: float, seed: int) -> bool:
+    """Set a share of documents aside by what they say: the same ones whatever else is read."""
+    key = f"{seed}\0{document.sentences[0]}\0{document.sentences[-1]}"
+    return hash_number(key) < share * 2**64
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Ids on disk, mapped: a whole part of the corpus.
+
+    `ids` (tokens,) are pieces, `begins` (tokens,) whether each begins a word; sentence i is
+    ids[sentences[i] : sentences[i + 1]], document d the sentences documents[d] … documents[d + 1].
+    """
+
+    ids: NDArray[np.int32]
+    begins: NDArray[np.bool_]
+    sentences: Ints
+    documents: Ints
+
+    @classmethod
+    def open(cls, folder: Path) -> "Packed":
+        """Map what `pack` has written."""
+        return cls(
+            np.memmap(folder / "ids.bin", dtype=np.int32, mode="r"),
+            np.memmap(folder / "begins.bin", dtype=np.bool_, mode="r"),
+            np.memmap(folder / "sentences.bin", dtype=np.int64, mode="r"),
+            np.memmap(folder / "documents.bin", dtype=np.int64, mode="r"),
+        )
+
+
+class _Writer:
+    """Appends the documents of one part to its files."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True)
+        names = ("ids", "begins", "sentences", "documents")
+        self.files: dict[str, BinaryIO] = {n: (folder / f"{n}.bin").open("wb") for n in names}
+        self.tokens = self.sentences = 0
+        self._mark("sentences", 0)
+        self._mark("documents", 0)
+
+    def _mark(self, name: str, number: int) -> None:
+        self.files[name].write(np.int64(number).tobytes())
+
+    def add(self, found: Sequence[tuple[NDArray[Any], NDArray[Any]]]) -> None:
+        """Write one document, a pair of arrays a sentence."""
+        for ids, begins in found:
+            self.files["ids"].write(ids.astype(np.int32).tobytes())
+            self.files["begins"].write(begins.astype(np.bool_).tobytes())
+            self.tokens += len(ids)
+            self.sentences += 1
+            self._mark("sentences", self.tokens)
+        self._mark("documents", self.sentences)
+
+    def close(self) -> None:
+        for file in self.files.values():
+            file.close()
+
+
+def pack(
+    documents: Iterator[TextDocument],
+    folder: Path,
+    tokenizer: "Tokenizer",
+    steps: Sequence[str],
+    *,
+    words: str,
+    held_out: float,
+    seed: int,
+) -> dict[str, int]:
+    """Tokenise documents and write both parts into `folder`; gives the tokens of each."""
+    writers = {part: _Writer(folder / part) for part in PARTS}
+    starts = _starts(words)
+    for document in documents:
+        found = [_tokenise(text, tokenizer, steps, starts) for text in document.sentences]
+        found = [pair for pair in found if len(pair[0])]
+        if found:
+            part = PARTS[is_held_out(document, held_out, seed)]
+            writers[part].add(found)
+    for writer in writers.values():
+        writer.close()
+    counts = {part: writer.tokens for part, writer in writers.items()}
+    for part, count in counts.items():
+        if not count:
+            raise DataError(
+                f"the {part} part has no text; expected some. Add files, or change data.held_out."
+            )
+    (folder / "counts.json").write_text(json.dumps(counts) + "\n", "utf-8")
+    return counts
+
+
+def _tokenise(
+    text: str, tokenizer: "Tokenizer", steps: Sequence[str], starts: Starts | None
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    pieces = cut_pieces(tokenizer, text, steps, unit="piece")
+    begins = np.ones(len(pieces.ids), dtype=bool)
+    if starts is not None and len(pieces.ids):
+        positions = starts(text)
+        begins[pieces.heads] = [int(start) in positions for start in pieces.starts]
+        begins[0] = True
+    return pieces.ids, begins
+
+
+def _starts(words: str) -> Starts | None:
+    """How to find where words begin in a text, in letters."""
+    if words == "pieces":
+        return None
+    if words == "whitespace":
+        return _after_spaces
+    from ...text.morphemes import morphemes
+
+    def found(text: str) -> set[int]:
+        return _after_spaces(text) | {one.start for one in morphemes(text)}
+
+    return found
+
+
+def _after_spaces(text: str) -> set[int]:
+    return {
+        i for i in range(len(text)) if not text[i].isspace() and (i == 0 or text[i - 1].isspace())
+    }
 
 
 @dataclass(frozen=True)
@@ -30,7 +264,7 @@ class PreparedText:
 
     source: ModelSource | None
     root: Path
-    hashes: dict[str, str]
+    learnt: dict[str, str]
     strict: bool
 
 
@@ -45,123 +279,12 @@ def prepare(recipe: Pretraining, root: Path, *, strict: bool) -> PreparedText:
     Barred.read(recipe.data.leave_out, root, strict=strict)
     prepared = PreparedText(source, root, hashes, strict)
     with silenced():  # what is logged of the files is logged when they are packed
-        first = next(_documents(recipe, prepared), None)
+        first = next(documents_of(recipe, prepared), None)
     if first is None:
         raise DataError("the files hold no text; expected some to learn from. Check data.columns.")
     return prepared
 
 
-def _documents(recipe: Pretraining, prepared: PreparedText) -> Iterator[TextDocument]:
+def documents_of(recipe: Pretraining, prepared: PreparedText) -> Iterator[TextDocument]:
+    """Read the documents of a recipe, one at a time."""
     return read_documents(recipe.data, prepared.root, strict=prepared.strict)
-
-
-def run(
-    recipe: Pretraining, prepared: PreparedText, *, resume: bool, threads: int | None
-) -> TrainedRun:
-    """Pack the text, train, and say what perplexity was before and is after."""
-    import torch  # here, because everything before is checked without it
-
-    from ...export.module import check_whole
-    from ..distributed import joining
-    from ..loop import RunPaths, check_bfloat16
-    from ..loop import train as loop
-    from .masked_lm_start import make_start
-    from .masked_lm_task import MaskedLMTask
-
-    if threads:
-        torch.set_num_threads(threads)
-    if recipe.schedule.bf16 and not torch.cuda.is_available():
-        check_bfloat16()
-    if prepared.source is not None:
-        check_whole(prepared.source)  # before the text is packed, which may take hours
-    with joining() as processes:
-        places = RunPaths(Path(recipe.output.folder))
-        steps = _steps(recipe, prepared)
-        if processes.first:
-            with silenced():
-                make_start(recipe, prepared.source, _documents(recipe, prepared), steps)
-            _pack(recipe, prepared, places.folder, steps)
-        processes.wait()
-        source = make_start(recipe, prepared.source, iter(()), steps)
-        packed = {part: Packed.open(places.folder / "packed" / part) for part in PARTS}
-        task = MaskedLMTask(recipe, source, packed, processes=processes)
-        task.module.eval()
-        before = task.measure()
-        logger.info(f"held-out perplexity before: {before.perplexity:,.1f}")
-        state = loop(
-            task,
-            recipe.schedule,
-            recipe.output,
-            seed=recipe.seed,
-            processes=processes,
-            resume=resume,
-        )
-        scores = dict(state.best_scores)
-        if processes.first:
-            scores |= _report(recipe, prepared, places, task, before, state)
-        processes.wait()
-    # One process of several has something to show.
-    return TrainedRun(places.folder, (places.best,) if processes.first else (), scores, state.step)
-
-
-def _steps(recipe: Pretraining, prepared: PreparedText) -> tuple[str, ...]:
-    if recipe.clean is not None:
-        return recipe.clean
-    return prepared.source.manifest.clean if prepared.source else SAFE
-
-
-def _pack(
-    recipe: Pretraining, prepared: PreparedText, folder: Path, steps: tuple[str, ...]
-) -> None:
-    """Write the ids once; a run that goes on finds them."""
-    place = folder / "packed"
-    if (place / "counts.json").is_file():
-        return
-    shutil.rmtree(place, ignore_errors=True)
-    start = folder / "start"
-    root = start if start.is_dir() else prepared.source.root if prepared.source else start
-    tokenizer = read_tokenizer(root / "tokenizer.json")
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    with writing_folder(place) as half:
-        counts = pack(
-            _documents(recipe, prepared),
-            half,
-            tokenizer,
-            steps,
-            words=recipe.masking.words,
-            held_out=recipe.data.held_out,
-            seed=recipe.seed,
-        )
-    logger.info(", ".join(f"{part}: {count:,} pieces" for part, count in counts.items()))
-
-
-def _report(
-    recipe: Pretraining, prepared: PreparedText, places: Any, task: Any, before: Any, state: Any
-) -> dict[str, float]:
-    import math
-
-    from ..card import versions
-    from ..log import draw_log
-
-    if not draw_log(places.log, places.folder / "training.png"):
-        logger.info("no plot was drawn: matplotlib is not installed (pip install 'malmoi[plots]')")
-    after = math.exp(-state.best_scores["held-out:log-likelihood"])
-    scores = {"perplexity:before": before.perplexity, "perplexity:after": after}
-    if task.before_whole is not None:
-        scores["perplexity:head alone"] = task.before_whole.perplexity
-    report = {
-        "task": "pretrain",
-        "recipe": recipe.to_json(),
-        "seed": recipe.seed,
-        "scores": scores | state.best_scores,
-        "data": prepared.hashes,
-        "versions": versions(),
-        "steps": state.step,
-        "seconds": round(state.seconds, 1),
-    }
-    with writing(places.folder / REPORT) as file:
-        file.write(json.dumps(report, ensure_ascii=False, indent=2).encode() + b"\n")
-    logger.info(", ".join(f"{name} {value:,.1f}" for name, value in scores.items()))
-    logger.info(f"wrote {places.best}; name it as the base of another recipe")
-    return scores

@@ -1,4 +1,4 @@
-"""Where pretraining starts: a folder with weights and tokenizer, made anew or grown from a base."""
+"""Where pretraining starts: a folder with weights and tokenizer, new or grown from a base."""
 
 import json
 import logging
@@ -26,7 +26,8 @@ from ..distil.vocabulary import (
     open_spec,
     read_spec,
 )
-from .masked_lm_data import Pretraining, Scratch, TextDocument
+from .masked_lm import TextDocument
+from .recipes import Pretraining, Scratch
 
 logger = logging.getLogger(__name__)
 
@@ -89,7 +90,7 @@ def from_scratch(
 def extended(
     source: ModelSource, folder: Path, texts: Iterable[str], size: int, *, seed: int
 ) -> int:
-    """Write the base with new pieces, each begun at the mean of its old pieces; gives how many."""
+    """Write the base with new pieces, each at the mean of its old pieces; gives how many."""
     spec = read_spec(source.root)
     counts = count_words(texts, open_spec(spec))
     known = open_spec(spec).get_vocab()
@@ -137,20 +138,20 @@ def make_start(
     documents: Iterator[TextDocument],
     steps: Sequence[str],
 ) -> ModelSource:
-    """Give what training starts from: the base itself, or a folder "start" beside the run.
+    """Give what training starts from: the base itself, or a folder "start" in the run.
 
-    A folder that is there already is taken as it is: a run goes on from where it began.
+    A folder that is there already is taken as it is: a resumed run starts from the same.
     """
     if source is not None and not recipe.extend:
         return source
-    place = Path(recipe.output.folder) / "start"
-    if not place.is_dir():
-        with writing_folder(place) as half:
+    start = Path(recipe.output.folder) / "start"
+    if not start.is_dir():
+        with writing_folder(start) as partial:
             texts = _texts(documents, steps)
             if source is None:
                 longest = recipe.max_tokens
-                from_scratch(half, texts, recipe.scratch, longest=longest, seed=recipe.seed)
+                from_scratch(partial, texts, recipe.scratch, longest=longest, seed=recipe.seed)
             else:
-                count = extended(source, half, texts, recipe.extend, seed=recipe.seed)
+                count = extended(source, partial, texts, recipe.extend, seed=recipe.seed)
                 logger.info(f"the tokenizer has learnt {counted(count, 'new piece')}")
-    return read_transformer(place, max_tokens=recipe.max_tokens)
+    return read_transformer(start, max_tokens=recipe.max_tokens)

@@ -1,12 +1,14 @@
-"""Ids on disk → sequences for a model: packed blocks, pairs of segments, and what is masked.
+"""Pretraining: masked words are found, and whether one segment follows another.
 
-The task of pretraining: find hidden words, and tell whether one segment follows another.
+Ids on disk → sequences (packed blocks or pairs of segments) → what is masked → the loss.
 """
 
 import dataclasses
 import functools
 import json
+import logging
 import math
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,19 +22,34 @@ from torch.nn import functional
 from transformers import AutoModelForMaskedLM
 
 from ...errors import BundleError, OptionError
-from ...export.module import WITH_TYPES, set_dropout, use_fused_attention
+from ...export.module import (
+    WITH_TYPES,
+    check_whole,
+    from_pretrained,
+    set_dropout,
+    use_fused_attention,
+)
 from ...export.silence import silenced_libraries
 from ...export.source import ModelSource
 from ...export.tokenizer import write_tokenizer
-from ...io.files import writing
+from ...io.files import writing, writing_folder
+from ...io.progress import silenced
 from ...runtime.tokenizer import read_tokenizer
 from ...tagger.tagger import SpecialTokens
+from ...text.cleanup import SAFE
 from ...types import Ints
 from ..batching import Step
+from ..card import provenance
 from ..distributed import Processes
+from ..run_dir import RunPaths
 from .bi_encoder import freeze
-from .masked_lm_data import Packed, Pretraining
+from .masked_lm import PARTS, Packed, PreparedText, documents_of, pack
+from .masked_lm_start import make_start
+from .recipes import Pretraining
 
+logger = logging.getLogger(__name__)
+
+REPORT = "report.json"
 NOTHING = -100  # what torch's cross-entropy passes over
 
 
@@ -45,7 +62,7 @@ class SegmentPairs:
 
 
 def blocks(packed: Packed, size: int, *, seed: int, epoch: int) -> SegmentPairs:
-    """Cut all ids into blocks of `size`, full but the last; each epoch begins elsewhere.
+    """Cut all ids into blocks of `size`, full but the last; each epoch starts elsewhere.
 
     A block may hold the end of one document and the beginning of another.
     """
@@ -61,7 +78,7 @@ def segment_pairs(packed: Packed, size: int, *, seed: int, epoch: int) -> Segmen
     """Fill sequences with whole sentences of a document, as BERT does.
 
     Each is cut between two sentences. Half of the time the second segment is what follows; else
-    it comes from another document, and what would have followed begins the next sequence.
+    it comes from another document, and what would have followed starts the next sequence.
     """
     rng = np.random.default_rng([seed, epoch, 7])
     spans: list[list[int]] = []
@@ -112,13 +129,12 @@ def _elsewhere(
 
 
 def _ids(packed: Packed, first: int, middle: int, other: int, stop: int, size: int) -> list[int]:
-    """Turn sentences into places of ids, the longer segment cut at its end until both fit."""
+    """Turn sentences into positions of ids, the longer segment cut at its end until both fit."""
     a0, a1 = int(packed.sentences[first]), int(packed.sentences[middle])
     b0, b1 = int(packed.sentences[other]), int(packed.sentences[stop])
     over = (a1 - a0) + (b1 - b0) - size
     if over > 0:
-        half = size // 2
-        a_room = max(half, size - (b1 - b0))
+        a_room = max(size // 2, size - (b1 - b0))
         a1 = min(a1, a0 + a_room)
         b1 = min(b1, b0 + size - (a1 - a0))
     return [a0, a1, b0, b1]
@@ -148,16 +164,16 @@ def mask(
     """
     chosen = np.zeros(ids.shape, dtype=bool)
     for row in range(len(ids)):
-        places = np.flatnonzero(real[row])
-        if not len(places):
+        positions = np.flatnonzero(real[row])
+        if not len(positions):
             continue
-        word = np.cumsum(begins[row, places])  # which word a piece belongs to
+        word = np.cumsum(begins[row, positions])  # which word a piece belongs to
         word -= word[0]
         order = rng.permutation(int(word[-1]) + 1)
         sizes = np.bincount(word, minlength=len(order))[order]
-        wanted = max(1, round(share * len(places)))
+        wanted = max(1, round(share * len(positions)))
         count = int(np.searchsorted(np.cumsum(sizes), wanted)) + 1
-        chosen[row, places] = np.isin(word, order[:count])
+        chosen[row, positions] = np.isin(word, order[:count])
     targets = np.where(chosen, ids, NOTHING)
     dice = rng.random(ids.shape)
     hidden = np.where(chosen & (dice < 0.8), mask_id, ids)
@@ -166,7 +182,7 @@ def mask(
     return Masked(hidden, targets)
 
 
-_WHOLE, _HEAD = 0, 1  # what a step teaches, in place of the number of a data set
+_WHOLE, _HEAD = 0, 1  # what a step teaches, instead of the number of a data set
 _HEAD_ALONE = "head.json"
 
 
@@ -220,13 +236,14 @@ class MaskedLMTask:
         self.module: nn.Module = nn.ModuleDict({"lm": self.lm, "following": following})
         self.following = following
         self.module.to(self.processes.device)
+        self.before: MaskedScores | None = None
         self.before_whole: MaskedScores | None = None
         self.plan = functools.lru_cache(maxsize=2)(self._plan)
         self._pairs = functools.lru_cache(maxsize=2)(self._laid)
 
     @property
     def _room(self) -> int:
-        """How many pieces fit beside the special tokens."""
+        """How many pieces fit next to the special tokens."""
         extra = len(self.frame.after) if self.recipe.masking.next_sentence else 0
         return self.recipe.max_tokens - self.frame.count - extra
 
@@ -269,7 +286,7 @@ class MaskedLMTask:
         self, packed: Packed, span: Ints
     ) -> tuple[list[int], list[int], list[int], list[int]]:
         """Give ids, segments, beginnings of words and what is text, of one sequence."""
-        a0, a1, b0, b1 = (int(place) for place in span)
+        a0, a1, b0, b1 = (int(position) for position in span)
         before, after = self.frame.before, self.frame.after
         first, second = packed.ids[a0:a1].tolist(), packed.ids[b0:b1].tolist()
         ids = [*before, *first, *after, *([*second, *after] if second else [])]
@@ -349,14 +366,14 @@ class MaskedLMTask:
         )
 
     def _after_head(self) -> MaskedScores:
-        """Measure what the head alone has learnt; kept on disk for a run that goes on later."""
+        """Measure what the head alone has learnt; kept on disk for a run that is resumed."""
         kept = Path(self.recipe.output.folder) / _HEAD_ALONE
         if kept.is_file():
             return MaskedScores(**json.loads(kept.read_text("utf-8")))
         self.module.eval()
         found = self.measure()
         self.module.train()
-        self.processes.wait()  # nobody writes while another one looks
+        self.processes.wait()  # so that no process writes while another one looks
         if self.processes.first:
             with writing(kept) as file:
                 file.write(json.dumps(dataclasses.asdict(found)).encode() + b"\n")
@@ -379,20 +396,7 @@ class MaskedLMTask:
 
 def load_masked_lm(source: ModelSource, *, dropout: float) -> Any:
     """Load an encoder with its head for masked words, a fresh one where it has none."""
-    try:
-        with silenced_libraries():
-            model: Any = AutoModelForMaskedLM.from_pretrained(
-                source.root,
-                local_files_only=True,
-                use_safetensors=True,
-                trust_remote_code=False,
-                dtype=torch.float32,
-            )
-    except Exception as error:  # OSError, safetensors' own, or a RuntimeError for other shapes
-        raise BundleError(
-            f"the weights in {source.root} cannot be read ({type(error).__name__}); expected "
-            "safetensors that fit config.json. Copy the whole folder again."
-        ) from error
+    model = from_pretrained(source, AutoModelForMaskedLM)
     use_fused_attention(model)
     set_dropout(model, dropout)
     return model
@@ -422,3 +426,74 @@ def _special(tokenizer: Any, source: ModelSource) -> tuple[int, int]:
             )
         found.append(known[0])
     return found[0], found[1]
+
+
+def make_task(recipe: Pretraining, prepared: PreparedText, processes: Any) -> Any:
+    """Pack the text on disk, load or make the encoder, and measure it before the first step."""
+    if prepared.source is not None:
+        check_whole(prepared.source)  # before the text is packed, which may take hours
+    folder, steps = Path(recipe.output.folder), _steps(recipe, prepared)
+    if processes.first:
+        with silenced():
+            make_start(recipe, prepared.source, documents_of(recipe, prepared), steps)
+        _pack(recipe, prepared, folder, steps)
+    processes.wait()
+    source = make_start(recipe, prepared.source, iter(()), steps)
+    packed = {part: Packed.open(folder / "packed" / part) for part in PARTS}
+    task = MaskedLMTask(recipe, source, packed, processes=processes)
+    task.module.eval()
+    task.before = task.measure()
+    logger.info(f"held-out perplexity before: {task.before.perplexity:,.1f}")
+    return task
+
+
+def _steps(recipe: Pretraining, prepared: PreparedText) -> tuple[str, ...]:
+    if recipe.clean is not None:
+        return recipe.clean
+    return prepared.source.manifest.clean if prepared.source else SAFE
+
+
+def _pack(
+    recipe: Pretraining, prepared: PreparedText, folder: Path, steps: tuple[str, ...]
+) -> None:
+    """Write the ids once; a run that is resumed finds them."""
+    packed = folder / "packed"
+    if (packed / "counts.json").is_file():
+        return
+    shutil.rmtree(packed, ignore_errors=True)
+    start = folder / "start"
+    root = start if start.is_dir() else prepared.source.root if prepared.source else start
+    tokenizer = read_tokenizer(root / "tokenizer.json")
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    with writing_folder(packed) as partial:
+        counts = pack(
+            documents_of(recipe, prepared),
+            partial,
+            tokenizer,
+            steps,
+            words=recipe.masking.words,
+            held_out=recipe.data.held_out,
+            seed=recipe.seed,
+        )
+    logger.info(", ".join(f"{part}: {count:,} tokens" for part, count in counts.items()))
+
+
+def finish(
+    recipe: Pretraining, prepared: PreparedText, task: Any, paths: RunPaths, state: Any
+) -> tuple[tuple[Path, ...], dict[str, float]]:
+    """Write the report: perplexity before and after. The best folder itself is the result."""
+    after = math.exp(-state.best_scores["held-out:log-likelihood"])
+    scores = {"perplexity:before": task.before.perplexity, "perplexity:after": after}
+    if task.before_whole is not None:
+        scores["perplexity:head alone"] = task.before_whole.perplexity
+    report = {
+        "task": "pretrain",
+        "scores": scores | state.best_scores,
+        **provenance(recipe, prepared.learnt, state),
+    }
+    with writing(paths.folder / REPORT) as file:
+        file.write(json.dumps(report, ensure_ascii=False, indent=2).encode() + b"\n")
+    logger.info(", ".join(f"{name} {value:,.1f}" for name, value in scores.items()))
+    logger.info(f"wrote {paths.best}; name it as the base of another recipe")
+    return (paths.best,), scores

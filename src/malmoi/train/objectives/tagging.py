@@ -1,27 +1,102 @@
-"""A recipe of marked texts in, a tagger's bundle out; the test part is judged once, at the end."""
+"""What a tagger learns from: sentences with marked entities for training, dev and test."""
 
-import dataclasses
 import logging
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from ...bundle.manifest import Manifest
-from ...errors import counted
-from ...evaluate.examples import ExampleSource as DataSource
-from ...evaluate.report import Report, make_report
-from ...evaluate.tagging import measure
-from ...export.source import ModelSource, read_source
-from ...io.files import writing_folder
-from ...tagger import load_tagger
-from ...tagger.decode import make_labels
-from ..base_model import find_trainable
-from ..run_dir import TrainedRun
-from .tagging_data import Tagging, TaggingData, read_tagging_data
+import numpy as np
+
+from ...errors import DataError, by_number, counted
+from ...export.source import ModelSource
+from ...tagger.files import Marked, read_marked
+from ..base_model import read_base
+from ..data import check_file, hash_files
+from .recipes import TagData, Tagging
 
 logger = logging.getLogger(__name__)
 
-REPORT = "report.json"
+
+@dataclass(frozen=True)
+class TaggingData:
+    """Sentences by part, the types to be learnt, and the hashes of the files."""
+
+    parts: dict[str, list[Marked]]
+    types: tuple[str, ...]
+    hashes: dict[str, str]
+    repeated: int  # sentences of dev and test that are trained on too
+
+
+def read_tagging_data(recipe: Tagging, root: Path, *, strict: bool) -> TaggingData:
+    """Read everything a recipe names; bad data are reported before torch is imported."""
+    data = recipe.data
+    names = (*data.train, *data.dev, *data.test, *data.files)
+    hashes = hash_files({name: check_file(root / name, name, root) for name in names})
+    if data.files:
+        parts = _divide(_read(data, data.files, root, strict), data, recipe.seed)
+    else:
+        parts = {
+            part: _read(data, getattr(data, part), root, strict)
+            for part in ("train", "dev", "test")
+        }
+    counts = {part: _types(found) for part, found in parts.items()}
+    for part, found in parts.items():
+        shown = ", ".join(f"{name} {count:,}" for name, count in sorted(counts[part].items()))
+        logger.info(f"{part}: {counted(len(found), 'text')} ({shown or 'no entities'})")
+    if not counts["train"]:
+        kept = f" of the types {', '.join(data.types)}" if data.types else ""
+        raise DataError(
+            f"the training files mark no entity{kept}; expected some, as lines of a token, a tab "
+            "and a label. Check the files."
+        )
+    for part in ("dev", "test"):
+        for name in sorted(set(counts[part]) - set(counts["train"])):
+            logger.info(
+                f"{part} has {counts[part][name]:,} of the type {name}, which train has not"
+            )
+    repeated = _repeated(parts)
+    return TaggingData(parts, tuple(sorted(counts["train"])), hashes, repeated)
+
+
+def _read(data: TagData, files: Sequence[str], root: Path, strict: bool) -> list[Marked]:
+    found = [
+        marked
+        for file in files
+        for marked in read_marked(root / file, scheme=data.scheme, strict=strict)
+    ]
+    if data.types:
+        found = [
+            Marked(one.text, tuple(span for span in one.spans if span.type in data.types))
+            for one in found
+        ]
+    return found[: data.limit] if data.limit else found
+
+
+def _divide(found: list[Marked], data: TagData, seed: int) -> dict[str, list[Marked]]:
+    order = np.random.default_rng(seed).permutation(len(found))
+    parts, start = {}, 0
+    for part in ("dev", "test"):
+        count = round(data.shares.get(part, 0.0) * len(found))
+        parts[part] = [found[i] for i in sorted(order[start : start + count])]
+        start += count
+    return {"train": [found[i] for i in sorted(order[start:])], **parts}
+
+
+def _types(found: Sequence[Marked]) -> Counter[str]:
+    return Counter(span.type for marked in found for span in marked.spans)
+
+
+def _repeated(parts: dict[str, list[Marked]]) -> int:
+    known = {marked.text for marked in parts["train"]}
+    total = 0
+    for part in ("dev", "test"):
+        count = sum(marked.text in known for marked in parts[part])
+        total += count
+        if count:
+            texts, are = counted(len(parts[part]), "text"), by_number(count, "is", "are")
+            logger.info(f"{count:,} of the {texts} of {part} {are} trained on too")
+    return total
 
 
 @dataclass(frozen=True)
@@ -29,167 +104,15 @@ class PreparedTags:
     """Everything a run needs that can be checked without torch."""
 
     source: ModelSource
-    material: TaggingData
+    data: TaggingData
 
     @property
-    def hashes(self) -> dict[str, str]:
-        """The sha256 of every file."""
-        return self.material.hashes
+    def learnt(self) -> dict[str, str]:
+        """The hashes of the files."""
+        return self.data.hashes
 
 
 def prepare(recipe: Tagging, root: Path, *, strict: bool) -> PreparedTags:
     """Read and check everything but the weights."""
-    source = read_source(find_trainable(recipe.base), max_tokens=recipe.max_tokens)
-    if recipe.clean is not None:
-        manifest = dataclasses.replace(source.manifest, clean=recipe.clean)
-        source = dataclasses.replace(source, manifest=manifest)
+    source = read_base(recipe.base, max_tokens=recipe.max_tokens, clean=recipe.clean)
     return PreparedTags(source, read_tagging_data(recipe, root, strict=strict))
-
-
-def run(
-    recipe: Tagging, prepared: PreparedTags, *, resume: bool, threads: int | None
-) -> TrainedRun:
-    """Train, export the best by dev F1, and judge the finished bundle on the test part."""
-    import torch  # here, because everything before is checked without it
-
-    from ..distributed import joining
-    from ..loop import RunPaths, check_bfloat16
-    from ..loop import train as loop
-    from .tagging_task import TaggingTask
-
-    source, material = prepared.source, prepared.material
-    if threads:
-        torch.set_num_threads(threads)
-    if recipe.schedule.bf16 and not torch.cuda.is_available():
-        check_bfloat16()
-    with joining() as processes:
-        task = TaggingTask(recipe, source, material, processes=processes)
-        places = RunPaths(Path(recipe.output.folder))
-        windows, labels = counted(len(task.windows.ids), "window"), len(task.labels)
-        logger.info(f"training on {windows}, {labels} labels")
-        state = loop(
-            task,
-            recipe.schedule,
-            recipe.output,
-            seed=recipe.seed,
-            processes=processes,
-            resume=resume,
-        )
-        bundles: tuple[Path, ...] = ()
-        scores = dict(state.best_scores)
-        if processes.first:
-            bundles, judged = _finish(recipe, source, material, places, state)
-            scores |= judged
-        processes.wait()
-    return TrainedRun(places.folder, bundles, scores, state.step)
-
-
-def _finish(
-    recipe: Tagging, source: ModelSource, material: TaggingData, places: Any, state: Any
-) -> tuple[tuple[Path, ...], dict[str, float]]:
-    from ..log import draw_log
-
-    if not draw_log(places.log, places.folder / "training.png"):
-        logger.info("no plot was drawn: matplotlib is not installed (pip install 'malmoi[plots]')")
-    bundles, scores = [], {}
-    for i, precision in enumerate(recipe.output.precision):
-        out = places.folder / ("bundle" if i == 0 else f"bundle-{precision}")
-        report = _export(recipe, source, material, places.best, out, precision, state)
-        if i == 0:
-            report.save(places.folder / REPORT)
-            part = report.data.file
-            scores = {f"{part}:{name}": metric.value for name, metric in report.metrics.items()}
-            logger.info(str(report))
-        bundles.append(out)
-        logger.info(f"wrote {out}")
-    return tuple(bundles), scores
-
-
-def _export(
-    recipe: Tagging,
-    source: ModelSource,
-    material: TaggingData,
-    best: Path,
-    out: Path,
-    precision: str,
-    state: Any,
-) -> Report:
-    from ...export.tagger import export_tagger
-    from ..checkpoint import tensor_errors
-
-    labels = make_labels(material.types)
-    manifest = dataclasses.replace(
-        source.manifest,
-        kind="tagger",
-        name=recipe.name,
-        precision=precision,
-        graph="onnx/model.onnx",
-        dimension=len(labels),
-        labels=labels,
-        activation="softmax",
-        layers=0,
-        matryoshka=(),
-        prompts={},
-        default_prompt=None,
-        licence=recipe.output.licence or source.manifest.licence,
-        training=_provenance(recipe, material, state),
-        scores={},
-    )
-    part = "test" if material.parts["test"] else "dev"
-    with writing_folder(out, replace=True) as half, tensor_errors():
-        written = export_tagger(best, half, manifest, weights=recipe.output.weights)
-        outcome = measure(load_tagger(half), material.parts[part])
-        data = DataSource(part, "", len(material.parts[part]), {})
-        report = make_report("tagging", recipe.name, outcome, data)
-        scores = {f"{part}:{n}": round(one.value, 4) for n, one in report.metrics.items()}
-        (half / "README.md").write_text(write_card(recipe, material, written, report), "utf-8")
-        Manifest.write(dataclasses.replace(written, scores=scores | state.best_scores), half)
-    return report
-
-
-def _provenance(recipe: Tagging, material: TaggingData, state: Any) -> dict[str, Any]:
-    from ..card import versions
-
-    return {
-        "recipe": recipe.to_json(),
-        "seed": recipe.seed,
-        "versions": versions(),
-        "data": material.hashes,
-        "texts": {part: len(found) for part, found in material.parts.items()},
-        "repeated": material.repeated,
-        "steps": state.step,
-        "best_step": state.best_step or state.step,
-        "seconds": round(state.seconds, 1),
-    }
-
-
-def write_card(recipe: Tagging, material: TaggingData, manifest: Manifest, report: Report) -> str:
-    """Say in Markdown what the tagger finds, what it was made from and how well it does."""
-    from ..card import how_made
-
-    lines = [
-        f"# {recipe.name}",
-        "",
-        f"Finds {', '.join(material.types)} in text of any length ({manifest.architecture}, "
-        f"{manifest.precision}), trained with malmoi from `{recipe.base}`.",
-        "",
-        "```python",
-        "import malmoi",
-        'tagger = malmoi.load_tagger("path/to/this/folder")',
-        'tagger.tag("…")',
-        "```",
-        "",
-        f"Exact entities of the {report.data.file} part, {counted(report.data.rows, 'text')}:",
-        "",
-        "| measure | value |",
-        "|---|---|",
-        *(f"| {name} | {metric} |" for name, metric in report.metrics.items()),
-        "",
-        "| file | sha256 |",
-        "|---|---|",
-        *(f"| {name} | {digest[:16]}… |" for name, digest in material.hashes.items()),
-        *how_made(manifest.training),
-    ]
-    if manifest.licence:
-        lines += ["", f"Licence: {manifest.licence}"]
-    return "\n".join(lines) + "\n"

@@ -1,37 +1,48 @@
-"""The task of a tagger: windows of marked texts in, a loss over the labels of their units."""
+"""A tagger: windows of marked texts in, a loss over their labels; exported, then judged once."""
 
+import dataclasses
 import functools
 import logging
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ...bundle.manifest import Manifest
 from ...errors import by_number, counted
-from ...evaluate.tagging import Counts
+from ...evaluate import tagging
+from ...evaluate.examples import ExampleSource
+from ...evaluate.report import Report, make_report
+from ...evaluate.tasks.tagging import Counts
 from ...export.silence import silenced_libraries
 from ...export.source import ModelSource
-from ...export.tagger import TagModule, load_token_classifier, write_settings
+from ...export.tagger import TagModule, export_tagger, load_token_classifier, write_settings
 from ...export.tokenizer import write_tokenizer
 from ...runtime.tokenizer import Batch, TextTokenizer, TokenizedText, read_tokenizer
+from ...tagger import load_tagger
 from ...tagger.decode import make_labels
 from ...tagger.files import EntitySpan, Marked
 from ...tagger.segment import Pieces, cut_pieces, cut_windows
 from ...tagger.tagger import SpecialTokens, find_entities, softmax
 from ...types import Floats, Ints
 from ..batching import Sizes, Step, plan_epoch
+from ..card import how_made, provenance
 from ..distributed import Processes
+from ..run_dir import RunPaths, write_bundles
 from .bi_encoder import freeze
-from .tagging_data import Tagging, TaggingData
+from .recipes import Tagging
+from .tagging import PreparedTags, TaggingData
 
 logger = logging.getLogger(__name__)
 
 _BLOCK = 512
+REPORT = "report.json"
 
 
 @dataclass(frozen=True)
@@ -39,7 +50,7 @@ class TagWindows:
     """Windows of texts as ids: where their units' labels are read, and what they are."""
 
     ids: list[list[int]]
-    heads: list[Ints]  # places in the window's ids
+    heads: list[Ints]  # positions in the window's ids
     targets: list[Ints]
 
     @property
@@ -77,15 +88,15 @@ class TaggingTask:
         self,
         recipe: Tagging,
         source: ModelSource,
-        material: TaggingData,
+        data: TaggingData,
         *,
         processes: Processes | None = None,
     ) -> None:
-        self.recipe, self.source, self.material = recipe, source, material
+        self.recipe, self.source, self.data = recipe, source, data
         self.processes = processes or Processes()
-        self.labels = make_labels(material.types)
+        self.labels = make_labels(data.types)
         self._open_tokenizer()
-        self.windows = self._windows(material.parts["train"])
+        self.windows = self._windows(data.parts["train"])
         torch.manual_seed(recipe.seed)  # the layer is drawn at random
         self.model = load_token_classifier(source, self.labels, dropout=recipe.dropout)
         freeze(self.model.base_model, recipe.schedule.freeze)
@@ -141,8 +152,7 @@ class TaggingTask:
         return torch.tensor(weights, dtype=torch.float32, device=self.processes.device)
 
     def _plan(self, epoch: int) -> list[Step]:
-        world, schedule = self.processes.world, self.recipe.schedule
-        sizes = Sizes(schedule.batch_size * world, schedule.batch_tokens * world, least=world)
+        sizes = Sizes.of(self.recipe.schedule, self.processes.world, least=1)
         return plan_epoch(
             [self.windows.lengths], [1.0], [None], sizes, seed=self.recipe.seed, epoch=epoch
         )
@@ -164,9 +174,9 @@ class TaggingTask:
         pieces = [TokenizedText(i, self.windows.ids[row]) for i, row in enumerate(rows)]
         found: dict[int, Tensor] = {}
         for batch in self.tokens.batches(pieces, budget=self.recipe.schedule.piece_tokens):
-            for place, logits in zip(batch.rows.tolist(), self.run(batch), strict=True):
-                heads = torch.from_numpy(self.windows.heads[rows[place]]).to(logits.device)
-                found[place] = logits[heads]
+            for row_number, logits in zip(batch.rows.tolist(), self.run(batch), strict=True):
+                heads = torch.from_numpy(self.windows.heads[rows[row_number]]).to(logits.device)
+                found[row_number] = logits[heads]
         return torch.cat([found[i] for i in range(len(pieces))])
 
     def run(self, batch: Batch) -> Tensor:
@@ -196,8 +206,10 @@ class TaggingTask:
         ]
         with torch.no_grad():
             for batch in self.tokens.batches(pieces, budget=self.recipe.schedule.piece_tokens):
-                for place, logits in zip(batch.rows.tolist(), self.run(batch).float(), strict=True):
-                    owner, window = jobs[place]
+                for row_number, logits in zip(
+                    batch.rows.tolist(), self.run(batch).float(), strict=True
+                ):
+                    owner, window = jobs[row_number]
                     skip = len(self.frame.before) - window.begin
                     kept = logits[window.first + skip : window.last + skip].cpu().numpy()
                     shares[owner][window.first : window.last] = softmax(kept)
@@ -205,7 +217,7 @@ class TaggingTask:
 
     def evaluate(self) -> dict[str, float]:
         """Judge the dev texts: F1 of exact entities."""
-        dev = self.material.parts["dev"]
+        dev = self.data.parts["dev"]
         counts = Counts()
         for marked, found in zip(dev, self.tag_all([m.text for m in dev]), strict=True):
             counts.add(marked.spans, found)
@@ -217,3 +229,84 @@ class TaggingTask:
         write_settings(folder, self.recipe.unit)
         with silenced_libraries():
             self.model.save_pretrained(folder)
+
+
+def make_task(recipe: Tagging, prepared: PreparedTags, processes: Any) -> Any:
+    """Load the model and cut the texts into windows."""
+    task = TaggingTask(recipe, prepared.source, prepared.data, processes=processes)
+    windows = counted(len(task.windows.ids), "window")
+    logger.info(f"training on {windows}, {len(task.labels)} labels")
+    return task
+
+
+def finish(
+    recipe: Tagging, prepared: PreparedTags, task: Any, paths: RunPaths, state: Any
+) -> tuple[tuple[Path, ...], dict[str, float]]:
+    """Export the best model by dev F1, and judge each finished bundle on the test part."""
+    source, data = prepared.source, prepared.data
+    texts = {part: len(found) for part, found in data.parts.items()}
+    wanted = dataclasses.replace(
+        source.manifest,
+        kind="tagger",
+        name=recipe.name,
+        graph="onnx/model.onnx",
+        dimension=len(task.labels),
+        labels=task.labels,
+        activation="softmax",
+        layers=0,
+        matryoshka=(),
+        prompts={},
+        default_prompt=None,
+        licence=recipe.output.licence or source.manifest.licence,
+        training=provenance(recipe, data.hashes, state, texts=texts, repeated=data.repeated),
+        scores={},
+    )
+    part = "test" if data.parts["test"] else "dev"
+
+    def write(folder: Path, precision: str) -> Report:
+        manifest = dataclasses.replace(wanted, precision=precision)
+        written = export_tagger(paths.best, folder, manifest, weights=recipe.output.weights)
+        outcome = tagging.measure(load_tagger(folder), data.parts[part])
+        judged = ExampleSource(part, "", len(data.parts[part]), {})
+        report = make_report("tagging", recipe.name, outcome, judged)
+        scores = {f"{part}:{n}": round(one.value, 4) for n, one in report.metrics.items()}
+        (folder / "README.md").write_text(write_card(recipe, data, written, report), "utf-8")
+        dataclasses.replace(written, scores=scores | state.best_scores).write(folder)
+        return report
+
+    reports = write_bundles(paths, recipe.output.precision, write)
+    first = next(iter(reports.values()))
+    first.save(paths.folder / REPORT)
+    logger.info(str(first))
+    scores = {f"{part}:{name}": metric.value for name, metric in first.metrics.items()}
+    return tuple(reports), scores
+
+
+def write_card(recipe: Tagging, data: TaggingData, manifest: Manifest, report: Report) -> str:
+    """Say in Markdown what the tagger finds, what it was made from and how well it does."""
+    lines = [
+        f"# {recipe.name}",
+        "",
+        f"Finds {', '.join(data.types)} in text of any length ({manifest.architecture}, "
+        f"{manifest.precision}), trained with malmoi from `{recipe.base}`.",
+        "",
+        "```python",
+        "import malmoi",
+        'tagger = malmoi.load_tagger("path/to/this/folder")',
+        'tagger.tag("…")',
+        "```",
+        "",
+        f"Exact entities of the {report.data.file} part, {counted(report.data.rows, 'text')}:",
+        "",
+        "| measure | value |",
+        "|---|---|",
+        *(f"| {name} | {metric} |" for name, metric in report.metrics.items()),
+        "",
+        "| file | sha256 |",
+        "|---|---|",
+        *(f"| {name} | {digest[:16]}… |" for name, digest in data.hashes.items()),
+        *how_made(manifest.training),
+    ]
+    if manifest.licence:
+        lines += ["", f"Licence: {manifest.licence}"]
+    return "\n".join(lines) + "\n"

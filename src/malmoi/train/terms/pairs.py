@@ -3,12 +3,14 @@
 A file has a name and a concept in every row; names of one concept are synonyms, and at most so
 many pairs are drawn of each. A file of strict pairs (`synonym` is a column too) makes every row
 a meaning of its own: an inclusion term is narrower than its code, and no other name of it.
+A concept is confused with what its exclusions name, with its siblings, and with mined neighbours.
 """
 
 import dataclasses
-import hashlib
 import logging
-from collections.abc import Sequence
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -16,14 +18,126 @@ from pathlib import Path
 import numpy as np
 
 from ...errors import DataError, by_number, counted
-from ...evaluate.concepts import is_held_out
+from ...evaluate.tasks.concepts import is_held_out
+from ...io.fingerprint import hash_number
+from ...text.cleanup import compose, squeeze
 from ..data import Found, TrainingExamples, file_rows
 from ..objective import OBJECTIVES
-from ..recipe import Data
-from .hard_negatives import Confusable, Pair, fold, read_confusable
+from ..objectives.recipes import Data, Negatives
 from .sampler import BatchClusters
 
 logger = logging.getLogger(__name__)
+
+# "결핵성 장염(A18.31†)", "Listeriosis (A32.-)": the code that an exclusion sends its reader to.
+_CODE = re.compile(r"\(([^()]+)\)\s*$")
+# Beyond so many siblings a code says little: all of a chapter would be.
+_MOST_SIBLINGS = 40
+
+
+def fold(name: str) -> str:
+    """Give what two spellings of one name have in common, before any model sees them.
+
+    >>> fold("  Liver   CIRRHOSIS ")
+    'liver cirrhosis'
+    """
+    return squeeze(compose(name)).strip().casefold()
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two names of one meaning, and the concept they belong to."""
+
+    a: str
+    b: str
+    meaning: str
+    concept: str
+
+
+@dataclass(frozen=True)
+class Confusable:
+    """What each concept is confused with, in the order of the concepts, `added` ones last.
+
+    `loners` are names without a concept: given as confusable, and known under no
+    concept.
+    """
+
+    confused_with: list[list[str]]
+    added: list[str]
+    loners: list[Pair]
+
+    def with_siblings(self, concepts: Sequence[str], length: int) -> "Confusable":
+        """Add the concepts whose codes begin with the same `length` letters; none for 0."""
+        if not length:
+            return self
+        families: dict[str, list[str]] = defaultdict(list)
+        for concept in concepts:
+            families[concept[:length]].append(concept)
+        confused_with = [list(others) for others in self.confused_with]
+        for i, concept in enumerate(concepts):
+            family = families[concept[:length]]
+            if len(family) <= _MOST_SIBLINGS:
+                known = {concept, *confused_with[i]}
+                confused_with[i] += [other for other in family if other not in known]
+        return Confusable(confused_with, self.added, self.loners)
+
+
+def read_confusable(
+    entry: Data, root: Path, names: Mapping[str, str], concepts: Sequence[str], *, strict: bool
+) -> Confusable:
+    """Read the negatives of an entry; each side of a row is a concept or a name of one."""
+    known = set(concepts)
+    confused_with: dict[str, dict[str, None]] = {concept: {} for concept in concepts}
+    loners: dict[str, Pair] = {}
+    for negatives in entry.negatives:
+        for left, right in _pairs(negatives, root, strict):
+            a, b = (resolve(side, known, names, fold(side)) for side in (left, right))
+            if a is None or a == b:
+                continue
+            if b is None:
+                text = without_code(right)
+                b = f"\0{fold(text)}"  # no code of a table starts so
+                loners.setdefault(b, Pair(text, text, b, b))
+                confused_with.setdefault(b, {})
+            confused_with[a][b] = confused_with[b][a] = None
+    listed = [list(others) for others in confused_with.values()]
+    return Confusable(listed, list(loners), list(loners.values()))
+
+
+def _pairs(negatives: Negatives, root: Path, strict: bool) -> Iterator[tuple[str, str]]:
+    columns = negatives.columns
+    for file in negatives.files:
+        for *_, row in file_rows(root / file, columns, negatives.where, {}, strict):
+            yield row[columns["a"]], row[columns["b"]]
+
+
+def resolve(text: str, concepts: set[str], names: Mapping[str, str], folded: str) -> str | None:
+    """Find the concept that a cell means: itself, a name of it, or a code in brackets at the end.
+
+    >>> resolve("장외예르시니아증(A28.2)", {"A28.2"}, {}, "")
+    'A28.2'
+    >>> resolve("Listeriosis (A32.-)", {"A32"}, {}, "")
+    'A32'
+    """
+    if text in concepts:
+        return text
+    if folded in names:
+        return names[folded]
+    bracket = _CODE.search(text)
+    for part in re.split(r"[,\s]+", bracket[1]) if bracket else ():
+        for code in (part.rstrip("†*+"), part.split("-")[0].rstrip(".†*+")):
+            if code in concepts:
+                return code
+    return None
+
+
+def without_code(text: str) -> str:
+    """Leave out the code at the end of an exclusion.
+
+    >>> without_code("유해음식물에 의한 독성효과(T61-T62)")
+    '유해음식물에 의한 독성효과'
+    """
+    shorter = squeeze(compose(_CODE.sub("", text))).strip()
+    return shorter or text
 
 
 @dataclass(frozen=True)
@@ -60,13 +174,15 @@ def read_synonyms(entry: Data, root: Path, *, seed: int, strict: bool) -> Traini
             "is learnt from another. Check the columns in the recipe."
         )
     found = read_confusable(entry, root, names_of(pairs), list(concepts), strict=strict)
-    beside = found.with_siblings(list(concepts), options.siblings)
+    confusable = found.with_siblings(list(concepts), options.siblings)
     count = len({pair.concept for pair in pairs})
     logger.info(
         f"{counted(len(pairs), 'pair')} of {counted(count, 'concept')}; "
-        f"{sum(map(bool, beside.beside)):,} have others that they are confused with"
+        f"{sum(map(bool, confusable.confused_with)):,} have others that they are confused with"
     )
-    return _examples([*pairs, *beside.loners], [*concepts, *beside.added], beside, options)
+    return _examples(
+        [*pairs, *confusable.loners], [*concepts, *confusable.added], confusable, options
+    )
 
 
 def names_of(pairs: Sequence[Pair]) -> dict[str, str]:
@@ -142,8 +258,7 @@ def draw(names: Sequence[str], most: int, concept: str, seed: int) -> list[tuple
     count = len(names) * (len(names) - 1) // 2
     if count <= most:
         return list(combinations(names, 2))
-    digest = hashlib.sha256(concept.encode("utf-8", "surrogatepass")).digest()
-    rng = np.random.default_rng([seed, int.from_bytes(digest[:8], "big")])
+    rng = np.random.default_rng([seed, hash_number(concept)])
     if count < 100_000:
         every = list(combinations(names, 2))
         return [every[i] for i in sorted(rng.permutation(count)[:most])]
@@ -156,7 +271,7 @@ def draw(names: Sequence[str], most: int, concept: str, seed: int) -> list[tuple
 
 
 def _examples(
-    pairs: Sequence[Pair], concepts: Sequence[str], beside: Confusable, options: PairOptions
+    pairs: Sequence[Pair], concepts: Sequence[str], confusable: Confusable, options: PairOptions
 ) -> TrainingExamples:
     texts, folded, meanings = _Numbers(), _Numbers(), _Numbers()
     number = {concept: i for i, concept in enumerate(concepts)}
@@ -168,7 +283,7 @@ def _examples(
         labels=np.array(labels, dtype=np.int64),
         concepts=np.array([number[pair.concept] for pair in pairs], dtype=np.int64),
         names=np.array(names, dtype=np.int64),
-        beside=[[number[one] for one in others] for others in beside.beside],
+        confused_with=[[number[one] for one in others] for others in confusable.confused_with],
         together=options.together,
         neighbours=options.neighbours,
     )

@@ -1,6 +1,6 @@
-"""Batches for names with concepts: several names of a concept, and of its look-alikes, together.
+"""Batches for names with concepts: names of a concept together with those it is confused with.
 
-A loss that mines inside the batch learns from what stands there. Drawn at random, a batch of
+A loss that mines inside the batch learns from what is there. Drawn at random, a batch of
 fifty thousand concepts has hardly a pair that could be confused; so a concept comes with others
 that it is confused with: sibling codes, those that its exclusions name, mined neighbours.
 """
@@ -19,16 +19,17 @@ class BatchClusters:
     """What belongs together and what must be kept apart in a batch, for rows of two names.
 
     `labels` (n,) say which rows are the same in meaning. `concepts` (n,) are the codes they
-    stand under: where a row is a meaning of its own, two rows of one code are neither the same
+    belong to: where a row is a meaning of its own, two rows of one code are neither the same
     nor opposites and never meet. `names` (n, 2) are numbers of the names with case and spacing
-    folded: under two labels, a name must not meet itself. `beside` lists the look-alikes of each
-    concept. `together` rows of a concept and of up to `neighbours` look-alikes come at once.
+    folded: under two labels, a name must not meet itself. `confused_with` lists for each concept
+    the others it is confused with. `together` rows of a concept and of up to `neighbours` of these
+    come at once.
     """
 
     labels: Ints
     concepts: Ints
     names: Ints
-    beside: Sequence[Sequence[int]]
+    confused_with: Sequence[Sequence[int]]
     together: int = 2
     neighbours: int = 2
 
@@ -69,30 +70,30 @@ class _Queue:
         self.clusters, self.rng = clusters, rng
         self.keys = clusters.concepts[rows].tolist()
         self.taken = np.zeros(len(rows), dtype=bool)
-        self.places: dict[int, deque[int]] = defaultdict(deque)
+        self.positions: dict[int, deque[int]] = defaultdict(deque)
         for position, key in enumerate(self.keys):
-            self.places[key].append(position)
+            self.positions[key].append(position)
 
     def cluster(self, position: int) -> Iterator[int]:
-        """Yield the position itself, others of its concept, then some of its look-alikes'."""
+        """Yield the position itself, others of its concept, then some of those confused with it."""
         key = self.keys[position]
         yield position
         yield from self._of(key, self.clusters.together - 1, but=position)
-        beside = [one for one in self.clusters.beside[key] if self._remaining(one)]
-        for i in self.rng.permutation(len(beside))[: self.clusters.neighbours]:
-            yield from self._of(beside[i], self.clusters.together)
+        confused_with = [one for one in self.clusters.confused_with[key] if self._remaining(one)]
+        for i in self.rng.permutation(len(confused_with))[: self.clusters.neighbours]:
+            yield from self._of(confused_with[i], self.clusters.together)
 
     def _remaining(self, key: int) -> bool:
-        places = self.places.get(key)
-        while places and self.taken[places[0]]:
-            places.popleft()
-        return bool(places)
+        positions = self.positions.get(key)
+        while positions and self.taken[positions[0]]:
+            positions.popleft()
+        return bool(positions)
 
     def _of(self, key: int, count: int, but: int = -1) -> list[int]:
         if not self._remaining(key):
             return []
         found: list[int] = []
-        for position in self.places[key]:
+        for position in self.positions[key]:
             if len(found) >= count:
                 break
             if not self.taken[position] and position != but:
@@ -112,7 +113,7 @@ class _Batch:
     labels: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def takes(self, row: int) -> bool:
-        """Whether there is room, and nothing of the row stands here with another meaning."""
+        """Whether there is room, and nothing of the row is here with another meaning."""
         if self.full:
             return False
         label = self.clusters.labels[row]

@@ -37,7 +37,7 @@ def cosent(scores: Tensor, labels: Tensor, *, scale: float = 20.0) -> Tensor:
 def in_batch(
     anchors: Tensor, others: Tensor, *, keys: Sequence[object] | None = None, scale: float = 20.0
 ) -> Tensor:
-    """Cross-entropy of finding one's own positive; anchor i's stands at row i of `others`.
+    """Cross-entropy of finding one's own positive; anchor i's is row i of `others`.
 
     `others` may hold further rows (hard negatives) after the positives. Rows whose key equals the
     anchor's do not compete.
@@ -66,7 +66,7 @@ class Matryoshka:
 
 
 class Lesson(Protocol):
-    """Something a student can be bettered at: draws its batch, gives its loss."""
+    """Something that a student learns: draws its batch, gives its loss."""
 
     name: str
     weight: float
@@ -133,7 +133,7 @@ class ScoredPairs:
         lefts, rights = len(chosen[0][1]), len(chosen[0][2])
         texts = [t for _, left, right in chosen for t in (*left, *right)]
         vectors = encode(student, texts).view(len(chosen), lefts + rights, -1)
-        # Ranks are learnt within a pair of languages: across them, likeness has another height,
+        # Ranks are learnt within a pair of languages: across them, similarities have another level,
         # and evening that out is not what the scores are for.
         one = vectors[:, :lefts].repeat_interleave(rights, 1).transpose(0, 1).flatten(0, 1)
         two = vectors[:, lefts:].repeat(1, lefts, 1).transpose(0, 1).flatten(0, 1)
@@ -148,14 +148,14 @@ class ScoredPairs:
         return nested(ranked, one, two) / math.log(len(labels) + 1)
 
 
-def likeness_rows(
+def similarity_rows(
     texts: Sequence[tuple[str, ...]], vectors: Floats, rng: np.random.Generator, *, near: int = 300
 ) -> list[Row]:
     """Make scored pairs of any sentences: the score is how alike the teacher finds them.
 
     `texts` holds each sentence in every language, `vectors` (n, dim) the teacher's unit vectors.
     Each sentence meets its nearest, one of the next few, one of the `near` nearest and one by
-    chance. Ranked beside gold pairs they keep a small set of gold from bending everything else.
+    chance. Ranked next to gold pairs they keep a small set of gold from bending everything else.
     """
     near = min(near, len(texts) - 1)
     if near < 3:
@@ -179,19 +179,19 @@ def likeness_rows(
 
 
 def _best(scores: Floats, count: int) -> NDArray[np.int64]:
-    """Give the places of each row's `count` highest, the highest first: (n, count)."""
+    """Give the column numbers of each row's `count` highest, the highest first: (n, count)."""
     found = np.argpartition(-scores, count - 1, axis=1)[:, :count]  # far cheaper than sorting all
     inner = np.argsort(-np.take_along_axis(scores, found, axis=1), axis=1, kind="stable")
     return np.take_along_axis(found, inner, axis=1)
 
 
 def blend_scores(
-    rows: Sequence[Row], likeness: Floats, *, share: float, highest: float
+    rows: Sequence[Row], similarities: Floats, *, share: float, highest: float
 ) -> list[Row]:
-    """Mix gold scores (0 to `highest`) with a teacher's likeness of the same pairs."""
+    """Mix gold scores (0 to `highest`) with a teacher's similarities of the same pairs."""
     return [
         ((1 - share) * score / highest + share * float(alike), left, right)
-        for (score, left, right), alike in zip(rows, likeness, strict=True)
+        for (score, left, right), alike in zip(rows, similarities, strict=True)
     ]
 
 
@@ -200,7 +200,7 @@ class PositivePairs:
     """Groups of texts that mean the same; two are drawn, the other groups are the negatives.
 
     `hard[i]` are texts near group i that mean something else. `run` > 1 draws stretches of
-    neighbouring groups, for data sorted so that neighbours are hard to tell apart.
+    neighbouring groups, for data sorted so that neighbours are hard to distinguish.
     """
 
     name: str
@@ -277,7 +277,7 @@ class JointConfig:
     The tasks named in `lead` take part in every step besides those; the losses of the others then
     count `others` times. Each of the `turns` adds one more task to a step, the next of its names
     each time; an empty name is a step without. `factors` multiply the losses of these by name.
-    `dropout` is the share of its states that the student forgets, so that less is known by heart.
+    `dropout` is the share of its states that the student drops, against overfitting.
     """
 
     minutes: float = float("inf")
@@ -294,7 +294,10 @@ class JointConfig:
     def __post_init__(self) -> None:
         """Refuse what cannot train."""
         if self.minutes <= 0 or self.steps < 1 or self.together < 1:
-            raise OptionError(f"joint training got {self}; expected positive numbers. Correct it.")
+            raise OptionError(
+                f"minutes is {self.minutes}, steps {self.steps} and together {self.together}; "
+                "expected more than 0. Raise the one that is not."
+            )
 
 
 Report = Callable[[int, float, dict[str, float]], None]
@@ -311,7 +314,7 @@ def tune(
 ) -> None:
     """Train on all tasks together; `report` gets the step, the share done, and mean losses.
 
-    A student that has taken steps goes on after them, `spent` minutes being used already.
+    A student that has taken steps continues after them, with `spent` minutes used already.
     """
     if not tasks:
         raise DataError(
@@ -324,7 +327,7 @@ def tune(
         progress = max((step - 1) / config.steps, minutes / config.minutes)
         if progress >= 1:
             break
-        # A generator of its own for every step: a run that was cut off goes on the same.
+        # A generator of its own for every step: a run that was stopped continues the same.
         rng = np.random.default_rng((config.seed, step))
         for task, factor in draw_tasks(tasks, config, rng, step):
             with dropout(student, config.dropout, seed=config.seed + step):

@@ -1,11 +1,7 @@
-"""Rows of the recipe's files → lessons about words in their sentence.
+"""Rows of the recipe's files → the lessons that a student is tuned on."""
 
-Rows of the recipe's files → the tasks that a student is tuned on.
-"""
-
-import dataclasses
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,16 +11,14 @@ from numpy.typing import NDArray
 
 from ....errors import DataError, counted
 from ..alignment import ibm1, write_bags
-from ..checks import KINDS
 from ..data import DistillationData, Pair
 from ..distillation import DistillationTexts
-from ..recipe import Distillation, LessonRecipe, Tune
+from ..recipe import LESSONS, Distillation, LessonRecipe, Tune
 from ..student import Student
 from ..teacher import Taught
-from .base import Lesson, PositivePairs, ScoredPairs, TeacherReplay, blend_scores, likeness_rows
-from .relations import Neighbours, nearest_rows
+from .base import Lesson, PositivePairs, ScoredPairs, TeacherReplay, blend_scores, similarity_rows
+from .relations import AlignedNames, Neighbours, nearest_rows
 from .substitution import Alter, Swaps, word_pairs
-from .terms import AlignedNames
 from .words import Dictionary, SenseOccurrence, WordLinks, WordSenses, as_dictionary, frozen_copy
 
 WordRows = Sequence[dict[str, str]]
@@ -46,9 +40,9 @@ def word_senses(task: LessonRecipe, rows: WordRows, size: int) -> WordSenses:
         else:
             same = row["same"].lower() == (task.positive or "true").lower()
             word, senses = str(number), ("one", "one" if same else "two")
-        for place, sense in zip(found, senses, strict=True):
-            assert place is not None
-            words.setdefault(word, {})[SenseOccurrence(*place, sense)] = None
+        for columns, sense in zip(found, senses, strict=True):
+            assert columns is not None
+            words.setdefault(word, {})[SenseOccurrence(*columns, sense)] = None
     several = [list(found) for found in words.values() if len(found) > 1]
     return WordSenses(
         task.title, several, task.layers, task.weight, size, each=task.each, drop=task.drop
@@ -68,34 +62,34 @@ def find_word(text: str, target: str) -> tuple[str, tuple[int, int]] | None:
     return (text, (begin, begin + len(target))) if begin >= 0 else None
 
 
-def learn_words(recipe: Distillation, material: DistillationData, student: Student) -> Dictionary:
+def learn_words(recipe: Distillation, dataset: DistillationData, student: Student) -> Dictionary:
     """Learn from all the parallel text which new pieces mean which others."""
     with tempfile.TemporaryDirectory(prefix="malmoi-links-") as folder:
-        bags = write_bags(_stream(recipe, material), student.tokenizer, Path(folder))
+        bags = write_bags(dataset.aligned(recipe), student.tokenizer, Path(folder))
         lexical = ibm1(bags, len(student.table), rounds=recipe.align.rounds)
     rows = np.flatnonzero(student.is_new.numpy()) if student.is_new.any() else lexical.target
     return as_dictionary(lexical, np.unique(rows).tolist())
 
 
 def word_links(
-    task: LessonRecipe, words: Dictionary, material: DistillationData, data: DistillationTexts,
+    task: LessonRecipe, words: Dictionary, dataset: DistillationData, data: DistillationTexts,
     student: Student, size: int,
 ) -> WordLinks:  # fmt: skip
     """Link the words of a task's parallel entries."""
-    chosen = entry_rows(task.parallel or tuple(material.chosen), material)
+    chosen = entry_rows(task.parallel or tuple(dataset.chosen), dataset)
     part = DistillationTexts(data.source, data.target, data.goal, np.zeros_like(data.weight))
     part.weight[chosen] = data.weight[chosen]
     return WordLinks(task.title, part, words, frozen_copy(student), task.layers, task.weight, size)
 
 
 def word_swaps(
-    task: LessonRecipe, words: Dictionary, material: DistillationData, data: DistillationTexts,
+    task: LessonRecipe, words: Dictionary, dataset: DistillationData, data: DistillationTexts,
     student: Student, size: int,
 ) -> Swaps:  # fmt: skip
     """Make new sentences of a task's parallel entries."""
     names = [student.tokenizer.id_to_token(i) or "" for i in range(len(student.table))]
     pairs = word_pairs(words, names, student.table.numpy(), near=task.near)
-    chosen = entry_rows(task.parallel or tuple(material.chosen), material)
+    chosen = entry_rows(task.parallel or tuple(dataset.chosen), dataset)
     return Swaps(
         task.title, data, chosen, words, pairs, frozen_copy(student), alterations(task, words),
         task.weight, size, task.contrast, task.relations,
@@ -107,20 +101,14 @@ def alterations(task: LessonRecipe, words: Dictionary) -> Alter:
     return Alter(words, task.mixed, task.dropped)
 
 
-def entry_rows(names: Sequence[str], material: DistillationData) -> NDArray[np.int64]:
+def entry_rows(names: Sequence[str], dataset: DistillationData) -> NDArray[np.int64]:
     """Say which rows of what is distilled on belong to the parallel entries named."""
-    ends = np.cumsum([len(pairs) for pairs in material.chosen.values()])
+    ends = np.cumsum([len(pairs) for pairs in dataset.chosen.values()])
     spans = {
         name: np.arange(end - len(pairs), end)
-        for end, (name, pairs) in zip(ends, material.chosen.items(), strict=True)
+        for end, (name, pairs) in zip(ends, dataset.chosen.items(), strict=True)
     }
     return np.concatenate([spans[name] for name in names])
-
-
-def _stream(recipe: Distillation, material: DistillationData) -> Iterator[Pair]:
-    for entry in recipe.parallel:
-        for _ in range(entry.align):
-            yield from material.pairs[entry.title]
 
 
 Rows = Sequence[tuple[str, ...]]
@@ -128,10 +116,10 @@ Rows = Sequence[tuple[str, ...]]
 
 @dataclass(frozen=True)
 class LessonBuilder:
-    """What lessons are made of, besides their own rows."""
+    """What lessons are built from, besides their own rows."""
 
     recipe: Distillation
-    material: DistillationData
+    dataset: DistillationData
     data: DistillationTexts
     teacher: Taught
     student: Student
@@ -139,49 +127,47 @@ class LessonBuilder:
     @cached_property
     def words(self) -> Dictionary:
         """A dictionary of pieces, learnt once for all lessons that want it."""
-        return learn_words(self.recipe, self.material, self.student)
+        return learn_words(self.recipe, self.dataset, self.student)
 
 
-def make_lessons(making: LessonBuilder, stage: Tune) -> list[Lesson]:
+def make_lessons(builder: LessonBuilder, stage: Tune) -> list[Lesson]:
     """Make every task of a stage that leads it, has its turn in it or a weight."""
-    recipe, named = making.recipe, {*stage.lead, *(n for names in stage.turns for n in names)}
+    recipe, named = builder.recipe, {*stage.lead, *(n for names in stage.turns for n in names)}
     lessons: list[Lesson] = []
     for task in recipe.task:
-        task = dataclasses.replace(
-            task,
-            weight=stage.weights.get(task.title, task.weight),
-            size=stage.sizes.get(task.title, task.size),
-        )
+        weight = stage.weights.get(task.title, task.weight)
+        size = stage.sizes.get(task.title, task.size)
+        task = task.model_copy(update={"weight": weight, "size": size})
         if task.weight or task.title in named:
-            lessons.append(_lesson(task, making))
+            lessons.append(_lesson(task, builder))
     return lessons
 
 
-def _lesson(task: LessonRecipe, making: LessonBuilder) -> Lesson:
-    material, data, teacher = making.material, making.data, making.teacher
-    rows, seed = material.rows.get(task.title, []), making.recipe.seed
+def _lesson(task: LessonRecipe, builder: LessonBuilder) -> Lesson:
+    dataset, data, teacher = builder.dataset, builder.data, builder.teacher
+    rows, seed = dataset.rows.get(task.title, []), builder.recipe.seed
     if task.kind == "teacher":
         goals, title, weight = teacher.cache.open(), task.title, task.weight
-        alter = alterations(task, making.words) if task.mixed or task.dropped else None
+        alter = alterations(task, builder.words) if task.mixed or task.dropped else None
         return TeacherReplay(
             data, goals, title, weight, task.tokens, task.contrast, task.source_share, alter
         )
     if task.kind == "scores":
         return _blended(task, scored_pairs(task, rows), teacher)
     if task.kind == "likeness":
-        texts = list(dict.fromkeys(material.translations(task)))
+        texts = list(dict.fromkeys(dataset.translations(task)))
         vectors = teacher.vectors([source for source, _ in texts])
-        alike = likeness_rows(texts, vectors, np.random.default_rng(seed))
+        alike = similarity_rows(texts, vectors, np.random.default_rng(seed))
         return ScoredPairs(task.title, alike, task.weight, _size(task))
     if task.kind == "neighbours":
-        return _neighbours(task, material, data, teacher.cache.open(), seed=seed)
+        return _neighbours(task, dataset, data, teacher.cache.open(), seed=seed)
     if task.kind in ("links", "swaps"):
         make = word_links if task.kind == "links" else word_swaps
-        return make(task, making.words, material, data, making.student, _size(task))
+        return make(task, builder.words, dataset, data, builder.student, _size(task))
     if task.kind == "senses":
-        place = {name: at[0] for name, at in _places(task).items()}
+        columns = {name: at[0] for name, at in _column_numbers(task).items()}
         senses = word_senses(
-            task, [{name: row[at] for name, at in place.items()} for row in rows], _size(task)
+            task, [{name: row[at] for name, at in columns.items()} for row in rows], _size(task)
         )
         _check_found(task, senses.words)
         return senses
@@ -190,18 +176,18 @@ def _lesson(task: LessonRecipe, making: LessonBuilder) -> Lesson:
     if task.kind == "groups":
         return groups(task, rows)
     if task.kind == "translations":
-        return _positive(task, material.translations(task))
+        return _positive(task, dataset.translations(task))
     return pairs(task, rows)
 
 
 def scored_pairs(task: LessonRecipe, rows: Rows) -> ScoredPairs:
     """Every language of the left against every one of the right, ranked by the score."""
-    place = _places(task)
+    columns = _column_numbers(task)
     found = [
         (
-            float(row[place["score"][0]]),
-            tuple(row[i] for i in place["left"]),
-            tuple(row[i] for i in place["right"]),
+            float(row[columns["score"][0]]),
+            tuple(row[i] for i in columns["left"]),
+            tuple(row[i] for i in columns["right"]),
         )
         for row in rows
     ]
@@ -223,14 +209,14 @@ def pairs(task: LessonRecipe, rows: Rows) -> PositivePairs:
 
     A text with several positives counts once, with the first. Rows of one key do not compete.
     """
-    place = {name: at[0] for name, at in _places(task).items()}
-    keys = [row[place["key"]] for row in rows] if "key" in place else []
-    if "label" not in place:
-        return _positive(task, [(row[place["a"]], row[place["b"]]) for row in rows], keys=keys)
+    columns = {name: at[0] for name, at in _column_numbers(task).items()}
+    keys = [row[columns["key"]] for row in rows] if "key" in columns else []
+    if "label" not in columns:
+        return _positive(task, [(row[columns["a"]], row[columns["b"]]) for row in rows], keys=keys)
     by: dict[str, dict[str, list[str]]] = {}
     for row in rows:
-        found = by.setdefault(row[place["a"]], {})
-        found.setdefault(row[place["label"]], []).append(row[place["b"]])
+        found = by.setdefault(row[columns["a"]], {})
+        found.setdefault(row[columns["label"]], []).append(row[columns["b"]])
     kept = [(text, found) for text, found in by.items() if task.positive in found]
     hard = [found.get(task.negative, []) for _, found in kept]
     return _positive(task, [(text, found[task.positive][0]) for text, found in kept], hard=hard)
@@ -238,24 +224,24 @@ def pairs(task: LessonRecipe, rows: Rows) -> PositivePairs:
 
 def groups(task: LessonRecipe, rows: Rows) -> PositivePairs:
     """Texts of one group mean the same; at most `most` of each are taken, the first ones."""
-    place = {name: at[0] for name, at in _places(task).items()}
+    columns = {name: at[0] for name, at in _column_numbers(task).items()}
     by: dict[str, dict[str, None]] = {}
     for row in rows:
-        by.setdefault(row[place["group"]], {})[row[place["text"]]] = None
+        by.setdefault(row[columns["group"]], {})[row[columns["text"]]] = None
     found = [list(texts)[: task.most or None] for texts in by.values()]
     return _positive(task, [tuple(texts) for texts in found if len(texts) > 1])
 
 
 def names(task: LessonRecipe, rows: Rows) -> AlignedNames:
     """Names by concept, or rows of two names that mean the same; in the order of the files."""
-    place = {name: at[0] for name, at in _places(task).items()}
-    if "synonym" in place:
-        found = [(row[place["name"]], row[place["synonym"]]) for row in rows]
+    columns = {name: at[0] for name, at in _column_numbers(task).items()}
+    if "synonym" in columns:
+        found = [(row[columns["name"]], row[columns["synonym"]]) for row in rows]
         concepts = [tuple(dict.fromkeys(pair)) for pair in dict.fromkeys(found)]
     else:
         by: dict[str, dict[str, None]] = {}
         for row in rows:
-            by.setdefault(row[place["concept"]], {})[row[place["name"]]] = None
+            by.setdefault(row[columns["concept"]], {})[row[columns["name"]]] = None
         concepts = [tuple(texts)[: task.most or None] for texts in by.values()]
     several = [texts for texts in concepts if len(texts) > 1]
     _check_found(task, several)
@@ -264,7 +250,7 @@ def names(task: LessonRecipe, rows: Rows) -> AlignedNames:
 
 def _neighbours(
     task: LessonRecipe,
-    material: DistillationData,
+    dataset: DistillationData,
     data: DistillationTexts,
     goals: NDArray[np.float16],
     *,
@@ -273,8 +259,8 @@ def _neighbours(
     """Sentences of the entries with their nearest ones, `draws` of each entry."""
     rng = np.random.default_rng(seed)
     rows = []
-    for name in task.draws or task.parallel or material.chosen:
-        found, most = entry_rows((name,), material), task.draws.get(name, task.most)
+    for name in task.draws or task.parallel or dataset.chosen:
+        found, most = entry_rows((name,), dataset), task.draws.get(name, task.most)
         rows.append(rng.choice(found, most, replace=False) if 0 < most < len(found) else found)
     chosen = np.concatenate(rows)
     near = nearest_rows(goals[data.goal[chosen]].astype(np.float32), task.near)
@@ -306,15 +292,15 @@ def _check_found(task: LessonRecipe, found: Sequence[object]) -> None:
 
 
 def _size(task: LessonRecipe) -> int:
-    return task.size or KINDS[task.kind].size
+    return task.size or LESSONS[task.kind].size
 
 
-def _places(task: LessonRecipe) -> dict[str, list[int]]:
-    """Say where each column of a task stands in a row of `task_columns`."""
-    places: dict[str, list[int]] = {}
+def _column_numbers(task: LessonRecipe) -> dict[str, list[int]]:
+    """Give the number of each column of a task in a row of `task_columns`."""
+    numbers: dict[str, list[int]] = {}
     at = 0
     for name, value in task.columns.items():
         count = 1 if isinstance(value, str) else len(value)
-        places[name] = list(range(at, at + count))
+        numbers[name] = list(range(at, at + count))
         at += count
-    return places
+    return numbers

@@ -1,10 +1,11 @@
 """Distillation among neighbours: the student also orders pairs of sentences as its teacher does.
 
 A batch holds sentences with some of their nearest ones, so that it has near pairs as well as far
-ones; every pair of the batch has a likeness by the teacher, at no cost beyond the batch itself.
+ones; every pair of the batch has a similarity by the teacher, at no cost beyond the batch itself.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,9 +15,10 @@ from torch import Tensor
 
 from ....errors import DataError, counted
 from ....types import Ints
+from ...losses import mine, multi_similarity
 from ..distillation import DistillationTexts, bag_ids, contrast, distance
 from ..student import Student
-from .base import Matryoshka, cosent, encode_ids, normalize, pick_by
+from .base import Matryoshka, cosent, encode, encode_ids, normalize, pick, pick_by
 
 
 def nearest_rows(goals: NDArray[np.float32], count: int, *, block: int = 512) -> Ints:
@@ -40,8 +42,8 @@ def nearest_rows(goals: NDArray[np.float32], count: int, *, block: int = 512) ->
 class Neighbours:
     """A batch of sentences with their neighbours: at the teacher's vectors, and in its order.
 
-    `rows` are those of `data` that take part, `near` (n, k) the neighbours of each, as places in
-    `rows`. A batch has `size` sentences drawn by weight, and three neighbours of each: the
+    `rows` are those of `data` that take part, `near` (n, k) the neighbours of each (numbers
+    in `rows`). A batch has `size` sentences drawn by weight, and three neighbours of each: the
     nearest, one of the next few, one of all. `source_share` of the batches are in the teacher's
     language. The order counts `relations`, the distance `distance`, the contrast `contrast`.
     """
@@ -110,9 +112,48 @@ def toward(
 
 
 def _ordered(goal: Tensor, rng: np.random.Generator) -> tuple[Ints, Ints, Tensor]:
-    """Choose pairs of a batch, the 200 nearest and 400 others, with the teacher's likeness."""
+    """Choose pairs of a batch, the 200 nearest and 400 others, with the teacher's similarity."""
     one, two = np.triu_indices(len(goal), 1)
     alike = (goal @ goal.T).numpy()[one, two]
     others = rng.choice(len(alike), min(400, len(alike)), replace=False)
     kept = np.unique(np.concatenate([np.argsort(-alike)[:200], others]))
     return one[kept], two[kept], torch.from_numpy(alike[kept])
+
+
+@dataclass
+class AlignedNames:
+    """Two names of each concept in a batch, by multi-similarity, next to confusable ones.
+
+    Concepts are sorted so that neighbours are easily confused; `run` of them are drawn together.
+    """
+
+    name: str
+    concepts: Sequence[Sequence[str]]
+    weight: float = 1.0
+    size: int = 64
+    run: int = 8
+    alpha: float = 2.0
+    beta: float = 50.0
+    base: float = 0.6
+    epsilon: float = 0.1
+
+    def loss(self, student: Student, nested: Matryoshka, rng: np.random.Generator) -> Tensor:
+        """Pull names of a concept above `base`, push those of the others below it."""
+        starts = pick(max(1, len(self.concepts) // self.run), -(-self.size // self.run), rng)
+        chosen = [
+            self.concepts[row]
+            for start in starts
+            for row in range(start * self.run, min((start + 1) * self.run, len(self.concepts)))
+        ]
+        drawn = [[names[i] for i in pick(len(names), 2, rng)] for names in chosen]
+        labels = torch.tensor([i for i, names in enumerate(drawn) for _ in names])
+
+        def loss(vectors: Tensor) -> Tensor:
+            cosines = vectors @ vectors.T
+            with torch.no_grad():
+                mined = mine(cosines, labels, epsilon=self.epsilon)
+            return multi_similarity(
+                cosines, mined, alpha=self.alpha, beta=self.beta, base=self.base
+            )
+
+        return nested(loss, encode(student, [name for names in drawn for name in names]))

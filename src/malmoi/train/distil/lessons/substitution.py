@@ -2,7 +2,7 @@
 
 Translated sentences are few, and soon known by heart. Where a word of one side is linked to its
 translation on the other, both can be replaced by another such pair of like meaning ("고양이", "cat"
-→ "개", "dog"); what the new sentence means is said by the student as the stage found it, which
+→ "개", "dog"); what the new sentence means is meant by the student as the stage found it, which
 reads the language that it knows best. A sentence may also have some words in the other language,
 or lack a few pieces, and still means the same (`Alter`).
 """
@@ -23,7 +23,7 @@ from .base import Matryoshka, encode_ids, normalize, pick_by
 from .relations import toward
 from .words import Dictionary, link
 
-# Shorter pieces are mostly endings, particles and the like, which no other can stand for.
+# Shorter pieces are mostly endings, particles and the like, which no other can replace.
 _SHORTEST = (2, 3)
 _FEWEST_PIECES = 8
 
@@ -32,12 +32,12 @@ _FEWEST_PIECES = 8
 class WordPairs:
     """Words and their translations, as pieces, each with the pairs of nearest meaning.
 
-    `pieces` (n, 2) holds target and source, `near` (n, k) the places of the neighbours.
+    `pieces` (n, 2) holds target and source, `near` (n, k) the row numbers of the neighbours.
     """
 
     pieces: Ints
     near: Ints
-    place: Mapping[tuple[int, int], int]
+    number: Mapping[tuple[int, int], int]
 
 
 def word_pairs(
@@ -58,12 +58,12 @@ def word_pairs(
             f"{counted(len(pieces), 'word has', 'words have')} a sure translation; expected more "
             f"than the {near} neighbours of each. Give more parallel text, or lower near."
         )
-    place = {pair: at for at, pair in enumerate(found)}
-    return WordPairs(pieces, _nearest_words(pieces, table - table.mean(0), near), place)
+    number = {pair: at for at, pair in enumerate(found)}
+    return WordPairs(pieces, _nearest_words(pieces, table - table.mean(0), near), number)
 
 
 def _is_word(piece: str, side: int) -> bool:
-    """Tell a piece that begins a word and is long enough, in WordPiece's or Unigram's writing."""
+    """Whether a piece starts a word and is long enough, in WordPiece's or Unigram's writing."""
     return piece.removeprefix("▁").isalpha() and len(piece.strip("▁")) >= _SHORTEST[side]
 
 
@@ -91,19 +91,19 @@ def swap(
 ) -> tuple[list[int], list[int]] | None:
     """Replace up to `most` words on both sides by neighbours; None where no word can be."""
     linked = [
-        (one, two, place)
+        (one, two, number)
         for one, two in link(target, source, words)
-        if (place := pairs.place.get((target[one], source[two]))) is not None
+        if (number := pairs.number.get((target[one], source[two]))) is not None
     ]
     if not linked:
         return None
-    new, said = list(target), list(source)
+    new, meant = list(target), list(source)
     count = 1 + int(rng.integers(min(most, len(linked))))
     for chosen in rng.choice(len(linked), count, replace=False):
-        one, two, place = linked[int(chosen)]
-        other = pairs.near[place, int(rng.integers(pairs.near.shape[1]))]
-        new[one], said[two] = (int(piece) for piece in pairs.pieces[other])
-    return new, said
+        one, two, number = linked[int(chosen)]
+        other = pairs.near[number, int(rng.integers(pairs.near.shape[1]))]
+        new[one], meant[two] = (int(piece) for piece in pairs.pieces[other])
+    return new, meant
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ class Swaps:
     def loss(self, student: Student, nested: Matryoshka, rng: np.random.Generator) -> Tensor:
         """Take the distance to the goals, and the order of near and of random pairs."""
         made = self._batch(rng)
-        if len(made) < 2:  # nothing to tell apart
+        if len(made) < 2:  # nothing to distinguish
             return torch.zeros((), requires_grad=True)
         goal = encode_ids(_Reader(self.model), [source for _, source in made])
         ids = [self.alter(target, source, rng) for target, source in made]

@@ -1,4 +1,4 @@
-"""Words in their sentence: what a student's hidden layers are to tell of a word's meaning.
+"""Words in their sentence: what a student's hidden layers learn of a word's meaning.
 
 A sentence objective alone leaves a word's state much the same in every sentence. Two lessons
 change that: occurrences of a word are ranked by whether their sense is the same (`WordSenses`),
@@ -114,22 +114,22 @@ def as_dictionary(lexical: Lexical, rows: Sequence[int], *, least: float = 0.03)
 def link(
     target: Sequence[int], source: Sequence[int], words: Dictionary, *, least: float = 0.12
 ) -> list[tuple[int, int]]:
-    """Say which piece of the target means which of the source: (place, place), one to one.
+    """Say which piece of the target means which of the source: (position, position), one to one.
 
     >>> link([7, 9], [1, 2, 3], {7: {2: 0.8}, 9: {2: 0.3, 3: 0.2}})
     [(0, 1)]
     """
     found = []
-    for place, piece in enumerate(target):
+    for position, piece in enumerate(target):
         means = words.get(piece)
         if means:
             weight, at = max((means.get(other, 0.0), at) for at, other in enumerate(source))
             if weight > least:
-                found.append((weight, place, at))
+                found.append((weight, position, at))
     linked: dict[int, int] = {}
-    for _, place, at in sorted(found, reverse=True):
-        linked.setdefault(at, place)
-    return [(place, at) for at, place in linked.items()]
+    for _, position, at in sorted(found, reverse=True):
+        linked.setdefault(at, position)
+    return [(position, at) for at, position in linked.items()]
 
 
 @dataclass
@@ -137,7 +137,7 @@ class WordLinks:
     """A word's state finds the state of its translation among all linked words of the batch.
 
     The translation is read by `model`, the student as it was when the lesson was made: its
-    language has told the senses apart already (ship, pear, belly), and 배 is to follow.
+    language distinguishes the senses already (ship, pear, belly), and 배 is to follow.
     """
 
     name: str
@@ -157,11 +157,11 @@ class WordLinks:
             for side in (self.data.target, self.data.source)
         )
         links = [
-            (row, place, at)
+            (row, position, at)
             for row, (one, two) in enumerate(zip(target, source, strict=True))
-            for place, at in link(one, two, self.words)
+            for position, at in link(one, two, self.words)
         ]
-        if len(links) < 2:  # nothing to tell apart
+        if len(links) < 2:  # nothing to distinguish
             return torch.zeros((), requires_grad=True)
         chosen = torch.tensor([links[i] for i in pick(len(links), self.most, rng)])
         _, _, states = student.states(target, layers=True)

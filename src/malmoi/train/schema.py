@@ -1,0 +1,299 @@
+"""The parts that recipes share: checked tables, and errors worded for people.
+
+A table of a recipe is a pydantic model. Each key has a type, a default, a range and a one-line
+description on its field; docs/recipes.md is generated from them (`reference.py`). Nothing heavy is
+imported here, so a mistake in a recipe is reported within a second.
+"""
+
+import difflib
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, TypeVar, get_args
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, ValidationError
+from pydantic import model_validator as check
+from pydantic.fields import FieldInfo
+
+from ..errors import OptionError, counted
+from ..text.cleanup import SAFE, check_steps
+
+T = TypeVar("T")
+R = TypeVar("R", bound="RecipeTable")
+
+# TOML has lists; a frozen recipe holds tuples.
+Many = Annotated[tuple[T, ...], Strict(False)]
+Two = Annotated[tuple[T, T], Strict(False)]
+Names = Many[str]
+Count = Annotated[int, Field(ge=0)]
+Positive = Annotated[int, Field(ge=1)]
+Share = Annotated[float, Field(ge=0, le=1)]
+PartShare = Annotated[float, Field(ge=0, lt=1)]
+Amount = Annotated[float, Field(ge=0)]
+AboveZero = Annotated[float, Field(gt=0)]
+Dimensions = Many[Positive]
+Precision = Literal["float32", "int8"]
+Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]  # torch's generators take no more
+
+
+def _check_clean(steps: tuple[str, ...]) -> tuple[str, ...]:
+    missing = [step for step in SAFE if step not in check_steps(steps)]
+    if missing:
+        raise OptionError(
+            f"clean has no {missing[0]}; expected it, because a tokenizer cannot read half a "
+            "character. Put it first in the list."
+        )
+    return steps
+
+
+CleanSteps = Annotated[Names, AfterValidator(_check_clean)]
+CLEAN = "Text clean-up before the tokenizer; the base's own when left out."
+SEED = "The seed of all random numbers."
+
+
+def key(default: Any, description: str, **limits: Any) -> Any:
+    """Declare an optional key by its default, its meaning and its limits (ge, gt, le, lt)."""
+    return Field(default, description=description, **limits)
+
+
+def needed(description: str, **limits: Any) -> Any:
+    """Declare a key that every recipe must have."""
+    return Field(description=description, **limits)
+
+
+class RecipeTable(BaseModel):
+    """A table of a recipe: frozen, every key known, every value of its own type."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+    def __str__(self) -> str:
+        """Give the same text as before pydantic: the keys of distillation stages depend on it."""
+        return repr(self)
+
+
+class Evaluation(RecipeTable):
+    """[[evaluation]]: a file that measures the model; the mean score chooses the best."""
+
+    task: Literal["sts", "pairs", "retrieval", "nli", "concepts"] = needed("What is measured.")
+    file: str = needed("The file, under the data root.")
+    columns: dict[str, str] = key({}, "The file's columns by role; guessed from its header.")
+    name: str = key("", "What the score is called; task:file when left out.")
+    limit: Count = key(0, "Only the first rows (of retrieval, queries); 0 means all.")
+    dictionary: str = key("", "concepts: the file of names to search; the file itself if empty.")
+    dictionary_columns: dict[str, str] = key({}, "concepts: the columns of the dictionary.")
+    hold_out: float = key(0.0, "concepts: ask only the held-out share of the concepts.")
+
+    @property
+    def title(self) -> str:
+        """The name of its score."""
+        return self.name or f"{self.task}:{Path(self.file).stem}"
+
+
+class Schedule(RecipeTable):
+    """[schedule]: how long, how fast, and how large the batches are."""
+
+    epochs: Count = key(1, "Passes over the data; 0 if steps alone sets the length.")
+    steps: Count = key(0, "The most steps; 0 sets no limit.")
+    batch_size: Positive = key(32, "Examples in a batch, in each process.")
+    batch_tokens: Count = key(0, "Padded tokens in a batch, instead of batch_size; 0 for none.")
+    piece_tokens: Positive = key(2048, "Padded tokens computed at once; less needs less memory.")
+    learning_rate: float = key(2e-5, "The highest learning rate of AdamW.", gt=0)
+    warmup: Amount = key(0.1, "Rising steps: a share of all below 1, a number of steps from 1 on.")
+    decay: Literal["linear", "cosine", "constant"] = key("linear", "How the rate falls afterwards.")
+    weight_decay: Amount = key(0.01, "Weight decay; biases and normalisations have none.")
+    clip: Amount = key(1.0, "The largest norm of the gradient; 0 does not clip.")
+    bf16: bool = key(False, "Compute the layers in bfloat16; weights and losses stay float32.")
+    freeze: Names = key((), "Parameters that are not trained, by the start of their names.")
+    evaluate_steps: Count = key(0, "Evaluate every so many steps, not only after an epoch.")
+
+    @check(mode="after")
+    def _has_a_length(self) -> Self:
+        if not self.epochs and not self.steps:
+            raise OptionError("epochs is 0; expected 1 or more, or steps above 0. Set one of them.")
+        return self
+
+
+class PairSchedule(Schedule):
+    """[schedule]: how long, how fast, and how large the batches are."""
+
+    # A loss over pairs compares the rows of a batch.
+    batch_size: int = key(
+        32, "Examples in a batch of each process (tag, pretrain: 1 or more).", ge=2
+    )
+
+
+class Output(RecipeTable):
+    """[output]: where the run writes, how often it saves, and the form of the result."""
+
+    folder: str = needed("The run's folder; it must not exist yet.")
+    precision: Many[Precision] = key(("float32",), "One bundle for each.", min_length=1)
+    layers: Literal["none", "all"] = key("none", "all keeps hidden states, for word vectors.")
+    weights: bool = key(True, "Keep torch weights in the bundle, so that it can be trained again.")
+    licence: str = key("", "The licence of the weights; the base's when left out.")
+    checkpoint_minutes: Amount = key(5.0, "Save a checkpoint every so many minutes; 0 never.")
+    checkpoint_steps: Count = key(500, "Save a checkpoint every so many steps; 0 never.")
+    keep: Positive = key(2, "How many checkpoints stay on disk.")
+    early_stopping: Count = key(0, "Stop after so many evaluations without a better one; 0 never.")
+
+
+class BaseRecipe(RecipeTable):
+    """The keys that the recipes of all objectives have."""
+
+    name: str = needed("The model's name, in its bundle and its card.")
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the recipe as JSON-ready data, defaults included."""
+        return self.model_dump()
+
+
+def check_titles(titles: Iterable[str], table: str) -> None:
+    """Raise an OptionError for two entries of a list of tables that have the same name."""
+    for title, count in Counter(titles).items():
+        if count > 1:
+            raise OptionError(
+                f"two {table} are called {title}; expected different names. Add the key name to "
+                "one of them."
+            )
+
+
+def read_table(model: type[R], table: object, *, where: str) -> R:
+    """Check a table of parsed TOML; `where` names the file in messages.
+
+    >>> read_table(Schedule, {"epoch": 2}, where="my.toml")
+    Traceback (most recent call last):
+    ...
+    malmoi.errors.OptionError: my.toml: epoch is not a key; known are epochs, steps, batch_size, \
+batch_tokens, piece_tokens, learning_rate, warmup, decay, weight_decay, clip, bf16, freeze, \
+evaluate_steps. Did you mean epochs?
+    """
+    try:
+        return model.model_validate(table)
+    except ValidationError as error:
+        raise word_error(error, model, where) from error
+
+
+def unknown_key(name: str, known: Iterable[str], where: str) -> OptionError:
+    """Say that a name is not known, and which one was perhaps meant."""
+    known = list(known)
+    listed = ", ".join(known) or "none here"
+    return OptionError(f"{where}: {name} is not a key; known are {listed}. {_meant(name, known)}")
+
+
+def _meant(name: str, known: list[str], otherwise: str = "Remove it.") -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"Did you mean {near[0]}?" if near else otherwise
+
+
+_TYPES = {
+    "string_type": "text",
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "tuple_type": "a list",
+    "dict_type": "a table",
+    "finite_number": "a finite number",
+}
+
+
+def word_error(error: ValidationError, model: type[RecipeTable], where: str) -> OptionError:
+    """Word the first mistake: file, key, value, what is allowed, what to do."""
+    found: list[Any] = error.errors(include_url=False)
+    first = min(found, key=lambda one: one["type"] != "extra_forbidden")  # a misspelling explains
+    kind, loc, value = first["type"], first["loc"], first["input"]
+    loc = loc[:-2] if loc and loc[-1] == "[key]" else loc  # a key that its table does not know
+    path, limits = _path(loc), first.get("ctx", {})
+    table, info = _field_at(model, loc)
+    if kind == "extra_forbidden":
+        before = path.removesuffix(str(loc[-1]))
+        return unknown_key(path, [before + name for name in table.model_fields], where)
+    if kind == "value_error":
+        return OptionError(f"{where}: {_joined(path, str(limits['error']), table, loc)}")
+    if kind == "missing" and isinstance(loc[-1], str):
+        what = info.description if info else None
+        return OptionError(f"{where}: {path} is missing; expected: {what or 'it'} Add the key.")
+    if kind == "model_type":
+        name = path or "the recipe"
+        return OptionError(f"{where}: {name} is not a table; expected keys. Write [{name}].")
+    if kind == "literal_error":
+        known = re.findall(r"'([^']*)'", limits["expected"])
+        remedy = _meant(str(value), known, "Choose one.")
+        return OptionError(f'{where}: {path} is "{value}"; known are {", ".join(known)}. {remedy}')
+    if kind == "too_short":
+        return OptionError(f"{where}: {path} is empty; expected one or more. Add one.")
+    if kind in ("missing", "too_long"):  # of a pair of values
+        expected = counted(len(value) + 1 if kind == "missing" else limits["max_length"], "value")
+        path = path if kind == "too_long" else _path(loc[:-1])
+        return OptionError(f"{where}: {path} has {len(value)}; expected {expected}.")
+    expected = _TYPES.get(kind) or range_words(info, limits) or first["msg"]
+    meaning = f" ({info.description.rstrip('.')})" if info and info.description else ""
+    return OptionError(
+        f"{where}: {path} is {_shown(value)}; expected {expected}. Change it{meaning}."
+    )
+
+
+def _path(loc: Sequence[str | int]) -> str:
+    """Write a place as people do.
+
+    >>> _path(("data", 0, "weight"))
+    'data[0].weight'
+    """
+    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc)
+    return "".join(parts).removeprefix(".")
+
+
+def _joined(path: str, message: str, table: type[BaseModel], loc: Sequence[str | int]) -> str:
+    """Put the place before a check's own message, which may begin with a key."""
+    first = re.split(r"[\s.\[]", message, maxsplit=1)[0]
+    if loc and first == loc[-1]:
+        return _path(loc[:-1]) + ("." if len(loc) > 1 else "") + message
+    if not path:
+        return message
+    return f"{path}.{message}" if first in table.model_fields else f"{path}: {message}"
+
+
+def _field_at(
+    model: type[BaseModel], loc: Sequence[str | int]
+) -> tuple[type[BaseModel], FieldInfo | None]:
+    """Find the table at a place, or the one that holds the key there, and the key's field."""
+    table, info = model, None
+    for part in loc:
+        if isinstance(part, str) and part in table.model_fields:
+            info = table.model_fields[part]
+            table = table_in(info.annotation) or table
+    return table, info
+
+
+def table_in(annotation: Any) -> type[RecipeTable] | None:
+    """Find the model inside a type such as tuple[Data, ...] or Align | None."""
+    if isinstance(annotation, type) and issubclass(annotation, RecipeTable):
+        return annotation
+    return next((found for one in get_args(annotation) if (found := table_in(one))), None)
+
+
+def range_words(info: FieldInfo | None, limits: dict[str, Any] | None = None) -> str:
+    """Word a key's limits: "0 to 1", "2 or more", "more than 0"; empty where it has none."""
+    found = dict(limits or {})
+    for part in info.metadata if info else ():
+        found |= {
+            name: getattr(part, name) for name in ("ge", "gt", "le", "lt") if hasattr(part, name)
+        }
+    if "ge" in found and "le" in found:
+        return (
+            f"{found['ge']:g} to {found['le']:g}"
+            if found["le"] < 1e9
+            else f"{found['ge']} to {found['le']}"
+        )
+    words = [
+        f"more than {found['gt']:g}" if "gt" in found else "",
+        f"{found['ge']:g} or more" if "ge" in found else "",
+        f"less than {found['lt']:g}" if "lt" in found else "",
+        f"{found['le']:g} or less" if "le" in found else "",
+    ]
+    return " and ".join(word for word in words if word)
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, str | int | float):
+        return repr(value)
+    return "a table" if isinstance(value, dict) else "a list"
