@@ -116,7 +116,7 @@ def test_replaced_and_deleted(make: Make) -> None:
     assert "a" not in ids(store.vector_search(unit(9), 4))
 
 
-def test_rules(make: Make) -> None:
+def test_write_modes(make: Make) -> None:
     store = make()
     store.write(some()[:2], mode="insert")
     with pytest.raises(DataError, match="1 of 2 ids is in the corpus already"):

@@ -174,15 +174,16 @@ class Corpus:
     ) -> Self:
         """Open a corpus file, or create it when it does not exist and an encoder is given.
 
-        path: a file, or an address in Milvus ("milvus://HOST:PORT/NAME", or "milvus:FILE.db" for
-            Milvus Lite).
-        encoder: without one, the model that made the corpus is loaded when it is needed.
-        precision: how vectors are stored; "int8" takes a quarter and "binary" a thirty-second of
-            the size. Fixed when the corpus is created, as are `dim` and `words`.
-        dim: keep only the first dimensions.
-        words: what keyword search counts: "word-morphemes", "morphemes" (of whole texts) or
-            "bigrams".
-        engine: "flat", "hnsw", or "auto", which uses the graph from two million documents on.
+        Args:
+            path: a file, or an address in Milvus ("milvus://HOST:PORT/NAME", or "milvus:FILE.db"
+                for Milvus Lite).
+            encoder: without one, the model that made the corpus is loaded when it is needed.
+            precision: how vectors are stored; "int8" takes a quarter and "binary" a thirty-second
+                of the size. Fixed when the corpus is created, as are `dim` and `words`.
+            dim: keep only the first dimensions.
+            words: what keyword search counts: "word-morphemes", "morphemes" (of whole texts) or
+                "bigrams".
+            engine: "flat", "hnsw", or "auto", which uses the graph from two million documents on.
         """
         create = None
         if encoder is not None:
@@ -263,13 +264,14 @@ class Corpus:
     ) -> list[Hit]:
         """Find the `k` documents that fit a query best.
 
-        mode: "dense" searches by vectors, "keyword" by words, "hybrid" by both.
-        filter: a mapping of fields to values, or conditions as text ("year>=2020").
-        weights: those of the two sides of a hybrid search.
-        exact: compare with every vector.
-        reranker: scores the first `depth` documents again and sorts them by that score.
-        within: seconds from the call on; the reranker scores as many as there is time for.
-        vector: the query's vector (dim,), if this corpus's encoder has made it already.
+        Args:
+            mode: "dense" searches by vectors, "keyword" by words, "hybrid" by both.
+            filter: a mapping of fields to values, or conditions as text ("year>=2020").
+            weights: those of the two sides of a hybrid search.
+            exact: compare with every vector.
+            reranker: scores the first `depth` documents again and sorts them by that score.
+            within: seconds from the call on; the reranker scores as many as there is time for.
+            vector: the query's vector (dim,), if this corpus's encoder has made it already.
         """
         started = time.perf_counter()
         self._check(query, k, mode, depth, within)

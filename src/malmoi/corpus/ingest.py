@@ -37,9 +37,10 @@ _NO_VECTOR = np.empty(0)  # stands for a vector that is being made
 class Columns:
     """Which columns of a table hold what; plain files have one text a line and no columns.
 
-    id: by default the column "id", or without one the file's name and the line's number.
-    text: by default the column "text", or the only column.
-    fields: the columns to keep as metadata; by default all others.
+    Attributes:
+        id: by default the column "id", or without one the file's name and the line's number.
+        text: by default the column "text", or the only column.
+        fields: the columns to keep as metadata; by default all others.
     """
 
     id: str | None = None

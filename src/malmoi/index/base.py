@@ -85,8 +85,9 @@ class Index(ABC):
     ) -> Neighbors:
         """Find the `k` rows of highest cosine for each unit query, (m, dim) or (dim,).
 
-        exact: score every row.
-        only: the rows that may be found.
+        Args:
+            exact: score every row.
+            only: the rows that may be found.
 
         Of equal scores the earlier row wins; where there are fewer than `k` rows, the last are -1.
         """

@@ -69,10 +69,12 @@ def cluster(
 ) -> Clusters:
     """Group unit vectors (n, dim); the largest group is number 0.
 
-    method: chosen by the number of rows when left out.
-    count: how many groups; without it `least` decides (k-means takes the root of half the rows).
-    least: the cosine required within a group; estimated by `find_threshold` when left out.
-    smallest: smaller groups are dissolved into -1, unless nothing else is left.
+    Args:
+        method: chosen by the number of rows when left out.
+        count: how many groups; without it `least` decides (k-means takes the root of half the
+            rows).
+        least: the cosine required within a group; estimated by `find_threshold` when left out.
+        smallest: smaller groups are dissolved into -1, unless nothing else is left.
     """
     least = find_threshold(vectors) if least is None else least
     _check(method, count, least)

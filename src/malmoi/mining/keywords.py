@@ -83,8 +83,9 @@ def keywords(
 ) -> list[Keyword]:
     """The phrases that best describe a document, best first.
 
-    diversity: from 0 to 1, how much a phrase loses by its similarity to those already chosen
-        (maximal marginal relevance).
+    Args:
+        diversity: from 0 to 1, how much a phrase loses by its similarity to those already chosen
+            (maximal marginal relevance).
 
     A document without a noun phrase has no keywords.
     """

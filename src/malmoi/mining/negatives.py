@@ -58,12 +58,14 @@ class Triplet:
 class NegativeChoice:
     """Which of the nearest texts are taken as negatives.
 
-    count: negatives a pair.
-    first, last: the ranks to choose from.
-    margin: how far below the positive's cosine a negative must be; nearer texts may well be
-        unmarked positives. None for no limit.
-    relative_margin: the same, as a share of the positive's cosine.
-    pick: "nearest" of those that remain, or "random" ones.
+    Attributes:
+        count: negatives a pair.
+        first: the first rank to choose from.
+        last: the last rank to choose from.
+        margin: how far below the positive's cosine a negative must be; nearer texts may well be
+            unmarked positives. None for no limit.
+        relative_margin: the same, as a share of the positive's cosine.
+        pick: "nearest" of those that remain, or "random" ones.
     """
 
     count: int = 1

@@ -42,8 +42,9 @@ def project(
 ) -> Points:
     """Bring vectors (n, dim) into the plane, (n, 2), centred.
 
-    method: "pca" takes the two principal components, "umap" needs the extra of that name.
-    labels: groups; with more than two, components that separate the groups are preferred.
+    Args:
+        method: "pca" takes the two principal components, "umap" needs the extra of that name.
+        labels: groups; with more than two, components that separate the groups are preferred.
 
     The sign of a component is arbitrary; the point farthest out gets a positive coordinate.
     """

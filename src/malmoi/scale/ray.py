@@ -200,10 +200,11 @@ def encode_dataset(
     column `vector`. Every node must have malmoi and the model under the same name, and see inputs
     and output under the same paths. A second call with the same arguments resumes the first.
 
-    address: the cluster's HOST:PORT, "auto" for the one this machine belongs to, or "local" for
-        the cores of this machine alone.
-    part_rows: rows in a part, which is lost or done as a whole.
-    threads: cores for each actor.
+    Args:
+        address: the cluster's HOST:PORT, "auto" for the one this machine belongs to, or "local" for
+            the cores of this machine alone.
+        part_rows: rows in a part, which is lost or done as a whole.
+        threads: cores for each actor.
     """
     if part_rows < 1:
         raise OptionError(f"part_rows is {part_rows}; expected 1 or more. 16384 is the default.")
