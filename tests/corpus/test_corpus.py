@@ -343,7 +343,7 @@ def test_two_writers(tmp_path: Path, corpus: Corpus, monkeypatch: pytest.MonkeyP
     corpus.store._connection.execute("BEGIN IMMEDIATE")  # the first is in the middle of writing
     with pytest.raises(CorpusBusy, match="another process has been writing"):
         second.add([{"id": "three", "text": "dog"}])
-    assert second.search("dog", 1)  # reading goes on
+    assert second.search("dog", 1)  # reading still works
     corpus.store._connection.execute("ROLLBACK")
     second.add([{"id": "three", "text": "dog"}])
     second.close()

@@ -35,9 +35,9 @@ def test_words_are_analysed_by_themselves() -> None:
     one, two = cut(["배송은 언제 도착했나요?", "배송이 도착하다 MRI 2024"], "word-morphemes")
     assert {"배송", "언제", "도착"} <= set(one)
     assert {"배송", "도착", "mri", "2024"} == set(two)
-    [alone, beside] = cut(["왔다", "갑자기 왔다"], "word-morphemes")
-    assert beside == ["갑자기", *alone] and alone == ["오다"]
-    # In a sentence 나 may be a verb; by itself it is I, whatever stands beside it.
+    [alone, after] = cut(["왔다", "갑자기 왔다"], "word-morphemes")
+    assert after == ["갑자기", *alone] and alone == ["오다"]
+    # In a sentence 나 may be a verb; by itself it is I, whatever its context.
     assert query_words("눈물 나", "morphemes") == ["눈물", "나다"]
     assert query_words("눈물 나", "word-morphemes") == ["눈물"]
     decomposed = unicodedata.normalize("NFD", "배송은")

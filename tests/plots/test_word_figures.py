@@ -1,4 +1,4 @@
-"""Figures of words: drawn without boxes, and told when there is too little to draw."""
+"""Figures of words: drawn without boxes, and an error when there is too little to draw."""
 
 import warnings
 from pathlib import Path

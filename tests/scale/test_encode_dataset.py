@@ -165,11 +165,11 @@ def test_rounds_without_fruit_end(
 
     monkeypatch.setattr(dataset, "_reports", lost)
     monkeypatch.setattr(dataset, "_connected", lambda ray, address: nullcontext())
-    told = record_messages()
+    messages = record_messages()
     with pytest.raises(malmoi.MalmoiError, match="MemoryError on node-7"):
         encode_dataset(table, tmp_path / "out", model=bundle, part_rows=4096)
     assert tried == [3, 3, 3]
-    assert told == ["3 parts were lost with their workers; trying them again"] * 2
+    assert messages == ["3 parts were lost with their workers; trying them again"] * 2
 
 
 def encode_on_ray(*args: object, cwd: Path) -> "subprocess.CompletedProcess[str]":
