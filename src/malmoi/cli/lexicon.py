@@ -12,8 +12,7 @@ from ..errors import counted
 from ..lexicon import BuildReport, Lexicon, add_names, build_lexicon
 from ..lexicon.manifest import find_lexicon
 from ..lexicon.report import describe
-from .evaluate import parse_columns
-from .output import Json, Row, print_json, prints_rows, say, watched
+from .output import Json, Row, parse_columns, print_json, prints_rows, say, watched
 
 app = typer.Typer(
     help="Make a lexicon of code tables, add names to one, look into one.", no_args_is_help=True

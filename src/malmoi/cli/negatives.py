@@ -12,8 +12,17 @@ from ..errors import counted
 from ..evaluate.examples import PAIRS, QUERIES, Form, Roles, read_examples, text, truth
 from ..io.tables import read_texts
 from ..mining.negatives import NegativeChoice, mine_negatives, write_triplets
-from .evaluate import parse_columns
-from .output import ModelOption, Row, Sides, Strict, Threads, prints_rows, say, watched
+from .output import (
+    ModelOption,
+    Row,
+    Sides,
+    Strict,
+    Threads,
+    parse_columns,
+    prints_rows,
+    say,
+    watched,
+)
 
 _FORM = Form(
     ("anchor", "positive"),

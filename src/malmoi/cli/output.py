@@ -88,6 +88,19 @@ def seconds(text: str | None) -> float | None:
     return float(found[1]) * (0.001 if found[2] == "ms" else 1.0)
 
 
+def parse_columns(columns: str | None) -> dict[str, str] | None:
+    """Turn "a=ko1,b=ko2" into a dictionary; anything else is bad usage."""
+    if columns is None:
+        return None
+    parts = [part.partition("=") for part in columns.split(",")]
+    if not all(role.strip() and name.strip() for role, _, name in parts):
+        raise BadParameter(f"--columns {columns}: expected role=column, with commas between")
+    roles = [role.strip() for role, _, _ in parts]
+    if len(set(roles)) < len(roles):
+        raise BadParameter(f"--columns {columns}: expected each role once")
+    return {role.strip(): name.strip() for role, _, name in parts}
+
+
 class StderrHandler(logging.Handler):
     """Shows log messages to the person at the terminal, one line each."""
 
