@@ -46,7 +46,8 @@ def project(
         method: "pca" takes the two principal components, "umap" needs the extra of that name.
         labels: groups; with more than two, components that separate the groups are preferred.
 
-    The sign of a component is arbitrary; the point farthest out gets a positive coordinate.
+    The sign of a component is arbitrary. Without labels the point farthest out is positive; with
+    them the largest weight of a direction is, so that a map keeps its sides when texts are added.
     """
     if len(vectors) < 2:
         return np.zeros((len(vectors), 2))
@@ -61,8 +62,9 @@ def project(
         means = np.stack([centred[labels == group].mean(axis=0) for group in groups])
         axes = _axes(means) * 0.85 + axes * 0.15
     points: Points = centred @ axes.T
-    farthest = points[np.abs(points).argmax(axis=0), [0, 1]]
-    points *= np.where(farthest < 0, -1, 1)
+    if labels is None:
+        farthest = points[np.abs(points).argmax(axis=0), [0, 1]]
+        points *= np.where(farthest < 0, -1, 1)
     return points
 
 
