@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 import malmoi.train.checkpoint
 from logs import record_messages
 from malmoi import OptionError, OutputError
-from malmoi.train.checkpoint import clear_halves
+from malmoi.train.checkpoint import clear_partial
 from malmoi.train.recipe import make_recipe
 from malmoi.train.run import TrainedRun, train
 
@@ -158,7 +158,7 @@ def test_a_kill_between_two_renames_loses_nothing(tmp_path: Path) -> None:
     for name in (".best.abc.old", ".best.abc.part", ".bundle.x.part"):
         (tmp_path / name).mkdir()
     (tmp_path / ".best.abc.old/kept").touch()
-    clear_halves(tmp_path)
+    clear_partial(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["best"]
     assert (tmp_path / "best/kept").exists()
 
