@@ -1,17 +1,50 @@
-"""What the benchmarks share: real texts, the English model's folder, bundles made from it."""
+"""What the benches share: real texts and their vectors, models, and summaries of rounds.
+
+A bench is a module in one of the folders here with two functions: `add_options(parser)`, and
+`run(options)`, which yields rows. A row maps a column's heading to a figure; a median with the
+range of its rounds, or a value with its interval, is a list of three numbers (see `spread`).
+"""
 
 import importlib.util
 import json
 import os
+import random
+import resource
+import statistics
+import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 ROOT = Path(__file__).parents[1]
 BUILD = ROOT / "build" / "bench"
+QUERIES = 1000  # the last texts of `texts`, which no index holds
+Row = dict[str, Any]
+
+
+def spread(values: Sequence[float], digits: int = 2) -> list[float]:
+    """The median of some rounds with the least and the greatest."""
+    return [round(float(f(values)), digits) for f in (statistics.median, min, max)]
+
+
+def resident(pid: int | str = "self") -> float:
+    """The resident memory of a process in MiB."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 2**20
+
+
+def peak() -> float:
+    """The most memory that this process has held so far, in MiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def data_root() -> Path:
-    """The folder with the data sets: MALMOI_DATA, or shared/data beside the repository."""
+    """The folder with the data sets: MALMOI_DATA, or shared/data next to the repository."""
     root = Path(os.environ.get("MALMOI_DATA", ROOT.parent / "shared" / "data"))
     if not root.is_dir():
         sys.exit(f"there is no data folder {root}; set MALMOI_DATA to one")
@@ -27,12 +60,12 @@ def minilm() -> Path:
 
 
 def exported(precision: str) -> Path:
-    """A bundle of that model, made once."""
-    from malmoi.export.export import export
-
+    """A bundle of that model, made once, in a process of its own: torch's memory is not ours."""
     folder = BUILD / f"minilm-{precision}"
     if not folder.exists():
-        export(minilm(), folder, precision=precision)
+        BUILD.mkdir(parents=True, exist_ok=True)
+        command = [sys.executable, "-m", "malmoi", "export", str(minilm()), str(folder)]
+        subprocess.run([*command, "--precision", precision], check=True)
     return folder
 
 
@@ -78,3 +111,45 @@ def paragraphs(count: int, tokens: int = 200) -> list[str]:
             if len(found) == count:
                 break
     return found
+
+
+def texts(count: int) -> list[str]:
+    """Distinct real texts of the parallel files in both languages, always in the same order."""
+    from malmoi.io.tables import read_rows
+
+    found: dict[str, None] = {}
+    for path in sorted((data_root() / "parallel").glob("*.tsv")):
+        for row in read_rows(path):
+            for side in ("ko", "en"):
+                if row[side].strip():
+                    found[row[side]] = None
+    listed = list(found)
+    random.Random(0).shuffle(listed)
+    return listed[:count]
+
+
+def vectors(model: str, count: int) -> "NDArray[np.float32]":
+    """Their unit vectors by a model, (count, dim), made once and memory-mapped."""
+    import numpy as np
+
+    import malmoi
+
+    path = BUILD / f"search-{model}.npy"
+    if path.exists():
+        found: NDArray[np.float32] = np.load(path, mmap_mode="r")
+        if len(found) >= count:
+            return found[:count]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    encoder = malmoi.load(model)
+    made = np.lib.format.open_memmap(path, "w+", dtype=np.float32, shape=(count, encoder.dimension))
+    for row, vector in enumerate(encoder.encode_iter(texts(count), progress=True)):
+        made[row] = vector
+    made.flush()
+    return made
+
+
+def work_folder() -> Path:
+    """Where a bench keeps its indexes and corpora."""
+    folder = BUILD / "search"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

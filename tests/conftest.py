@@ -1,20 +1,80 @@
-"""What many tests share: tiny bundles, and the command line as a function."""
+"""What many tests share: markers by folder, tiny bundles, the command line as a function."""
 
 import io
 import os
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-import graphs
-import logs
 import malmoi
-from graphs import Run
 from malmoi.cli import main
+from tests.support import graphs, logs
+from tests.support.graphs import Run
+
+ROOT = Path(__file__).parents[1]
+# Folders of tests/ and of src/malmoi/: the marker of what is in them, and the library it needs.
+FOLDERS = {
+    "train": ("train", "torch"),
+    "export": ("train", "torch"),
+    "serve": ("server", "uvicorn"),
+    "client": ("server", "uvicorn"),
+    "scale": ("cluster", "ray"),
+}
+NO_DATA = "set MALMOI_DATA to the folder of the public data sets"
+
+
+def top_folder(path: Path) -> str:
+    """The folder of tests/ or of src/malmoi/ that a file is in, "" when it is in none."""
+    for root in (ROOT / "tests", ROOT / "src/malmoi"):
+        if path != root and path.is_relative_to(root):
+            return path.relative_to(root).parts[0]
+    return ""
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leave out helpers, and tests whose library is not installed; the run's end names those."""
+    folder = top_folder(collection_path)
+    _, library = FOLDERS.get(folder, ("", ""))
+    return True if folder == "support" or (library and not find_spec(library)) else None
+
+
+def pytest_collection_modifyitems(items: Iterable[pytest.Item]) -> None:
+    """Give every test the marker of its folder, and `slow` to commands that start Python anew."""
+    for item in items:
+        marker, _ = FOLDERS.get(top_folder(item.path), ("", ""))
+        if marker:
+            item.add_marker(marker)
+        if "run" in getattr(item, "fixturenames", ()):
+            item.add_marker("slow")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say at the end what did not run, so that nobody takes it for tested."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    lacking = sum(NO_DATA in str(report.longrepr) for report in skipped)
+    if lacking:
+        terminalreporter.write_line(f"{lacking} tests of public data skipped: {NO_DATA}")
+    for folder, (_, library) in FOLDERS.items():
+        if (ROOT / "tests" / folder).is_dir() and not find_spec(library):
+            terminalreporter.write_line(f"tests/{folder} left out: {library} is not installed")
+
+
+@pytest.fixture
+def public_data() -> Callable[[str], Path]:
+    """Find a file of the public data sets, or skip the test."""
+    folder = Path(os.environ.get("MALMOI_DATA") or ROOT.parent / "shared/data")
+
+    def find(name: str) -> Path:
+        if not (folder / name).is_file():
+            pytest.skip(NO_DATA)
+        return folder / name
+
+    return find
 
 
 @pytest.fixture(autouse=True)
@@ -71,6 +131,8 @@ def run_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
             warnings.simplefilter("ignore")
             patch.chdir(tmp_path)
             patch.setattr(warnings, "showwarning", warnings.showwarning)  # main puts its own there
+            patch.setenv("COLUMNS", "120")
+            patch.setenv("NO_COLOR", "1")
             patch.setattr("sys.argv", ["malmoi", *map(str, args)])
             for name, stream in (("stdin", given), ("stdout", out), ("stderr", err)):
                 patch.setattr(f"sys.{name}", stream)

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import malmoi.io.files as files
-from logs import record_messages
 from malmoi.errors import DataError, OutputError
 from malmoi.io.files import read_lines, writing, writing_folder
+from tests.support.logs import record_messages
 
 LINES = ["당뇨병성 신증", "DM nephropathy", "", "끝"]
 
@@ -63,6 +63,28 @@ def test_a_replacement_character_that_was_in_the_file_is_no_fault(tmp_path: Path
     path.write_text("\ufffd", "utf-8")
     told = record_messages()
     assert list(read_lines(path)) == ["\ufffd"] and not told
+
+
+def test_lines_of_a_mixed_file_are_decoded_one_by_one(tmp_path: Path) -> None:
+    path = tmp_path / "mixed.tsv"
+    lines = ["code\tko", "A00\t콜레라", "A01\t장티푸스", "B00\t헤르페스"]
+    raw = [line.encode("cp949" if line.startswith("B") else "utf-8") for line in lines]
+    path.write_bytes(b"\xef\xbb\xbf" + b"\r\n".join(raw) + b"\n")
+    logged = record_messages()
+    assert list(read_lines(path, mixed=True)) == lines
+    assert len(logged) == 1 and "the first cp949 line is 4" in logged[0]
+    assert list(read_lines(path))[3] != lines[3]  # one encoding for all
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp949", "utf-16"])
+def test_a_file_of_one_encoding_is_no_mixed_one(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "t.tsv"
+    path.write_bytes("\n".join(LINES).encode(encoding))
+    logged = record_messages()
+    assert list(read_lines(path, mixed=True)) == LINES
+    expected = {"cp949": ["cp949, not UTF-8"], "utf-16": ["utf-16-le, not UTF-8"]}
+    assert len(logged) == len(expected.get(encoding, []))
+    assert all(part in logged[0] for part in expected.get(encoding, []))
 
 
 def test_an_endless_line_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

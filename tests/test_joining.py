@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import graphs
 import malmoi
 from malmoi.bundle.bundle import Manifest
 from malmoi.encoder import TextEncoder
 from malmoi.errors import BundleError, DataError
 from malmoi.reranker.blend import ScoreBlend, cosines, squash
 from malmoi.train.join import fit_join, write_join
+from tests.support import graphs
 
 PAIRS = [
     ("배가 아프다", "환자 는 배가 아프다"),

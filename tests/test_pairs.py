@@ -10,9 +10,9 @@ from tokenizers import Tokenizer
 from tokenizers.models import BPE
 from tokenizers.processors import RobertaProcessing
 
-from graphs import WORDS, tiny_tokenizer
 from malmoi.errors import BundleError
 from malmoi.runtime.tokenizer import PairTokenizer, TextTokenizer, share
+from tests.support.graphs import WORDS, tiny_tokenizer
 
 
 def roberta_tokenizer() -> Tokenizer:

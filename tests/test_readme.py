@@ -24,6 +24,7 @@ def blocks(page: str, kind: str) -> list[str]:
     return re.findall(rf"```{kind}\n(.*?)```", (ROOT / page).read_text("utf-8"), re.DOTALL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_snippets_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -49,6 +50,7 @@ def test_commands_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("page", PAGES)
 def test_every_command_is_mentioned(page: str) -> None:
     text = (ROOT / page).read_text("utf-8")
+    assert len(app.registered_commands) > 15
     for command in app.registered_commands:
         assert command.callback is not None
         name = command.name or command.callback.__name__

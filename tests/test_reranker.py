@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-import graphs
 import malmoi
 from malmoi.bundle.bundle import Manifest
 from malmoi.errors import BundleError, BundleNotFound, CutWarning, OptionError, TextError
 from malmoi.reranker.reranker import RankedText, Reranker
+from tests.support import graphs
+from tests.support.graphs import Run
 
 NLI = ("contradiction", "Entailment", "neutral")
 PAIRS = [
@@ -254,7 +254,7 @@ def test_an_unknown_activation_is_told(tmp_path: Path) -> None:
 
 
 def test_the_command_prints_ranks(
-    run: Callable[..., Any], folder: Path, reranker: Reranker, tmp_path: Path
+    run: Run, run_here: Run, folder: Path, reranker: Reranker, tmp_path: Path
 ) -> None:
     texts = ["boat", "sea", "pear"]
     done = run("rerank", "배", "-", "--model", folder, "--k", 2, stdin="\n".join(texts))
@@ -266,19 +266,19 @@ def test_the_command_prints_ranks(
     ]
     assert rows[0]["score"] == pytest.approx(hits[0].score, abs=1e-6)
     (tmp_path / "texts.csv").write_text("id,text\n1,boat\n2,배\n", "cp949")
-    done = run("rerank", "배", "texts.csv", "--column", "text", "--model", folder, "--csv")
+    done = run_here("rerank", "배", "texts.csv", "--column", "text", "--model", folder, "--csv")
     assert next(csv.reader(io.StringIO(done.stdout))) == ["rank", "index", "text", "score"]
     assert "cp949" in done.stderr and len(done.stdout.splitlines()) == 3
-    assert "rank" in run("rerank", "배", "-", "-m", folder, "--table", stdin="sea").stdout
+    assert "rank" in run_here("rerank", "배", "-", "-m", folder, "--table", stdin="sea").stdout
 
 
-def test_the_command_tells_what_is_wrong_in_a_line(run: Callable[..., Any], folder: Path) -> None:
-    empty = run("rerank", "배", "-", "--model", folder)
+def test_the_command_tells_what_is_wrong_in_a_line(run_here: Run, folder: Path) -> None:
+    empty = run_here("rerank", "배", "-", "--model", folder)
     assert empty.returncode == 1 and "is empty" in empty.stderr
-    missing = run("rerank", "배", "none.txt", "--model", folder)
+    missing = run_here("rerank", "배", "none.txt", "--model", folder)
     assert missing.returncode == 1 and missing.stderr.count("\n") == 1
-    assert run("rerank", "배", "-").returncode == 1  # none is shipped, or the input is empty
-    assert run("rerank", "배", "-", "--model", folder, "--k", 0, stdin="a").returncode == 2
+    assert run_here("rerank", "배", "-").returncode == 1  # none is shipped, or the input is empty
+    assert run_here("rerank", "배", "-", "--model", folder, "--k", 0, stdin="a").returncode == 2
 
 
 def test_without_a_name_the_shipped_one_is_opened_or_missed(

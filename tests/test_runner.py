@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-import graphs
 from malmoi.runtime.runner import share_out
 from malmoi.runtime.tokenizer import BUDGET, EVEN, Batch, TextTokenizer, TokenizedText
+from tests.support import graphs
 
 
 def batches_of(lengths: list[int]) -> list[Batch]:

@@ -4,7 +4,7 @@ import pytest
 
 import malmoi
 from malmoi.bundle.bundle import Bundle, open_bundle
-from malmoi.bundle.catalog import find_model
+from malmoi.bundle.catalog import find_model, shipped_models
 from malmoi.runtime.tokenizer import read_tokenizer
 from malmoi.text.cleanup import clean
 
@@ -20,12 +20,20 @@ SPELT = {
 }
 
 
-@pytest.fixture(params=["ko-en-small", "ko-en-static", "ko-en-reranker"])
+MODELS = ["ko-en-reranker", "ko-en-small", "ko-en-static"]
+
+
+def test_these_models_are_shipped() -> None:
+    assert sorted(shipped_models()) == MODELS
+
+
+@pytest.fixture(params=MODELS)
 def opened(request: pytest.FixtureRequest) -> Bundle:
     return open_bundle(find_model(request.param), kinds=("encoder", "static", "reranker"))
 
 
 def test_every_file_is_the_one_the_manifest_names(opened: Bundle) -> None:
+    assert opened.manifest.files
     opened.manifest.verify(opened.folder)
     assert "symbols" in opened.manifest.clean
 

@@ -4,9 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from logs import record_messages
 from malmoi.errors import DataError
-from malmoi.io.tables import BadRows, read_columns, read_rows, read_texts, show_columns
+from malmoi.io.tables import (
+    BadRows,
+    read_cells,
+    read_columns,
+    read_rows,
+    read_texts,
+    show_columns,
+)
+from tests.support.logs import record_messages
 
 
 def write(tmp_path: Path, name: str, text: str, encoding: str = "utf-8") -> Path:
@@ -124,3 +131,21 @@ def test_lines_of_json_without_a_column_are_counted(tmp_path: Path) -> None:
     empty = write(tmp_path, "b.jsonl", "")
     assert list(read_columns(empty, ["a"], bad, remedy="")) == []
     assert told == [f"{empty} has no rows"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("t.tsv", 'a\tb"\n\nc\t\n\t\n'),
+        ("t.txt", 'a\tb"\n\nc\t\n\t\n'),
+        ("t.csv", 'a,"b"""\n\nc,\n,\n'),
+        ("t.csv", 'a;"b"""\n\nc;\n;\n'),
+    ],
+)
+def test_cells_of_any_table_come_with_their_lines(tmp_path: Path, name: str, text: str) -> None:
+    assert list(read_cells(write(tmp_path, name, text))) == [(1, ["a", 'b"']), (3, ["c", ""])]
+
+
+def test_a_quote_that_is_never_closed_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"line 2 of .* cannot be read as a table"):
+        list(read_cells(write(tmp_path, "t.csv", 'a,b\n"c,d\n')))

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .lexicon import Lexicon
     from .linking import Linker
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "BundleCorrupt",

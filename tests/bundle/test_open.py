@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-import graphs
 import malmoi
 from malmoi.bundle.bundle import open_bundle
 from malmoi.errors import BundleCorrupt, BundleError, BundleNotFound
+from tests.support import graphs
 
 TEXTS = ["배를 타고 바다", "the cat sleeps", "당뇨", "unknown 말", ""]
 

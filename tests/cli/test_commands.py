@@ -1,4 +1,4 @@
-"""The command line as a person or a pipe uses it, in a process of its own."""
+"""The command line as a person or a pipe uses it, each command once in a process of its own."""
 
 import csv
 import io
@@ -15,7 +15,7 @@ import pyarrow.parquet
 import pytest
 import safetensors.numpy
 
-from graphs import Run
+from tests.support.graphs import Run
 
 
 def rows(stdout: str) -> list[dict[str, object]]:
@@ -31,19 +31,21 @@ def test_encode_reads_stdin_and_prints_json_lines(run: Run, bundle: Path) -> Non
     assert done.stderr == ""  # nobody watches, nothing happened
 
 
-def test_encode_reads_files_in_korean_encodings(run: Run, bundle: Path, tmp_path: Path) -> None:
+def test_encode_reads_files_in_korean_encodings(
+    run_here: Run, bundle: Path, tmp_path: Path
+) -> None:
     (tmp_path / "a.tsv").write_bytes("id\tnote\n1\t당뇨 신증\n".encode("cp949"))
     (tmp_path / "b.jsonl").write_text('{"note": "the cat"}\n', "utf-8-sig")
-    done = run("encode", "a.tsv", "b.jsonl", "--column", "note", "-m", bundle)
+    done = run_here("encode", "a.tsv", "b.jsonl", "--column", "note", "-m", bundle)
     assert [row["text"] for row in rows(done.stdout)] == ["당뇨 신증", "the cat"]
     assert "a.tsv is cp949, not UTF-8" in done.stderr
     assert "b.jsonl begins with a byte-order mark" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["v.npy", "v.safetensors", "v.parquet"])
-def test_encode_writes_files(run: Run, bundle: Path, tmp_path: Path, name: str) -> None:
+def test_encode_writes_files(run_here: Run, bundle: Path, tmp_path: Path, name: str) -> None:
     lines = "".join(f"cat {i} dog\n" for i in range(3000))
-    done = run("encode", "-m", bundle, "--out", name, stdin=lines)
+    done = run_here("encode", "-m", bundle, "--out", name, stdin=lines)
     assert done.returncode == 0 and done.stdout == ""
     assert f"wrote 3,000 vectors to {name}" in done.stderr
     path = tmp_path / name
@@ -56,49 +58,49 @@ def test_encode_writes_files(run: Run, bundle: Path, tmp_path: Path, name: str) 
     assert vectors.shape == (3000, 16)
 
 
-def test_encode_in_processes(run: Run, bundle: Path) -> None:
+def test_encode_in_processes(run: Run, run_here: Run, bundle: Path) -> None:
     lines = "".join(f"cat {i} dog\n" for i in range(10))
-    alone = run("encode", "-m", bundle, stdin=lines)
+    alone = run_here("encode", "-m", bundle, stdin=lines)
     shared = run("encode", "-m", bundle, "--processes", 2, stdin=lines)
     assert rows(shared.stdout) == rows(alone.stdout)
 
 
-def test_encode_options(run: Run, bundle: Path) -> None:
-    done = run("encode", "-m", bundle, "--dim", 8, "--precision", "binary", stdin="배\n")
+def test_encode_options(run_here: Run, bundle: Path) -> None:
+    done = run_here("encode", "-m", bundle, "--dim", 8, "--precision", "binary", stdin="배\n")
     assert len(rows(done.stdout)[0]["vector"]) == 1  # type: ignore[arg-type]
-    done = run("encode", "-m", bundle, "--csv", "--dim", 2, stdin='배 "x", y\n')
+    done = run_here("encode", "-m", bundle, "--csv", "--dim", 2, stdin='배 "x", y\n')
     header, row = csv.reader(io.StringIO(done.stdout))
     assert header == ["text", "vector_0", "vector_1"] and row[0] == '배 "x", y'
-    done = run("encode", "-m", bundle, "--table", stdin="배\n")
+    done = run_here("encode", "-m", bundle, "--table", stdin="배\n")
     assert "… (16)" in done.stdout and "배" in done.stdout
 
 
-def test_cut_texts_and_empty_lines_are_told(run: Run, bundle: Path) -> None:
-    done = run("encode", "-m", bundle, stdin="cat " * 50 + "\n\n배\n")
+def test_cut_texts_and_empty_lines_are_told(run_here: Run, bundle: Path) -> None:
+    done = run_here("encode", "-m", bundle, stdin="cat " * 50 + "\n\n배\n")
     assert len(rows(done.stdout)) == 3
     assert "1 of 3 texts was longer than 12 tokens and was cut; --on-long windows" in done.stderr
     assert "1 of 3 texts is empty" in done.stderr
-    done = run("encode", "-m", bundle, "--on-long", "windows", stdin="cat " * 50 + "\n")
+    done = run_here("encode", "-m", bundle, "--on-long", "windows", stdin="cat " * 50 + "\n")
     assert done.stderr == ""
 
 
-def test_similarity_of_arguments_and_of_pairs(run: Run, bundle: Path) -> None:
+def test_similarity_of_arguments_and_of_pairs(run: Run, run_here: Run, bundle: Path) -> None:
     done = run("similarity", "배", "배", "cat", "-m", bundle)
     assert rows(done.stdout)[0]["score"] == pytest.approx(1, abs=1e-5)
     assert len(rows(done.stdout)) == 3
-    done = run("similarity", "-", "-m", bundle, stdin="배\tcat\n배\t배\n")
+    done = run_here("similarity", "-", "-m", bundle, stdin="배\tcat\n배\t배\n")
     assert [row["b"] for row in rows(done.stdout)] == ["cat", "배"]
-    done = run("similarity", "배", "cat", "-m", bundle, "--table")
+    done = run_here("similarity", "배", "cat", "-m", bundle, "--table")
     assert done.stdout.split()[:3] == ["a", "b", "score"]
-    done = run("similarity", "-", "-m", bundle, stdin="배 cat\n")
+    done = run_here("similarity", "-", "-m", bundle, stdin="배 cat\n")
     assert done.returncode == 1 and "line 1 of stdin has 1 field;" in done.stderr
 
 
-def test_info_shows_a_bundle(run: Run, bundle: Path) -> None:
+def test_info_shows_a_bundle(run: Run, run_here: Run, bundle: Path) -> None:
     done = run("info", bundle)
     for word in ("tiny", "Apache-2.0", "mean", "all as their sha256 says", "onnx/model.onnx"):
         assert word in done.stdout
-    assert json.loads(run("info", bundle, "--json").stdout)["dimension"] == 16
+    assert json.loads(run_here("info", bundle, "--json").stdout)["dimension"] == 16
 
 
 @pytest.mark.parametrize(
@@ -120,9 +122,9 @@ def test_info_shows_a_bundle(run: Run, bundle: Path) -> None:
     ],
 )
 def test_bad_input_is_one_line_and_an_exit_code(
-    run: Run, bundle: Path, args: list[str], code: int, message: str
+    run_here: Run, bundle: Path, args: list[str], code: int, message: str
 ) -> None:
-    done = run(*(str(bundle) if arg == "BUNDLE" else arg for arg in args))
+    done = run_here(*(str(bundle) if arg == "BUNDLE" else arg for arg in args))
     assert done.returncode == code
     assert message in done.stderr.replace("\n│ ", "")
     assert "Traceback" not in done.stderr
@@ -130,19 +132,19 @@ def test_bad_input_is_one_line_and_an_exit_code(
         assert done.stderr.count("\n") == 1 and done.stderr.startswith("malmoi: ")
 
 
-def test_hostile_text_goes_through(run: Run, bundle: Path) -> None:
+def test_hostile_text_goes_through(run_here: Run, bundle: Path) -> None:
     lines = [json.dumps({"text": text}) for text in ("\ud800 배", "a\x00b", "\u202e", "")]
     path = bundle.parent / "x.jsonl"
     path.write_text("\n".join(lines))
-    done = run("encode", path, "--column", "text", "-m", bundle)
+    done = run_here("encode", path, "--column", "text", "-m", bundle)
     assert done.returncode == 0, done.stderr
     assert rows(done.stdout)[0]["text"] == "\ud800 배"
 
 
-def test_a_corrupt_bundle(run: Run, bundle: Path) -> None:
+def test_a_corrupt_bundle(run_here: Run, bundle: Path) -> None:
     graph = bundle / "onnx/model.onnx"
     graph.write_bytes(graph.read_bytes()[:-5])
-    done = run("encode", "-m", bundle, stdin="배\n")
+    done = run_here("encode", "-m", bundle, stdin="배\n")
     assert done.returncode == 1 and "its sha256 differs" in done.stderr
 
 

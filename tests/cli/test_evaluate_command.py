@@ -1,4 +1,4 @@
-"""`malmoi evaluate` and `malmoi negatives`, in processes of their own."""
+"""`malmoi evaluate` and `malmoi negatives`, each once in a process of its own."""
 
 import csv
 import io
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-import graphs
-from graphs import Run
+from tests.support import graphs
+from tests.support.graphs import Run
 
 PAIRS = [
     ("배를 타고", "boat sea", 4),
@@ -45,33 +45,33 @@ def test_json_by_default_and_files_when_asked(run: Run, bundle: Path, scores: Pa
     assert (scores.parent / "r.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_tables_and_csv(run: Run, bundle: Path, scores: Path) -> None:
+def test_tables_and_csv(run_here: Run, bundle: Path, scores: Path) -> None:
     command = ["evaluate", bundle, "--task", "sts", "--data", scores, "--rounds", "10"]
     command += ["--columns", "a=ko1,b=en2"]
-    assert "spearman_euclidean" in run(*command, "--table").stdout
-    rows = list(csv.DictReader(io.StringIO(run(*command, "--csv").stdout)))
+    assert "spearman_euclidean" in run_here(*command, "--table").stdout
+    rows = list(csv.DictReader(io.StringIO(run_here(*command, "--csv").stdout)))
     assert rows[0]["metric"] == "spearman"
     assert float(rows[0]["low"]) <= float(rows[0]["value"]) <= float(rows[0]["high"])
 
 
-def test_baselines_stand_beside_the_model(run: Run, bundle: Path, scores: Path) -> None:
+def test_baselines_stand_beside_the_model(run_here: Run, bundle: Path, scores: Path) -> None:
     raw = graphs.write_foreign(scores.parent / "raw", steps=("pool",))
     command = ["evaluate", bundle, "--task", "sts", "--data", scores, "--sides", "ko-en"]
-    refused = run(*command, "--baselines", raw)
+    refused = run_here(*command, "--baselines", raw)
     assert refused.returncode == 1
     assert "--layers all" in refused.stderr
 
 
-def test_a_reranker_is_opened_as_one(run: Run, bundle: Path, scores: Path) -> None:
+def test_a_reranker_is_opened_as_one(run_here: Run, bundle: Path, scores: Path) -> None:
     reranker = graphs.write_reranker(scores.parent / "reranker")
     command = ["evaluate", reranker, "--data", scores, "--rounds", "10"]
-    found = json.loads(run(*command, "--task", "sts", "--sides", "ko-en").stdout)
+    found = json.loads(run_here(*command, "--task", "sts", "--sides", "ko-en").stdout)
     assert set(found["metrics"]) == {"spearman", "pearson"}
     columns = ["--columns", "query=ko1,document=en2", "--k", "1,3"]
-    done = run(*command, "--task", "rerank", "--encoder", bundle, *columns)
+    done = run_here(*command, "--task", "rerank", "--encoder", bundle, *columns)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["comparisons"][0]["model"] == "tiny alone"
-    refused = run(*command, "--task", "retrieval", *columns)
+    refused = run_here(*command, "--task", "retrieval", *columns)
     assert refused.returncode == 1
     assert "has no encode" in refused.stderr
 
@@ -92,33 +92,33 @@ def test_a_reranker_is_opened_as_one(run: Run, bundle: Path, scores: Path) -> No
     ],
 )
 def test_what_goes_wrong_is_one_line(
-    run: Run, bundle: Path, scores: Path, arguments: list[str], code: int, message: str
+    run_here: Run, bundle: Path, scores: Path, arguments: list[str], code: int, message: str
 ) -> None:
-    done = run("evaluate", bundle, "--task", "sts", "--rounds", "10", *arguments)
+    done = run_here("evaluate", bundle, "--task", "sts", "--rounds", "10", *arguments)
     assert done.returncode == code
     assert message in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_negatives_become_triplets(run: Run, bundle: Path, scores: Path) -> None:
+def test_negatives_become_triplets(run: Run, run_here: Run, bundle: Path, scores: Path) -> None:
     command = ["negatives", scores, "-m", bundle, "--sides", "ko-en", "--relative-margin", "0"]
     done = run(*command, "--out", "out.tsv", "--count", "2")
     assert done.returncode == 0, done.stderr
     assert "wrote 16 triplets to out.tsv" in done.stderr
     rows = (scores.parent / "out.tsv").read_text("utf-8").splitlines()
     assert rows[0].split("\t")[:3] == ["anchor", "positive", "negative"]
-    lines = [json.loads(line) for line in run(*command, "--last", "3").stdout.splitlines()]
+    lines = [json.loads(line) for line in run_here(*command, "--last", "3").stdout.splitlines()]
     assert len(lines) == 8
     assert all(row["negative"] != row["positive"] for row in lines)
-    refused = run(*command, "--out", "out.txt")
+    refused = run_here(*command, "--out", "out.txt")
     assert refused.returncode == 1
     assert "known are .tsv and .jsonl" in refused.stderr
 
 
-def test_pairs_that_are_not_the_same_are_no_positives(run: Run, bundle: Path) -> None:
+def test_pairs_that_are_not_the_same_are_no_positives(run_here: Run, bundle: Path) -> None:
     stray = bundle.parent / "marked.tsv"
     rows = ["same\tquestion1\tquestion2", "1\t배\tboat", "0\t배\tdog", "1\t고양이\tcat"]
     stray.write_text("\n".join(rows), "utf-8")
-    done = run("negatives", stray, "-m", bundle, "--relative-margin", "0")
+    done = run_here("negatives", stray, "-m", bundle, "--relative-margin", "0")
     assert "1 pair is not the same and was left out" in done.stderr
     assert len(done.stdout.splitlines()) == 2

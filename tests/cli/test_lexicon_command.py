@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from graphs import Run
+from tests.support.graphs import Run
 
 TABLE = "code\tko\ten\nE14\t당뇨병(E14)\tDiabetes mellitus NOS\nI10\t고혈압\tHypertension\n"
 
@@ -16,27 +16,27 @@ def table(tmp_path: Path) -> Path:
     return tmp_path / "t.tsv"
 
 
-def test_build_add_and_look(run: Run, table: Path, tmp_path: Path) -> None:
+def test_build_add_and_look(run: Run, run_here: Run, table: Path, tmp_path: Path) -> None:
     done = run("lexicon", "build", table, "--out", "x.lexicon")
     assert done.returncode == 0, done.stderr
     assert "4 names of 2 concepts" in done.stdout and "NOS/NEC: 1" in done.stdout
     (tmp_path / "mine.tsv").write_bytes("code\tname\nE14\t소갈\n".encode("cp949"))
-    done = run("lexicon", "add", "x.lexicon", "mine.tsv")
+    done = run_here("lexicon", "add", "x.lexicon", "mine.tsv")
     assert "added 1 name to x.lexicon" in done.stderr and "cp949" in done.stderr
-    done = run("lexicon", "show", "x.lexicon", "E14")
+    done = run_here("lexicon", "show", "x.lexicon", "E14")
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert {row["name"] for row in rows} == {"당뇨병", "Diabetes mellitus", "소갈"}
     assert rows[0]["original"] == "당뇨병(E14)"
-    done = run("lexicon", "info", "x.lexicon")
+    done = run_here("lexicon", "info", "x.lexicon")
     assert "all files whole" in done.stdout and "1 name was added later, in 1 part" in done.stdout
-    found = json.loads(run("lexicon", "info", "x.lexicon", "--json").stdout)
+    found = json.loads(run_here("lexicon", "info", "x.lexicon", "--json").stdout)
     assert found["names"] == 5 and len(found["segments"]) == 2
 
 
-def test_the_sample_is_known_by_name(run: Run) -> None:
-    done = run("lexicon", "show", "sample", "K74.6", "--table")
+def test_the_sample_is_known_by_name(run_here: Run) -> None:
+    done = run_here("lexicon", "show", "sample", "K74.6", "--table")
     assert "간경화" in done.stdout
-    assert "DM" in run("lexicon", "ambiguous", "sample", "--csv").stdout
+    assert "DM" in run_here("lexicon", "ambiguous", "sample", "--csv").stdout
 
 
 @pytest.mark.parametrize(
@@ -53,8 +53,8 @@ def test_the_sample_is_known_by_name(run: Run) -> None:
         (["info", "t.tsv"], 1, "is a file; expected a lexicon"),
     ],
 )
-def test_bad_input(run: Run, table: Path, args: list[str], code: int, message: str) -> None:
-    done = run("lexicon", *args)
+def test_bad_input(run_here: Run, table: Path, args: list[str], code: int, message: str) -> None:
+    done = run_here("lexicon", *args)
     assert done.returncode == code and message in done.stderr, done.stderr
     assert "Traceback" not in done.stderr
     if code == 1:

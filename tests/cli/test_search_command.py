@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-import graphs
 import malmoi
-from graphs import Run
 from malmoi.cli import app
+from tests.support import graphs
+from tests.support.graphs import Run
 
 ROWS = [
     {"id": "a", "text": "the cat sleeps", "year": 2023},
@@ -31,7 +31,7 @@ def make(run: Run, folder: Path, *options: object) -> None:
     assert "3 documents written, 0 unchanged; x.malmoi has 3" in done.stderr
 
 
-def test_index_and_search(run: Run, tmp_path: Path) -> None:
+def test_index_and_search(run: Run, run_here: Run, tmp_path: Path) -> None:
     make(run, tmp_path)
     search = ("search", "x.malmoi", "the cat sleeps", "--model", "tiny")
     done = run(*search, "--k", 2, "--mode", "dense")
@@ -43,15 +43,15 @@ def test_index_and_search(run: Run, tmp_path: Path) -> None:
         {"year": 2023},
     )
     assert first["score"] > 0.99
-    done = run(*search, "--filter", "year=2024")
+    done = run_here(*search, "--filter", "year=2024")
     assert {json.loads(line)["id"] for line in done.stdout.splitlines()} == {"b", "c"}
     graphs.write_reranker(tmp_path / "tiny-reranker")
-    done = run(*search, "--rerank", "--reranker", "tiny-reranker", "--within", "30s")
+    done = run_here(*search, "--rerank", "--reranker", "tiny-reranker", "--within", "30s")
     assert done.returncode == 0, done.stderr
     assert all("rerank" in json.loads(line)["scores"] for line in done.stdout.splitlines())
     # What is there is not written again; what has changed is.
     write_rows(tmp_path / "faq.jsonl", [*ROWS[:2], ROWS[2] | {"text": "the dog has a boat"}])
-    done = run("index", "x.malmoi", "faq.jsonl", "--model", "tiny", "--check")
+    done = run_here("index", "x.malmoi", "faq.jsonl", "--model", "tiny", "--check")
     assert "1 document written, 2 unchanged" in done.stderr
     assert json.loads(done.stdout)["recall@10"] == 1.0
 

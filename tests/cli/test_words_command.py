@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from graphs import Run
+from tests.support.graphs import Run
 
 BOATS = ["배를 타고 바다에 나간다", "배가 항구에 들어왔다", "배가 달고 맛있다"]
 
 
-def test_a_word_is_compared_and_drawn(run: Run, tmp_path: Path) -> None:
+def test_a_word_is_compared_and_drawn(run_here: Run, tmp_path: Path) -> None:
     plots = ["--plot", "a.png", "--layers-plot", "b.png", "--hist", "c.svg"]
-    done = run("words", *BOATS, "--word", "배", "--layers", "3", *plots)
+    done = run_here("words", *BOATS, "--word", "배", "--layers", "3", *plots)
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert [row["word"] for row in rows] == ["배"] * 3
@@ -21,7 +21,7 @@ def test_a_word_is_compared_and_drawn(run: Run, tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"a.png", "b.png", "c.svg"}
 
 
-def test_words_are_listed_with_their_pieces(run: Run, tmp_path: Path) -> None:
+def test_words_are_listed_with_their_pieces(run: Run) -> None:
     done = run("words", "-", "--by", "spaces", "--special", "--table", stdin="배가 왔다\n\n")
     assert done.returncode == 0, done.stderr
     assert "1 empty text was left out" in done.stderr
@@ -33,8 +33,8 @@ def test_words_are_listed_with_their_pieces(run: Run, tmp_path: Path) -> None:
     ]
 
 
-def test_two_texts_make_a_heat_map(run: Run, tmp_path: Path) -> None:
-    done = run("words", "배가 왔다", "the boat came", "--heat", "heat.png", "--csv")
+def test_two_texts_make_a_heat_map(run_here: Run, tmp_path: Path) -> None:
+    done = run_here("words", "배가 왔다", "the boat came", "--heat", "heat.png", "--csv")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "heat.png").stat().st_size > 2000
 
@@ -54,8 +54,8 @@ def test_two_texts_make_a_heat_map(run: Run, tmp_path: Path) -> None:
     ],
 )
 def test_bad_input_is_told(
-    run: Run, tmp_path: Path, args: list[str], code: int, message: str
+    run_here: Run, tmp_path: Path, args: list[str], code: int, message: str
 ) -> None:
-    done = run("words", *args)
+    done = run_here("words", *args)
     assert (done.returncode, message in " ".join(done.stderr.split())) == (code, True), done.stderr
     assert "Traceback" not in done.stderr and not list(tmp_path.iterdir())

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import graphs
 import malmoi
 import malmoi.corpus.schema
 import malmoi.corpus.vector_index
@@ -21,6 +20,7 @@ from malmoi import Corpus, CorpusBusy, CorpusError, DataError, Document, OptionE
 from malmoi.corpus.sqlite import SqliteStore
 from malmoi.index import HnswIndex
 from malmoi.text import morphemes
+from tests.support import graphs
 
 ROOT = Path(__file__).parents[2]
 TEXTS = ["배를 타고 바다", "고양이 잔다", "the cat sleeps", "diabetes nephropathy", "당뇨 신증"]
@@ -169,12 +169,14 @@ def test_a_file_goes_on_with_the_words_it_was_made_with(
         assert [hit.id for hit in hits] == ["a"]
 
 
+@pytest.mark.slow
 def test_a_writer_killed_again_and_again_loses_nothing(tmp_path: Path) -> None:
     shm = Path("/dev/shm")
     file = (shm if shm.is_dir() else tmp_path) / f"malmoi-test-{tmp_path.name}.malmoi"
     try:
+        bench = [sys.executable, str(ROOT / "bench/run.py"), "--no-record", "corpus_kill"]
         done = subprocess.run(
-            [sys.executable, str(ROOT / "bench/corpus_kill.py"), "--kills", "12", "--file", file],
+            [*bench, "--kills", "12", "--file", str(file)],
             capture_output=True,
             text=True,
             timeout=120,

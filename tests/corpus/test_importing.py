@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 import malmoi
-from logs import record_messages
 from malmoi import Corpus, DataError, Document
 from malmoi.corpus import Columns, IngestReport, index_files
 from malmoi.corpus import ingest as importing
+from tests.support.logs import record_messages
 
 
 @pytest.fixture

@@ -8,13 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import malmoi
-from graphs import Run
 from malmoi.corpus.filters import Filter
 from malmoi.corpus.milvus import Address, MilvusStore, expression, facts, quoted, stem
 from malmoi.corpus.stores import copy_corpus
 from malmoi.errors import CorpusError, DataError, OptionError
+from tests.support.graphs import Run
 
 lite = pytest.importorskip("milvus_lite", reason="milvus-lite is not installed")
+
+pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("impatient_milvus")]
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-import graphs
 import malmoi
 from malmoi.bundle.catalog import DEFAULT, shipped_models
 from malmoi.cli import app
+from tests.support import graphs
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/search.md"
@@ -38,6 +38,7 @@ def test_the_faq_is_found_in_both_languages(
     assert capsys.readouterr().out.splitlines() == [FAQ, FAQ]
 
 
+@pytest.mark.slow
 def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     graphs.write_reranker(tmp_path / "my-reranker")
@@ -45,10 +46,13 @@ def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         r"`(\w+\.\w+)`:\n\n```text\n(.*?)```", PAGE.read_text("utf-8"), re.S
     ):
         (tmp_path / name).write_text(content, "utf-8")
-    for line in "\n".join(blocks(PAGE, "console")).splitlines():
-        if line.startswith("$ malmoi "):
-            done = CliRunner().invoke(app, shlex.split(line)[2:])
-            assert done.exit_code == 0, f"{line}\n{done.exception}\n{done.output}"
+    lines = "\n".join(blocks(PAGE, "console")).splitlines()
+    commands = [line for line in lines if line.startswith("$ malmoi ")]
+    assert len(commands) > 3
+    for line in commands:
+        done = CliRunner().invoke(app, shlex.split(line)[2:])
+        assert done.exit_code == 0, f"{line}\n{done.exception}\n{done.output}"
     names: dict[str, object] = {}
+    assert blocks(PAGE, "python")
     for block in blocks(PAGE, "python"):
         exec(compile(block, str(PAGE), "exec"), names)

@@ -1,7 +1,7 @@
 """One suite over every store of documents: what is written is there, whole, and can be found."""
 
-import importlib.util
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -20,17 +20,23 @@ STORES: dict[str, Callable[[Path, StoreInfo], Store]] = {
     "sqlite-hnsw": lambda folder, about: SqliteStore(
         folder / "x.malmoi", create=lambda: about, engine="hnsw"
     ),
+    "milvus-lite": lambda folder, about: MilvusStore(f"milvus:{folder}/x.db", create=lambda: about),
 }
-if importlib.util.find_spec("pymilvus") and importlib.util.find_spec("milvus_lite"):
-    STORES["milvus-lite"] = lambda folder, about: MilvusStore(
-        f"milvus:{folder}/x.db", create=lambda: about
+MILVUS = find_spec("pymilvus") and find_spec("milvus_lite")
+MARKS = {
+    "milvus-lite": (
+        pytest.mark.cluster,
+        pytest.mark.skipif(not MILVUS, reason="milvus-lite is not installed"),
     )
+}
 Make = Callable[..., Store]
 
 
-@pytest.fixture(params=STORES)
+@pytest.fixture(params=[pytest.param(name, marks=MARKS.get(name, ())) for name in STORES])
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
     """Open the store of this test's folder; again, if it has been opened before."""
+    if request.param == "milvus-lite":
+        request.getfixturevalue("impatient_milvus")
     opened: list[Store] = []
 
     def call(**fields: object) -> Store:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-import graphs
+from tests.support import graphs
 
 PAGE = (Path(__file__).parents[2] / "docs/static.md").read_text("utf-8")
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from logs import record_messages
 from malmoi.errors import DataError, OptionError
 from malmoi.evaluate import nli, pairs, searches, sts, transfer
+from tests.support.logs import record_messages
 
 Write = Callable[..., Path]
 

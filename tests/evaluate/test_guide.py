@@ -8,8 +8,8 @@ import pytest
 import safetensors.numpy
 from typer.testing import CliRunner
 
-import graphs
 from malmoi.cli import app
+from tests.support import graphs
 
 PAGE = Path(__file__).parents[2] / "docs/evaluation.md"
 
@@ -48,6 +48,7 @@ def blocks(kind: str) -> list[str]:
 def test_snippets_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     names: dict[str, object] = {}
+    assert blocks("python")
     for block in blocks("python"):
         exec(compile(block, str(PAGE), "exec"), names)
 

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from graphs import Run
-from linking.shelves import WordEncoder, write_lexicon
-from logs import record_messages
 from malmoi.errors import DataError, OptionError
 from malmoi.evaluate import Settings, evaluate
 from malmoi.evaluate.linking import LinkingTask, judge, outcome_of, split_composite
 from malmoi.evaluate.mentions import Case, read
 from malmoi.lexicon import Lexicon
 from malmoi.linking import Linker
+from tests.support.graphs import Run
+from tests.support.lexicons import HashingEncoder, write_lexicon
+from tests.support.logs import record_messages
 
 ABSTRACT = {
     "title": "Congestive heart failure (CXHF).",
@@ -80,10 +80,10 @@ def test_models_are_compared_on_one_lexicon(tmp_path: Path) -> None:
         "mention\tcode\n폐렴\tJ18.9\n기침\tR05\n위암\tC22.9\n", "utf-8"
     )
     report = evaluate(
-        WordEncoder(),
+        HashingEncoder(),
         "linking",
         tmp_path / "dev.tsv",
-        against=[WordEncoder("other", 32)],
+        against=[HashingEncoder("other", 32)],
         settings=Settings(lexicon=lexicon, errors=tmp_path / "errors.tsv"),
         rounds=10,
     )
@@ -98,14 +98,14 @@ def test_models_are_compared_on_one_lexicon(tmp_path: Path) -> None:
 def test_wrong_use_is_named(tmp_path: Path) -> None:
     (tmp_path / "dev.tsv").write_text("mention\tcode\n폐렴\tJ18.9\n", "utf-8")
     with pytest.raises(OptionError, match="--lexicon"):
-        evaluate(WordEncoder(), "linking", tmp_path / "dev.tsv")
+        evaluate(HashingEncoder(), "linking", tmp_path / "dev.tsv")
     with pytest.raises(OptionError, match="has no encode"):
         LinkingTask("sample", [Case("폐렴", ("J18.9",), "ko")]).measure(object())
 
 
-def test_the_command_measures(run: Run, bundle: Path, tmp_path: Path) -> None:
+def test_the_command_measures(run_here: Run, bundle: Path, tmp_path: Path) -> None:
     (tmp_path / "dev.tsv").write_text("mention\tcode\n폐렴\tJ18.9\n당뇨\tE14\n", "utf-8")
-    done = run(
+    done = run_here(
         "evaluate", bundle, "--task", "linking", "--data", "dev.tsv", "--lexicon", "sample",
         "--rounds", 0,
     )  # fmt: skip

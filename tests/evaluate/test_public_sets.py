@@ -1,14 +1,12 @@
 """Public data sets in the form they are prepared in: their headers are understood unaided."""
 
-import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from malmoi.evaluate import nli, pairs, searches, sts, transfer
-
-DATA = Path(os.environ.get("MALMOI_DATA") or Path(__file__).parents[3] / "shared/data")
 
 
 @pytest.mark.parametrize(
@@ -26,9 +24,9 @@ DATA = Path(os.environ.get("MALMOI_DATA") or Path(__file__).parents[3] / "shared
         (transfer, "notes/mtsamples.jsonl", {"text": "text", "label": "specialty"}),
     ],
 )
-def test_headers_are_understood(module: Any, file: str, roles: dict[str, str]) -> None:
-    if not (DATA / file).is_file():
-        pytest.skip(f"{file} is not here; set MALMOI_DATA to the folder of the public data sets")
-    found = module.read(DATA / file)
+def test_headers_are_understood(
+    module: Any, file: str, roles: dict[str, str], public_data: Callable[[str], Path]
+) -> None:
+    found = module.read(public_data(file))
     source = found[1] if isinstance(found, tuple) else found.source
     assert roles.items() <= dict(source.columns).items()

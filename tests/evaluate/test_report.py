@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import safetensors.numpy
-from fakes import Constant, Letters, Noise, Shared
 
-import graphs
 import malmoi
-from logs import record_messages
 from malmoi import plots
 from malmoi.errors import BundleError, DataError, MissingExtra, OptionError
 from malmoi.evaluate import Report, Settings, evaluate, load_baselines
+from tests.support import graphs
+from tests.support.fakes import Constant, Letters, Noise, Shared
+from tests.support.logs import record_messages
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 import malmoi
-from logs import record_messages
 from malmoi import BundleError, DataError, OptionError
 from malmoi.evaluate import Settings, evaluate
 from malmoi.evaluate.senses import find_brackets, read
+from tests.support.logs import record_messages
 
 BOAT = ["[배]를 타고 바다에 나간다", "[배]가 항구에 들어왔다", "섬으로 가는 [배]가 끊겼다"]
 PEAR = ["[배]가 달고 맛있다", "과수원에서 [배]를 땄다", "사과와 [배]를 깎아 먹었다"]

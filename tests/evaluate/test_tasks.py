@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import scipy.stats
 import sklearn.metrics
-from fakes import Constant, Letters, Noise, Shared
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from malmoi.errors import BundleError, DataError, OptionError
 from malmoi.evaluate import nli, pairs, probes, rerank, retrieval, searches, sts, transfer
 from malmoi.evaluate.searches import Member, Relevant
 from malmoi.evaluate.transfer import Labelled
+from tests.support.fakes import Constant, Letters, Noise, Shared
 
 WORDS = ["boat", "ship", "harbour", "pear", "apple", "snow", "cat", "dogs", "sleep", "sweet"]
 # No text beside itself: whether such cosines are tied would be up to rounding.

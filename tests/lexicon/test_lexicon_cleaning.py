@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from malmoi.lexicon import language_of
-from malmoi.lexicon.cells import repair
-from malmoi.lexicon.cleaning import STEPS, clean_name
+from malmoi.lexicon.cleaning import STEPS, clean_name, repair
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ from pathlib import Path
 import openpyxl
 import pytest
 
-from logs import record_messages
 from malmoi.errors import DataError, MissingExtra, OptionError
 from malmoi.lexicon import BuildReport, Lexicon, build_lexicon
 from malmoi.lexicon.readers import form_of
+from tests.support.logs import record_messages
 
 MASTER = """표제어구분\t분류\t질병분류코드\t검별표\t주석\t한글명칭\t영문명칭
 1\t중\tA15-A19\t\t\t결핵(A15-A19)\tTuberculosis(A15-A19)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from malmoi.errors import DataError, LexiconError, OutputError
 from malmoi.lexicon import KINDS, LANGUAGES, Lexicon, add_names, build_lexicon, memory_lexicon
-from malmoi.lexicon.strings import Strings
+from malmoi.lexicon.segment import Strings
 
 TABLE = """code\tko\ten\tabbreviations\tlay
 K74.6\t간경변증\tLiver cirrhosis\tLC\t간경화

@@ -1,25 +1,16 @@
 """The beginnings of the public tables, where they are at hand."""
 
-import os
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 
-import pytest
-
 from malmoi.lexicon import Lexicon, build_lexicon
 
-ROOT = Path(__file__).parents[2]
-TERMS = Path(os.environ.get("MALMOI_DATA", ROOT.parent / "shared/data")) / "terms"
 
-pytestmark = pytest.mark.skipif(
-    not (TERMS / "kcd9-rows.tsv").is_file(), reason=f"there are no term tables in {TERMS}"
-)
-
-
-def test_tables_merge(tmp_path: Path) -> None:
+def test_tables_merge(tmp_path: Path, public_data: Callable[[str], Path]) -> None:
     tables = []
     for name in ("kcd9-rows", "names", "medic", "drugs", "kcd9-morphology"):
-        with (TERMS / f"{name}.tsv").open(encoding="utf-8") as file:
+        with public_data(f"terms/{name}.tsv").open(encoding="utf-8") as file:
             (tmp_path / f"{name}.tsv").write_text("".join(islice(file, 400)), "utf-8")
         tables.append(tmp_path / f"{name}.tsv")
     report = build_lexicon(tables, tmp_path / "x.lexicon", keep_uncoded=True)

@@ -3,7 +3,7 @@
 import re
 
 from malmoi.lexicon import Lexicon, memory_lexicon
-from malmoi.lexicon.lexicon import SHIPPED
+from malmoi.lexicon.manifest import SHIPPED
 
 
 def test_it_is_what_its_table_says() -> None:

@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from linking.shelves import WordEncoder, open_lexicon, write_lexicon
 from malmoi.lexicon import Lexicon, build_lexicon
 from malmoi.linking import Linker
 from malmoi.linking.cache import NO_CACHE, DerivedCache, cache_folder, cache_of
 from malmoi.linking.lay_names import add_lay_names
 from malmoi.linking.normalize import Normalizer, Variants
+from tests.support.lexicons import HashingEncoder, open_lexicon, write_lexicon
 
 KCD = """code\tkind\tko\ten
 A05\theadword\t달리 분류되지 않은 기타 세균성 음식매개중독\tOther bacterial foodborne intoxications
@@ -99,9 +99,9 @@ def test_a_table_of_the_users_own_leaves_the_shipped_names_out(tmp_path: Path) -
 
 def test_the_second_start_opens_what_the_first_has_kept(tmp_path: Path) -> None:
     folder = built(tmp_path, KCD)
-    first = Linker(folder, WordEncoder())
+    first = Linker(folder, HashingEncoder())
     made = {p: p.stat().st_mtime_ns for p in (folder / "linking").rglob("*") if p.is_file()}
-    again = Linker(folder, WordEncoder())
+    again = Linker(folder, HashingEncoder())
     assert made == {p: p.stat().st_mtime_ns for p in (folder / "linking").rglob("*") if p.is_file()}
     assert again.link("식중독") == first.link("식중독")
     assert again.names.segments[-1].folder == folder / "linking" / "companion"
@@ -109,37 +109,39 @@ def test_the_second_start_opens_what_the_first_has_kept(tmp_path: Path) -> None:
 
 def test_nothing_is_written_without_leave(tmp_path: Path) -> None:
     folder = built(tmp_path, KCD)
-    assert Linker(folder, WordEncoder(), keep=False).link("오십견").best
+    assert Linker(folder, HashingEncoder(), keep=False).link("오십견").best
     assert not (folder / "linking").exists() and not (tmp_path / "cache").joinpath("x").exists()
 
 
 def test_the_shipped_sample_is_kept_in_the_cache_for_every_model(tmp_path: Path) -> None:
     for name, size in (("words", 64), ("other", 32)):
-        Linker("sample", WordEncoder(name, size))
+        Linker("sample", HashingEncoder(name, size))
     kept = list((tmp_path / "cache" / "malmoi" / "linking").rglob("codes.npy"))
     assert sorted(np.load(path).shape[1] for path in kept) == [32, 64]
     times = [path.stat().st_mtime_ns for path in kept]
-    Linker("sample", WordEncoder())
+    Linker("sample", HashingEncoder())
     assert times == [path.stat().st_mtime_ns for path in kept]
 
 
 def test_a_closed_folder_is_read_and_the_cache_written(tmp_path: Path) -> None:
     folder = tmp_path / "lexicon" / "linking"
-    place = DerivedCache(folder, tmp_path / "cache", writable=False)
-    place.keep("vectors", {"a": 1}, lambda half: None, cached="vectors-x")
-    assert place.find("vectors", {"a": 1}, cached="vectors-x") == tmp_path / "cache" / "vectors-x"
+    cache = DerivedCache(folder, tmp_path / "cache", writable=False)
+    cache.store("vectors", {"a": 1}, lambda folder: None, cached="vectors-x")
+    assert cache.find("vectors", {"a": 1}, cached="vectors-x") == tmp_path / "cache" / "vectors-x"
     assert not folder.exists()
-    DerivedCache(folder, None, writable=True).keep("vectors", {"a": 1, "b": 2}, lambda half: None)
-    assert place.find("vectors", {"a": 1}, cached="vectors-x") == folder / "vectors"
-    assert place.find("vectors", {"a": 2}, cached="vectors-x") is None
+    DerivedCache(folder, None, writable=True).store(
+        "vectors", {"a": 1, "b": 2}, lambda folder: None
+    )
+    assert cache.find("vectors", {"a": 1}, cached="vectors-x") == folder / "vectors"
+    assert cache.find("vectors", {"a": 2}, cached="vectors-x") is None
 
 
 def test_where_nothing_can_be_kept_nothing_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    NO_CACHE.keep("x", {}, lambda half: pytest.fail("written"))
+    NO_CACHE.store("x", {}, lambda folder: pytest.fail("written"))
     (tmp_path / "file").write_text("no folder")
-    DerivedCache(tmp_path / "file", None, writable=True).keep("x", {}, lambda half: None)
+    DerivedCache(tmp_path / "file", None, writable=True).store("x", {}, lambda folder: None)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     assert os.name == "nt" or cache_folder() is None
     monkeypatch.setenv("XDG_CACHE_HOME", "here")
@@ -155,6 +157,6 @@ def test_names_in_memory_have_no_place(tmp_path: Path) -> None:
 
 def test_another_models_vectors_beside_the_lexicon_are_refused(tmp_path: Path) -> None:
     folder = write_lexicon(tmp_path)
-    Linker(folder, WordEncoder())
+    Linker(folder, HashingEncoder())
     with pytest.raises(Exception, match="--rebuild"):
-        Linker(folder, WordEncoder("other", 32))
+        Linker(folder, HashingEncoder("other", 32))

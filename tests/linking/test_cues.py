@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from linking.shelves import open_lexicon
-from malmoi.clinical.context import said
+from malmoi.clinical.context import attributes_of
 from malmoi.clinical.reader import NoteReader
 from malmoi.lexicon import build_lexicon
 from malmoi.linking import Linker
+from tests.support.lexicons import open_lexicon
 
 TABLE = Path(__file__).with_name("phrases.tsv")
 Items = dict[str, tuple[str, ...]]
@@ -52,7 +52,7 @@ def spans(note: str, names: list[str]) -> dict[str, tuple[int, int]]:
 )
 def test_a_phrase_says_what_it_says(note: str, items: Items) -> None:
     places = sorted(spans(note, list(items)).items(), key=lambda place: place[1])
-    found = said(note, [span for _, span in places])
+    found = attributes_of(note, [span for _, span in places])
     assert dict(zip((name for name, _ in places), found, strict=True)) == items
 
 
@@ -62,7 +62,7 @@ def test_an_item_is_read_without_knowing_the_others() -> None:
     for note, items, wrong in phrases():
         for name, span in {} if wrong else spans(note, list(items)).items():
             asked += 1
-            right += said(note, [span]) == [items[name]]
+            right += attributes_of(note, [span]) == [items[name]]
     assert asked > 400 and right >= asked - 3
 
 

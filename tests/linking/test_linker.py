@@ -14,8 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import malmoi
-from graphs import Run
-from linking.shelves import WordEncoder, open_lexicon, write_lexicon
 from malmoi.bundle.bundle import Manifest
 from malmoi.errors import LexiconError, OptionError, TextError
 from malmoi.lexicon import add_names
@@ -26,11 +24,13 @@ from malmoi.linking.name_index import NameVectors
 from malmoi.linking.ngram_index import Counted, NgramIndex
 from malmoi.linking.nil import load_threshold, save_threshold
 from malmoi.text.cleanup import SAFE
+from tests.support.graphs import Run
+from tests.support.lexicons import HashingEncoder, open_lexicon, write_lexicon
 
 
 @pytest.fixture(scope="module")
 def linker(tmp_path_factory: pytest.TempPathFactory) -> Linker:
-    return Linker(open_lexicon(tmp_path_factory.mktemp("lexicon")), WordEncoder())
+    return Linker(open_lexicon(tmp_path_factory.mktemp("lexicon")), HashingEncoder())
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_candidates_say_why(linker: Linker) -> None:
 
 
 def test_a_name_of_the_lexicon_is_not_encoded_again(tmp_path: Path) -> None:
-    class Counting(WordEncoder):
+    class Counting(HashingEncoder):
         asked: ClassVar[list[str]] = []
 
         def encode(self, texts: Any, *, precision: str = "float32", progress: bool = False) -> Any:
@@ -105,7 +105,7 @@ def test_a_name_of_the_lexicon_is_not_encoded_again(tmp_path: Path) -> None:
 def test_another_script_has_no_letters_in_common(tmp_path: Path) -> None:
     lexicon = open_lexicon(tmp_path)
     (tmp_path / "own.tsv").write_text("물병\t폐렴\n", "utf-8")  # no shipped names, all Korean
-    linker = Linker(lexicon, WordEncoder(), synonyms=tmp_path / "own.tsv")
+    linker = Linker(lexicon, HashingEncoder(), synonyms=tmp_path / "own.tsv")
     [found] = linker.evidence(["양성 폐렴"])
     english = np.asarray(lexicon.languages)[found[0].rows[found[0].rows < len(lexicon)]] == 1
     features = found[0].features[: len(english)]
@@ -162,21 +162,21 @@ def test_spelling_alone_needs_no_model(tmp_path: Path) -> None:
 
 def test_the_index_is_kept_and_another_model_refused(tmp_path: Path) -> None:
     folder = write_lexicon(tmp_path)
-    Linker(folder, WordEncoder())
+    Linker(folder, HashingEncoder())
     made = {p: p.stat().st_mtime_ns for p in (folder / "linking").rglob("*.npy")}
     assert len(made) > 5
-    Linker(folder, WordEncoder())
+    Linker(folder, HashingEncoder())
     assert made == {p: p.stat().st_mtime_ns for p in (folder / "linking").rglob("*.npy")}
     with pytest.raises(LexiconError, match="with the model words; expected other.*--rebuild"):
-        Linker(folder, WordEncoder("other", 32))
-    assert Linker(folder, WordEncoder("other", 32), rebuild=True).link("폐렴").best
+        Linker(folder, HashingEncoder("other", 32))
+    assert Linker(folder, HashingEncoder("other", 32), rebuild=True).link("폐렴").best
 
 
 def test_a_model_that_learns_to_spell_signs_encodes_names_anew(tmp_path: Path) -> None:
     folder = write_lexicon(tmp_path)
     files = {"model.onnx": "ab"}
-    after = WordEncoder(manifest=Manifest(files=files, clean=(*SAFE, "symbols")))
-    Linker(folder, WordEncoder(manifest=Manifest(files=files)))
+    after = HashingEncoder(manifest=Manifest(files=files, clean=(*SAFE, "symbols")))
+    Linker(folder, HashingEncoder(manifest=Manifest(files=files)))
     made = {p: p.stat().st_mtime_ns for p in (folder / "linking").rglob("*.npy")}
     Linker(folder, after)  # the weights are the same, so nobody is asked to rebuild
     now = {p: p.stat().st_mtime_ns for p in (folder / "linking").rglob("*.npy")}
@@ -187,10 +187,10 @@ def test_a_model_that_learns_to_spell_signs_encodes_names_anew(tmp_path: Path) -
 
 def test_names_added_later_are_found(tmp_path: Path) -> None:
     folder = write_lexicon(tmp_path)
-    Linker(folder, WordEncoder())
+    Linker(folder, HashingEncoder())
     (tmp_path / "own.tsv").write_text("code\tko\nJ18.9\t허파불남\nX99\t우리병원병\n", "utf-8")
     add_names(folder, [tmp_path / "own.tsv"])
-    linker = Linker(folder, WordEncoder())
+    linker = Linker(folder, HashingEncoder())
     for mention, code in (("허파불남", "J18.9"), ("우리병원병", "X99"), ("폐렴", "J18.9")):
         first = linker.link(mention).best
         assert first is not None and first.code == code
@@ -279,7 +279,7 @@ def test_the_nearest_vectors_are_those_of_the_full_product() -> None:
     assert np.allclose(products, same, rtol=1e-4)
 
 
-def test_the_command_prints_the_promised_lines(run: Run, tmp_path: Path) -> None:
+def test_the_command_prints_the_promised_lines(run: Run, run_here: Run, tmp_path: Path) -> None:
     lexicon = write_lexicon(tmp_path)
     done = run("link", lexicon, "-", "--spelling", stdin="폐렴\n\nHTN\n")
     assert done.returncode == 0, done.stderr
@@ -289,9 +289,11 @@ def test_the_command_prints_the_promised_lines(run: Run, tmp_path: Path) -> None
     assert list(rows[0]["candidates"][0]) == ["code", "score", "ko", "en", "names", "why"]
     assert [row["candidates"][0]["code"] for row in rows if row["candidates"]] == ["J18.9", "I10"]
     (tmp_path / "dev.tsv").write_text("mention\tcode\n폐렴\tJ18.9\n충전기\t-\nHTN\tI10\n", "utf-8")
-    done = run("link", lexicon, "폐렴", "충전기", "--spelling", "--nil", "--calibrate", "dev.tsv")
+    done = run_here(
+        "link", lexicon, "폐렴", "충전기", "--spelling", "--nil", "--calibrate", "dev.tsv"
+    )
     assert [json.loads(line)["nil"] for line in done.stdout.splitlines()] == [False, True]
-    assert run("link", lexicon).returncode == 2
+    assert run_here("link", lexicon).returncode == 2
 
 
 def test_a_line_is_answered_before_the_next_is_sent(tmp_path: Path) -> None:

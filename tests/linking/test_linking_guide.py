@@ -44,6 +44,7 @@ def test_snippets_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "pneumonia ('uncertain',) J18.9" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_commands_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [line[2:] for block in blocks("console") for line in block.splitlines()]
     assert len(lines) >= 5

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphs import Run
-from linking.shelves import open_lexicon
 from malmoi.clinical.mentions import definitions
 from malmoi.clinical.reader import NoteReader, to_html
 from malmoi.lexicon import build_lexicon
 from malmoi.linking import Linker
+from tests.support.graphs import Run
+from tests.support.lexicons import open_lexicon
 
 
 @pytest.fixture(scope="module")
@@ -207,7 +207,7 @@ def test_the_page_escapes_and_keeps_the_text(reader: NoteReader) -> None:
     assert 'class="negated"' in page
 
 
-def test_the_command_reads_a_note(run: Run, tmp_path: Path) -> None:
+def test_the_command_reads_a_note(run: Run, run_here: Run, tmp_path: Path) -> None:
     (tmp_path / "note.txt").write_bytes("폐렴 의심\r\nno fever".encode("cp949"))
     done = run("link", "sample", "--note", "note.txt", "--spelling")
     rows = [json.loads(line) for line in done.stdout.splitlines()]
@@ -215,5 +215,9 @@ def test_the_command_reads_a_note(run: Run, tmp_path: Path) -> None:
         ("폐렴", 0, 2, ["uncertain"]),
         ("fever", 10, 15, ["negated"]),
     ]
-    assert "<mark" in run("link", "sample", "--note", "note.txt", "--spelling", "--html").stdout
-    assert "J18.9" in run("link", "sample", "--note", "note.txt", "--spelling", "--table").stdout
+    assert (
+        "<mark" in run_here("link", "sample", "--note", "note.txt", "--spelling", "--html").stdout
+    )
+    assert (
+        "J18.9" in run_here("link", "sample", "--note", "note.txt", "--spelling", "--table").stdout
+    )

@@ -5,14 +5,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from linking.shelves import WordEncoder, write_lexicon
 from malmoi.errors import LexiconError
 from malmoi.index.prefilter import WIDTH, Prefilter
-from malmoi.linking import Linker
-from malmoi.linking import name_index as shelf
+from malmoi.linking import Linker, name_index
 from malmoi.linking.name_index import NameVectors
 from malmoi.runtime.precision import to_precision
 from malmoi.types import Floats
+from tests.support.lexicons import HashingEncoder, write_lexicon
 
 
 def clustered(count: int, dim: int = 256) -> Floats:
@@ -66,13 +65,14 @@ def test_names_that_are_all_alike_are_still_found() -> None:
 def test_an_index_from_before_gets_its_sketch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, encoder = write_lexicon(tmp_path), WordEncoder(dimension=2 * WIDTH)
+    folder, encoder = write_lexicon(tmp_path), HashingEncoder(dimension=2 * WIDTH)
     before = Linker(folder, encoder).link("간경화").best
     assert not list(folder.rglob("sketch"))
     codes = {p: p.stat().st_mtime_ns for p in folder.rglob("codes.npy")}
-    monkeypatch.setattr(shelf, "LEAST", 10)
+    monkeypatch.setattr(name_index, "LEAST", 10)
     linker = Linker(folder, encoder)
-    assert linker.shelves[0].vectors is not None and linker.shelves[0].vectors.sketch is not None
+    vectors = linker.indexes[0].vectors
+    assert vectors is not None and vectors.prefilter is not None
     assert before is not None and linker.link("간경화").best == before
     made = {p: p.stat().st_mtime_ns for p in folder.rglob("sketch/*.npy")}
     assert len(made) >= 3
@@ -80,10 +80,10 @@ def test_an_index_from_before_gets_its_sketch(
     assert made == {p: p.stat().st_mtime_ns for p in folder.rglob("sketch/*.npy")}
     assert codes == {p: p.stat().st_mtime_ns for p in folder.rglob("codes.npy")}  # not encoded anew
     with pytest.raises(LexiconError, match="--rebuild"):
-        Linker(folder, WordEncoder("other", 2 * WIDTH))
-    other = Linker(folder, WordEncoder("other", 2 * WIDTH), rebuild=True)
+        Linker(folder, HashingEncoder("other", 2 * WIDTH))
+    other = Linker(folder, HashingEncoder("other", 2 * WIDTH), rebuild=True)
     assert other.link("간경화").best
     assert made != {p: p.stat().st_mtime_ns for p in folder.rglob("sketch/*.npy")}
     next(folder.rglob("sketch/rows.npy")).write_bytes(b"no array")
     with pytest.raises(LexiconError, match="no array"):
-        Linker(folder, WordEncoder("other", 2 * WIDTH))
+        Linker(folder, HashingEncoder("other", 2 * WIDTH))

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import malmoi
-from graphs import Run
 from malmoi import DataError, OptionError
 from malmoi.mining.clusters import Method, assign, cluster, merge_to, purity
 from malmoi.mining.topics import Topics, make_topics
 from malmoi.plots.maps import flatten, islands, neighbourly, save_map
 from malmoi.runtime.pooling import normalize
 from malmoi.types import Floats
+from tests.support.graphs import Run
 
 pytest.importorskip("sklearn", reason="scikit-learn is not installed")
 

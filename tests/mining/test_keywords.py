@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 import malmoi
-from graphs import Run
 from malmoi import DataError, OptionError
 from malmoi.mining.keywords import STOPWORDS, candidates, keywords, read_stopwords
+from tests.support.graphs import Run
 
 pytest.importorskip("kiwipiepy", reason="kiwipiepy is not installed")
 

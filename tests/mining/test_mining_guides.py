@@ -54,10 +54,12 @@ def blocks(page: str, kind: str) -> list[str]:
 @pytest.mark.parametrize("page", PAGES)
 def test_snippets_run(page: str, folder: Path) -> None:
     names: dict[str, object] = {}
+    assert blocks(page, "python")
     for block in blocks(page, "python"):
         exec(compile(block, page, "exec"), names)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_commands_run(page: str, folder: Path) -> None:
     lines = [line for block in blocks(page, "console") for line in block.splitlines()]

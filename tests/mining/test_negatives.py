@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logs import record_messages
 from malmoi.errors import BundleError, DataError, OptionError
 from malmoi.index.knn import RowPairs, nearest
 from malmoi.mining import negatives
 from malmoi.mining.negatives import NegativeChoice, Triplet, mine_negatives, write_triplets
+from tests.support.logs import record_messages
 
 
 @settings(max_examples=60, deadline=None)

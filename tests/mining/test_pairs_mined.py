@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 
 import malmoi
-from graphs import Run
-from logs import record_messages
 from malmoi import DataError, OptionError
 from malmoi.index import join as close
 from malmoi.mining import pairs
@@ -19,6 +17,8 @@ from malmoi.mining.texts import gather
 from malmoi.mining.translations import margins, mine_translations
 from malmoi.runtime.pooling import normalize
 from malmoi.types import Floats
+from tests.support.graphs import Run
+from tests.support.logs import record_messages
 
 TEXTS = [
     "환불은 어떻게 받나요?",
@@ -111,7 +111,7 @@ def test_threads_end_with_who_asked() -> None:
     blocks = close.pairs_above(spread(3000, 16), least=0.0)
     assert len(next(blocks).left)
     blocks.close()  # type: ignore[attr-defined]
-    assert not [one for one in threading.enumerate() if one.name.startswith("malmoi-close")]
+    assert not [one for one in threading.enumerate() if one.name.startswith("malmoi-join")]
 
 
 def test_paraphrases_come_best_first(encoder: malmoi.TextEncoder) -> None:

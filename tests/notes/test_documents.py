@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from logs import record_messages
 from malmoi.classifier.documents import LabelChoice, NoteDocument, leakage, part_of, read_documents
 from malmoi.errors import DataError, OptionError
+from tests.support.logs import record_messages
 
 COLUMNS = {"text": "text", "label": "label", "patient": "patient"}
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import onnx
 
-from pins.golden import files_of
+from tests.pins.golden import files_of
 
 TEXTS = [
     "배가 아파서 병원에 갔다.",

@@ -13,14 +13,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-import graphs
 import malmoi
 from malmoi import Corpus
 from malmoi.index import FlatIndex, make_index, save_index
 from malmoi.lexicon import build_lexicon
 from malmoi.linking import Linker
-from pins.golden import malmoi as run
-from pins.golden import to_toml
+from tests.pins.golden import malmoi as run
+from tests.pins.golden import to_toml
+from tests.support import graphs
 
 ARCHIVE = Path(__file__).parent / "files.tar.xz"
 ENGINES = ("exact", "flat", "hnsw")
@@ -71,7 +71,7 @@ def write_run(folder: Path) -> None:
     """Write a run that was trained to its end, and one that was stopped after its second step."""
     import transformers
 
-    from tiny import tiny_tokenizer
+    from tests.support.tiny import tiny_tokenizer
 
     folder.mkdir()
     tokenizer = tiny_tokenizer("bert")

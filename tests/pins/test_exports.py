@@ -13,9 +13,9 @@ import torch
 import transformers
 
 from malmoi import load, load_reranker
-from pins.bundles import TEXTS, describe
-from pins.golden import check_entry, malmoi, one_thread
-from tiny import tiny_transformer, with_dense
+from tests.pins.bundles import TEXTS, describe
+from tests.pins.golden import check_entry, malmoi, one_thread
+from tests.support.tiny import tiny_transformer, with_dense
 
 pytestmark = [
     pytest.mark.slow,

@@ -12,9 +12,9 @@ import malmoi
 from malmoi import Corpus, Lexicon, Linker
 from malmoi.index import open_index
 from malmoi.linking import NoteReader
-from pins.golden import check_entry, files_of, to_toml
-from pins.golden import malmoi as run
-from pins.make_files import DOCUMENTS, ENGINES, vectors
+from tests.pins.golden import check_entry, files_of, to_toml
+from tests.pins.golden import malmoi as run
+from tests.pins.make_files import DOCUMENTS, ENGINES, vectors
 
 QUERIES = ("the cat", "당뇨 신증", "배")
 

@@ -9,9 +9,9 @@ import pytest
 import typer
 
 import malmoi.cli
-from pins.annotations import annotation
-from pins.golden import GOLDEN, UPDATE, check_json, check_text
-from pins.golden import malmoi as run
+from tests.pins.annotations import annotation
+from tests.pins.golden import GOLDEN, UPDATE, check_json, check_text
+from tests.pins.golden import malmoi as run
 
 _WIDTH = 100
 _DRAWN_BY = f"typer {'.'.join(version('typer').split('.')[:2])}"

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pins.golden import check_entry, check_json
+from tests.pins.golden import check_entry, check_json
 
 pytest.importorskip("uvicorn")
 pytestmark = [pytest.mark.slow, pytest.mark.server]

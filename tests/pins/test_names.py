@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import malmoi
-from pins.annotations import annotation, signature
-from pins.golden import check_entry
+from tests.pins.annotations import annotation, signature
+from tests.pins.golden import check_entry
 
 PACKAGES = (
     "bundle",

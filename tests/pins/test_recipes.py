@@ -13,7 +13,7 @@ import pytest
 
 from malmoi import MalmoiError
 from malmoi.train.recipe import load_recipe
-from pins.golden import check_entry, to_toml
+from tests.pins.golden import check_entry, to_toml
 
 RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
 PAIR = {"a": "a", "b": "b"}

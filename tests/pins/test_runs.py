@@ -13,9 +13,9 @@ import pytest
 pytest.importorskip("torch")
 
 from malmoi import load, load_classifier, load_reranker, load_tagger
-from pins.bundles import TEXTS, describe
-from pins.golden import check_entry, files_of, malmoi, one_thread, to_toml
-from tiny import tiny_transformer
+from tests.pins.bundles import TEXTS, describe
+from tests.pins.golden import check_entry, files_of, malmoi, one_thread, to_toml
+from tests.support.tiny import tiny_transformer
 
 pytestmark = [
     pytest.mark.slow,

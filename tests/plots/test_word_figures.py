@@ -55,6 +55,8 @@ def test_equal_vectors_are_drawn_all_the_same(tmp_path: Path) -> None:
     one = found(1)[0]
     plot_occurrences([one, one, one], tmp_path / "a.png")
     plot_values([one, one], tmp_path / "b.png")
+    sizes = {path.name: path.stat().st_size for path in tmp_path.iterdir()}
+    assert sizes.keys() == {"a.png", "b.png"} and min(sizes.values()) > 2000
 
 
 def test_principal_components_keep_distances_in_a_plane() -> None:

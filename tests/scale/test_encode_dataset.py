@@ -14,12 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import malmoi
-from graphs import Run
-from logs import record_messages
 from malmoi.scale import encode_dataset
 from malmoi.scale import ray as dataset
 from malmoi.scale.parts import DatasetPart, EncodingSettings, Plan, find_inputs, read_part
 from malmoi.scale.ray import PartEncoder, PartReport, model_digest
+from tests.support.graphs import Run
+from tests.support.logs import record_messages
 
 
 @pytest.fixture
@@ -205,7 +205,7 @@ def test_what_ends_a_round_is_tried_again(
 
 
 def test_a_real_ray(bundle: Path, table: Path, tmp_path: Path) -> None:
-    """One node; bench/ray_kill.py has two, and kills one of them."""
+    """One node; bench/soak/ray_kill.py has two, and kills one of them."""
     options = (table, "--out", "out", "-m", bundle, "--part-rows", 2000, "--dim", 8)
     try:
         done = encode_on_ray(*options, cwd=tmp_path)

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from servers import Served, serving
 
-import graphs
 import malmoi
 from malmoi.serve.house import Stock
+from tests.support import graphs
+from tests.support.servers import Served, serving
 
 
 @pytest.fixture(scope="module")

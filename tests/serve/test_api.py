@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import openai
 import pytest
-from servers import Served, serving, wait_for
 
 import malmoi
 from malmoi.serve.house import Stock
+from tests.support.servers import Served, serving, wait_for
 
 TEXTS = ["배를 타고 바다", "the cat sleeps", "당뇨 신증 환자"]
 

@@ -1,11 +1,10 @@
 """Routes with a body go the short way: the same shapes, refusals and headers as FastAPI's own."""
 
-from servers import Served, serving
-
 from malmoi.serve.app import make_app
 from malmoi.serve.direct import Direct
 from malmoi.serve.house import Stock
 from malmoi.serve.settings import Settings
+from tests.support.servers import Served, serving
 
 
 def test_every_route_with_a_body_goes_the_short_way(server: Served, stock: Stock) -> None:

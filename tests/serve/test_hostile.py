@@ -1,4 +1,4 @@
-"""A quick part of the hostile requests; bench/serve_hostile.py sends ten thousand."""
+"""A quick part of the hostile requests; bench/soak/serve_hostile.py sends ten thousand."""
 
 import itertools
 import socket
@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 import schemathesis
-from hostile import MARK, Hostile, hostile
 from hypothesis import HealthCheck, settings
 from schemathesis.checks import not_a_server_error
-from servers import Served, serving
 
 from malmoi.serve.house import Stock
 from malmoi.serve.settings import Limits, Settings
+from tests.support.hostile import MARK, Hostile, hostile
+from tests.support.servers import Served, serving
 
 
 @pytest.fixture(scope="module")

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from servers import Served, serving
 
-import graphs
 import malmoi
 from malmoi.bundle.catalog import DEFAULT, shipped_models
 from malmoi.serve.house import Stock, open_stock
 from malmoi.serve.keys import make_key
 from malmoi.serve.settings import Settings
+from tests.support import graphs
+from tests.support.servers import Served, serving
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = Path("/usr/bin/chromium")
@@ -28,6 +28,7 @@ FLAGS = [
     "--disable-sync",
 ]
 pytestmark = [
+    pytest.mark.browser,
     pytest.mark.skipif(not CHROMIUM.exists(), reason=f"there is no browser at {CHROMIUM}"),
     pytest.mark.skipif(
         DEFAULT not in shipped_models(), reason=f"the model {DEFAULT} is not in this checkout"

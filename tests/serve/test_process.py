@@ -13,11 +13,11 @@ import threading
 from pathlib import Path
 
 import pytest
-from servers import Served, process, wait_for
 
 import malmoi
-from graphs import Run
 from malmoi.corpus import Corpus
+from tests.support.graphs import Run
+from tests.support.servers import Served, process, wait_for
 
 
 def post(link: socket.socket, body: object, path: bytes = b"/v1/embeddings") -> None:

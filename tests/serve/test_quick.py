@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from servers import Served, serving, wait_for
 
 from malmoi.encoder import Encoder
 from malmoi.serve.house import Stock
 from malmoi.serve.keys import make_key
 from malmoi.serve.settings import Limits, Settings
+from tests.support.servers import Served, serving, wait_for
 
 
 def request(body: object, *headers: bytes, path: bytes = b"/v1/embeddings") -> bytes:

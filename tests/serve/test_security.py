@@ -8,12 +8,12 @@ import time
 from pathlib import Path
 
 import pytest
-from servers import Served, serving, wait_for
 
 from malmoi.errors import DataError, OptionError
 from malmoi.serve.house import Stock
 from malmoi.serve.keys import Key, KeyRing, make_key, read_keys
 from malmoi.serve.settings import Batching, Limits, Settings
+from tests.support.servers import Served, serving, wait_for
 
 SECRET = "당뇨병성신증환자김철수"
 

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from servers import Served, serving
 
 from malmoi.bundle.catalog import DEFAULT, shipped_models
 from malmoi.serve.house import open_stock
 from malmoi.serve.settings import Batching, Limits
+from tests.support.servers import Served, serving
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs/server.md").read_text("utf-8")

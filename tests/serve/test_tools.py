@@ -10,9 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from servers import Served, serving, wait_for
 
-import graphs
 import malmoi
 from malmoi.bundle.catalog import DEFAULT, shipped_models
 from malmoi.client import Client
@@ -24,6 +22,8 @@ from malmoi.mining.keywords import keywords
 from malmoi.serve.house import Stock, open_stock
 from malmoi.serve.samples import SampleCorpus
 from malmoi.serve.shared import Shared
+from tests.support import graphs
+from tests.support.servers import Served, serving, wait_for
 
 pytestmark = pytest.mark.skipif(
     DEFAULT not in shipped_models(), reason=f"the model {DEFAULT} is not in this checkout"

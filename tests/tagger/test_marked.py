@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from logs import record_messages
 from malmoi import DataError
 from malmoi.tagger import EntitySpan, Marked, read_marked
+from tests.support.logs import record_messages
 
 
 def write(path: Path, text: str) -> Path:

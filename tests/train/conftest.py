@@ -1,12 +1,9 @@
-"""What training tests share: helpers in this folder, and tiny transformers written once a run."""
+"""What training tests share: tiny transformers, written once a session."""
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 Write = Callable[[str], Path]
 
@@ -14,7 +11,7 @@ Write = Callable[[str], Path]
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Write:
     """Give the folder of a tiny transformer of the named architecture."""
-    from tiny import tiny_transformer
+    from tests.support.tiny import tiny_transformer
 
     root = tmp_path_factory.mktemp("tiny")
 

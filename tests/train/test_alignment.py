@@ -54,7 +54,7 @@ NEW_ROWS = list(range(OLD, OLD + NEW))
 
 
 def test_regression_finds_translations(pairs: a.ParallelBags) -> None:
-    config = a.AlignConfig(epochs=60, batch=64, learning_rate=0.05)
+    config = a.AlignConfig(epochs=30, batch=64, learning_rate=0.05)
     start = table()
     aligned = a.align_rows(start, NEW_ROWS, pairs, config)
     assert found(start) < 0.3 and found(aligned) == 1.0

@@ -7,8 +7,8 @@ import torch
 from transformers import AutoModel
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-import tiny as tiny_models
 from malmoi.export.module import use_fused_attention
+from tests.support import tiny as tiny_models
 
 
 @pytest.mark.parametrize("architecture", ["bert", "xlm-roberta", "mpnet"])

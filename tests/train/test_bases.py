@@ -4,12 +4,12 @@ import shutil
 from pathlib import Path
 
 import pytest
-import runs
 import torch
 from safetensors.torch import load_file, save_file
 
 from malmoi import BundleError
 from malmoi.train.run import train
+from tests.support import runs
 
 
 @pytest.fixture(scope="module")

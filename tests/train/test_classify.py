@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import malmoi
-from graphs import Run
-from logs import record_messages
 from malmoi.classifier import Rule
 from malmoi.errors import BundleError, DataError, OptionError, TextError
 from malmoi.evaluate import evaluate
 from malmoi.train.recipe import load_recipe, make_recipe
 from malmoi.train.run import train
+from tests.support.graphs import Run
+from tests.support.logs import record_messages
 
 PLAIN = ["배", "at", "dawn", "the", "갔다"]
 COLUMNS = {"text": "text", "label": "kind", "patient": "patient"}
@@ -57,7 +57,7 @@ def table(folder: Path, **changes: Any) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from tiny import tiny_transformer
+    from tests.support.tiny import tiny_transformer
 
     root = tmp_path_factory.mktemp("notes")
     tiny_transformer(root / "base", "bert")

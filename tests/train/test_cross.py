@@ -14,7 +14,6 @@ from sentence_transformers import CrossEncoder
 from torch import Tensor
 
 import malmoi
-from logs import record_messages
 from malmoi.bundle.bundle import Manifest
 from malmoi.errors import BundleError, BundleNotFound, OptionError, OutputError
 from malmoi.export.reranker import export_reranker
@@ -27,7 +26,9 @@ from malmoi.train.objectives.cross_encoder import (
     load_cross_encoder,
     save_cross_encoder,
 )
-from tiny import ARCHITECTURES, TEXTS, tiny_transformer
+from tests.support.graphs import Run
+from tests.support.logs import record_messages
+from tests.support.tiny import ARCHITECTURES, TEXTS, tiny_transformer
 
 Write = Callable[[str], Path]
 PAIRS = [(a, b) for a in TEXTS for b in TEXTS[:4]]
@@ -345,14 +346,15 @@ def test_pickled_weights_are_refused(tiny: Write, tmp_path: Path) -> None:
 
 
 def test_the_command_exports_a_cross_encoder(
-    tiny: Write, tmp_path: Path, run: Callable[..., Any]
+    tiny: Write, tmp_path: Path, run: Run, run_here: Run
 ) -> None:
     folder = classifier(tiny("bert"), tmp_path / "foreign", labels=1)
     done = run("export", folder, "bundle", "--precision", "int8", "--licence", "MIT")
     assert done.returncode == 0, done.stderr
     manifest = Manifest.read(tmp_path / "bundle")
     assert (manifest.kind, manifest.precision, manifest.licence) == ("reranker", "int8", "MIT")
-    refused = run("export", folder, "other", "--pooling", "mean")
+    refused = run_here("export", folder, "other", "--pooling", "mean")
     assert refused.returncode == 2 and "reranker" in refused.stderr
     shutil.rmtree(folder)
-    assert run("rerank", "배", "-", "-m", "bundle", stdin="배\nship\n").stdout.count("rank") == 2
+    ranked = run_here("rerank", "배", "-", "-m", "bundle", stdin="배\nship\n")
+    assert ranked.stdout.count("rank") == 2

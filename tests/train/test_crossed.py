@@ -14,7 +14,7 @@ from malmoi.errors import BundleError, DataError, OptionError
 from malmoi.train.objectives.cross_encoder import CrossEncoderTask, load_cross_encoder
 from malmoi.train.recipe import make_recipe
 from malmoi.train.run import prepare, train
-from tiny import tiny_transformer
+from tests.support.tiny import tiny_transformer
 
 WORDS = ["ship", "배", "병원", "the"]
 PAIRS = [(a, b) for a in WORDS for b in WORDS]

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from logs import record_messages
 from malmoi import DataError
 from malmoi.train.data import TrainingExamples, count_repeated, read_examples
 from malmoi.train.recipe import Data
+from tests.support.logs import record_messages
 
 HEADER = "a\tb\tscore\tlabel\n"
 GOOD = HEADER + "배\t선박\t5\tyes\nship\t배\t0\tno\n"

@@ -4,17 +4,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import runs
 from safetensors.numpy import load_file
 
 import malmoi
-import tiny
 from malmoi import BundleError
 from malmoi.export.export import export
 from malmoi.export.weights_from_graph import read_weights
 from malmoi.train.base_model import find_base
 from malmoi.train.recipe import make_recipe
 from malmoi.train.run import train
+from tests.support import runs, tiny
 
 
 @pytest.mark.parametrize("architecture", ["bert", "roberta", "xlm-roberta"])
@@ -59,7 +58,7 @@ def test_the_shipped_encoder_can_be_trained_on() -> None:
 
 
 def test_a_graph_without_attention(tmp_path: Path) -> None:
-    import graphs
+    from tests.support import graphs
 
     bundle = graphs.write_bundle(tmp_path / "tiny")
     with pytest.raises(BundleError, match="no attention"):

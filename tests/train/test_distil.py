@@ -6,9 +6,6 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
-
-from tokenizers import Tokenizer, models, pre_tokenizers, processors  # noqa: E402
 
 from malmoi.errors import DataError, OptionError  # noqa: E402
 from malmoi.train.batching import pad, token_batches  # noqa: E402
@@ -20,50 +17,7 @@ from malmoi.train.distil.lessons import relations as near  # noqa: E402
 from malmoi.train.distil.lessons import words as w  # noqa: E402
 from malmoi.train.distil.student import Rates, Student  # noqa: E402
 from malmoi.train.distil.training import mix_weights  # noqa: E402
-
-WORDS = {
-    "cat": "고양이",
-    "dog": "개",
-    "sleeps": "잔다",
-    "runs": "달린다",
-    "red": "붉은",
-    "old": "늙은",
-}
-
-
-def tiny_tokenizer() -> Tokenizer:
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *WORDS, *WORDS.values()]
-    tokenizer = Tokenizer(models.WordPiece({p: i for i, p in enumerate(pieces)}, unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
-    )
-    return tokenizer
-
-
-def tiny_student(**options: object) -> Student:
-    torch.manual_seed(0)
-    config = transformers.BertConfig(
-        vocab_size=16, hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
-        intermediate_size=64, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
-    )  # fmt: skip
-    model = transformers.BertModel(config)
-    rates = options.pop("rates", Rates(dense=3e-3, old_rows=3e-3, new_rows=1e-2))
-    return Student(model, tiny_tokenizer(), rates=rates, new_rows=range(10, 16), **options)  # type: ignore[arg-type]
-
-
-def sentences() -> tuple[list[str], list[str]]:
-    english = [
-        f"{a} {n} {v}" for a in ("red", "old") for n in ("cat", "dog") for v in ("sleeps", "runs")
-    ]
-    return english, [" ".join(WORDS[w] for w in s.split()) for s in english]
-
-
-def teach(texts: object) -> np.ndarray:
-    table = np.random.default_rng(1).standard_normal((len(WORDS), 32)).astype(np.float32)
-    order = list(WORDS)
-    out = np.stack([sum(table[order.index(w)] for w in t.split()) for t in texts])  # type: ignore[attr-defined]
-    return out / np.linalg.norm(out, axis=1, keepdims=True)
+from tests.support.students import WORDS, sentences, teach, tiny_student  # noqa: E402
 
 
 def test_cache_computes_each_text_once_and_survives_a_cut(tmp_path: Path) -> None:
@@ -122,6 +76,7 @@ def test_checkpoint_goes_on_exactly(tmp_path: Path) -> None:
     two.load_checkpoint(tmp_path / "c.safetensors")
     move(one)
     move(two)
+    assert one.weights().keys() == two.weights().keys() and one.weights()
     for name, value in one.weights().items():
         torch.testing.assert_close(value, two.weights()[name])
 
@@ -294,5 +249,6 @@ def test_mixed_checkpoints_lie_between(tmp_path: Path) -> None:
     parts = [(tmp_path / "a.safetensors", 0.75, True), (tmp_path / "b.safetensors", 0.25, True)]
     mix_weights(parts, out)
     student.load_checkpoint(out, optimizer=False)
+    assert student.weights().keys() == before.keys() and before
     for name, value in student.weights().items():
         torch.testing.assert_close(value, torch.lerp(before[name], after[name], 0.25))

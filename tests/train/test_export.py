@@ -22,7 +22,6 @@ from sentence_transformers.sentence_transformer.modules import (
 )
 from tokenizers import Tokenizer
 
-from logs import record_messages
 from malmoi.bundle.bundle import Manifest, open_bundle
 from malmoi.errors import BundleError
 from malmoi.export import build as building
@@ -32,7 +31,8 @@ from malmoi.export.export import export
 from malmoi.export.graph import trace
 from malmoi.export.module import GraphModule
 from malmoi.runtime.tokenizer import Batch, TextTokenizer
-from tiny import ARCHITECTURES, TEXTS, assembled, tiny_transformer, with_dense
+from tests.support.logs import record_messages
+from tests.support.tiny import ARCHITECTURES, TEXTS, assembled, tiny_transformer, with_dense
 
 Vectors = NDArray[np.float32]
 Write = Callable[[str], Path]
@@ -391,6 +391,7 @@ def test_export_says_one_line_a_stage_and_nothing_else(
 
 def test_weights_and_files_can_be_read_by_others(tiny: Write, tmp_path: Path) -> None:
     export(tiny("bert"), tmp_path / "out")
+    assert (tmp_path / "out/onnx/model.onnx").is_file()
     for path in (tmp_path / "out").rglob("*"):
         assert path.stat().st_mode & 0o044 == 0o044
     Manifest.read(tmp_path / "out").verify(tmp_path / "out")

@@ -18,7 +18,7 @@ from malmoi.errors import (
     OutputError,
 )
 from malmoi.export.export import export
-from tiny import with_dense
+from tests.support.tiny import with_dense
 
 Write = Callable[[str], Path]
 

@@ -7,13 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import graphs
 import malmoi
-import tiny
 from malmoi.export.static import export_static
 from malmoi.export.static_table import Lessons, principal_axes, quantise
 from malmoi.static.embedding_bag import EmbeddingBags
 from malmoi.static.wordpiece import WordPieces
+from tests.support import graphs, tiny
 
 LINES = [
     "배를 타고 바다",
@@ -157,14 +156,16 @@ def test_rows_survive_eight_bits() -> None:
     assert (error <= table.scales * 0.51).all()
 
 
-def test_the_command(run: object, bundle: Path, tmp_path: Path, texts: Path) -> None:
-    done = run("export", "--static", bundle, "twin", "--dim", 8, "--texts", texts)  # type: ignore[operator]
+def test_the_command(
+    run: graphs.Run, run_here: graphs.Run, bundle: Path, tmp_path: Path, texts: Path
+) -> None:
+    done = run("export", "--static", bundle, "twin", "--dim", 8, "--texts", texts)
     assert done.returncode == 0, done.stderr
     assert "learning from 9 texts" in done.stderr
     assert malmoi.load(tmp_path / "twin").dimension == 8
-    done = run("export", bundle, "x", "--dim", 8)  # type: ignore[operator]
+    done = run_here("export", bundle, "x", "--dim", 8)
     assert done.returncode == 2 and "are for --static" in done.stderr
-    done = run("export", "--static", bundle, "x", "--layers", "all")  # type: ignore[operator]
+    done = run_here("export", "--static", bundle, "x", "--layers", "all")
     assert done.returncode == 2 and "not for --static" in done.stderr
 
 

@@ -4,13 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
-import runs
 
-from logs import record_messages
 from malmoi import DataError, OptionError, OutputError
 from malmoi.train import loop
 from malmoi.train import run_dir as folders
 from malmoi.train.run import train
+from tests.support import runs
+from tests.support.logs import record_messages
 
 
 @pytest.fixture(scope="module")

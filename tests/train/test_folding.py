@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 from malmoi.export import rewrite_float as kernels
 from malmoi.export.export import export
 from malmoi.export.rewrite_float import fold_biases
-from tiny import tiny_transformer
+from tests.support.tiny import tiny_transformer
 
 WIDTH = 8
 

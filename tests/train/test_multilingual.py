@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from logs import hearing, record_messages
+from tests.support.logs import hearing, record_messages
 
 torch = pytest.importorskip("torch")
 
 import malmoi  # noqa: E402
-import tiny  # noqa: E402
 from malmoi import DataError, OptionError  # noqa: E402
 from malmoi.errors import OutputError  # noqa: E402
 from malmoi.export.export import export  # noqa: E402
@@ -23,6 +22,7 @@ from malmoi.train.distil.data import is_held, read_distillation_data  # noqa: E4
 from malmoi.train.distil.recipe import HeldRows, LessonRecipe  # noqa: E402
 from malmoi.train.recipe import load_recipe, make_recipe  # noqa: E402
 from malmoi.train.run import train  # noqa: E402
+from tests.support import tiny  # noqa: E402
 
 WORDS = {
     "cat": "고양이",

@@ -8,12 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import runs
 import torch
 from safetensors.torch import load_file
 
-import tiny as tiny_models
-from logs import record_messages
 from malmoi import DataError, OptionError
 from malmoi.runtime.tokenizer import read_tokenizer
 from malmoi.text.morphemes import available
@@ -29,6 +26,9 @@ from malmoi.train.objectives.masked_lm_task import NOTHING, blocks, mask, segmen
 from malmoi.train.objectives.recipes import LeaveOut, TextData, TextFiles
 from malmoi.train.recipe import make_recipe
 from malmoi.train.run import TrainedRun, train
+from tests.support import runs
+from tests.support import tiny as tiny_models
+from tests.support.logs import record_messages
 
 
 def write_text(path: Path, *, documents: int = 60) -> Path:

@@ -8,12 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
-import runs
 import torch
 from safetensors.torch import load_file
 
 from malmoi.train.recipe import make_recipe
 from malmoi.train.run import train
+from tests.support import runs
 
 
 def recipe(folder: Path, out: str, batch_size: int) -> dict[str, object]:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import runs
 
 from malmoi import DataError, OptionError
 from malmoi.train.objective import OBJECTIVES
@@ -16,6 +15,7 @@ from malmoi.train.recipe import RECIPES as RECIPE_TYPES
 from malmoi.train.recipe import Data, Evaluation, Output, Recipe, Schedule, load_recipe, make_recipe
 from malmoi.train.reference import write_reference
 from malmoi.train.schema import RecipeTable, table_in
+from tests.support import runs
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 

@@ -1,26 +1,26 @@
 """Training that survives: killed, interrupted, short of disk; the same weights come out."""
 
 import json
-import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-import runs
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 import malmoi.train.checkpoint
-from logs import record_messages
 from malmoi import OptionError, OutputError
 from malmoi.train.checkpoint import clear_partial
 from malmoi.train.recipe import make_recipe
 from malmoi.train.run import TrainedRun, train
+from tests.support import runs
+from tests.support.logs import record_messages
 
 LONG = {"epochs": 15, "batch_size": 8, "learning_rate": 1e-3}  # 90 steps
 OFTEN = {"checkpoint_steps": 7, "early_stopping": 0}
@@ -53,15 +53,15 @@ def start(folder: Path, out: str) -> "subprocess.Popen[str]":
     """The same run in a process of its own."""
     table = runs.table(folder, objective="softmax", schedule=LONG)
     table["output"] = OFTEN | {"folder": str(folder / out)}
-    (folder / "recipe.json").write_text(json.dumps(table), "utf-8")
+    (folder / f"{out}.json").write_text(json.dumps(table), "utf-8")
     code = (
-        "import json, logging; from malmoi.train.run import train;"
+        "import json, logging, sys; from malmoi.train.run import train;"
         "logging.basicConfig(level='INFO');"
         "from malmoi.train.recipe import make_recipe;"
-        "train(make_recipe(json.load(open('recipe.json'))), data='.', threads=1)"
+        "train(make_recipe(json.load(open(sys.argv[1]))), data='.', threads=1)"
     )
     return subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-c", code],
+        [sys.executable, "-W", "ignore", "-c", code, f"{out}.json"],
         cwd=folder,
         stderr=subprocess.PIPE,
         text=True,
@@ -89,13 +89,28 @@ def assert_same(one: Path, two: Path) -> None:
     assert parts[0].read_bytes() == parts[1].read_bytes()
 
 
-def test_a_killed_run_goes_on_to_the_same_weights(folder: Path, whole: Path) -> None:
-    process = start(folder, "killed")
-    wait_for_checkpoint(folder / "killed", process)
-    time.sleep(0.02)  # into the steps after the checkpoint
-    os.kill(process.pid, signal.SIGKILL)
-    process.communicate()
-    assert process.returncode == -signal.SIGKILL
+@pytest.fixture(scope="module")
+def stopped(folder: Path) -> dict[str, tuple[int, str]]:
+    """Two runs at once, stopped after their first checkpoint: return code and stderr of each."""
+
+    def stop(out: str, by: signal.Signals) -> tuple[int, str]:
+        process = start(folder, out)
+        wait_for_checkpoint(folder / out, process)
+        time.sleep(0.02)  # into the steps after the checkpoint
+        process.send_signal(by)
+        _, told = process.communicate(timeout=60)
+        return process.returncode, told
+
+    signals = {"killed": signal.SIGKILL, "stopped": signal.SIGINT}
+    with ThreadPoolExecutor(2) as pool:
+        return dict(zip(signals, pool.map(stop, signals, signals.values()), strict=True))
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_to_the_same_weights(
+    folder: Path, whole: Path, stopped: dict[str, tuple[int, str]]
+) -> None:
+    assert stopped["killed"][0] == -signal.SIGKILL
     assert not (folder / "killed/bundle").exists()
     done = run(folder, "killed", resume=True)
     assert done.steps == 90
@@ -104,12 +119,12 @@ def test_a_killed_run_goes_on_to_the_same_weights(folder: Path, whole: Path) -> 
     assert steps == ["step", *(str(i) for i in range(1, 91))]
 
 
-def test_ctrl_c_saves_and_says_how_to_go_on(folder: Path) -> None:
-    process = start(folder, "stopped")
-    wait_for_checkpoint(folder / "stopped", process)
-    process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=60)
-    assert process.returncode != 0
+@pytest.mark.slow
+def test_ctrl_c_saves_and_says_how_to_go_on(
+    folder: Path, stopped: dict[str, tuple[int, str]]
+) -> None:
+    code, told = stopped["stopped"]
+    assert code != 0
     assert "--resume" in told
     newest = sorted(folder.glob("stopped/checkpoints/*"))[-1]
     state = json.loads((newest / "state.json").read_text())

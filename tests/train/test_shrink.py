@@ -12,7 +12,7 @@ from transformers import AutoModel
 from malmoi.errors import OptionError
 from malmoi.train.distil.vocabulary import open_spec, read_spec
 from malmoi.train.shrink import shrink
-from tiny import tiny_transformer
+from tests.support.tiny import tiny_transformer
 
 TEXTS = ["the ship ship", "배가 아프다"]
 

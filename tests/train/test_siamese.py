@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-import runs
 import torch
 
 from malmoi.train.batching import Step
 from malmoi.train.objectives.bi_encoder import BiEncoderTask, Ids
 from malmoi.train.recipe import make_recipe
 from malmoi.train.run import prepare
+from tests.support import runs
 
 
 @pytest.fixture(scope="module")

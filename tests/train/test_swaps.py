@@ -7,14 +7,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from test_distil import WORDS, sentences, teach, tiny_student  # noqa: E402
-
 from malmoi import DataError  # noqa: E402
 from malmoi.train.distil import distillation as d  # noqa: E402
 from malmoi.train.distil.lessons import base as j  # noqa: E402
 from malmoi.train.distil.lessons import substitution as s  # noqa: E402
 from malmoi.train.distil.lessons import words as w  # noqa: E402
 from malmoi.train.distil.student import Rates  # noqa: E402
+from tests.support.students import WORDS, sentences, teach, tiny_student  # noqa: E402
 
 NAMES = ["[CLS]", "##고", "고양이", "개를", "배", "cat", "dog", "##s", "of", "ship"]
 MEANS = {1: {5: 0.9}, 2: {5: 0.9, 6: 0.1}, 3: {6: 0.8}, 4: {9: 0.9}}

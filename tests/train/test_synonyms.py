@@ -7,13 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import runs
 import torch
 from safetensors.torch import load_file
 
 import malmoi
-import tiny as tiny_models
-from logs import record_messages
 from malmoi import DataError, OptionError
 from malmoi.evaluate import concepts as measured
 from malmoi.train.batching import Sizes, plan_epoch
@@ -22,6 +19,9 @@ from malmoi.train.recipe import Data, make_recipe
 from malmoi.train.run import train
 from malmoi.train.terms.pairs import draw, fold
 from malmoi.train.terms.sampler import BatchClusters
+from tests.support import runs
+from tests.support import tiny as tiny_models
+from tests.support.logs import record_messages
 
 TERMS = """code\tname\tsource
 K74\t간경변\tKCD

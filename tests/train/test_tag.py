@@ -13,8 +13,6 @@ import torch
 from safetensors.torch import load_file
 
 import malmoi
-import tiny as tiny_models
-from logs import record_messages
 from malmoi import BundleError, DataError, OptionError, TextError
 from malmoi.evaluate import evaluate
 from malmoi.tagger.files import EntitySpan, Marked, read_marked
@@ -23,6 +21,8 @@ from malmoi.train import loop
 from malmoi.train.objectives.tagging_task import mark_units
 from malmoi.train.recipe import make_recipe
 from malmoi.train.run import TrainedRun, train
+from tests.support import tiny as tiny_models
+from tests.support.logs import record_messages
 
 SENTENCES = [
     "the ship left/O 배가 아파서 병원에/P 갔다",
@@ -132,8 +132,12 @@ def test_long_texts_are_tagged_by_windows_that_agree(trained: TrainedRun) -> Non
 
 def test_one_long_word_and_odd_letters_do_no_harm(trained: TrainedRun) -> None:
     tagger = malmoi.load_tagger(trained.bundles[0])
-    for text in ("배" * 5000, "a\x00b\ud800c", "\u200b", "DM" + "-" * 3000 + "DM"):
-        for entity in tagger.tag(text):
+    for odd in ("배" * 5000, "a\x00b\ud800c", "\u200b", "DM" + "-" * 3000 + "DM"):
+        text = f"{odd} . 병원에서 DM 을 보았다"
+        found = tagger.tag(text)
+        assert any(entity.start > len(odd) for entity in found)  # what follows is still read
+        for entity in [*found, *tagger.tag(odd)]:
+            assert 0 <= entity.start < entity.end <= len(text)
             assert text[entity.start : entity.end] == entity.text
 
 
@@ -145,18 +149,18 @@ def test_the_bundle_runs_without_torch(trained: TrainedRun) -> None:
     subprocess.run([sys.executable, "-c", code, str(trained.bundles[0])], check=True)
 
 
-def test_the_command_prints_entities(trained: TrainedRun, run: Any) -> None:
+def test_the_command_prints_entities(trained: TrainedRun, run: Any, run_here: Any) -> None:
     done = run("tag", trained.bundles[0], "병원에서 DM 을 보았다", "DM")
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert rows[0] | {"score": 0} == {
         "index": 0, "text": "병원에서", "type": "P", "start": 0, "end": 4, "score": 0,
     }  # fmt: skip
     assert {row["index"] for row in rows} == {0, 1}
-    piped = run("tag", trained.bundles[0], "-", "--csv", stdin="DM\n\n병원에서 DM\n")
+    piped = run_here("tag", trained.bundles[0], "-", "--csv", stdin="DM\n\n병원에서 DM\n")
     assert piped.stdout.splitlines()[0] == "index,text,type,start,end,score"
-    whole = run("tag", trained.bundles[0], "-", "--whole", stdin="병원에서\nDM 을 보았다")
+    whole = run_here("tag", trained.bundles[0], "-", "--whole", stdin="병원에서\nDM 을 보았다")
     assert [json.loads(line)["index"] for line in whole.stdout.splitlines()] == [0, 0]
-    bad = run("tag", trained.folder / "best", "DM")
+    bad = run_here("tag", trained.folder / "best", "DM")
     assert bad.returncode == 1 and "malmoi:" in bad.stderr
 
 

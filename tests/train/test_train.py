@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-import runs
 from safetensors.torch import load_file
 
 import malmoi
-from logs import record_messages
 from malmoi import BundleError, BundleNotFound, DataError, MissingExtra, OptionError
 from malmoi.bundle.bundle import Manifest
 from malmoi.train.log import draw_log, read_log
 from malmoi.train.objective import OBJECTIVES
 from malmoi.train.recipe import make_recipe
 from malmoi.train.run import TrainedRun, prepare, train
+from tests.support import runs
+from tests.support.logs import record_messages
 
 DEV: dict[str, Any] = {
     "task": "sts",
@@ -273,15 +273,15 @@ def test_a_machine_that_dies_of_bfloat16_is_told(
 def test_bfloat16_trains_in_a_process_of_its_own(folder: Path) -> None:
     # Some virtual machines promise matrix instructions that they do not have; without them here.
     code = (
-        "import sys; sys.path[:0] = sys.argv[1:3]; import runs; from pathlib import Path;"
+        "import sys; from pathlib import Path; from tests.support import runs;"
         "from malmoi.train.recipe import make_recipe; from malmoi.train.run import train;"
-        "table = runs.table(Path(sys.argv[3]), schedule={'bf16': True, 'steps': 4},"
-        " output={'folder': sys.argv[3] + '/bf16'});"
-        "print(train(make_recipe(table), data=sys.argv[3]).steps)"
+        "table = runs.table(Path(sys.argv[1]), schedule={'bf16': True, 'steps': 4},"
+        " output={'folder': sys.argv[1] + '/bf16'});"
+        "print(train(make_recipe(table), data=sys.argv[1]).steps)"
     )
-    here = Path(__file__).parent
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code, str(here), str(here.parent), str(folder)],
+        [sys.executable, "-W", "ignore", "-c", code, str(folder)],
+        cwd=Path(__file__).parents[2],  # where the package `tests` is
         env=os.environ | {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"},
         capture_output=True,
         text=True,
@@ -290,7 +290,7 @@ def test_bfloat16_trains_in_a_process_of_its_own(folder: Path) -> None:
     assert done.stdout == "4\n", done.stderr
 
 
-def test_the_command_prints_bundle_and_scores(folder: Path, run: Any) -> None:
+def test_the_command_prints_bundle_and_scores(folder: Path, run: Any, run_here: Any) -> None:
     lines = [
         'name = "tiny"',
         f"base = {json.dumps(str(folder / 'base'))}",
@@ -308,7 +308,7 @@ def test_the_command_prints_bundle_and_scores(folder: Path, run: Any) -> None:
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {"bundle": "out/bundle", "steps": 2}
     assert "training 0.0 million weights on 48 examples" in done.stderr
-    wrong = run("train", recipe, "--data", folder, "--set", "schedule.epoch=2")
+    wrong = run_here("train", recipe, "--data", folder, "--set", "schedule.epoch=2")
     assert wrong.returncode == 1
     assert wrong.stderr.count("\n") == 1
     assert "Did you mean schedule.epochs" in wrong.stderr

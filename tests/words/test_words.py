@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import malmoi
-from graphs import write_foreign
 from malmoi import BundleError, CutWarning, DataError, OptionError, TextError
 from malmoi.words import MERGES, Word, find, layer_names, occurrences, similarity
+from tests.support.graphs import write_foreign
 
 TEXT = "배를 타고 서울대학교병원에서 여행을 떠났다."
 

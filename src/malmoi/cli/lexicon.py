@@ -10,7 +10,7 @@ import typer
 
 from ..errors import counted
 from ..lexicon import BuildReport, Lexicon, add_names, build_lexicon
-from ..lexicon.lexicon import find_lexicon
+from ..lexicon.manifest import find_lexicon
 from ..lexicon.report import describe
 from .evaluate import parse_columns
 from .output import Csv, Table, choose, print_rows, say, watched

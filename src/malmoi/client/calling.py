@@ -1,9 +1,8 @@
-"""Calls to a server: a connection for each thread, tried again where that helps."""
+"""Calls to a server: connections kept open for the next call, tried again where that helps."""
 
 import http.client
 import json
 import random
-import threading
 import time
 import urllib.parse
 from dataclasses import dataclass
@@ -48,7 +47,7 @@ class Caller:
         if api_key is not None:
             self._headers["authorization"] = f"Bearer {api_key}"
         self._timeout, self._retries = timeout, retries
-        self._local = threading.local()
+        self._idle: list[http.client.HTTPConnection] = []  # open, and used by no thread now
 
     @property
     def address(self) -> str:
@@ -64,11 +63,12 @@ class Caller:
         return self._call("POST", path, _written(body))
 
     def close(self) -> None:
-        """Close this thread's connection."""
-        connection = getattr(self._local, "connection", None)
-        if connection is not None:
-            connection.close()
-            self._local.connection = None
+        """Close the connections that no thread is using."""
+        while True:
+            try:
+                self._idle.pop().close()
+            except IndexError:
+                return
 
     def _call(self, method: str, path: str, body: bytes | None) -> Answer:
         """Ask until there is an answer that lasts, or the tries are used up."""
@@ -92,21 +92,26 @@ class Caller:
 
     def _ask(self, method: str, path: str, body: bytes | None) -> Answer:
         connection = self._connection()
-        connection.request(method, self._path + path, body, self._headers)
-        response = connection.getresponse()
-        headers = {name.lower(): value for name, value in response.getheaders()}
-        return Answer(response.status, headers, response.read())
+        try:
+            connection.request(method, self._path + path, body, self._headers)
+            response = connection.getresponse()
+            headers = {name.lower(): value for name, value in response.getheaders()}
+            answer = Answer(response.status, headers, response.read())
+        except BaseException:
+            connection.close()
+            raise
+        self._idle.append(connection)
+        return answer
 
     def _connection(self) -> http.client.HTTPConnection:
-        """This thread's connection, which stays open between calls."""
-        connection: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
-        if connection is None:
+        """A connection that is open and free, or a new one."""
+        try:
+            return self._idle.pop()  # one step, so no two threads get the same
+        except IndexError:
             secure = self._parts.scheme == "https"
             kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
             assert self._parts.hostname is not None
-            connection = kind(self._parts.hostname, self._parts.port, timeout=self._timeout)
-            self._local.connection = connection
-        return connection
+            return kind(self._parts.hostname, self._parts.port, timeout=self._timeout)
 
     def _wait(self, tried: int, told: str | None) -> float:
         """Twice as long each time, and partly by chance, so that clients do not come in step."""

@@ -105,9 +105,8 @@ class Client:
         progress: bool = False,
     ) -> Iterator[NDArray[Any]]:
         """Yield one vector a text, in order, in memory that does not grow with the texts."""
-        check_precision(precision)
-        for block in self._blocks(texts, dim, precision, prompt, on_long):
-            yield from block
+        check_precision(precision)  # here and now, not when the first vector is asked for
+        return _rows(self._blocks(texts, dim, precision, prompt, on_long))
 
     @overload
     def similarity(self, a: str, b: str) -> float: ...  # type: ignore[overload-overlap]
@@ -246,7 +245,7 @@ class Client:
         return json.loads(self._caller.post(path, body).body)
 
     def close(self) -> None:
-        """Close this thread's connection."""
+        """Close the connections that no thread is using."""
         self._caller.close()
 
     def _blocks(
@@ -321,9 +320,17 @@ def _portions(
         yield portion
 
 
+def _rows(blocks: Iterable[NDArray[Any]]) -> Iterator[NDArray[Any]]:
+    for block in blocks:
+        yield from block
+
+
 def _as_list(texts: str | Iterable[str]) -> list[str]:
     if isinstance(texts, str):
         return [texts]
-    if isinstance(texts, bytes):
-        raise TextError("texts is bytes; expected str or a list of them. Decode it first.")
+    if isinstance(texts, bytes) or not isinstance(texts, Iterable):
+        raise TextError(
+            f"texts is {type(texts).__name__}; expected a string or an iterable of strings. "
+            "Decode bytes first."
+        )
     return [as_text(text, where=f"texts[{i}]") for i, text in enumerate(texts)]

@@ -1,7 +1,4 @@
-"""A note → its mentions, each linked, with where it stands and what is said of it.
-
-A note as a page: its mentions marked, with their codes; every character escaped.
-"""
+"""A note → its mentions with their context, each linked to codes; and a note as an HTML page."""
 
 import html
 import re
@@ -11,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from ..errors import CutWarning
-from ..linking.linker import Linked, Linker
+from ..linking.linker import Linked, Linker, check_k
 from ..text.cleanup import as_text
-from .context import Context
+from .context import NoteContext
 from .mentions import Deadline, MentionFinder, MentionSpan, definitions, longest
 
 
@@ -24,17 +21,17 @@ class MentionTagger(Protocol):
         """Give the entities of a text."""
 
 
-# "CXR상 pneumonia", "가족력상 위암": what stands before a name without being part of it.
+# "CXR상 pneumonia", "가족력상 위암": words before a name that are not part of it.
 _LEADS = re.compile(r"(?:상|에서|는|은|으로|력|및)[\s:]*$")
 
 
-# Mentions linked at once: all that suit a batch, or few enough to look at the clock in between.
+# Mentions linked at once: a whole batch, or few enough to check the deadline in between.
 _ALL, _STEP = 256, 32
 
 
 @dataclass(frozen=True)
 class NoteMention:
-    """A mention of a note: note[start:end] is its text; `attributes` are what is said of it."""
+    """A mention of a note: note[start:end] is its text; `attributes` are its context."""
 
     start: int
     end: int
@@ -69,13 +66,14 @@ class NoteReader:
     def __init__(self, linker: Linker, *, tagger: MentionTagger | None = None) -> None:
         """Take a linker, whose lexicon is the dictionary, and perhaps a tagger."""
         self.linker, self.tagger = linker, tagger
-        self._finder = MentionFinder(linker.shelves, linker.normal, linker.reader)
+        self._finder = MentionFinder(linker.indexes, linker.normalizer, linker.expander)
 
     def read(self, note: str, *, k: int = 5, within: float | None = None) -> list[NoteMention]:
         """Give the linked mentions of a note in order.
 
-        `within` is a time in seconds. A note that takes longer is read as far as there is time
-        for, which is told in a CutWarning; `scan` says it in its answer instead.
+        k       candidates of each
+        within  seconds; a note that takes longer is read as far as there is time for, with a
+                CutWarning; `scan` says it in its result instead
         """
         found = self.scan(note, k=k, within=within)
         if found.cut is not None:
@@ -88,14 +86,14 @@ class NoteReader:
         return found.mentions
 
     def scan(self, note: str, *, k: int = 5, within: float | None = None) -> NoteScan:
-        """Give the linked mentions of a note in order, and where it was cut for want of time.
+        """Give the linked mentions of a note in order, and where it was cut for lack of time.
 
         Half of the time is for finding mentions, the rest for linking them. A tagger reads the
-        note whole.
+        whole note.
         """
         note = as_text(note, where="note")
         deadline = Deadline.within(within)
-        self.linker.link([], k=k)  # refuses a bad k before anything is done
+        check_k(k)
         defined = definitions(note)
         found = self._finder.find(note, defined, deadline.half())
         cut = found.cut
@@ -103,7 +101,7 @@ class NoteReader:
             span for span in self._joined(note, found.spans) if cut is None or span.start < cut
         ]
         step = _ALL if within is None else _STEP
-        context = Context.of(note, [(span.start, span.end) for span in spans])
+        context = NoteContext.of(note, [(span.start, span.end) for span in spans])
         known: dict[str, Linked] = {}
         mentions: list[NoteMention] = []
         for at in range(0, len(spans), step):
@@ -133,14 +131,14 @@ class NoteReader:
         return longest([*spans, *tagged], len(note))
 
 
-def _mention(span: MentionSpan, linked: Linked, context: Context) -> NoteMention:
-    about = context.said(span.start, span.end)
-    mine = replace(linked, mention=span.text)
-    return NoteMention(span.start, span.end, span.text, about, span.by, mine)
+def _mention(span: MentionSpan, linked: Linked, context: NoteContext) -> NoteMention:
+    attributes = context.attributes(span.start, span.end)
+    own = replace(linked, mention=span.text)
+    return NoteMention(span.start, span.end, span.text, attributes, span.by, own)
 
 
 def _leads_in(tagged: MentionSpan, name: MentionSpan | None) -> bool:
-    """Tell whether a tagger's span is a name with words before it that only lead up to it."""
+    """Tell whether a tagger's span is a name with words before it that are not part of it."""
     if name is None or tagged.start >= name.start:
         return False
     return bool(_LEADS.search(tagged.text[: name.start - tagged.start]))
@@ -155,7 +153,7 @@ _STYLE = (
 
 
 def to_html(note: str, mentions: Sequence[NoteMention], *, title: str = "note") -> str:
-    """Give a whole HTML page; the text of `note` stands in it unchanged but for the marks."""
+    """Give a whole HTML page: the note unchanged, its mentions marked, every character escaped."""
     parts = [
         f'<!doctype html><html lang="ko"><meta charset="utf-8"><title>{html.escape(title)}</title>',
         f"<style>{_STYLE}</style><body>",
@@ -171,8 +169,8 @@ def _mark(mention: NoteMention) -> str:
     best = mention.linked.best
     code = best.code if best else ""
     shown = " / ".join(name for name in (best.ko, best.en) if name) if best else ""
-    said = f" ({', '.join(mention.attributes)})" if mention.attributes else ""
-    hint = html.escape(f"{code} {shown}{said}", quote=True)
+    context = f" ({', '.join(mention.attributes)})" if mention.attributes else ""
+    hint = html.escape(f"{code} {shown}{context}", quote=True)
     kinds = " ".join(mention.attributes)
     return (
         f'<mark class="{kinds}" title="{hint}">{html.escape(mention.text)}'

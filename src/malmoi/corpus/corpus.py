@@ -122,7 +122,7 @@ def _checked_metadata(metadata: dict[Any, Any], where: str) -> dict[str, Any]:
 
 Mode = Literal["dense", "keyword", "hybrid"]
 MODES = ("dense", "keyword", "hybrid")
-# Measured in docs/results.md: the meaning is worth more than the words.
+# Measured in docs/decisions/fusion.md: the meaning is worth more than the words.
 WEIGHTS: Mapping[str, float] = {"dense": 1.0, "keyword": 0.25}
 DEPTH = 100  # documents that each side of a hybrid search brings along
 RERANKED = 50  # documents that a reranker is shown

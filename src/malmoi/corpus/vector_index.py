@@ -24,7 +24,7 @@ from ..index.table import VectorTable
 from .store import StoreInfo
 
 ENGINES = ("auto", "flat", "hnsw")
-# Here the flat index's work passes what a search may take, by the table in docs/results.md.
+# Here the flat index's work passes what a search may take, by docs/decisions/flat-index.md.
 GRAPH_FROM = 2_000_000
 _FRESH = 50_000  # rows that are kept in memory before the file is written again
 _GONE = 0.25  # the share of removed rows at which it is written again

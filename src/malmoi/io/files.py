@@ -10,6 +10,7 @@ import secrets
 import shutil
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -128,15 +129,19 @@ def _renamed(error: OSError, path: Path) -> OutputError:
     return OutputError(f"cannot write {path}: {reason}")
 
 
-def read_lines(path: str | Path) -> Iterator[str]:
+def read_lines(path: str | Path, *, mixed: bool = False) -> Iterator[str]:
     """Yield the lines of a text file (or of stdin for "-") without their ends, as they are read.
 
     UTF-8 with or without BOM, UTF-16 with BOM and cp949 are told apart by the first stretch that
     is not ASCII; anything but UTF-8 is logged. Broken bytes become U+FFFD and are logged
     once, with the number of the first such line.
+
+    mixed  decode each line by itself, as UTF-8 or cp949: tables that were put together from the
+           exports of many years hold both. What was found is logged at the end of the file.
     """
+    name = str(path) if str(path) != "-" else "stdin"
     with opening(path) as file:
-        yield from _decoded(file, str(path) if str(path) != "-" else "stdin")
+        yield from _decoded_each(file, name) if mixed else _decoded(file, name)
 
 
 def read_text(path: str | Path) -> str:
@@ -221,7 +226,48 @@ def _decoded(file: io.BufferedReader, name: str) -> Iterator[str]:
         )
 
 
-def _raw_lines(file: io.BufferedReader, name: str) -> Iterator[tuple[bytes, str]]:
+def _decoded_each(file: io.BufferedReader, name: str) -> Iterator[str]:
+    """Decode lines one by one; the encoding of most lines of the file is tried first."""
+    seen: Counter[str] = Counter()
+    first: dict[str, int] = {}
+    for number, (raw, likely) in enumerate(_raw_lines(file, name, mixed=True), start=1):
+        line, encoding = _decode(raw, likely)
+        seen[encoding] += 1
+        first.setdefault(encoding, number)
+        yield line
+    if seen["cp949"] and seen["utf-8"]:
+        fewer = min(("utf-8", "cp949"), key=lambda encoding: seen[encoding])
+        logger.info(
+            f"{name} mixes encodings: {counted(seen['utf-8'], 'line is', 'lines are')} UTF-8, "
+            f"{seen['cp949']:,} cp949 "
+            f"(the first {fewer} line is {first[fewer]}); each was read as what it is"
+        )
+    elif seen["cp949"]:
+        _log_encoding("cp949", 0, name)
+    if seen["broken"]:
+        logger.info(
+            f"{name} has {counted(seen['broken'], 'line that is', 'lines that are')} neither UTF-8 "
+            f"nor cp949 (the first is line {first['broken']}); their broken names are left out and "
+            "counted"
+        )
+
+
+def _decode(raw: bytes, likely: str) -> tuple[str, str]:
+    """Decode a line, and say as what: its likely encoding, the other one, or "broken"."""
+    if raw.isascii() and not likely.startswith("utf-16"):
+        return raw.decode("ascii"), "ascii"
+    other = () if likely.startswith("utf-16") else ("utf-8" if likely == "cp949" else "cp949",)
+    for encoding in (likely, *other):
+        try:
+            return raw.decode(encoding), encoding
+        except UnicodeDecodeError:
+            continue
+    return raw.decode(likely, "replace"), "broken"
+
+
+def _raw_lines(
+    file: io.BufferedReader, name: str, *, mixed: bool = False
+) -> Iterator[tuple[bytes, str]]:
     """Split bytes at line ends, with a bound on one line; gives each line's encoding with it."""
     rest, encoding, number = b"", "ascii", 1
     # read1 gives what is there, so that lines of a slow pipe are not held back, and Ctrl-C is
@@ -229,8 +275,13 @@ def _raw_lines(file: io.BufferedReader, name: str) -> Iterator[tuple[bytes, str]
     while block := file.read1(_BLOCK):
         if encoding == "ascii" and not block.isascii():
             encoding, mark = sniff(block)
-            _log_encoding(encoding, mark, name)
             block = block[mark:]
+            if mixed and not encoding.startswith("utf-16"):
+                votes = Counter(_decode(line, "utf-8")[1] for line in block.splitlines()[:-1])
+                if votes:  # else there is one line, and it has been sniffed
+                    encoding = "cp949" if votes["cp949"] > votes["utf-8"] else "utf-8"
+            else:
+                _log_encoding(encoding, mark, name)
         parts = _split(rest + block, "\n".encode(encoding))
         rest = parts.pop()
         number += len(parts)

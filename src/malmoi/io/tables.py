@@ -1,24 +1,27 @@
-"""Rows out of text files: plain lines, TSV and CSV with a header, JSON lines.
+"""Rows out of files: plain lines, TSV and CSV with a header, JSON lines, and cells of any table.
 
-Rows that do not fit are counted and told with the number of their line; `strict` stops at the
+Rows that do not fit are counted and logged with the number of their line; `strict` stops at the
 first one instead. A file's texts never get into a message, its first line included: that is a
 header only if it looks like one.
 """
 
 import csv
+import io
 import json
 import logging
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from ..errors import DataError, by_number, counted
+from ..errors import DataError, by_number, counted, require
 from .files import read_lines
 
 logger = logging.getLogger(__name__)
 
 Row = dict[str, str]
+Cells = tuple[int, list[str]]  # the number of a line, and what stands in it
 
 _TABLES = {".tsv": "\t", ".csv": ","}
 _SHOWN = 5  # how many line numbers of bad rows are named
@@ -92,6 +95,57 @@ def read_numbered_rows(
             f"{path} ends in {suffix or 'nothing'}; expected .tsv, .csv or .jsonl. Rename the file."
         )
     bad.report()
+
+
+def read_cells(path: Path) -> Iterator[Cells]:
+    """Yield the rows of any table, with a header or not: .tsv, .csv or the first sheet of .xlsx.
+
+    Rows of text may differ in their encoding; a file that is not named .tsv is separated by what
+    its first line has: tabs, commas or semicolons. Empty rows are left out.
+    """
+    suffix = path.suffix.lower()
+    if suffix == ".xls":
+        raise DataError(
+            f"{path} is of Excel's old form; expected .xlsx, .tsv or .csv. Save it as .xlsx."
+        )
+    rows = _sheet_rows(path) if suffix in (".xlsx", ".xlsm") else _separated_rows(path)
+    yield from ((number, cells) for number, cells in rows if any(cells))
+
+
+def _separated_rows(path: Path) -> Iterator[Cells]:
+    lines = read_lines(path, mixed=True)
+    first = next(lines, None)
+    if first is None:
+        raise DataError(f"{path} is empty; expected a table. Check the file.")
+    lines = chain([first], lines)
+    if path.suffix.lower() == ".tsv" or "\t" in first:
+        return _tab_rows(lines)
+    # Strict, for a quote that is never closed would swallow the rest of the file as one cell.
+    return _comma_rows(lines, max(",;", key=first.count), str(path), strict=True)
+
+
+def _sheet_rows(path: Path) -> Iterator[Cells]:
+    """Read the first sheet, row by row; formulas give the values that were saved."""
+    openpyxl = require("openpyxl", extra="xlsx", purpose=f"reading {path}")
+    try:
+        data = io.BytesIO(path.read_bytes())
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}. Check the name.") from error
+    try:
+        book = openpyxl.load_workbook(data, read_only=True, data_only=True)
+        for number, values in enumerate(book.worksheets[0].iter_rows(values_only=True), start=1):
+            yield number, ["" if value is None else _shown(value) for value in values]
+        book.close()
+    except Exception as error:  # a damaged zip or XML shows itself in dozens of ways
+        raise DataError(
+            f"{path} cannot be read as .xlsx ({type(error).__name__}); expected a workbook. "
+            "Open and save it again, or save it as .tsv."
+        ) from error
+
+
+def _shown(value: object) -> str:
+    """Show a cell as a person sees it: codes that look like numbers have no ".0"."""
+    return str(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
 def read_columns(
@@ -213,7 +267,7 @@ def _as_str(value: object, null: str) -> str:
 
 
 def _table_rows(lines: Iterator[str], separator: str, bad: BadRows) -> Iterator[tuple[int, Row]]:
-    rows = _tab_rows(lines) if separator == "\t" else _comma_rows(lines, separator, bad)
+    rows = _tab_rows(lines) if separator == "\t" else _comma_rows(lines, separator, bad.name)
     _, header = next(rows, (0, []))
     if not any(header):
         raise DataError(f"{bad.name} is empty; expected a header line and rows. Check the file.")
@@ -225,7 +279,7 @@ def _table_rows(lines: Iterator[str], separator: str, bad: BadRows) -> Iterator[
             bad.add(number, counted(len(values), "field"), str(len(header)))
 
 
-def _tab_rows(lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
+def _tab_rows(lines: Iterator[str]) -> Iterator[Cells]:
     # Tab-separated files in the wild do not quote: a lone " in a sentence is only a character.
     for number, line in enumerate(lines, start=1):
         if line:
@@ -233,18 +287,18 @@ def _tab_rows(lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
 
 
 def _comma_rows(
-    lines: Iterator[str], separator: str, bad: BadRows
-) -> Iterator[tuple[int, list[str]]]:
+    lines: Iterator[str], separator: str, name: str, *, strict: bool = False
+) -> Iterator[Cells]:
     csv.field_size_limit(2**31 - 1)
     # A quoted field may hold line ends, so the reader needs them back.
-    reader = csv.reader((line + "\n" for line in lines), delimiter=separator)
+    reader = csv.reader((line + "\n" for line in lines), delimiter=separator, strict=strict)
     try:
         for values in reader:
             if values:
                 yield reader.line_num, values
     except csv.Error as error:
         raise DataError(
-            f"line {reader.line_num} of {bad.name} cannot be read as a table ({error}). "
+            f"line {reader.line_num} of {name} cannot be read as a table ({error}). "
             "Check its quotes and line ends, or save it as .tsv."
         ) from error
 

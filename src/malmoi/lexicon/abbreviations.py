@@ -1,8 +1,8 @@
-"""What short forms of clinical notes stand for, in both languages: a table that is yours to edit.
+"""Abbreviations of clinical notes and what they stand for, in both languages.
 
 The shipped table is `data/abbreviations.tsv`. A file of your own with the same columns
-(abbreviation, en, ko, kind) extends it: what it says of a short form replaces what the shipped
-table says of it, and a short form without an expansion is taken out.
+(abbreviation, en, ko, kind) extends it: its rows replace those of the shipped table for the same
+short form, and a short form without an expansion is removed.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -42,15 +42,13 @@ class Abbreviations:
     @classmethod
     def open(cls, *paths: str | Path) -> "Abbreviations":
         """Open the shipped table, extended by files of your own, later ones over earlier."""
-        table = _by_form(_read(SHIPPED))
-        for path in paths:
-            table |= _by_form(_read(Path(path)))
-        return cls(
-            expansion
-            for expansions in table.values()
-            for expansion in expansions
-            if expansion.en or expansion.ko
-        )
+        table: dict[str, list[AbbreviationExpansion]] = {}
+        for path in (SHIPPED, *paths):
+            own: dict[str, list[AbbreviationExpansion]] = {}
+            for one in _read(Path(path)):
+                own.setdefault(one.short, []).append(one)
+            table |= own
+        return cls(one for found in table.values() for one in found if one.en or one.ko)
 
     def __len__(self) -> int:
         """Count the short forms."""
@@ -77,15 +75,8 @@ class Abbreviations:
 
 
 def _folded(short: str) -> str:
-    """Make forms equal that differ in case and in the point at their end."""
+    """Make forms equal that differ in case or in a final point."""
     return short.casefold().rstrip(".")
-
-
-def _by_form(expansions: Iterable[AbbreviationExpansion]) -> dict[str, list[AbbreviationExpansion]]:
-    table: dict[str, list[AbbreviationExpansion]] = {}
-    for expansion in expansions:
-        table.setdefault(expansion.short, []).append(expansion)
-    return table
 
 
 def _read(path: Path) -> Iterator[AbbreviationExpansion]:
@@ -95,13 +86,14 @@ def _read(path: Path) -> Iterator[AbbreviationExpansion]:
         short = clean(row["abbreviation"])
         if not short:
             raise DataError(
-                f"line {line} of {path} has no abbreviation; expected one. Mend or remove the line."
+                f"line {line} of {path} has no abbreviation; expected one. "
+                "Complete or remove the line."
             )
         kind = clean(row.get("kind", "")) or "disease"
         if kind not in KINDS:
             raise DataError(
                 f"line {line} of {path} has a kind that is not known; expected one of "
-                f"{', '.join(KINDS)}. Correct the line."
+                f"{', '.join(KINDS)}. Use one of these, or leave the cell empty for disease."
             )
         yield AbbreviationExpansion(short, clean(row.get("en", "")), clean(row.get("ko", "")), kind)
 
@@ -110,5 +102,5 @@ def _check_columns(path: Path, found: list[str]) -> None:
     if "abbreviation" not in found or not {"en", "ko"} & set(found):
         raise DataError(
             f"{path} has the columns {', '.join(found)}; expected {', '.join(_COLUMNS)} (en or ko, "
-            "and kind, may be left out). Correct its first line."
+            "and kind, may be left out). Name them so in its first line."
         )

@@ -1,36 +1,100 @@
-"""Codes that were given up for others: a file of `from` and `to`, chains followed to their end.
-
-Tables → a lexicon on disk, and more names into one that is there.
-"""
+"""Tables → a lexicon on disk, and more names into one that is there."""
 
 import contextlib
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from ..bundle.manifest import sha256
 from ..errors import DataError, LexiconError, counted
 from ..io.files import writing_folder
-from ..io.progress import Advance, progressing
-from .builder import Entry, LexiconBuilder
-from .cells import read_cells
-from .lexicon import Lexicon, write_exclusions
+from ..io.tables import read_cells
+from .builder import LexiconBuilder
+from .lexicon import Lexicon
 from .manifest import LexiconManifest, SegmentEntry, hashes
-from .readers import TableSource
 from .report import BuildReport
-from .segment import Segment
+from .segment import write_exclusions
+
+_SEGMENTS = "segments"
+
+
+def build_lexicon(
+    tables: Sequence[str | Path],
+    out: str | Path,
+    *,
+    form: str = "auto",
+    columns: Mapping[str, str] | None = None,
+    source: str = "",
+    merges: str | Path | None = None,
+    keep_uncoded: bool = False,
+    cleaning: bool = True,
+    replace: bool = False,
+    progress: bool = False,
+) -> BuildReport:
+    """Read tables, merge them by code and write a lexicon, whole or not at all.
+
+    tables        files; the names of the first are preferred over those of later ones
+    form          how they are laid out: table, kostom, mrconso, biosyn, lexicon, or auto
+    columns       the columns of a table by role, as {"code": "상병코드", "ko": "한글명"}
+    source        the name of the source; that of the file by default
+    merges        a file of codes that were replaced by others
+    keep_uncoded  give rows without a code one of their own
+    cleaning      remove what tables write around names
+    replace       overwrite what is at `out`
+    """
+    builder = LexiconBuilder(merges=read_merges(Path(merges)) if merges else {}, cleaning=cleaning)
+    builder.read(tables, form, columns, source, keep_uncoded, progress=progress)
+    with writing_folder(out, replace=replace) as folder:
+        entry = _write_segment(builder, folder)
+        manifest = LexiconManifest(Path(out).name.removesuffix(".lexicon"), made_by=_version())
+        report = builder.report.to_json()
+        dataclasses.replace(manifest.with_segment(entry), report=report).write(folder)
+    return builder.report
+
+
+def add_names(
+    lexicon: str | Path,
+    tables: Sequence[str | Path],
+    *,
+    form: str = "auto",
+    columns: Mapping[str, str] | None = None,
+    source: str = "",
+    keep_uncoded: bool = False,
+    cleaning: bool = True,
+    progress: bool = False,
+) -> BuildReport:
+    """Write more names into a lexicon as a segment of their own; nothing there is changed.
+
+    Names that the lexicon has already are skipped and counted as duplicates. The options are those
+    of `build_lexicon`.
+    """
+    folder = Path(lexicon)
+    with _only_writer(folder):
+        base = Lexicon.open(folder)
+        builder = LexiconBuilder(base=base, cleaning=cleaning)
+        options = form, columns, source, keep_uncoded
+        builder.read(tables, *options, required=False, progress=progress)
+        if builder.has_names:
+            base.manifest.with_segment(_write_segment(builder, folder)).write(folder)
+    return builder.report
+
+
+def memory_lexicon(tables: Sequence[str | Path], *, name: str = "") -> Lexicon:
+    """Build a lexicon in memory; nothing is written."""
+    builder = LexiconBuilder()
+    builder.read(tables)
+    segment = builder.segment()
+    return Lexicon((segment,), manifest=LexiconManifest(name, report=builder.report.to_json()))
 
 
 def read_merges(path: Path) -> dict[str, str]:
-    """Read a table of two columns, the old code and the new one; the header may be left out."""
+    """Read a table of an old code and the one that replaced it; a header is optional."""
     pairs: dict[str, str] = {}
     for line, cells in read_cells(path):
         cells = [cell.strip() for cell in cells]
         if len(cells) < 2 or not cells[0] or not cells[1]:
             raise DataError(
                 f"line {line} of {path} has {counted(len([c for c in cells if c]), 'cell')}; "
-                "expected an old code and the one it became. Mend the line."
+                "expected an old code and the one that replaced it. Complete or remove the line."
             )
         old, new = cells[:2]
         if line == 1 and old.casefold() in ("from", "old", "code", "구코드", "이전코드"):
@@ -65,149 +129,27 @@ def follow(pairs: Mapping[str, str], *, where: str) -> dict[str, str]:
     return ends
 
 
-SEGMENTS = "segments"
-
-
-def build_lexicon(
-    tables: Sequence[str | Path],
-    out: str | Path,
-    *,
-    form: str = "auto",
-    columns: Mapping[str, str] | None = None,
-    source: str = "",
-    merges: str | Path | None = None,
-    keep_uncoded: bool = False,
-    cleaning: bool = True,
-    replace: bool = False,
-    progress: bool = False,
-) -> BuildReport:
-    """Read tables, merge them by code and write a lexicon, whole or not at all.
-
-    The first table's names are preferred over those of later ones. `merges` names a file of codes
-    that became others. `keep_uncoded` gives rows without a code one of their own.
-    """
-    draft = LexiconBuilder(merges=read_merges(Path(merges)) if merges else {}, cleaning=cleaning)
-    sources = _sources(tables, form, columns, source, keep_uncoded)
-    _read(draft, sources, progress=progress)
-    segment = draft.segment()
-    with writing_folder(out, replace=replace) as folder:
-        entry = _write(segment, draft, folder)
-        manifest = LexiconManifest(Path(out).name.removesuffix(".lexicon"), made_by=_version())
-        report = draft.report.to_json()
-        dataclasses.replace(manifest.with_segment(entry), report=report).write(folder)
-    return draft.report
-
-
-def add_names(
-    lexicon: str | Path,
-    tables: Sequence[str | Path],
-    *,
-    form: str = "auto",
-    columns: Mapping[str, str] | None = None,
-    source: str = "",
-    keep_uncoded: bool = False,
-    cleaning: bool = True,
-    progress: bool = False,
-) -> BuildReport:
-    """Write more names into a lexicon as a segment of their own; nothing there is changed.
-
-    Names that the lexicon has already are passed over and counted as duplicates.
-    """
-    folder = Path(lexicon)
-    sources = _sources(tables, form, columns, source, keep_uncoded)
-    with _alone(folder):
-        base = Lexicon.open(folder)
-        draft = LexiconBuilder(base=base, cleaning=cleaning)
-        _read(draft, sources, empty_is_fine=True, progress=progress)
-        if draft.has_names:
-            segment = draft.segment()
-            entry = _write(segment, draft, folder)
-            base.manifest.with_segment(entry).write(folder)
-    return draft.report
-
-
-def with_additions(lexicon: Lexicon, tables: Sequence[str | Path]) -> Lexicon:
-    """Give a lexicon with the names of a user's own tables after its own, in memory only."""
-    draft = LexiconBuilder(base=lexicon)
-    _read(draft, _sources(tables, "auto", None, "", False), empty_is_fine=True)
-    segment = draft.segment()
-    return Lexicon((*lexicon.segments, segment), manifest=lexicon.manifest, folder=lexicon.folder)
-
-
-def memory_lexicon(tables: Sequence[str | Path], *, name: str = "") -> Lexicon:
-    """Build a lexicon that is written nowhere."""
-    draft = LexiconBuilder()
-    _read(draft, _sources(tables, "auto", None, "", False))
-    segment = draft.segment()
-    return Lexicon((segment,), manifest=LexiconManifest(name, report=draft.report.to_json()))
-
-
-def _sources(
-    tables: Sequence[str | Path],
-    form: str,
-    columns: Mapping[str, str] | None,
-    source: str,
-    keep_uncoded: bool,
-) -> list[TableSource]:
-    return [TableSource(Path(table), form, columns, source, keep_uncoded) for table in tables]
-
-
-def _read(
-    draft: LexiconBuilder,
-    sources: Sequence[TableSource],
-    *,
-    empty_is_fine: bool = False,
-    progress: bool = False,
-) -> None:
-    for source in sources:
-        with progressing(source.path.name, total=None, shown=progress) as advance:
-            rows = draft.add(_counted(source.entries(), advance))
-        draft.report.tables.append(_told(source, rows))
-    if not draft.has_names and not empty_is_fine:
-        listed = ", ".join(str(source.path) for source in sources)
-        raise DataError(
-            f"no names were found in {listed}; expected rows with a code and a name. "
-            "Check the columns, and name them with --columns."
-        )
-
-
-def _counted(entries: Iterator[Entry], advance: Advance) -> Iterator[Entry]:
-    for entry in entries:
-        advance(1)
-        yield entry
-
-
-def _told(source: TableSource, rows: int) -> dict[str, Any]:
-    return {
-        "file": source.path.name,
-        "sha256": sha256(source.path) if source.path.is_file() else "",
-        "form": source.form,
-        "rows": rows,
-        "passed": dict(source.passed.counts),
-        "passed_lines": source.passed.lines,
-    }
-
-
-def _write(segment: Segment, draft: LexiconBuilder, folder: Path) -> SegmentEntry:
-    """Write a segment under a name made of its content, so that a half one is never met again."""
-    name = f"{SEGMENTS}/{segment.identity[:12]}"
-    with writing_folder(folder / name, replace=True) as place:
-        segment.save(place)
-        write_exclusions(place, draft.exclusions)
+def _write_segment(builder: LexiconBuilder, folder: Path) -> SegmentEntry:
+    """Write a segment under a name made of its content, so that an incomplete one is never used."""
+    segment = builder.segment()
+    name = f"{_SEGMENTS}/{segment.identity[:12]}"
+    with writing_folder(folder / name, replace=True) as new:
+        segment.save(new)
+        write_exclusions(new, builder.exclusions)
     return SegmentEntry(
         name,
         segment.identity,
         len(segment),
         len(segment.codes),
         segment.source_names,
-        tuple(draft.report.tables),
+        tuple(builder.report.tables),
         hashes(folder / name),
     )
 
 
 @contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Let one process at a time add names; a second one is told to come again."""
+def _only_writer(folder: Path) -> Iterator[None]:
+    """Let one process at a time add names; a second one gets an error."""
     try:
         import fcntl
     except ImportError:  # no such locks on this system: the last one to finish wins

@@ -1,61 +1,50 @@
-"""A row of a table on its way into a lexicon, and the rows that did not make it.
-
-Entries of several tables put together: cleaned, merged by code, duplicates kept once.
-"""
+"""LexiconBuilder: entries of several tables, cleaned, merged by code, duplicates kept once."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
+from ..bundle.manifest import sha256
+from ..errors import DataError
+from ..io.progress import Advance, progressing
 from ..text.cleanup import mend_surrogates
-from .cells import BROKEN
-from .cleaning import Cleaned, clean_name
-from .lexicon import Lexicon
+from .cleaning import BROKEN, Cleaned, clean_name
+from .readers import Entry, TableSource
 from .report import BuildReport, spread
-from .roles import UNSAID
-from .segment import Rows, Segment
+from .roles import UNSTATED
+from .segment import CodeNumbers, Rows, Segment
 from .terms import EXCLUDED, KINDS, Exclusion, Name, fold, language_of
-
-SHOWN = 5  # how many lines of a kind are named
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One name as a table gives it; `language` is None where the table does not say."""
-
-    code: str
-    text: str
-    language: str | None
-    kind: str
-    source: str
-    line: int
-
-
-@dataclass
-class Passed:
-    """Rows passed over, by reason, with the first lines of each."""
-
-    counts: Counter[str] = field(default_factory=Counter)
-    lines: dict[str, list[int]] = field(default_factory=dict)
-
-    def add(self, reason: str, line: int) -> None:
-        """Count a row that brings no name."""
-        self.counts[reason] += 1
-        if self.counts[reason] <= SHOWN:
-            self.lines.setdefault(reason, []).append(line)
-
 
 # A text longer than this is no name: a definition, or a quote that swallowed its neighbours.
 LONGEST = 2000
 
 
+class BaseLexicon(Protocol):
+    """What a builder asks of the lexicon to which it adds names."""
+
+    @property
+    def codes(self) -> CodeNumbers:
+        """The codes of all concepts, by number."""
+
+    def find(self, text: str) -> list[int]:
+        """Give the names that equal a text."""
+
+    def concept_of(self, i: int) -> str:
+        """Give the code that a name belongs to."""
+
+    def shown(self, number: int) -> tuple[str | None, str | None]:
+        """Give the Korean and the English name under which a concept is shown."""
+
+
 @dataclass
 class LexiconBuilder:
-    """Names on their way into a segment; `base` is the lexicon they are added to."""
+    """Collects names for a segment; `base` is the lexicon they are added to."""
 
-    base: Lexicon | None = None
+    base: BaseLexicon | None = None
     merges: Mapping[str, str] = field(default_factory=dict)
     cleaning: bool = True
     report: BuildReport = field(default_factory=BuildReport)
@@ -63,11 +52,43 @@ class LexiconBuilder:
     _names: dict[tuple[str, str], Name] = field(default_factory=dict)
     _preferred: dict[tuple[str, str], Name] = field(default_factory=dict)
 
+    def read(
+        self,
+        tables: Sequence[str | Path],
+        form: str = "auto",
+        columns: Mapping[str, str] | None = None,
+        source: str = "",
+        keep_uncoded: bool = False,
+        *,
+        required: bool = True,
+        progress: bool = False,
+    ) -> None:
+        """Add the names of tables; where names are `required`, none at all is an error."""
+        sources = [TableSource(Path(path), form, columns, source, keep_uncoded) for path in tables]
+        for table in sources:
+            with progressing(table.path.name, total=None, shown=progress) as advance:
+                rows = self.add(_advancing(table.entries(), advance))
+            self.report.tables.append(
+                {
+                    "file": table.path.name,
+                    "sha256": sha256(table.path) if table.path.is_file() else "",
+                    "form": table.form,
+                    "rows": rows,
+                    "passed": dict(table.skipped.counts),
+                    "passed_lines": table.skipped.lines,
+                }
+            )
+        if required and not self.has_names:
+            listed = ", ".join(str(table.path) for table in sources)
+            raise DataError(
+                f"no names were found in {listed}; expected rows with a code and a name. "
+                "Check the columns, and name them with --columns."
+            )
+
     def add(self, entries: Iterable[Entry]) -> int:
-        """Take in the names of a table; gives how many entries there were."""
+        """Add the names of a table; gives how many entries there were."""
         count = 0
-        for entry in entries:
-            count += 1
+        for count, entry in enumerate(entries, start=1):  # noqa: B007
             self._add(entry)
         return count
 
@@ -108,31 +129,31 @@ class LexiconBuilder:
             if not quiet:
                 self.report.duplicates.add(f"{text} ({code}, line {entry.line} of {entry.source})")
             return
-        if kind in (UNSAID, "preferred"):
-            name = self._ranked(name, said=kind == "preferred")
+        if kind in (UNSTATED, "preferred"):
+            name = self._ranked(name, stated=kind == "preferred")
         self._names[key] = name
 
     def _is_known(self, name: Name) -> bool:
         """Tell whether the lexicon that is added to has the name under the same code already."""
         base = self.base
-        if base is None:
-            return False
-        return any(base.concept_of(row) == name.concept for row in base.find(name.text))
+        return base is not None and any(
+            base.concept_of(row) == name.concept for row in base.find(name.text)
+        )
 
-    def _ranked(self, name: Name, *, said: bool) -> Name:
+    def _ranked(self, name: Name, *, stated: bool) -> Name:
         """Make the first name of a concept in a language the preferred one, others synonyms."""
         side = "en" if name.language == "en" else "ko"
         key = (name.concept, side)
         if key not in self._preferred and self._base_prefers(name.concept, side) is None:
-            self._preferred[key] = preferred = _as(name, "preferred")
+            self._preferred[key] = preferred = replace(name, kind="preferred")
             return preferred
-        if said:
+        if stated:
             first = self._preferred.get(key)
             if first is not None and first.source == name.source:
                 self.report.two_preferred.add(f"{name.concept}: {first.text} | {name.text}")
             else:
                 self.report.other_tables_preferred += 1
-        return _as(name, "synonym")
+        return replace(name, kind="synonym")
 
     def _base_prefers(self, code: str, side: str) -> str | None:
         if self.base is None:
@@ -141,7 +162,7 @@ class LexiconBuilder:
         return None if number is None else self.base.shown(number)[side == "en"]
 
     def segment(self) -> Segment:
-        """Sort the names by concept and lay them out; the report is filled in."""
+        """Sort the names by concept and put them into columns; the report is filled in."""
         known = self.base.codes if self.base is not None else None
         codes = {name.concept for name in self._names.values()}
         new = sorted(code for code in codes if known is None or known.number(code) is None)
@@ -179,10 +200,12 @@ class LexiconBuilder:
         report.without_english = len(per_concept) - len(sides["en"])
 
 
+def _advancing(entries: Iterator[Entry], advance: Advance) -> Iterator[Entry]:
+    for entry in entries:
+        advance(1)
+        yield entry
+
+
 def _as_is(text: str) -> Cleaned:
-    """Leave a name alone but for line ends and tabs, which no column could hold."""
+    """Leave a name as it is but for line ends and tabs, which no column could hold."""
     return Cleaned(" ".join(mend_surrogates(text).split()), ())
-
-
-def _as(name: Name, kind: str) -> Name:
-    return Name(name.text, name.concept, name.language, name.source, kind, name.original)

@@ -1,6 +1,6 @@
-"""What a code table writes around its names, taken off and counted.
+"""Cleaning of names: what a code table writes around them is removed and counted.
 
-Nothing is lost: the lexicon keeps the table's own text beside the cleaned one, and the report
+Nothing is lost: the lexicon keeps the table's own text next to the cleaned one, and the report
 says how often each step changed something, with examples.
 """
 
@@ -8,7 +8,6 @@ import re
 from dataclasses import dataclass
 
 from ..text.cleanup import clean
-from .cells import repair
 from .terms import tidy
 
 _CODE = r"[A-Z]\d{2}(?:\.[\dXx]*)?-?[†‡*+]?(?:\.-)?"
@@ -31,6 +30,12 @@ _DISEASE = re.compile(
     re.IGNORECASE,
 )
 _SHORT = re.compile(r"[A-Za-z0-9][A-Za-z0-9/&+-]{1,9}")
+_HANGUL = re.compile("[가-힣]")
+_WRONG = re.compile("[\x80-\u02ff‘-•…‰‹›€™ŒœŠšŽžŸƒˆ˜–—]{2,}")
+# As which encoding a text was read, and in which it was written.
+_AS_LATIN = (("cp1252", "utf-8"), ("latin-1", "utf-8"), ("latin-1", "euc_kr"))
+_AS_KOREAN = (("cp949", "utf-8"),)
+BROKEN = "\ufffd"
 
 # The steps by name, as a report counts them, with what each one means.
 STEPS = {
@@ -60,7 +65,7 @@ class Cleaned:
 
 
 def clean_name(text: str, *, code: str = "") -> Cleaned:
-    """Take off what a table writes around a name.
+    """Remove what a table writes around a name.
 
     >>> clean_name("결핵성 장염(A18.31†)").text, clean_name("Amoeboma NOS").text
     ('결핵성 장염', 'Amoeboma')
@@ -116,3 +121,34 @@ def _extras(text: str) -> tuple[tuple[str, str], ...]:
 def _is_short(text: str) -> bool:
     """Tell an abbreviation by its form: short, one word, two capitals or more."""
     return bool(_SHORT.fullmatch(text)) and sum(letter.isupper() for letter in text) >= 2
+
+
+def repair(text: str) -> str | None:
+    """Restore Korean that was decoded wrongly and saved again; None where nothing is wrong.
+
+    No byte of such a text ("ë‹¹ë‡¨ë³‘") was lost, so it can often be decoded again.
+
+    >>> repair("당뇨병".encode("utf-8").decode("latin-1"))
+    '당뇨병'
+    >>> repair("당뇨병".encode("cp949").decode("latin-1"))
+    '당뇨병'
+    >>> repair("Ménière병"), repair("당뇨병"), repair("Behçet’s disease")
+    (None, None, None)
+    """
+    if text.isascii() or BROKEN in text:
+        return None
+    latin = _WRONG.search(text) and not _HANGUL.search(text)
+    for wrong, right in _AS_LATIN if latin else _AS_KOREAN:
+        try:
+            repaired = text.encode(wrong).decode(right)
+        except UnicodeError:
+            continue
+        if _is_korean(repaired):
+            return repaired
+    return None
+
+
+def _is_korean(text: str) -> bool:
+    """Tell whether everything that is not ASCII is Hangul, or nearly so."""
+    others = [one for one in text if not one.isascii()]
+    return len(_HANGUL.findall(text)) >= max(1, 0.9 * len(others))

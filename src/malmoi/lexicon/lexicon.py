@@ -1,44 +1,20 @@
-"""Rows that say what a code is not, kept beside a segment's names in a table of their own.
-
-A lexicon on disk: opened by memory map, read-only, grown by segments.
-"""
+"""Lexicon: names and concepts, opened by memory map, read-only, grown by segments."""
 
 import bisect
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import LexiconError, counted
-from ..io.tables import read_rows
-from .manifest import MANIFEST, LexiconManifest
-from .segment import Rows, Segment, Small
+from .builder import LexiconBuilder
+from .manifest import LexiconManifest, find_lexicon
+from .segment import CodeNumbers, Rows, Segment, Small, open_segments, read_exclusions
 from .terms import KINDS, LANGUAGES, Concept, Exclusion, Name
 
-FILE = "exclusions.tsv"
-_COLUMNS = ("concept", "belongs_to", "language", "text")
-
-
-def write_exclusions(folder: Path, exclusions: Sequence[Exclusion]) -> None:
-    """Write the excluded names of a segment; none, and there is no file."""
-    if not exclusions:
-        return
-    lines = ["\t".join(_COLUMNS)]
-    lines += ["\t".join(getattr(row, column) for column in _COLUMNS) for row in exclusions]
-    (folder / FILE).write_text("\n".join(lines) + "\n", "utf-8")
-
-
-def read_exclusions(folder: Path) -> Iterator[Exclusion]:
-    """Read them back."""
-    if (folder / FILE).is_file():
-        for row in read_rows(folder / FILE):
-            yield Exclusion(row["text"], row["concept"], row["belongs_to"], row["language"])
-
-
-SHIPPED = Path(__file__).parents[1] / "data"
 _KOREAN = [LANGUAGES.index("ko"), LANGUAGES.index("mixed")]
 _ENGLISH = [LANGUAGES.index("en")]
 
@@ -47,7 +23,7 @@ class Lexicon:
     """Names and concepts, numbered through all segments in the order they were added.
 
     Names are rows 0 … n-1, concepts 0 … m-1; both numbers stay what they are when names are
-    added, so that whatever was derived from a segment (vectors, an index) stays true.
+    added, so that whatever was derived from a segment (vectors, an index) stays valid.
     """
 
     def __init__(
@@ -57,7 +33,7 @@ class Lexicon:
         manifest: LexiconManifest,
         folder: Path | None = None,
     ) -> None:
-        """Join segments that belong together; `open` and `build_lexicon` are the usual ways."""
+        """Join segments; use `open` or `build_lexicon` to get a lexicon."""
         self.segments, self.manifest, self.folder = tuple(segments), manifest, folder
         sizes = [len(segment) for segment in self.segments]
         self._starts = [0, *np.cumsum(sizes).tolist()] if sizes else [0]
@@ -68,27 +44,21 @@ class Lexicon:
     def open(cls, path: str | Path, *, additions: Sequence[str | Path] = ()) -> "Lexicon":
         """Open a lexicon's folder, or the shipped "sample"; `additions` are files of your own.
 
-        Additions (tables of any form that `malmoi lexicon build` reads) are held in memory and
-        written nowhere; `malmoi lexicon add` writes them into the lexicon instead.
+        Additions (tables of any form that `malmoi lexicon build` reads) are kept in memory and
+        not written; `malmoi lexicon add` writes them into the lexicon instead.
         """
         folder = find_lexicon(path)
         manifest = LexiconManifest.read(folder)
-        segments = [
-            Segment.open(folder / entry.folder, identity=entry.identity, source_names=entry.sources)
-            for entry in manifest.segments
-        ]
-        for segment, entry in zip(segments, manifest.segments, strict=True):
-            if len(segment) != entry.names or len(segment.texts) != entry.names:
-                raise LexiconError(
-                    f"{segment.folder} holds {counted(len(segment), 'name')}; {MANIFEST} says "
-                    f"{entry.names:,}. Copy the folder again, or build it again."
-                )
-        lexicon = cls(segments, manifest=manifest, folder=folder)
-        if additions:
-            from .build import with_additions
+        lexicon = cls(open_segments(folder, manifest), manifest=manifest, folder=folder)
+        if not additions:
+            return lexicon
+        builder = LexiconBuilder(base=lexicon)
+        builder.read(additions, required=False)
+        return lexicon.with_segment(builder.segment())
 
-            return with_additions(lexicon, additions)
-        return lexicon
+    def with_segment(self, segment: Segment) -> "Lexicon":
+        """Give a lexicon with one segment more, in memory only."""
+        return Lexicon((*self.segments, segment), manifest=self.manifest, folder=self.folder)
 
     def __len__(self) -> int:
         """Count the names."""
@@ -110,7 +80,7 @@ class Lexicon:
         return "+".join(segment.identity[:16] for segment in self.segments)
 
     @cached_property
-    def codes(self) -> "CodeNumbers":
+    def codes(self) -> CodeNumbers:
         """The codes of all concepts, by number."""
         return CodeNumbers(self.segments, self._code_starts)
 
@@ -182,14 +152,9 @@ class Lexicon:
 
     def shown(self, number: int) -> tuple[str | None, str | None]:
         """Give the Korean and the English name under which a concept is shown."""
-        korean = self._first(number, _KOREAN)
-        english = self._first(number, _ENGLISH)
-        return (
-            None if korean is None else self.text(korean),
-            None if english is None else self.text(english),
-        )
+        return self._first(number, _KOREAN), self._first(number, _ENGLISH)
 
-    def _first(self, number: int, languages: Sequence[int]) -> int | None:
+    def _first(self, number: int, languages: Sequence[int]) -> str | None:
         """Give the best name of a concept in a language; within a segment the best is first."""
         best: tuple[int, int] | None = None
         for segment, start in zip(self.segments, self._starts, strict=False):
@@ -200,7 +165,7 @@ class Lexicon:
                 row = rows.start + at
                 one = (int(segment.kinds[row]), start + row)
                 best = one if best is None else min(best, one)
-        return None if best is None else best[1]
+        return None if best is None else self.text(best[1])
 
     def find(self, text: str) -> list[int]:
         """Give the names that equal a text but for case, width and white space."""
@@ -215,11 +180,8 @@ class Lexicon:
         return isinstance(code, str) and self.codes.number(code) is not None
 
     def exclusions(self) -> Iterator[Exclusion]:
-        """Give the names that its tables exclude from a code, as far as they are written."""
-
-        for segment in self.segments:
-            if segment.folder is not None:
-                yield from read_exclusions(segment.folder)
+        """Give the names that its tables exclude from a code, as far as they are on disk."""
+        return read_exclusions(self.segments)
 
     def ambiguous(self) -> Iterator[tuple[str, list[str]]]:
         """Give every name that stands for several concepts, with their codes."""
@@ -243,65 +205,6 @@ class Lexicon:
             raise IndexError(f"there is no name {i}; the lexicon has {len(self)}")
         part = bisect.bisect_right(self._starts, i) - 1
         return self.segments[part], i - self._starts[part]
-
-
-class CodeNumbers(Sequence[str]):
-    """The codes of a lexicon by number, and their numbers by code."""
-
-    def __init__(self, segments: Sequence[Segment], starts: Sequence[int]) -> None:
-        """Take segments, and the number of the first code of each."""
-        self._segments, self._starts = segments, starts
-
-    def __len__(self) -> int:
-        """Count the codes."""
-        return self._starts[-1]
-
-    @overload
-    def __getitem__(self, i: int) -> str: ...
-    @overload
-    def __getitem__(self, i: slice) -> list[str]: ...
-    def __getitem__(self, i: int | slice) -> str | list[str]:
-        """Give one code, or a list of those in a slice."""
-        if isinstance(i, slice):
-            return [self[j] for j in range(*i.indices(len(self)))]
-        if not -len(self) <= i < len(self):
-            raise IndexError(f"there is no concept {i}; the lexicon has {len(self)}")
-        i %= len(self)
-        part = bisect.bisect_right(self._starts, i) - 1
-        return self._segments[part].codes[i - self._starts[part]]
-
-    def number(self, code: str) -> int | None:
-        """Give the number of a code, None when it is not known."""
-        for segment, start in zip(self._segments, self._starts, strict=False):
-            # Codes of a segment stand sorted, so that nothing but a few of them is read.
-            at = bisect.bisect_left(segment.codes, code)
-            if at < len(segment.codes) and segment.codes[at] == code:
-                return start + at
-        return None
-
-
-def find_lexicon(path: str | Path) -> Path:
-    """Find a lexicon's folder: on disk, or shipped under that name ("sample")."""
-    folder = Path(path).expanduser()
-    if (folder / MANIFEST).is_file():
-        return folder
-    shipped = SHIPPED / f"{path}.lexicon"
-    if not folder.exists() and (shipped / MANIFEST).is_file():
-        return shipped
-    if folder.is_dir():
-        raise LexiconError(
-            f"{folder} is no lexicon (it has no {MANIFEST}); expected a folder made by malmoi. "
-            "Make one with: malmoi lexicon build TABLE --out NAME.lexicon"
-        )
-    if folder.exists():
-        raise LexiconError(
-            f"{folder} is a file; expected a lexicon, which is a folder. Make one of a table "
-            f"with: malmoi lexicon build {folder} --out NAME.lexicon"
-        )
-    raise LexiconError(
-        f"there is no lexicon {path}; expected a folder, or the name of a shipped one "
-        "(sample). Make one with: malmoi lexicon build TABLE --out NAME.lexicon"
-    )
 
 
 def _joined(parts: list[NDArray[Any]], kind: type[np.generic]) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-"""`lexicon.json`: what a lexicon says of itself, with the hash of every file of its segments."""
+"""`lexicon.json`: what a lexicon contains, with the hash of every file of its segments."""
 
 import json
 from collections.abc import Mapping
@@ -13,6 +13,7 @@ from ..io.files import writing
 
 MANIFEST = "lexicon.json"
 FORMAT = 1
+SHIPPED = Path(__file__).parents[1] / "data"
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ class LexiconManifest:
         return cls(data.get("name", ""), segments, data.get("report", {}), data.get("made_by", ""))
 
     def write(self, folder: Path) -> None:
-        """Write `lexicon.json`, beside and renamed."""
+        """Write `lexicon.json`, whole or not at all."""
         data = {"format": FORMAT, **asdict(self), "names": self.names, "concepts": self.concepts}
         with writing(folder / MANIFEST) as file:
             file.write(json.dumps(data, ensure_ascii=False, indent=1).encode("utf-8") + b"\n")
@@ -111,3 +112,27 @@ class LexiconManifest:
 def hashes(folder: Path) -> dict[str, str]:
     """Hash the files of a segment."""
     return {path.name: sha256(path) for path in sorted(folder.iterdir()) if path.is_file()}
+
+
+def find_lexicon(path: str | Path) -> Path:
+    """Find a lexicon's folder: on disk, or shipped under that name ("sample")."""
+    folder = Path(path).expanduser()
+    if (folder / MANIFEST).is_file():
+        return folder
+    shipped = SHIPPED / f"{path}.lexicon"
+    if not folder.exists() and (shipped / MANIFEST).is_file():
+        return shipped
+    if folder.is_dir():
+        raise LexiconError(
+            f"{folder} is no lexicon (it has no {MANIFEST}); expected a folder made by malmoi. "
+            "Make one with: malmoi lexicon build TABLE --out NAME.lexicon"
+        )
+    if folder.exists():
+        raise LexiconError(
+            f"{folder} is a file; expected a lexicon, which is a folder. Make one of a table "
+            f"with: malmoi lexicon build {folder} --out NAME.lexicon"
+        )
+    raise LexiconError(
+        f"there is no lexicon {path}; expected a folder, or the name of a shipped one "
+        "(sample). Make one with: malmoi lexicon build TABLE --out NAME.lexicon"
+    )

@@ -1,6 +1,4 @@
-"""Tables with a header: a code, and names in columns or rows.
-
-Readers for the forms that code tables come in; each yields entries, one a name.
+"""Readers for the forms that code tables come in; each yields entries, one a name.
 
 table     a header with named columns (.tsv, .csv, .xlsx); KCD and ICD masters are of this form
 kostom    tab-separated without a header: id, id, English, Korean, UMLS CUI
@@ -10,54 +8,130 @@ lexicon   a lexicon that was built before
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 
 from ..errors import DataError, OptionError
-from .builder import Entry, Passed
-from .cells import Cells, read_cells, table_lines
-from .lexicon import Lexicon, find_lexicon
-from .manifest import MANIFEST
-from .roles import NOTE, UNSAID, Layout, kind_of, language_code, layout_by_name, layout_of
-from .terms import EXCLUDED
+from ..io.files import read_lines
+from ..io.tables import Cells, read_cells
+from .manifest import MANIFEST, LexiconManifest, find_lexicon
+from .roles import NOTE, UNSTATED, Layout, kind_of, language_code, layout_by_name, layout_of
+from .segment import open_segments, read_exclusions
+from .terms import EXCLUDED, KINDS, LANGUAGES
 
+_SHOWN = 5  # how many lines of a kind are named
 _TITLE_ROWS = 20  # a table's header may stand under a title and a date
 _SEVERAL = re.compile(r"\s*[|;]\s*")
 _ICD = re.compile(r"[A-Z]\d{3,5}")
 _MARK = re.compile(r"[†‡*+]+$")
 
 
-def read_headed(
-    rows: Iterator[Cells],
-    *,
-    where: str,
-    columns: Mapping[str, str] | None,
-    name: str,
-    keep_uncoded: bool,
-    passed: Passed,
-) -> Iterator[Entry]:
-    """Yield the entries of a table; `columns` names its columns by part, else they are guessed."""
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One name as a table gives it; `language` is None where the table does not say."""
+
+    code: str
+    text: str
+    language: str | None
+    kind: str
+    source: str
+    line: int
+
+
+@dataclass
+class SkippedRows:
+    """Rows that were skipped, by reason, with the first lines of each."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    lines: dict[str, list[int]] = field(default_factory=dict)
+
+    def add(self, reason: str, line: int) -> None:
+        """Count a row that has no name."""
+        self.counts[reason] += 1
+        if self.counts[reason] <= _SHOWN:
+            self.lines.setdefault(reason, []).append(line)
+
+
+@dataclass
+class TableSource:
+    """A table to be read: where it is, how, and what was skipped."""
+
+    path: Path
+    form: str = "auto"
+    columns: Mapping[str, str] | None = None
+    name: str = ""
+    keep_uncoded: bool = False
+    skipped: SkippedRows = field(default_factory=SkippedRows)
+
+    def __post_init__(self) -> None:
+        """Name the source after its file, and recognise its form."""
+        if str(self.path) == "sample" and not self.path.exists():
+            self.path = find_lexicon("sample")
+        self.name = self.name or self.path.name.split(".")[0]
+        if str(self.path) == "-":
+            raise DataError(
+                "a table cannot come from stdin, for it is read twice; expected a file. "
+                "Save it, and name the file."
+            )
+        if self.form not in ("auto", *FORMS):
+            raise OptionError(f"form {self.form!r} is not known; known are {', '.join(FORMS)}.")
+        if self.form == "auto":
+            self.form = form_of(self.path, named=self.columns is not None)
+
+    def entries(self) -> Iterator[Entry]:
+        """Yield the names of the table."""
+        return FORMS[self.form](self)
+
+
+def form_of(path: Path, *, named: bool = False) -> str:
+    """Recognise a table's form by its beginning."""
+    if (path / MANIFEST).is_file():
+        return "lexicon"
+    if named or path.suffix.lower() in (".xlsx", ".xlsm", ".xls"):
+        return "table"
+    lines = [line for line in islice(read_lines(path, mixed=True), 100) if line]
+    if not lines:
+        raise DataError(f"{path} is empty; expected a table of codes and names. Check the file.")
+    first = lines[0]
+    if "\t" not in first and first.count("|") >= 14:
+        return "mrconso"
+    if "\t" not in first and "||" in first:
+        return "biosyn"
+    if layout_of(first.split("\t")) is None and any(_looks_kostom(line) for line in lines):
+        return "kostom"
+    return "table"
+
+
+def _looks_kostom(line: str) -> bool:
+    cells = line.split("\t")
+    return len(cells) >= 5 and bool(_CUI.fullmatch(cells[4].strip()))
+
+
+def _table(source: TableSource) -> Iterator[Entry]:
+    """Read a table with a header: a code, and names in columns or rows."""
+    rows = read_cells(source.path)
     head = list(islice(rows, _TITLE_ROWS))
-    at, layout = _find_header(head, columns, where)
+    at, layout = _find_header(head, source.columns, str(source.path))
     width = len(head[at][1])
     master = layout.has("headword")
     above = ""
     for line, row in chain(head[at + 1 :], rows):
         if len(row) > width and any(row[width:]):
-            passed.add("more cells than the header", line)
+            source.skipped.add("more cells than the header", line)
             continue
         code = _code(layout.cell(row, "code"), master=master)
         if not code and master:
             code = above  # a master leaves the cell empty under the code it belongs to
-        elif not code and keep_uncoded:
-            code = f"{name}:{line}"
+        elif not code and source.keep_uncoded:
+            code = f"{source.name}:{line}"
         if not code:
-            passed.add("no code", line)
+            source.skipped.add("no code", line)
             continue
         above = code
-        yield from _names(layout, row, code, name, line, passed)
+        yield from _names(layout, row, code, line, source)
 
 
 def _find_header(
@@ -86,7 +160,7 @@ def _listed(cells: list[str]) -> str:
 
 
 def _code(cell: str, *, master: bool) -> str:
-    """Take marks off a code; a KCD master may leave out the point as well."""
+    """Remove the marks of a code; a KCD master may leave out its point as well."""
     code = _MARK.sub("", cell)
     if master and _ICD.fullmatch(code):
         return f"{code[:3]}.{code[3:]}"
@@ -94,27 +168,28 @@ def _code(cell: str, *, master: bool) -> str:
 
 
 def _names(
-    layout: Layout, row: list[str], code: str, name: str, line: int, passed: Passed
+    layout: Layout, row: list[str], code: str, line: int, source: TableSource
 ) -> Iterator[Entry]:
     kind = _kind(layout, row)
     if kind in (None, NOTE):
-        passed.add("a note" if kind else "a kind that is not known", line)
+        source.skipped.add("a note" if kind else "a kind that is not known", line)
         return
-    source = layout.cell(row, "source") or name
-    found = False
-    for text, language, said in _texts(layout, row, kind or UNSAID):
-        found = True
-        yield Entry(code, text, language, said, source, line)
+    label = layout.cell(row, "source") or source.name
+    found = [
+        Entry(code, text, language, own, label, line)
+        for text, language, own in _texts(layout, row, kind or UNSTATED)
+    ]
     if not found:
-        passed.add("empty names", line)
+        source.skipped.add("empty names", line)
+    yield from found
 
 
 def _kind(layout: Layout, row: list[str]) -> str | None:
     """Tell what a row is; None when its word is not known."""
     if layout.has("note"):
-        said = kind_of(layout.cell(row, "note"))
-        if said in (NOTE, EXCLUDED, "narrower"):
-            return said
+        noted = kind_of(layout.cell(row, "note"))
+        if noted in (NOTE, EXCLUDED, "narrower"):
+            return noted
     if layout.has("headword"):
         return "preferred" if layout.cell(row, "headword") else "narrower"
     return kind_of(layout.cell(row, "kind"))
@@ -130,10 +205,10 @@ def _texts(layout: Layout, row: list[str], kind: str) -> Iterator[tuple[str, str
     for text in layout.cells(row, "name"):
         if text:
             yield text, declared, kind
-    for role, said in (("synonyms", "synonym"), ("abbreviations", "abbreviation"), ("lay", "lay")):
+    for role, own in (("synonyms", "synonym"), ("abbreviations", "abbreviation"), ("lay", "lay")):
         for cell in layout.cells(row, role):
             for text in filter(None, _SEVERAL.split(cell)):
-                yield text, None, said
+                yield text, None, own
 
 
 _CUI = re.compile(r"C\d{7}")
@@ -144,76 +219,10 @@ _MRCONSO = (
 _SHORT_TYPES = {"AB", "ACR", "AA"}  # term types that UMLS gives abbreviations
 
 
-@dataclass
-class TableSource:
-    """A table to be read: where it is, how, and what was passed over."""
-
-    path: Path
-    form: str = "auto"
-    columns: Mapping[str, str] | None = None
-    name: str = ""
-    keep_uncoded: bool = False
-    passed: Passed = field(default_factory=Passed)
-
-    def __post_init__(self) -> None:
-        """Name the source after its file, and recognise its form."""
-        if str(self.path) == "sample" and not self.path.exists():
-            self.path = find_lexicon("sample")
-        self.name = self.name or self.path.name.split(".")[0]
-        if str(self.path) == "-":
-            raise DataError(
-                "a table cannot come from stdin, for it is read twice; expected a file. "
-                "Save it, and name the file."
-            )
-        if self.form not in ("auto", *FORMS):
-            raise OptionError(f"form {self.form!r} is not known; known are {', '.join(FORMS)}.")
-        if self.form == "auto":
-            self.form = form_of(self.path, named=self.columns is not None)
-
-    def entries(self) -> Iterator[Entry]:
-        """Yield the names of the table."""
-        return FORMS[self.form](self)
-
-
-def form_of(path: Path, *, named: bool = False) -> str:
-    """Recognise a table's form by its beginning."""
-    if (path / MANIFEST).is_file():
-        return "lexicon"
-    if named or path.suffix.lower() in (".xlsx", ".xlsm", ".xls"):
-        return "table"
-    lines = [line for line in islice(table_lines(path), 100) if line]
-    if not lines:
-        raise DataError(f"{path} is empty; expected a table of codes and names. Check the file.")
-    first = lines[0]
-    if "\t" not in first and first.count("|") >= 14:
-        return "mrconso"
-    if "\t" not in first and "||" in first:
-        return "biosyn"
-    if layout_of(first.split("\t")) is None and any(_looks_kostom(line) for line in lines):
-        return "kostom"
-    return "table"
-
-
-def _looks_kostom(line: str) -> bool:
-    cells = line.split("\t")
-    return len(cells) >= 5 and bool(_CUI.fullmatch(cells[4].strip()))
-
-
-def _table(source: TableSource) -> Iterator[Entry]:
-    return read_headed(
-        read_cells(source.path),
-        where=str(source.path),
-        columns=source.columns,
-        name=source.name,
-        keep_uncoded=source.keep_uncoded,
-        passed=source.passed,
-    )
-
-
 def _kostom(source: TableSource) -> Iterator[Entry]:
     for line, cells in read_cells(source.path):
         if len(cells) < 4:
-            source.passed.add("too few columns", line)
+            source.skipped.add("too few columns", line)
             continue
         cells = [*(cell.strip() for cell in cells), ""]
         cui = cells[4]
@@ -222,60 +231,69 @@ def _kostom(source: TableSource) -> Iterator[Entry]:
         # A term without a concept of its own in UMLS is still a pair of two names.
         code = cui or f"KOSTOM:{'/'.join(dict.fromkeys(filter(None, cells[:2]))) or line}"
         if not cells[2] and not cells[3]:
-            source.passed.add("empty names", line)
+            source.skipped.add("empty names", line)
         for text, language in ((cells[3], "ko"), (cells[2], "en")):
             if text:
-                yield Entry(code, text, language, UNSAID, source.name, line)
+                yield Entry(code, text, language, UNSTATED, source.name, line)
 
 
 def _mrconso(source: TableSource) -> Iterator[Entry]:
-    place = {name: i for i, name in enumerate(_MRCONSO)}
+    at = {name: i for i, name in enumerate(_MRCONSO)}
     code_column = (source.columns or {}).get("code", "CUI")
-    if code_column not in place:
+    if code_column not in at:
         raise OptionError(
             f"--columns names the code {code_column!r}; MRCONSO has {', '.join(_MRCONSO)}."
         )
-    for line, text in enumerate(table_lines(source.path), start=1):
+    for line, text in enumerate(read_lines(source.path, mixed=True), start=1):
         cells = text.split("|")
         if len(cells) < len(_MRCONSO):
-            source.passed.add("too few fields", line)
+            source.skipped.add("too few fields", line)
             continue
-        language = {"ENG": "en", "KOR": "ko"}.get(cells[place["LAT"]])
+        language = {"ENG": "en", "KOR": "ko"}.get(cells[at["LAT"]])
         if language is None:
-            source.passed.add("another language", line)
-        elif cells[place["SUPPRESS"]] in ("O", "E", "Y"):
-            source.passed.add("suppressed", line)
+            source.skipped.add("another language", line)
+        elif cells[at["SUPPRESS"]] in ("O", "E", "Y"):
+            source.skipped.add("suppressed", line)
         else:
-            code, name = cells[place[code_column]], cells[place["STR"]]
-            yield Entry(
-                code, name, language, _mrconso_kind(cells, place), cells[place["SAB"]], line
-            )
+            code, name = cells[at[code_column]], cells[at["STR"]]
+            yield Entry(code, name, language, _mrconso_kind(cells, at), cells[at["SAB"]], line)
 
 
-def _mrconso_kind(cells: list[str], place: Mapping[str, int]) -> str:
-    if cells[place["TTY"]] in _SHORT_TYPES:
+def _mrconso_kind(cells: list[str], at: Mapping[str, int]) -> str:
+    if cells[at["TTY"]] in _SHORT_TYPES:
         return "abbreviation"
-    marks = (cells[place["TS"]], cells[place["STT"]], cells[place["ISPREF"]])
-    return UNSAID if marks == ("P", "PF", "Y") else "synonym"
+    marks = (cells[at["TS"]], cells[at["STT"]], cells[at["ISPREF"]])
+    return UNSTATED if marks == ("P", "PF", "Y") else "synonym"
 
 
 def _biosyn(source: TableSource) -> Iterator[Entry]:
-    for line, text in enumerate(table_lines(source.path), start=1):
+    for line, text in enumerate(read_lines(source.path, mixed=True), start=1):
         code, bars, name = text.partition("||")
         if bars and code.strip() and name.strip():
-            yield Entry(code.strip(), name.strip(), None, UNSAID, source.name, line)
+            yield Entry(code.strip(), name.strip(), None, UNSTATED, source.name, line)
         elif text.strip():
-            source.passed.add("no code||name", line)
+            source.skipped.add("no code||name", line)
 
 
 def _lexicon(source: TableSource) -> Iterator[Entry]:
-    lexicon = Lexicon.open(source.path)
-    for i in range(len(lexicon)):
-        name = lexicon.name(i)
-        yield Entry(name.concept, name.original, name.language, name.kind, name.source, i + 1)
-    for row in lexicon.exclusions():
-        text = f"{row.text}({row.belongs_to})" if row.belongs_to else row.text
-        yield Entry(row.concept, text, row.language, EXCLUDED, source.name, 0)
+    folder = find_lexicon(source.path)
+    segments = open_segments(folder, LexiconManifest.read(folder))
+    codes = [code for segment in segments for code in segment.codes]
+    line = 0
+    for segment in segments:
+        for row, concept in enumerate(segment.concepts.tolist()):
+            line += 1
+            yield Entry(
+                codes[concept],
+                segment.original(row),
+                LANGUAGES[segment.languages[row]],
+                KINDS[segment.kinds[row]],
+                segment.source_names[segment.sources[row]],
+                line,
+            )
+    for name in read_exclusions(segments):
+        text = f"{name.text}({name.belongs_to})" if name.belongs_to else name.text
+        yield Entry(name.concept, text, name.language, EXCLUDED, source.name, 0)
 
 
 FORMS: dict[str, Callable[[TableSource], Iterator[Entry]]] = {
@@ -285,5 +303,3 @@ FORMS: dict[str, Callable[[TableSource], Iterator[Entry]]] = {
     "biosyn": _biosyn,
     "lexicon": _lexicon,
 }
-
-__all__ = ["FORMS", "Cells", "TableSource", "form_of"]

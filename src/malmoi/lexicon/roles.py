@@ -1,4 +1,4 @@
-"""Which column of a table plays which part, by its header's words in Korean or English."""
+"""Roles of a table's columns, recognised by the words of its header in Korean or English."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from ..errors import DataError, OptionError
 from .terms import EXCLUDED
 
-# The kind of a row that names a concept without saying how; the first one becomes preferred.
-UNSAID = ""
+# The kind of a name whose table does not say; the first one of a concept becomes preferred.
+UNSTATED = ""
 NOTE = "note"
 
 ROLES: dict[str, tuple[str, ...]] = {
@@ -46,80 +46,69 @@ _KINDS = {
     "lay": ("lay", "layname", "colloquial", "속칭", "통칭", "속명", "일반명", "구어"),
     EXCLUDED: ("excluded", "exclusion", "excludes", "exclude", "제외"),
     NOTE: ("note", "주", "주석", "지침", "definition"),
-    UNSAID: ("", "name", "term", "용어"),
+    UNSTATED: ("", "name", "term", "용어"),
 }
 _KIND_OF = {word: kind for kind, words in _KINDS.items() for word in words}
-_LANGUAGES = {
-    "ko": "ko",
-    "kor": "ko",
-    "korean": "ko",
-    "한글": "ko",
-    "한국어": "ko",
-    "국문": "ko",
-} | {
-    "en": "en",
-    "eng": "en",
-    "english": "en",
-    "영문": "en",
-    "영어": "en",
-}
+_LANGUAGES = dict.fromkeys(("ko", "kor", "korean", "한글", "한국어", "국문"), "ko")
+_LANGUAGES |= dict.fromkeys(("en", "eng", "english", "영문", "영어"), "en")
 _NOISE = re.compile(r"[\s_().·/†*-]+")
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The columns of a table by the part they play, as positions in a row."""
+    """The columns of a table by their role, as positions in a row."""
 
-    places: dict[str, tuple[int, ...]]
+    positions: dict[str, tuple[int, ...]]
 
     def cells(self, row: Sequence[str], role: str) -> list[str]:
-        """Give what a row has in the columns of a part; a short row has empty cells."""
-        return [row[i].strip() if i < len(row) else "" for i in self.places.get(role, ())]
+        """Give what a row has in the columns of a role; a short row has empty cells."""
+        return [row[i].strip() if i < len(row) else "" for i in self.positions.get(role, ())]
 
     def cell(self, row: Sequence[str], role: str) -> str:
         """Give the first of them, "" where there is no such column."""
         return next(iter(self.cells(row, role)), "")
 
     def has(self, role: str) -> bool:
-        """Tell whether any column plays the part."""
-        return role in self.places
+        """Tell whether any column has the role."""
+        return role in self.positions
 
 
 def layout_of(header: Sequence[str]) -> Layout | None:
     """Recognise a header by its words; None when it names no codes or no names."""
     words = [_NOISE.sub("", cell).casefold() for cell in header]
-    places: dict[str, tuple[int, ...]] = {}
+    positions: dict[str, tuple[int, ...]] = {}
     for role, known in ROLES.items():
         found = [i for word in known for i, cell in enumerate(words) if cell == word]
         if found:
-            places[role] = (found[0],)
-    if "code" in places and places.keys() & {"ko", "en", "name"}:
-        return Layout(places)
+            positions[role] = (found[0],)
+    if "code" in positions and positions.keys() & {"ko", "en", "name"}:
+        return Layout(positions)
     return None
 
 
 def layout_by_name(header: Sequence[str], columns: Mapping[str, str], *, where: str) -> Layout:
-    """Find the columns that the user named; several of one part are joined by "+"."""
+    """Find the columns that the user named; several of one role are joined by "+"."""
     check_roles(columns)
-    places: dict[str, tuple[int, ...]] = {}
+    positions: dict[str, tuple[int, ...]] = {}
     names = [cell.strip() for cell in header]
     for role, wanted in columns.items():
         for name in [wanted] if wanted in names else wanted.split("+"):
             if name not in names:
                 raise DataError(
                     f"{where} has no column {name!r}; it has {', '.join(filter(None, names))}. "
-                    "Correct --columns."
+                    "Name one of these in --columns."
                 )
-            places[role] = (*places.get(role, ()), names.index(name))
-    return Layout(places)
+            positions[role] = (*positions.get(role, ()), names.index(name))
+    return Layout(positions)
 
 
 def check_roles(columns: Mapping[str, str]) -> None:
-    """Refuse parts that are not known, and columns without codes or without names."""
+    """Refuse roles that are not known, and columns without codes or without names."""
     for role in columns:
         if role not in ROLES:
             raise OptionError(
-                f"--columns names the part {role!r}; known are {', '.join(ROLES)}. Correct it."
+                f"--columns names the part {role!r}; known are {', '.join(ROLES)}. "
+                "Use one of these."
             )
     if "code" not in columns or not columns.keys() & {"ko", "en", "name"}:
         raise OptionError(

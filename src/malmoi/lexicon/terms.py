@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from ..text.cleanup import clean
 
 LANGUAGES = ("ko", "en", "mixed", "other")
-# In the order in which the names of a concept stand: the first name of a language is the one
-# that is shown.
+# In this order the names of a concept are stored; the first name of a language is shown.
 KINDS = ("preferred", "synonym", "narrower", "lay", "abbreviation")
-# Rows of this kind say what a concept is not; they are kept apart from its names.
+# Rows of this kind say what a concept is not; they are stored apart from its names.
 EXCLUDED = "excluded"
 
 _HANGUL = re.compile("[가-힣ㄱ-ㅎㅏ-ㅣ]")
@@ -66,7 +65,7 @@ class Exclusion:
 
 
 def tidy(text: str) -> str:
-    """Bring width, white space and composition of a text in order; most texts are so already."""
+    """Normalise width, white space and composition of a text; most texts are so already."""
     return text if _TIDY.fullmatch(text) else clean(text)
 
 

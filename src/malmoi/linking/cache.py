@@ -1,4 +1,4 @@
-"""Where derived files are kept: beside their lexicon, or in the user's cache if that is closed."""
+"""Where derived files are stored: in the lexicon's folder, or in the user's cache otherwise."""
 
 import contextlib
 import hashlib
@@ -13,7 +13,7 @@ from typing import Any
 from ..errors import OutputError
 from ..io.files import writing_folder
 from ..lexicon import Lexicon
-from ..lexicon.lexicon import SHIPPED
+from ..lexicon.manifest import SHIPPED
 
 FOLDER = "linking"
 STAMP = "stamp.json"
@@ -23,64 +23,64 @@ STAMP = "stamp.json"
 class DerivedCache:
     """Folders in which derived files may be found, and the one to which new ones are written.
 
-    `beside` is the lexicon's own, which holds the vectors of one model; `cache` is the user's,
-    which may hold those of several. Either may be None.
+    `local` is in the lexicon's folder and holds the vectors of one model; `user` is in the user's
+    cache and may hold those of several. Either may be None.
     """
 
-    beside: Path | None
-    cache: Path | None
-    writable: bool  # whether `beside` is
+    local: Path | None
+    user: Path | None
+    writable: bool  # whether `local` is
 
     def find(self, name: str, stamp: Mapping[str, Any], *, cached: str = "") -> Path | None:
-        """Give the folder whose stamp says all that this one says, if there is one.
+        """Give the folder whose stamp has all fields of this one, if there is one.
 
-        `cached` is its name in the cache where that is another.
+        `cached` is its name in the user's cache where that is another.
         """
-        for parent, child in ((self.beside, name), (self.cache, cached or name)):
+        for parent, child in ((self.local, name), (self.user, cached or name)):
             if parent is not None and read_stamp(parent / child).items() >= stamp.items():
                 return parent / child
         return None
 
-    def keep(
+    def store(
         self,
         name: str,
         stamp: Mapping[str, Any],
-        save: Callable[[Path], None],
+        save: Callable[[Path], object],
         *,
         cached: str = "",
     ) -> None:
-        """Write a folder, whole or not at all; where that cannot be, nothing happens.
+        """Write a folder, whole or not at all; nothing happens where that is not possible.
 
         What is derived is in memory by now, so a full disk costs the next start some time and
         this one nothing.
         """
-        parent, child = (self.beside, name) if self.writable else (self.cache, cached or name)
+        parent, child = (self.local, name) if self.writable else (self.user, cached or name)
         if parent is None:
             return
-        with contextlib.suppress(OutputError), writing_folder(parent / child, replace=True) as half:
-            save(half)
-            (half / STAMP).write_text(json.dumps(dict(stamp)), "utf-8")
+        with contextlib.suppress(OutputError), writing_folder(parent / child, replace=True) as new:
+            save(new)
+            (new / STAMP).write_text(json.dumps(dict(stamp)), "utf-8")
 
 
 NO_CACHE = DerivedCache(None, None, writable=False)
 
 
 def cache_of(lexicon: Lexicon) -> DerivedCache:
-    """Find where a lexicon's derived files belong; nowhere for one that stands in memory only."""
+    """Find where a lexicon's derived files belong; nowhere for one that is in memory only."""
     if lexicon.folder is None:
         return NO_CACHE
     key = hashlib.sha256(lexicon.identity.encode()).hexdigest()[:16]
     cache = cache_folder()
-    cached = None if cache is None else cache / FOLDER / key
-    if lexicon.folder.parent == SHIPPED:  # an installation is nobody's to write to
-        return DerivedCache(None, cached, writable=False)
-    beside = lexicon.folder / FOLDER
-    writable = os.access(beside if beside.exists() else beside.parent, os.W_OK | os.X_OK)
-    return DerivedCache(beside, cached, writable=writable)
+    user = None if cache is None else cache / FOLDER / key
+    if lexicon.folder.parent == SHIPPED:  # part of the installation, which is not written to
+        return DerivedCache(None, user, writable=False)
+    local = lexicon.folder / FOLDER
+    writable = os.access(local if local.exists() else local.parent, os.W_OK | os.X_OK)
+    return DerivedCache(local, user, writable=writable)
 
 
 def read_stamp(folder: Path) -> dict[str, Any]:
-    """Give what a folder says it was made of; nothing where it is missing or broken."""
+    """Give what a folder was derived from; nothing where its stamp is missing or broken."""
     try:
         data = json.loads((folder / STAMP).read_text("utf-8"))
     except (OSError, ValueError):

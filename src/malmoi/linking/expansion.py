@@ -1,25 +1,24 @@
-"""Hangul letter by letter: jamo for comparing, and what the other keyboard would have typed.
+"""Query expansion: a mention, and what else it may stand for.
 
-On the two-set keyboard (두벌식) every jamo shares its key with a Latin letter, so a word typed
-with the language switch the wrong way is not lost: "ekdsy" is 당뇨, "ㅇㅡ" is dm.
+An abbreviation is written out, a lay name is replaced by what it means, a test with a positive
+result ("HBsAg(+)") becomes the name of the result ("HBsAg 양성"), and a word that was typed with
+the keyboard in the other language is typed again: on the two-set keyboard (두벌식) every jamo
+shares its key with a Latin letter, so "ekdsy" is 당뇨 and "ㅇㅡ" is dm.
 
-The signs of a note: fever(-), 기침+, HTN/DM (+/-), and (-) fever where they stand before.
-
-Results of tests: "HBsAg(+)" is looked for as "HBsAg 양성", as such names are written.
-
-What a mention may stand for: itself, an abbreviation written out, another keyboard's word.
+The signs of findings, as fever(-), 기침+, HTN/DM (+/-), are read here too; `clinical` uses them.
 """
 
-import csv
 import functools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from importlib import resources
 from pathlib import Path
 
+from ..io.files import read_lines
+from ..io.tables import read_rows
 from ..lexicon.abbreviations import Abbreviations
-from .normalize import plain, read_pairs, table_lines
+from ..lexicon.manifest import SHIPPED
+from .normalize import TABLES, plain, read_pairs
 
 _LEADS = "ㄱㄲㄴㄷㄸㄹㅁㅂㅃㅅㅆㅇㅈㅉㅊㅋㅌㅍㅎ"
 _VOWELS = "ㅏㅐㅑㅒㅓㅔㅕㅖㅗㅘㅙㅚㅛㅜㅝㅞㅟㅠㅡㅢㅣ"
@@ -148,12 +147,11 @@ _OTHERS = r"(?P<others>(?:\s?/\s?[^\s/,;.()（）]+(?:\s[^\s/,;.()（）]+){0,2}
 _AFTER = re.compile(rf"{_OTHERS}(?:\s*{_BRACKETS}|{_BARE})", re.IGNORECASE)
 _BEFORE = re.compile(rf"(?:^|[,;:.\n])\s*{_BRACKETS}\s*$", re.IGNORECASE)
 ANY = re.compile(_BRACKETS, re.IGNORECASE)
-PLUS = re.compile(rf"[(（]\s*(?:{_PLUS})", re.IGNORECASE)
 APART = re.compile(rf"(?<=[^\s,;:.])\s+[(（]\s*{_MINUS}\s*[)）]")
 
 
 def sign(left: str, right: str) -> str:
-    """Give the item's own sign, "+" or "-", from what stands around it; "" where it has none.
+    """Give the item's own sign, "+" or "-", from the text around it; "" where it has none.
 
     >>> sign("", "(-), 기침"), sign("기침(-), ", "(+)"), sign("(-) fever, (+) ", "")
     ('-', '+', '+')
@@ -166,8 +164,8 @@ def sign(left: str, right: str) -> str:
         if len(signs) == 1:
             return _plain(signs[0])
         # Shared out from the right: the last sign is the last item's.
-        place = len(signs) - 1 - after.group("others").count("/")
-        return _plain(signs[place]) if place >= 0 else ""
+        own = len(signs) - 1 - after.group("others").count("/")
+        return _plain(signs[own]) if own >= 0 else ""
     before = _BEFORE.search(left)
     return _plain(before.group("signs")) if before and "/" not in before.group("signs") else ""
 
@@ -214,10 +212,10 @@ def positive(name: str) -> str:
     return f"{name} 양성"
 
 
-def said_positive(mention: str) -> str | None:
+def positive_result(mention: str) -> str | None:
     """Give the name of the result that a mention writes with a sign, None where it has none.
 
-    >>> said_positive("HBsAg (+)"), said_positive("HBsAg(-)"), said_positive("HBsAg")
+    >>> positive_result("HBsAg (+)"), positive_result("HBsAg(-)"), positive_result("HBsAg")
     ('HBsAg 양성', None, None)
     """
     parts = _SPLIT.fullmatch(mention.strip())
@@ -226,9 +224,9 @@ def said_positive(mention: str) -> str | None:
     return positive(parts["name"])
 
 
-_SAMPLE = resources.files("malmoi") / "data" / "sample.tsv"
+_SAMPLE = SHIPPED / "sample.tsv"
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9/&+.-]*")
-# A mention is read in at most this many ways; more cost time and bring nothing.
+# A mention has at most this many expansions; more cost time and gain nothing.
 _MOST = 6
 _CONDITIONS = ("disease", "sign")
 
@@ -272,17 +270,16 @@ class ShortForms:
 
 
 def _sample_synonyms() -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Give what the shipped sample calls a thing otherwise, and how it shows it."""
-    lines = _SAMPLE.read_text("utf-8").splitlines()
-    for row in csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE):
-        shown = tuple(row[side].strip() for side in ("ko", "en") if row.get(side))
+    """Give other names of the shipped sample, each with the names that are shown."""
+    for row in read_rows(_SAMPLE):
+        shown = tuple(row[side].strip() for side in ("ko", "en") if row[side])
         for column in ("lay", "synonyms"):
-            for name in (row.get(column) or "").split(";"):
+            for name in row[column].split(";"):
                 if name.strip():
-                    yield _short(name), shown
+                    yield _key(name), shown
 
 
-def _short(text: str) -> str:
+def _key(text: str) -> str:
     return plain(text).replace(" ", "")
 
 
@@ -298,7 +295,7 @@ _LITTLE_WORDS = frozenset(
 
 @dataclass(frozen=True)
 class QueryExpander:
-    """Makes readings of mentions from the tables."""
+    """Expands mentions by the tables."""
 
     abbreviations: ShortForms
     synonyms: Mapping[str, tuple[str, ...]]
@@ -312,27 +309,25 @@ class QueryExpander:
         synonyms: str | Path | None = None,
         sample: bool = True,
     ) -> "QueryExpander":
-        """Read both tables; `abbreviations` extends the shipped one, `synonyms` replaces it.
+        """Read the tables.
 
-        `sample` reads the other names of the shipped sample too, for lexicons without its codes.
+        abbreviations  a table that extends the shipped one
+        synonyms       a table that replaces the shipped one
+        sample         add the other names of the shipped sample, for lexicons without its codes
         """
-        said = dict(read_pairs(table_lines("synonyms.tsv", synonyms)))
         also: dict[str, tuple[str, ...]] = {}
-        for key, meant in _sample_synonyms() if synonyms is None and sample else ():
-            also[key] = tuple(dict.fromkeys((*also.get(key, ()), *meant)))
+        for key, shown in _sample_synonyms() if synonyms is None and sample else ():
+            also[key] = tuple(dict.fromkeys((*also.get(key, ()), *shown)))
         table = Abbreviations.open(*([] if abbreviations is None else [abbreviations]))
-        return cls(ShortForms(table), said, also)
-
-    def knows(self, key: str) -> bool:
-        """Tell whether a plain form without spaces is a lay name of the tables."""
-        return key in self.synonyms or key in self.sample
+        pairs = read_pairs(read_lines(synonyms or TABLES / "synonyms.tsv"))
+        return cls(ShortForms(table), pairs, also)
 
     def _synonyms(self, text: str) -> tuple[str, ...]:
-        named = said_positive(text)  # "HBsAg(+)" stands in the table as "HBsAg 양성"
-        return self.synonyms.get(_short(named or text), ())
+        named = positive_result(text)  # "HBsAg(+)" stands in the table as "HBsAg 양성"
+        return self.synonyms.get(_key(named or text), ())
 
-    def readings(self, mention: str, defined: Mapping[str, str] | None = None) -> list[Expansion]:
-        """Give the ways to read a mention, the mention itself first.
+    def expand(self, mention: str, defined: Mapping[str, str] | None = None) -> list[Expansion]:
+        """Give the texts to look for, the mention itself first.
 
         `defined` are abbreviations that the note itself explains, which win over the table.
         """
@@ -344,15 +339,13 @@ class QueryExpander:
         for text in (mention, other) if other else (mention,):
             if text is not mention:
                 found.append(Expansion(text, "keyboard"))
-            found += [Expansion(meant, "synonym") for meant in self._synonyms(text)]
-            found += [Expansion(meant, "sample") for meant in self.sample.get(_short(text), ())]
-            found += [
-                Expansion(spelled, "abbreviation")
-                for spelled in self.abbreviations.spelled_out(text)
-            ]
-        meant = [
-            Expansion(text, reading.why)
-            for reading in found[1:]
-            for text in self.synonyms.get(_short(reading.text), ())
+            found += [Expansion(meaning, "synonym") for meaning in self._synonyms(text)]
+            found += [Expansion(name, "sample") for name in self.sample.get(_key(text), ())]
+            spelled_out = self.abbreviations.spelled_out(text)
+            found += [Expansion(spelled, "abbreviation") for spelled in spelled_out]
+        further = [
+            Expansion(text, one.why)
+            for one in found[1:]
+            for text in self.synonyms.get(_key(one.text), ())
         ]
-        return list(dict.fromkeys([*found, *meant]))[:_MOST]
+        return list(dict.fromkeys([*found, *further]))[:_MOST]

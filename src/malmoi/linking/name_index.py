@@ -1,19 +1,17 @@
-"""Meaning: the vectors of a lexicon's names, eight bits a value, and the nearest of them.
-
-What the linker derives from a lexicon, kept beside it: spellings, n-grams, vectors.
+"""The index of a lexicon's names, derived once and stored: normal forms, n-grams, vectors.
 
 Each segment of a lexicon has a folder of its own under `linking/`, so that names added later are
-indexed alone. `stamp.json` says of which names, table of variants and model the files were made.
-Where the lexicon cannot be written to they are kept in the user's cache; where there is none, or
-the lexicon stands in memory only, so does the shelf.
+indexed alone. `stamp.json` says from which names, table of variants and model the files were made.
+Where the lexicon may not be written they are stored in the user's cache; where there is none, or
+the lexicon is in memory only, the index is in memory too.
 """
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,12 +20,12 @@ from ..errors import LexiconError
 from ..index.prefilter import LEAST, WIDTH, Prefilter
 from ..io.arrays import open_array
 from ..lexicon import Lexicon, Segment
-from ..lexicon.strings import Strings
+from ..lexicon.segment import Strings, hash64
 from ..runtime.pooling import normalize
 from ..types import Floats
 from .cache import NO_CACHE, DerivedCache, read_stamp
 from .ngram_index import NgramIndex, Rows
-from .normalize import Normalizer, shape_of
+from .normalize import LONGEST, Normalizer, shape_of
 
 logger = logging.getLogger(__name__)
 
@@ -47,43 +45,31 @@ class NameEncoder(Protocol):
 
 
 def identity(encoder: object) -> str:
-    """Say which model this is: by the hashes of its files, or what is known where it has none."""
+    """Say which model this is: by the hashes of its files, or by its name where it has none."""
     manifest = getattr(encoder, "manifest", None)
     files = sorted(getattr(manifest, "files", {}).items())
     known = [(name, value) for name, value in files if not name.endswith((".md", ".json"))]
     known += [item for item in files if item[0] == "tokenizer.json"]
     label = (getattr(encoder, "name", ""), getattr(encoder, "dimension", 0), type(encoder).__name__)
-    told = repr(known) if known else repr(label)
-    return hashlib.sha256(told.encode()).hexdigest()[:16]
+    return hashlib.sha256((repr(known) if known else repr(label)).encode()).hexdigest()[:16]
 
 
-def reading(encoder: object) -> dict[str, object]:
+def _spells_symbols(encoder: object) -> dict[str, object]:
     """Say how a model reads text beyond what its files decide, for the stamp of its vectors.
 
-    Only a model that spells signs says it, so that vectors made before any did are used on.
+    Only a model that spells symbols has the field, so that vectors from before are still used.
     """
     steps = getattr(getattr(encoder, "manifest", None), "clean", ())
     return {"clean": list(steps)} if "symbols" in steps else {}
 
 
-def encode_names(encoder: NameEncoder, texts: Iterable[str], *, progress: bool) -> NDArray[np.int8]:
-    """Encode names as int8 codes, each distinct one once. Shape (names, dim)."""
-    listed = list(texts)
-    if not listed:
-        return np.empty((0, encoder.dimension), np.int8)
-    # Longest names say enough with their beginning; windows over them would gain nothing.
-    cut = [text[:400] for text in listed]
-    codes: NDArray[np.int8] = encoder.encode(cut, precision="int8", progress=progress)
-    return codes
-
-
 class NameVectors:
-    """Int8 vectors, mapped from disk; nothing is held but the block being multiplied."""
+    """Int8 vectors, mapped from disk; only the block being multiplied is in memory."""
 
-    def __init__(self, codes: NDArray[np.int8], sketch: Prefilter | None = None) -> None:
-        """Take codes of shape (names, dim) as `to_precision` makes them, and their sketch."""
-        self.codes = np.asarray(codes)  # a plain view: a map's own indexing is slow
-        self.sketch = sketch
+    def __init__(self, codes: NDArray[np.int8], prefilter: Prefilter | None = None) -> None:
+        """Take codes of shape (names, dim) as `to_precision` makes them, and their prefilter."""
+        self.codes = np.asarray(codes)  # a plain view: indexing a memory map is slow
+        self.prefilter = prefilter
 
     def __len__(self) -> int:
         """Count the names."""
@@ -92,21 +78,18 @@ class NameVectors:
     def nearest(self, queries: Floats, count: int) -> tuple[NDArray[np.int64], Floats]:
         """Give the rows of the nearest names of unit vectors (n, dim), and products with them.
 
-        Both of shape (n, ≤ count), in any order.
-
-        With a sketch, names that it does not let pass are not looked at; a few of those at the
-        end of the list may be missed.
+        Both of shape (n, ≤ count), in any order. A prefilter may lose a few at the end of the list.
         """
         if not len(self) or not count:
             return np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0), np.float32)
-        if self.sketch is None:
+        if self.prefilter is None:
             return self._nearest_of_all(queries, count)
         count = min(count, len(self))
-        lists = self.sketch.shortlists(queries, count)
+        lists = self.prefilter.shortlists(queries, count)
         rows = np.empty((len(queries), count), np.int64)
         scores = np.empty((len(queries), count), np.float32)
         short = [i for i, found in enumerate(lists) if len(found) < count]
-        if short:  # names that are alike in hundreds leave too few above any score
+        if short:  # where hundreds of names are alike too few are above any score
             rows[short], scores[short] = self._nearest_of_all(queries[short], count)
         for i, found in enumerate(lists):
             if len(found) >= count:
@@ -121,11 +104,14 @@ class NameVectors:
         scores: list[Floats] = []
         for start in range(0, len(self), _ROWS):
             block = self.codes[start : start + _ROWS].astype(np.float32)
-            found = queries @ block.T  # (n, block)
-            top = _top(found, count)
+            products = queries @ block.T  # (n, block)
+            top = highest(products, count)
             rows.append(top + start)
-            scores.append(np.take_along_axis(found, top, axis=1))
-        return highest(np.concatenate(rows, axis=1), np.concatenate(scores, axis=1), count)
+            scores.append(np.take_along_axis(products, top, axis=1))
+        every = np.concatenate(scores, axis=1)
+        top = highest(every, count)
+        found = np.take_along_axis(np.concatenate(rows, axis=1), top, axis=1)
+        return found, np.take_along_axis(every, top, axis=1)
 
     def cosines(self, query: Floats, rows: NDArray[Any]) -> Floats:
         """Give the cosine of a unit vector (dim,) with chosen names. Shape (rows,)."""
@@ -140,19 +126,11 @@ class NameVectors:
         return found
 
 
-def highest(
-    rows: NDArray[np.int64], scores: Floats, count: int
-) -> tuple[NDArray[np.int64], Floats]:
-    """Give of every line the rows with the highest scores, and these. Shape (n, ≤ count)."""
-    top = _top(scores, count)
-    return np.take_along_axis(rows, top, axis=1), np.take_along_axis(scores, top, axis=1)
-
-
-def _top(scores: Floats, count: int) -> NDArray[np.int64]:
+def highest(scores: Floats, count: int) -> NDArray[np.int64]:
     """Give the columns of the highest scores of each row, in any order. Shape (n, ≤ count).
 
-    The highest of every few scores are compared first: the best `count` names lie in the best
-    `count` groups, and a group's highest score is cheap to find.
+    Groups of scores are compared first, by their highest: the best `count` names lie in the best
+    `count` groups, and the highest of a group is cheap to find.
     """
     count = min(count, scores.shape[1])
     whole = scores.shape[1] // _GROUP
@@ -169,9 +147,9 @@ def _top(scores: Floats, count: int) -> NDArray[np.int64]:
     return np.take_along_axis(columns, best, axis=1).astype(np.int64)
 
 
-# Each has a number of its own: encoding again takes minutes, spelling again seconds.
-SPELLINGS, VECTORS, SKETCHES = 4, 2, 1
-# How exactly a key matched: by the plain form, the core, the words in any order.
+# Formats on disk. Each part has its own number: encoding takes minutes, spelling seconds.
+_SPELLINGS, _VECTORS, _PREFILTERS = 4, 2, 1
+# Levels of a match: by the plain form, the core, the words in any order.
 PLAIN, CORE, BAG = 2, 1, 0
 
 
@@ -189,11 +167,11 @@ class SpellingIndex:
 
     @classmethod
     def build(
-        cls, segment: Segment, codes: Sequence[str], normal: Normalizer, rarity: Floats | None
+        cls, segment: Segment, codes: Sequence[str], normalizer: Normalizer, rarity: Floats | None
     ) -> "SpellingIndex":
         """Bring every name of a segment to its forms; `codes` are all of the lexicon's."""
-        forms = [normal.form(text) for text in segment.texts]
-        keys = [(hashed(f.key), hashed(f.core_key), hashed(f.bag)) for f in forms]
+        forms = [normalizer.form(text) for text in segment.texts]
+        keys = [(hash64(f.key), hash64(f.core_key), hash64(f.bag)) for f in forms]
         flat = np.array(keys, np.uint64).reshape(-1)
         order = np.argsort(flat, kind="stable")
         return cls(
@@ -224,26 +202,33 @@ class SpellingIndex:
 
     def find(self, key: str) -> list[tuple[int, int]]:
         """Give the rows whose names have this key, each with the level of the match."""
-        wanted = np.uint64(hashed(key))
+        wanted = np.uint64(hash64(key))
         first = last = int(self.keys.searchsorted(wanted))
         while last < len(self.keys) and self.keys[last] == wanted:
             last += 1
         rows, levels = self.key_rows[first:last].tolist(), self.key_levels[first:last].tolist()
         return list(zip(rows, levels, strict=True))
 
+    def contains(self, keys: Sequence[str], *, plain: bool) -> NDArray[np.bool_]:
+        """Tell which keys a name has: as its plain form, or at any level. Shape (keys,)."""
+        if not len(self.keys):
+            return np.zeros(len(keys), bool)
+        wanted = np.array([hash64(key) for key in keys], np.uint64)
+        at = np.minimum(np.searchsorted(self.keys, wanted), len(self.keys) - 1)
+        found: NDArray[np.bool_] = self.keys[at] == wanted
+        if plain:
+            for i in np.flatnonzero(found).tolist():
+                found[i] = any(level == PLAIN for _, level in self.find(keys[i]))
+        return found
+
 
 _COLUMNS = ("unspecific", "shapes", "keys", "key-rows", "key-levels")
 
 
 def _shapes(segment: Segment, codes: Sequence[str]) -> NDArray[np.int8]:
-    shapes = {number: astuple(shape_of(codes[number])) for number in set(segment.concepts.tolist())}
+    shapes = {number: shape_of(codes[number]) for number in set(segment.concepts.tolist())}
     rows = [shapes[number] for number in segment.concepts.tolist()]
     return np.array(rows, np.int8).reshape(-1, 4)
-
-
-def hashed(key: str) -> int:
-    """Hash a key to 64 bits, the same in every process."""
-    return int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest(), "little")
 
 
 @dataclass(frozen=True)
@@ -257,118 +242,133 @@ class NameIndex:
 
 def open_name_indexes(
     lexicon: Lexicon,
-    normal: Normalizer,
+    normalizer: Normalizer,
     encoder: NameEncoder | None,
     *,
-    place: DerivedCache = NO_CACHE,
+    cache: DerivedCache = NO_CACHE,
     rebuild: bool = False,
     keep: bool = True,
     progress: bool = False,
 ) -> list[NameIndex]:
-    """Open what was derived before, and derive what is missing; `place` is where it is kept.
+    """Open what was derived before, and derive what is missing; `cache` is where it is stored.
 
-    Vectors of another model are refused unless `rebuild` is set; without `keep` they are passed
-    over, and nothing is written.
+    Vectors of another model are refused unless `rebuild` is set; without `keep` they are ignored,
+    and nothing is written.
     """
-    shelves: list[NameIndex] = []
+    indexes: list[NameIndex] = []
     rarity: Floats | None = None
     for segment in lexicon.segments:
-        maker = _Maker(lexicon, segment, normal, encoder, place, rebuild, keep, progress)
-        spelling = maker.spelling(rarity)
+        # Names that were added in memory are indexed in memory.
+        own = NO_CACHE if segment.folder is None else cache
+        opener = _Opener(lexicon, segment, normalizer, encoder, own, rebuild, keep, progress)
+        spelling = opener.spelling(rarity)
         rarity = spelling.grams.rarity if rarity is None else rarity
-        vectors = maker.vectors() if encoder is not None else None
-        shelves.append(NameIndex(segment, spelling, vectors))
-    return shelves
+        vectors = opener.vectors() if encoder is not None else None
+        indexes.append(NameIndex(segment, spelling, vectors))
+    return indexes
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class _Maker:
+class _Opener:
+    """Opens the parts of a segment's index, or makes and stores them."""
+
     lexicon: Lexicon
     segment: Segment
-    normal: Normalizer
+    normalizer: Normalizer
     encoder: NameEncoder | None
-    place: DerivedCache
+    cache: DerivedCache
     rebuild: bool
     keep: bool
     progress: bool
 
     def spelling(self, rarity: Floats | None) -> SpellingIndex:
-        """Open the spellings, or make them."""
-        stamp = {
-            "format": SPELLINGS,
-            "segment": self.segment.identity,
-            "variants": self.normal.variants.identity,
-        }
-        name = f"{self.segment.identity[:12]}/spelling"
-        found = None if self.rebuild else self._place.find(name, stamp)
-        if found is not None:
-            return SpellingIndex.open(found, len(self.segment))
-        made = SpellingIndex.build(self.segment, self.lexicon.codes, self.normal, rarity)
-        if self.keep:
-            self._place.keep(name, stamp, made.save)
-        return made
+        """Open or make the spellings."""
+        return self._derived(
+            "spelling",
+            {"format": _SPELLINGS, "variants": self.normalizer.variants.identity},
+            load=lambda folder: SpellingIndex.open(folder, len(self.segment)),
+            make=lambda: SpellingIndex.build(
+                self.segment, self.lexicon.codes, self.normalizer, rarity
+            ),
+            save=SpellingIndex.save,
+        )
 
     def vectors(self) -> NameVectors:
-        """Open the vectors, or make them; those of another model are refused."""
+        """Open or make the vectors, and a prefilter where there are many."""
         assert self.encoder is not None
         stamp = {
-            "format": VECTORS,
-            "segment": self.segment.identity,
+            "format": _VECTORS,
             "model": identity(self.encoder),
             "name": self.encoder.name,
-            **reading(self.encoder),
+            **_spells_symbols(self.encoder),
         }
-        name = f"{self.segment.identity[:12]}/vectors"
-        cached = f"{name}-{stamp['model']}"
-        if not self.rebuild:
-            found = self._place.find(name, stamp, cached=cached)
-            if found is not None:
-                codes = np.asarray(open_array(found / "codes.npy"))
-                return NameVectors(codes, self._sketch(codes, stamp))
-            self._refuse_another_model(name)
-        codes = self._encoded()
-        if self.keep:
-            self._place.keep(
-                name, stamp, lambda folder: np.save(folder / "codes.npy", codes), cached=cached
-            )
-        return NameVectors(codes, self._sketch(codes, stamp))
-
-    def _sketch(self, codes: NDArray[np.int8], vectors: Mapping[str, object]) -> Prefilter | None:
-        """Open the sketch of vectors with this stamp, or make it; few names have none."""
+        codes = self._derived(
+            "vectors",
+            stamp,
+            load=lambda folder: np.asarray(open_array(folder / "codes.npy")),
+            make=self._encode,
+            save=lambda codes, folder: np.save(folder / "codes.npy", codes),
+        )
         if len(codes) < LEAST or codes.shape[1] < 2 * WIDTH:
-            return None
-        stamp = {**vectors, "sketch": SKETCHES}
-        name = f"{self.segment.identity[:12]}/sketch"
-        cached = f"{name}-{stamp['model']}"
-        found = None if self.rebuild else self._place.find(name, stamp, cached=cached)
+            return NameVectors(codes)
+        prefilter = self._derived(
+            "sketch",
+            {**stamp, "sketch": _PREFILTERS},
+            load=Prefilter.open,
+            make=lambda: Prefilter.build(codes),
+            save=Prefilter.save,
+        )
+        return NameVectors(codes, prefilter)
+
+    def _derived(
+        self,
+        part: str,
+        stamp: Mapping[str, object],
+        *,
+        load: Callable[[Path], T],
+        make: Callable[[], T],
+        save: Callable[[T, Path], object],
+    ) -> T:
+        stamp = {"segment": self.segment.identity, **stamp}
+        name = f"{self.segment.identity[:12]}/{part}"
+        cached = f"{name}-{stamp['model']}" if "model" in stamp else name
+        found = None if self.rebuild else self.cache.find(name, stamp, cached=cached)
         if found is not None:
-            return Prefilter.open(found)
-        made = Prefilter.build(codes)
+            return load(found)
+        made = make()
         if self.keep:
-            self._place.keep(name, stamp, made.save, cached=cached)
+            self.cache.store(name, stamp, lambda folder: save(made, folder), cached=cached)
         return made
 
-    @property
-    def _place(self) -> DerivedCache:
-        """Nowhere, for names that were added in memory."""
-        return NO_CACHE if self.segment.folder is None else self.place
-
-    def _encoded(self) -> NDArray[np.int8]:
+    def _encode(self) -> NDArray[np.int8]:
+        """Encode the names as int8 codes (names, dim), each distinct one once."""
         assert self.encoder is not None
+        if not self.rebuild:
+            self._refuse_another_model()
         if len(self.segment) > 2000:
             logger.info(f"encoding {len(self.segment):,} names once with {self.encoder.name}")
-        return encode_names(self.encoder, self.segment.texts, progress=self.progress)
+        # The beginning of a very long name is enough; windows over it would gain nothing.
+        texts = [text[:LONGEST] for text in self.segment.texts]
+        if not texts:
+            return np.empty((0, self.encoder.dimension), np.int8)
+        codes: NDArray[np.int8] = self.encoder.encode(
+            texts, precision="int8", progress=self.progress
+        )
+        return codes
 
-    def _refuse_another_model(self, name: str) -> None:
+    def _refuse_another_model(self) -> None:
         assert self.encoder is not None
-        if self._place.beside is None or not self.keep:
+        if self.cache.local is None or not self.keep:
             return
-        found = read_stamp(self._place.beside / name)
-        if found.get("segment") != self.segment.identity or found.get("format") != VECTORS:
+        found = read_stamp(self.cache.local / f"{self.segment.identity[:12]}/vectors")
+        if found.get("segment") != self.segment.identity or found.get("format") != _VECTORS:
             return
         label, other = self.lexicon.folder or self.lexicon.label, found.get("name")
         if (found.get("model"), other) == (identity(self.encoder), self.encoder.name):
-            return  # the same one, which has learnt to read signs since
+            return  # the same model, which has learnt to read symbols since
         same = " (other weights of that name)" if other == self.encoder.name else ""
         raise LexiconError(
             f"{label} was indexed with the model {other}; expected {self.encoder.name}{same}. "

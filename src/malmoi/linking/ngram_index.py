@@ -138,12 +138,12 @@ class NgramIndex:
         for name in ("starts", "rows", "weights", "rarity"):
             np.save(folder / f"grams-{name}.npy", getattr(self, name))
 
-    def find(self, asked: Counted, count: int, also: NDArray[np.int64]) -> ScoredNames:
+    def find(self, query: Counted, count: int, also: NDArray[np.int64]) -> ScoredNames:
         """Give the names whose grams are most like a text's, and what those of `also` score.
 
         Of names that score the same the earlier is taken.
         """
-        rows, values = self._postings(asked)
+        rows, values = self._postings(query)
         if not len(rows):
             also = _distinct(also)
             return ScoredNames(also, np.zeros(len(also), np.float32))
@@ -153,11 +153,11 @@ class NgramIndex:
             scores = sums[found]
         return ScoredNames(found, scores)
 
-    def _postings(self, asked: Counted) -> tuple[Rows, Floats]:
+    def _postings(self, query: Counted) -> tuple[Rows, Floats]:
         """Give a row and a product of weights for each gram of each name that has it."""
-        weights = asked.weights * self.rarity[asked.buckets]
+        weights = query.weights * self.rarity[query.buckets]
         length = float(np.sqrt((weights**2).sum()))
-        begins, ends = self.starts[asked.buckets], self.starts[asked.buckets + 1]
+        begins, ends = self.starts[query.buckets], self.starts[query.buckets + 1]
         rare = ends - begins <= max(self.count // _COMMON, 64)
         if rare.any():
             begins, ends, weights = begins[rare], ends[rare], weights[rare]
@@ -198,7 +198,7 @@ def _best(scores: Floats, count: int) -> NDArray[np.intp]:
 
 
 def _distinct(rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Sort rows and take each once; numpy's own way loads its masked arrays for that."""
+    """Sort rows and take each once; numpy's own way loads its mquery arrays for that."""
     rows = np.sort(rows)
     return rows[np.append(True, rows[1:] != rows[:-1])] if len(rows) else rows
 

@@ -4,13 +4,12 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ..errors import DataError, OutputError
 from ..io.files import writing
-from ..lexicon.lexicon import SHIPPED
+from ..lexicon.manifest import SHIPPED
 from .cache import FOLDER
 from .linker import Linked
 
@@ -45,17 +44,14 @@ def calibrate(linked: Sequence[Linked], right: Sequence[bool], *, model: str = "
         raise DataError("no mention was given; expected dev data to calibrate on. Name a file.")
     scores = np.array([one.best.score if one.best else 0.0 for one in linked])
     truth = np.array(right, bool)
-    borders = np.concatenate([[0.0], _between(np.unique(scores)), [1.0]])
+    distinct = np.unique(scores)
+    borders = np.concatenate([[0.0], (distinct[1:] + distinct[:-1]) / 2, [1.0]])
     decided = [float(((scores >= border) == truth).mean()) for border in borders]
     # Of equally good borders the middle one, which other data are likeliest to agree with.
     best = np.flatnonzero(np.array(decided) == max(decided))
     border = float(borders[best[len(best) // 2]])
     kept = float((scores >= border).mean())
     return Threshold(round(border, 4), len(linked), max(decided), kept, model)
-
-
-def _between(scores: Any) -> Any:
-    return (scores[1:] + scores[:-1]) / 2
 
 
 def save_threshold(threshold: Threshold, lexicon: Path) -> None:

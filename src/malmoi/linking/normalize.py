@@ -1,15 +1,12 @@
-"""Words for one thing, replaced by one of them: 콩팥 and 신장, renal and kidney.
-
-What an ICD-like code says by its form: a chapter, a category, how deep, "the rest".
-
-Names brought to a form in which wordings of one thing meet.
+"""Names brought to normal forms in which wordings of one thing meet.
 
 Three forms of a text, each looser than the one before:
 
-    plain   lower case, one spelling, no signs
-    core    plain without what only says "unspecified" or binds words together
-    bag     core's words in alphabetical order, so that "of the liver, cirrhosis" finds its twin;
-            its syllables, if it is Korean, whose words are not told apart
+    plain   lower case, one spelling, no punctuation
+    core    plain without what only says "unspecified" or binds words together, and with one word
+            for each thing (콩팥 and 신장, renal and kidney)
+    bag     the words of the core in alphabetical order, so that "of the liver, cirrhosis" matches;
+            its syllables if it is Korean, whose word borders are not known
 
 The same functions run over a lexicon's names once and over every mention.
 """
@@ -19,24 +16,23 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import resources
 from pathlib import Path
 
 from ..io.files import read_lines
 from ..text.cleanup import clean
 
-_TABLES = resources.files("malmoi.linking") / "tables"
+TABLES = Path(__file__).parent / "tables"
 
 
 class Variants:
     """A table of variants, applied to a normalised text longest first."""
 
     def __init__(self, table: dict[str, str]) -> None:
-        """Take variant → what stands for it, both normalised; a word on both sides is kept."""
+        """Take variant → replacement, both normalised; a word on both sides is kept."""
         self._table = table
         english = sorted((word for word in table if word.isascii()), key=len, reverse=True)
         self._english = re.compile("|".join(rf"\b{re.escape(w)}\b" for w in english) or "(?!)")
-        # Korean words have no borders; those that may begin at a syllable, the longest first.
+        # Korean words have no borders: the variants by first syllable, the longest first.
         self._korean: dict[str, list[str]] = {}
         for word in sorted((w for w in table if not w.isascii()), key=len, reverse=True):
             self._korean.setdefault(word[0], []).append(word)
@@ -45,37 +41,36 @@ class Variants:
 
     @classmethod
     def of(cls, groups: Iterable[Sequence[str]]) -> "Variants":
-        """Make a table of groups, the first of each standing for the rest."""
+        """Make a table of groups; the first of each replaces the rest."""
         table: dict[str, str] = {}
         for group in groups:
             words = [_flat(word) for word in group]
             for word in words:
                 table.setdefault(word, words[0])
-            for word in words:  # as the end of a word, where 증 is taken off before
+            for word in words:  # as the end of a word, where 증 has been removed before
                 if len(word) > 3 and word.endswith("증"):
                     table.setdefault(word[:-1], words[0].removesuffix("증"))
-        # "인슐린비의존당뇨병" → "2형당뇨병" holds "당뇨병", which may stand for more itself.
         return cls({word: first for word, first in table.items() if word})
 
     @classmethod
     def open(cls, path: str | Path | None = None) -> "Variants":
-        """Read a table: one group a line, tabs between; the shipped one if none is named."""
+        """Read a table with one group a line, separated by tabs; the shipped one by default."""
         return cls.of(
             [word for word in line.split("\t") if word.strip()]
-            for line in table_lines("variants.tsv", path)
+            for line in read_lines(path or TABLES / "variants.tsv")
             if line.strip() and not line.startswith("#")
         )
 
     def apply(self, text: str) -> str:
-        """Replace every variant in a text by what stands for it.
+        """Replace every variant in a text.
 
         >>> Variants.of([("신장", "콩팥"), ("kidney", "renal")]).apply("콩팥결석 renal adrenal")
         '신장결석 kidney adrenal'
         """
-        replaced = "".join(self._pieces(text)) if not text.isascii() else text
+        replaced = "".join(self._replaced(text)) if not text.isascii() else text
         return self._english.sub(lambda found: self._table[found.group()], replaced)
 
-    def _pieces(self, text: str) -> Iterator[str]:
+    def _replaced(self, text: str) -> Iterator[str]:
         i = 0
         while i < len(text):
             for word in self._korean.get(text[i], ()):
@@ -93,15 +88,8 @@ def _cuts_syndrome(text: str, end: int) -> bool:
     return text[end - 1] == "증" and text.startswith("후군", end)
 
 
-def table_lines(name: str, path: str | Path | None = None) -> list[str]:
-    """Give the lines of a table of the user's, or of the shipped one of that name."""
-    if path is not None:
-        return list(read_lines(path))
-    return (_TABLES / name).read_text("utf-8").splitlines()
-
-
 def _flat(word: str) -> str:
-    """A variant as it stands in a core: small letters, Korean without spaces."""
+    """A variant as it is written in a core: lower case, Korean without spaces."""
     word = word.strip().casefold()
     return word if word.isascii() else word.replace(" ", "")
 
@@ -110,33 +98,22 @@ _ICD = re.compile(r"[A-Z]\d{2}(?:\.(\d{1,4}))?")
 _RANGE = re.compile(r"[A-Z]\d{2}-[A-Z]\d{2}")
 
 
-@dataclass(frozen=True)
-class CodeShape:
-    """Numbers about a code; all zero for codes of another kind.
+def shape_of(code: str) -> tuple[int, int, int, int]:
+    """Read the form of an ICD code as category, depth, rest and group; zeros for other codes.
 
-    `category` is 1 for three characters, `depth` counts the digits beyond the fourth character,
-    `rest` is 1 where the fourth is 9 ("unspecified"), -1 where it is 8 ("other"), `group` is 1
-    for a range of codes.
-    """
+    category  1 for three characters
+    depth     how many digits follow the fourth character
+    rest      1 where the fourth character is 9 ("unspecified"), -1 where it is 8 ("other")
+    group     1 for a range of codes
 
-    category: float = 0
-    depth: float = 0
-    rest: float = 0
-    group: float = 0
-
-
-def shape_of(code: str) -> CodeShape:
-    """Read a code's form.
-
-    >>> shape_of("J18.9"), shape_of("A00-B99").group, shape_of("D003920")
-    (Shape(category=0, depth=0, rest=1, group=0), 1, Shape(category=0, depth=0, rest=0, group=0))
+    >>> shape_of("J18.9"), shape_of("J18"), shape_of("A00-B99"), shape_of("D003920")
+    ((0, 0, 1, 0), (1, 0, 0, 0), (0, 0, 0, 1), (0, 0, 0, 0))
     """
     found = _ICD.fullmatch(code)
     if found is None:
-        return CodeShape(group=int(bool(_RANGE.fullmatch(code))))
+        return 0, 0, 0, int(bool(_RANGE.fullmatch(code)))
     digits = found.group(1) or ""
-    rest = {"9": 1, "8": -1}.get(digits[:1], 0)
-    return CodeShape(category=int(not digits), depth=max(0, len(digits) - 1), rest=rest)
+    return int(not digits), max(0, len(digits) - 1), {"9": 1, "8": -1}.get(digits[:1], 0), 0
 
 
 def category_of(code: str) -> str:
@@ -149,7 +126,7 @@ def category_of(code: str) -> str:
     return code[:3] if found is not None and found.group(1) == "9" else code
 
 
-# A mention is a name, not a document: what stands beyond this many characters is not looked at.
+# A mention is a name, not a document: characters beyond this many are ignored.
 LONGEST = 400
 
 _GREEK = {"α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "κ": "kappa", "ω": "omega"}
@@ -176,12 +153,12 @@ _BRITISH = (
 STOP = frozenset(
     "of the and or with due to in by from a an on for as 및 또는 의".split()  # noqa: SIM905
 )
-# What a Korean word ends in without meaning more, and how many syllables must stay before it.
+# Endings of Korean words that add no meaning, and how many syllables must be left before them.
 _TAILS = (
     ("에서의", 2), ("에서", 2), ("의", 1), ("을", 2), ("를", 2), ("으로", 2), ("에", 2),
     ("증", 2), ("형", 2),
 )  # fmt: skip
-_WHOLE = re.compile("(?:기형|[0-9a-z]형|수두증)$")  # which no ending is taken off
+_WHOLE = re.compile("(?:기형|[0-9a-z]형|수두증)$")  # words that keep their ending
 # 바이러스성폐렴 is 바이러스폐렴; but 급성, 양성 and their like are words, and so are 성인, 성장.
 _QUALITY = re.compile(
     "(?<=[가-힣]{2})(?<![급만양음악여남독활각관특정지감이조난속])성"
@@ -214,7 +191,7 @@ class NormalForms:
 
 
 def plain(text: str) -> str:
-    """Give a text in small letters, American spelling and single spaces, without signs.
+    """Give a text in lower case, American spelling and single spaces, without punctuation.
 
     >>> plain("Oesophageal  Haemorrhage(急), Crohn's")
     'esophageal hemorrhage crohn'
@@ -240,11 +217,10 @@ class Normalizer:
     def form(self, text: str) -> NormalForms:
         """Give the forms of a text.
 
-        >>> from .variants import Variants
-        >>> normal = Normal(Variants.of([("신장", "콩팥"), ("kidney", "renal")]))
-        >>> normal.form("콩팥의 상세불명 결석").core, normal.form("Renal calculi, unspecified").core
+        >>> form = Normalizer(Variants.of([("신장", "콩팥"), ("kidney", "renal")])).form
+        >>> form("콩팥의 상세불명 결석").core, form("Renal calculi, unspecified").core
         ('신장결석', 'kidney calculus')
-        >>> normal.form("위암").core == normal.form("위의 악성 신생물").core
+        >>> form("위암").core == form("위의 악성 신생물").core
         True
         """
         return self._cached(text[: 4 * LONGEST])
@@ -262,7 +238,7 @@ class Normalizer:
 
 
 def _bare_word(word: str) -> str:
-    """Take particles and endings off a Korean word, the plural off an English one."""
+    """Remove particles and endings of a Korean word, the plural of an English one."""
     if _HANGUL.search(word):
         word = _CANCER.sub("악성신생물", word)
         word = _QUALITY.sub("", word)
@@ -291,21 +267,13 @@ _SINGULAR = frozenset(
     "diabetes rabies scabies herpes caries series species lens aids".split()  # noqa: SIM905
 )
 _PLURALS = (
-    ("ses", "sis"),
-    ("ies", "y"),
-    ("omata", "oma"),
-    ("culi", "culus"),
-    ("xes", "x"),
-    ("ches", "ch"),
-    ("ss", "ss"),
-    ("us", "us"),
-    ("is", "is"),
-    ("s", ""),
-)
+    ("ses", "sis"), ("ies", "y"), ("omata", "oma"), ("culi", "culus"), ("xes", "x"),
+    ("ches", "ch"), ("ss", "ss"), ("us", "us"), ("is", "is"), ("s", ""),
+)  # fmt: skip
 
 
 def _joined(words: Iterable[str]) -> str:
-    """Join words with spaces, but Korean ones without, whose spacing is anyone's guess."""
+    """Join words with spaces, but Korean ones without, whose spacing is free."""
     out = ""
     for word in words:
         both = out and _HANGUL.match(out[-1]) and _HANGUL.match(word)
@@ -314,15 +282,15 @@ def _joined(words: Iterable[str]) -> str:
 
 
 def read_pairs(lines: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
-    """Read a table of mention, tab, meanings with | between; lines with # are not read.
+    """Read lines of a mention, a tab and meanings separated by |; lines with # are comments.
 
     >>> read_pairs(["# lay names", "중풍\\t뇌졸중", "배탈\\t설사|위장염"])
     {'중풍': ('뇌졸중',), '배탈': ('설사', '위장염')}
     """
     found: dict[str, tuple[str, ...]] = {}
     for line in lines:
-        said, _, meant = line.partition("\t")
-        if meant and not line.startswith("#"):
-            key = plain(said).replace(" ", "")
-            found[key] = (*found.get(key, ()), *(part.strip() for part in meant.split("|")))
+        mention, _, meanings = line.partition("\t")
+        if meanings and not line.startswith("#"):
+            key = plain(mention).replace(" ", "")
+            found[key] = (*found.get(key, ()), *(part.strip() for part in meanings.split("|")))
     return found

@@ -65,7 +65,7 @@ def keep_first(count: int, pairs: Iterable[tuple[int, int]]) -> list[bool]:
     """Say of each row whether it stays when no two of a pair may; the earlier row goes first.
 
     A row near a dropped one stays, so that a chain of small steps does not swallow a topic. Pairs
-    that end in a row must come before those that begin with it, as `all_close` gives them.
+    that end in a row must come before those that begin with it, as `pairs_above` gives them.
 
     >>> keep_first(4, [(0, 1), (1, 2)])
     [True, False, True, True]

@@ -36,8 +36,8 @@ class Runner:
             bundle.tokenizer, max_tokens=bundle.manifest.max_tokens
         )
         _check_vocabulary(bundle, self.tokens.vocabulary)
-        # One thread a batch and several batches at once beat one batch over several threads:
-        # a batch this small leaves threads waiting for each other (see bench/speed.py).
+        # One thread a batch and several batches at once beat one batch over several threads: a
+        # batch this small leaves threads waiting (docs/decisions/one-thread-a-batch.md).
         self.session = Session(bundle.graph, threads=1)
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="malmoi")
 

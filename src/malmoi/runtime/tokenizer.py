@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 # Batches near this many tokens keep a core's cache warm; larger ones were slower on every
 # machine measured, much smaller ones pay the cost of a call, and of fetching the weights, too
-# often (see docs/results.md). Two texts of 200 tokens just fit.
+# often (see docs/decisions/one-thread-a-batch.md). Two texts of 200 tokens just fit.
 BUDGET = 416
 # From so many tokens on, padding costs more than the call that a batch of its own needs.
 EVEN = 64

@@ -1,0 +1,1 @@
+"""The test suite; helpers that several folders share are in `tests.support`."""

@@ -1,0 +1,1 @@
+"""What tests share: tiny models and graphs, training runs, servers, lexicons, fake models."""
