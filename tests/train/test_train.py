@@ -206,7 +206,7 @@ def test_frozen_weights_do_not_move(folder: Path) -> None:
     moved = {name for name in after if not np.array_equal(before[name], after[name])}
     assert moved
     assert all(name.startswith("encoder.layer.1") for name in moved)
-    with pytest.raises(OptionError, match="they begin with embeddings, encoder"):
+    with pytest.raises(OptionError, match="they start with embeddings, encoder"):
         run(folder, "unfrozen", schedule={"freeze": ["layers"]})
 
 
