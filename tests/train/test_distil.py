@@ -51,7 +51,7 @@ def test_student_comes_near_the_teacher_in_both_languages(tmp_path: Path, precis
     student = tiny_student(precision=precision, average=0.9)
     cache = d.TeacherCache(tmp_path / "cache", "key", 32)
     data = d.prepare([d.ParallelText("tiny", english, korean)], student, cache, teach, tmp_path)
-    seen: list[d.Progress] = []
+    seen: list[d.StepReport] = []
     config = d.DistilConfig(tokens=64, steps=150, source_share=0.5, contrast=0.1)
     d.distil(student, data, cache.open(), config, report=seen.append, every=30)
     assert len(seen) == 5 and seen[-1].loss < 0.3 * seen[0].loss

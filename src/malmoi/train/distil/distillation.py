@@ -188,7 +188,7 @@ class DistilConfig:
 
 
 @dataclass(frozen=True)
-class Progress:
+class StepReport:
     """What a step reports: its number, the share of the run done, the losses, tokens a second."""
 
     step: int
@@ -205,7 +205,7 @@ def distil(
     goals: NDArray[np.float16],
     config: DistilConfig,
     *,
-    report: Callable[[Progress], None] | None = None,
+    report: Callable[[StepReport], None] | None = None,
     every: int = 50,
     spent: float = 0.0,
 ) -> None:
@@ -322,7 +322,7 @@ class _Meter:
         self.near.append(near)
         self.tokens += tokens
 
-    def read(self, step: int, progress: float) -> Progress:
+    def read(self, step: int, progress: float) -> StepReport:
         speed = self.tokens / max(time.monotonic() - self.since, 1e-9)
         target, source = (float(np.mean(f)) if f else float("nan") for f in self.far)
-        return Progress(step, progress, target, source, float(np.mean(self.near)), speed)
+        return StepReport(step, progress, target, source, float(np.mean(self.near)), speed)

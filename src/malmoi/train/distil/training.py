@@ -26,7 +26,7 @@ from .distillation import (
     DistilConfig,
     DistillationTexts,
     ParallelText,
-    Progress,
+    StepReport,
     TeacherCache,
     distil,
     prepare,
@@ -285,7 +285,7 @@ def run_distil(context: Context, stage: Distil, key: str) -> None:
         seed=context.recipe.seed,
     )
 
-    def report(seen: Progress) -> None:
+    def report(seen: StepReport) -> None:
         losses = {"target": seen.loss, "source": seen.source_loss, "contrast": seen.contrast}
         speed = f"{seen.tokens_per_second:,.0f} tokens/s"
         _log_step(context, "distil", seen.step, seen.progress, losses, speed, checkpoints.minutes)
