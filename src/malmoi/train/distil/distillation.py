@@ -17,10 +17,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...errors import DataError, OptionError
+from ...errors import DataError
 from ...types import Floats, Ints
 from ..batching import token_batches
 from .alignment import SentenceBags
+from .recipe import Distil
 from .student import Student
 
 Encode = Callable[[Sequence[str]], NDArray[np.floating]]
@@ -156,38 +157,6 @@ def _write_side(path: Path, lists: Sequence[Sequence[str]], student: Student) ->
 
 
 @dataclass(frozen=True)
-class DistilConfig:
-    """How long and on what a student is distilled.
-
-    `tokens` are padded tokens a step; `source_share` of the steps read the teacher's own language;
-    `contrast` weighs the in-batch term against the squared distance. A run ends after `steps` or
-    `minutes`, whichever comes first; the rates fall towards that end.
-    """
-
-    tokens: int = 4096
-    source_share: float = 0.2
-    contrast: float = 0.0
-    temperature: float = 0.05
-    steps: int = 1_000_000
-    minutes: float = float("inf")
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot train."""
-        if (
-            self.tokens < 1
-            or self.steps < 1
-            or self.minutes <= 0
-            or not 0 <= self.source_share <= 1
-        ):
-            raise OptionError(
-                f"tokens is {self.tokens}, steps {self.steps}, minutes {self.minutes} and "
-                f"source_share {self.source_share}; expected more than 0, and a "
-                "share from 0 to 1. Change the one that is not."
-            )
-
-
-@dataclass(frozen=True)
 class StepReport:
     """What a step reports: its number, the share of the run done, the losses, tokens a second."""
 
@@ -203,8 +172,9 @@ def distil(
     student: Student,
     data: DistillationTexts,
     goals: NDArray[np.float16],
-    config: DistilConfig,
+    stage: Distil,
     *,
+    seed: int = 0,
     report: Callable[[StepReport], None] | None = None,
     every: int = 50,
     spent: float = 0.0,
@@ -214,9 +184,10 @@ def distil(
     Time that `report` takes does not count towards `minutes`. A student that has taken steps goes
     on with the batches that come after them, `spent` minutes being used already.
     """
-    rng = np.random.default_rng(config.seed)
-    clock, meter = _Clock(config, student.steps, spent), _Meter()
-    for rows, source in itertools.islice(draw(data, config, rng), student.steps, None):
+    rng = np.random.default_rng(seed)
+    batches = draw(data, rng, tokens=stage.tokens, source_share=stage.source_share)
+    clock, meter = _Clock(stage, student.steps, spent), _Meter()
+    for rows, source in itertools.islice(batches, student.steps, None):
         progress = clock.progress()
         if progress >= 1:
             break
@@ -225,11 +196,11 @@ def distil(
         goal = torch.from_numpy(goals[data.goal[rows]].astype(np.float32))
         far = distance(vectors, goal)
         near = (
-            contrast(vectors, goal, data.goal[rows], config.temperature)
-            if config.contrast
+            contrast(vectors, goal, data.goal[rows], stage.temperature)
+            if stage.contrast
             else far * 0
         )
-        student.step(far + config.contrast * near, progress)
+        student.step(far + stage.contrast * near, progress)
         meter.add(float(far.detach()), float(near.detach()), source, int(side.sizes_at(rows).sum()))
         clock.steps += 1
         if report and clock.steps % every == 0:
@@ -261,7 +232,12 @@ def bag_ids(bags: SentenceBags, rows: Ints) -> list[list[int]]:
 
 
 def draw(
-    data: DistillationTexts, config: DistilConfig, rng: np.random.Generator, *, chunk: int = 100_000
+    data: DistillationTexts,
+    rng: np.random.Generator,
+    *,
+    tokens: int,
+    source_share: float,
+    chunk: int = 100_000,
 ) -> Iterator[tuple[Ints, bool]]:
     """Yield batches for ever: rows drawn by weight, and whether to read their source side."""
     chance = data.weight.astype(np.float64)
@@ -269,16 +245,14 @@ def draw(
     for_source, for_target = data.source.sizes(), data.target.sizes()
     while True:
         drawn = rng.choice(len(chance), chunk, p=chance)
-        on_source = rng.random(chunk) < config.source_share
+        on_source = rng.random(chunk) < source_share
         plan = []
         for source, lengths in ((True, for_source), (False, for_target)):
             rows = np.unique(
                 drawn[on_source == source]
             )  # a sentence twice in a batch teaches nothing
             if len(rows):
-                plan += [
-                    (rows[b], source) for b in token_batches(lengths[rows], config.tokens, rng)
-                ]
+                plan += [(rows[b], source) for b in token_batches(lengths[rows], tokens, rng)]
         for i in rng.permutation(len(plan)):
             yield plan[i]
 
@@ -286,13 +260,13 @@ def draw(
 class _Clock:
     """How much of a run is done, by steps or by minutes, without the pauses."""
 
-    def __init__(self, config: DistilConfig, steps: int = 0, spent: float = 0.0) -> None:
-        self.config, self.steps = config, steps
+    def __init__(self, stage: Distil, steps: int = 0, spent: float = 0.0) -> None:
+        self.stage, self.steps = stage, steps
         self.begin, self.idle = time.monotonic() - 60 * spent, 0.0
 
     def progress(self) -> float:
         minutes = (time.monotonic() - self.begin - self.idle) / 60
-        return max(self.steps / self.config.steps, minutes / self.config.minutes)
+        return self.stage.progress(self.steps, minutes)
 
     def paused(self) -> "_Pause":
         return _Pause(self)

@@ -181,6 +181,18 @@ class StageSchedule(RecipeTable):
             raise OptionError("neither steps nor minutes is set; expected one. Add a key.")
         return self
 
+    def progress(self, steps: int, minutes: float) -> float:
+        """Give the share of the stage that is done; 1 or more at its end."""
+        by_steps = steps / self.steps if self.steps else 0.0
+        return max(by_steps, minutes / self.minutes if self.minutes else 0.0)
+
+    def rate_at(self, progress: float) -> float:
+        """Give the factor on every learning rate when this share of the stage is done."""
+        if progress < self.warmup:
+            return max(progress / self.warmup, 0.01)
+        left = (1 - progress) / max(1 - self.warmup, 1e-9)
+        return max(self.floor, left)
+
 
 class Distil(StageSchedule):
     """[distil]: the teacher's vectors as goals."""
