@@ -7,8 +7,7 @@ from pathlib import Path
 
 from bench.common import BUILD, data_root
 from malmoi.errors import LexiconError
-from malmoi.evaluate.linking import spelled_out
-from malmoi.evaluate.mentions import Case, read
+from malmoi.evaluate.tasks.linking import Case, read_cases, spelled_out
 from malmoi.lexicon import build_lexicon
 from malmoi.linking import Linker
 
@@ -59,8 +58,7 @@ def shares(ranks: Sequence[int], ks: Sequence[int] = (1, 5, 10)) -> str:
 
 def cases(name: str, part: str) -> list[Case]:
     """The mentions of a part of ncbi-disease or bc5cdr."""
-    found, _ = read(data_root() / f"linking/{name}-{part}.jsonl", types=TYPES[name])
-    return found
+    return read_cases(data_root() / f"linking/{name}-{part}.jsonl", types=TYPES[name]).rows
 
 
 def dictionary(known: list[Case]) -> Iterator[list[str]]:

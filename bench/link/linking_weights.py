@@ -39,7 +39,7 @@ from bench.link.data import (
     shares,
     terms,
 )
-from malmoi.evaluate.linking import spelled_out
+from malmoi.evaluate.tasks.linking import spelled_out
 from malmoi.linking import Linker, Weights
 from malmoi.linking.features import COLUMNS
 

@@ -23,10 +23,9 @@ import malmoi
 from bench.common import Row, data_root
 from malmoi.bundle.catalog import shipped_models
 from malmoi.corpus import Corpus
+from malmoi.evaluate import Outcome, make_report, retrieval
 from malmoi.evaluate.examples import ExampleSource
-from malmoi.evaluate.report import Outcome, make_report
-from malmoi.evaluate.retrieval import outcome_of
-from malmoi.evaluate.searches import Searches, read
+from malmoi.evaluate.tasks.retrieval import Searches, outcome_of
 
 FILES = {
     "parakqc": "paraphrase/parakqc.tsv",
@@ -99,7 +98,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> Iterator[Row]:
     weights = [float(one) for one in options.weights.split(",") if one]
     path = data_root() / FILES[options.data]
-    searches, source = read(path, columns=COLUMNS.get(options.data))
+    examples = retrieval.read(path, columns=COLUMNS.get(options.data))
+    searches, source = examples.rows, examples.source
     some = half_of(searches, options.half, options.queries)
     there = options.reranker in shipped_models() or Path(options.reranker).is_dir()
     reranker = malmoi.load_reranker(options.reranker) if there else None

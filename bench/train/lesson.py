@@ -30,8 +30,7 @@ from numpy.typing import NDArray
 
 import malmoi
 from bench.common import BUILD, Row, data_root
-from malmoi.evaluate import Settings, evaluate
-from malmoi.evaluate.baselines import load_baselines
+from malmoi.evaluate import Settings, evaluate, load_baselines
 from malmoi.export.export import export
 from malmoi.train.base_model import find_base
 from malmoi.train.recipe import make_recipe

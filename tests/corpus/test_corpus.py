@@ -17,6 +17,7 @@ import malmoi
 import malmoi.corpus.schema
 import malmoi.corpus.vector_index
 from malmoi import Corpus, CorpusBusy, CorpusError, DataError, Document, OptionError, OutputError
+from malmoi.corpus.corpus import Mode
 from malmoi.corpus.sqlite import SqliteStore
 from malmoi.index import HnswIndex
 from malmoi.text import morphemes
@@ -65,6 +66,25 @@ def test_weights_decide(corpus: Corpus) -> None:
     assert {words[0].id, words[1].id} == {"2", "4"}
     with pytest.raises(OptionError, match="weights"):
         corpus.search("cat", weights={"dense": -1, "keyword": 1})
+
+
+def test_a_vector_that_is_there_is_not_made_again(
+    tmp_path: Path, encoder: malmoi.TextEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    modes: tuple[Mode, ...] = ("hybrid", "dense", "keyword")
+    with Corpus.open(tmp_path / "x.malmoi", encoder, dim=8) as corpus:
+        corpus.add([{"id": str(i), "text": f"{word} 배"} for i, word in enumerate(("cat", "sea"))])
+        expected = [corpus.search("cat", mode=mode) for mode in modes]
+        whole, short = encoder.encode("cat"), encoder.encode("cat", dim=8)
+        monkeypatch.setattr(encoder, "encode", None)
+        for vector in (whole, 3 * whole, short):
+            found = [corpus.search("cat", mode=mode, vector=vector) for mode in modes]
+            for near, far in zip(found, expected, strict=True):
+                assert [hit.id for hit in near] == [hit.id for hit in far]
+                assert near[0].scores == pytest.approx(far[0].scores)
+        for bad in (whole[:5], whole[None], np.full(8, np.nan, dtype=np.float32)):
+            with pytest.raises(OptionError, match=r"expected \(8,\) or \(16,\)"):
+                corpus.search("cat", vector=bad)
 
 
 def test_update_put_and_get(corpus: Corpus) -> None:

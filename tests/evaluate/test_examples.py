@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from malmoi.errors import DataError, OptionError
-from malmoi.evaluate import nli, pairs, searches, sts, transfer
+from malmoi.evaluate import nli, pairs, retrieval, sts, transfer
+from malmoi.evaluate.tasks.nli import Labelled
+from malmoi.evaluate.tasks.similarity import ScoredPair
 from tests.support.logs import record_messages
 
 Write = Callable[..., Path]
@@ -60,9 +62,9 @@ def test_sides_choose_languages(write: Write) -> None:
 
 def test_sides_of_parallel_files_are_queries_and_documents(write: Write) -> None:
     path = write(table("en ko", "ship 배", "pear 과일", "snow 눈"))
-    across, _ = searches.read(path, sides="ko-en")
+    across = retrieval.read(path, sides="ko-en").rows
     assert (across.queries[0], across.documents[0]) == ("배", "ship")
-    back, _ = searches.read(path, sides="en-ko")
+    back = retrieval.read(path, sides="en-ko").rows
     assert (back.queries[0], back.documents[0]) == ("ship", "배")
 
 
@@ -71,7 +73,7 @@ def test_columns_can_be_named(write: Write) -> None:
     with pytest.raises(DataError, match=r"has the columns x, y, z; .* a, b, score\. .*--columns"):
         sts.read(path)
     rows = sts.read(path, columns={"a": "x", "b": "y", "score": "z"}).rows
-    assert rows[1] == sts.ScoredPair("다", "라", 2.0)
+    assert rows[1] == ScoredPair("다", "라", 2.0)
     with pytest.raises(DataError, match="no column 'w'; it has x, y, z"):
         sts.read(path, columns={"a": "w"})
     with pytest.raises(OptionError, match="'anchor'; this task knows a, b, score"):
@@ -118,7 +120,7 @@ def test_files_with_nothing_to_measure_are_refused(write: Write) -> None:
     with pytest.raises(DataError, match=r"only pairs that are the same \(2\)"):
         pairs.read(write(table("same a b", "1 가 나", "true 다 라")))
     with pytest.raises(DataError, match="no query with anything to find"):
-        searches.read(write(table("set text", "1 가", "2 나", "3 다")))
+        retrieval.read(write(table("set text", "1 가", "2 나", "3 다")))
     with pytest.raises(DataError, match="there is no file"):
         sts.read("nowhere.tsv")
 
@@ -130,9 +132,9 @@ def test_truths_have_many_spellings(write: Write) -> None:
 
 def test_labelled_texts_and_pairs_are_told_apart(write: Write) -> None:
     one = transfer.read(write(table("label text", "x 가", "y 나"), "one.tsv"))
-    assert one.rows[0] == transfer.Labelled(("가",), "x")
+    assert one.rows[0] == Labelled(("가",), "x")
     two = transfer.read(write(table("label premise hypothesis", "x 가 나"), "two.tsv"))
-    assert two.rows[0] == transfer.Labelled(("가", "나"), "x")
+    assert two.rows[0] == Labelled(("가", "나"), "x")
     inference = nli.read(write(table("label en1 en2 ko1 ko2", "x A B 가 나"), "nli.tsv"))
     assert inference.rows[0].texts == ("가", "나")
 
@@ -140,7 +142,8 @@ def test_labelled_texts_and_pairs_are_told_apart(write: Write) -> None:
 def test_grades_and_more_documents_are_read(write: Write) -> None:
     path = write(table("query document grade", "가 나 2", "가 다 1", "가 라 0", "마 라 1"))
     more = write("바\n\n나\n", "more.txt")
-    found, source = searches.read(path, documents=more)
+    examples = retrieval.read(path, documents=more)
+    found, source = examples.rows, examples.source
     assert found.documents == ["나", "다", "라", "바"]
     assert found.relevant == [{0: 2.0, 1: 1.0}, {2: 1.0}]
     assert source.rows == 4

@@ -6,9 +6,15 @@ from pathlib import Path
 import pytest
 
 from malmoi.errors import DataError, OptionError
-from malmoi.evaluate import Settings, evaluate
-from malmoi.evaluate.linking import LinkingTask, judge, outcome_of, split_composite
-from malmoi.evaluate.mentions import Case, read
+from malmoi.evaluate import Settings, evaluate, linking
+from malmoi.evaluate.tasks.linking import (
+    Case,
+    CaseSet,
+    judge,
+    outcome_of,
+    read_cases,
+    split_composite,
+)
 from malmoi.lexicon import Lexicon
 from malmoi.linking import Linker
 from tests.support.graphs import Run
@@ -32,19 +38,20 @@ def test_files_of_three_forms_are_read(tmp_path: Path) -> None:
     (tmp_path / "b.txt").write_text("R05||cough\nD1|2||name\n", "utf-8")
     (tmp_path / "c.jsonl").write_text(json.dumps(ABSTRACT) + "\n", "utf-8")
     told = record_messages()
-    table, source = read(tmp_path / "a.tsv")
+    found = read_cases(tmp_path / "a.tsv")
+    table, source = found.rows, found.source
     assert [(c.mention, c.codes) for c in table] == [("폐렴", ("J18.9", "J18")), ("없는것", ())]
     assert source.rows == 2 and any("1 row passed over" in line for line in told)
-    lines, _ = read(tmp_path / "b.txt")
+    lines = read_cases(tmp_path / "b.txt").rows
     assert [c.codes for c in lines] == [("R05",), ("D1", "2")]
-    kept, _ = read(tmp_path / "c.jsonl", types=("Disease", "CompositeMention"))
+    kept = read_cases(tmp_path / "c.jsonl", types=("Disease", "CompositeMention")).rows
     assert [(c.mention, c.codes, c.composite) for c in kept] == [
         ("cough", ("R05",), False),
         ("fever and cough", ("R50.9", "R05"), True),
     ]
     (tmp_path / "d.tsv").write_text("mention\tcode\n", "utf-8")
     with pytest.raises(DataError, match="no mention"):
-        read(tmp_path / "d.tsv")
+        read_cases(tmp_path / "d.tsv")
 
 
 def test_concepts_are_counted_and_composites_need_all(tmp_path: Path) -> None:
@@ -99,8 +106,9 @@ def test_wrong_use_is_named(tmp_path: Path) -> None:
     (tmp_path / "dev.tsv").write_text("mention\tcode\n폐렴\tJ18.9\n", "utf-8")
     with pytest.raises(OptionError, match="--lexicon"):
         evaluate(HashingEncoder(), "linking", tmp_path / "dev.tsv")
+    cases = CaseSet(Lexicon.open("sample"), [Case("폐렴", ("J18.9",), "ko")])
     with pytest.raises(OptionError, match="has no encode"):
-        LinkingTask("sample", [Case("폐렴", ("J18.9",), "ko")]).measure(object())
+        linking.measure(object(), cases)
 
 
 def test_the_command_measures(run_here: Run, bundle: Path, tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from malmoi.evaluate import bootstrap, measures
+from malmoi.evaluate import measures
+from malmoi.evaluate.report import draw, interval, resample
 
 # A few values only, so that most are tied.
 TIED = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=2, max_size=30)
@@ -31,7 +32,7 @@ def test_ranks_with_ties_are_scipys(pairs: list[tuple[int, int]]) -> None:
 @given(TIED, st.integers(0, 2**31))
 def test_correlations_of_resamples_are_scipys(pairs: list[tuple[int, int]], seed: int) -> None:
     x, y = np.array(pairs, dtype=float).T
-    [weights] = bootstrap.draw(len(x), rounds=3, seed=seed)
+    [weights] = draw(len(x), rounds=3, seed=seed)
     ours = measures.spearman(x, y)(weights), measures.pearson(x, y)(weights)
     for i, counts in enumerate(weights):
         left, right = resampled(counts, x, y)
@@ -50,7 +51,7 @@ def test_average_precision_of_resamples_is_sklearns(
 ) -> None:
     scores, same = np.array(pairs, dtype=float).T
     same = same >= 2
-    [weights] = bootstrap.draw(len(scores), rounds=3, seed=seed)
+    [weights] = draw(len(scores), rounds=3, seed=seed)
     ours = measures.average_precision(scores, same)(weights)
     for i, counts in enumerate(weights):
         left, right = resampled(counts, scores, same)
@@ -90,7 +91,7 @@ def test_macro_f1_is_sklearns(pairs: list[tuple[int, int]]) -> None:
 def test_a_constant_has_no_correlation_whatever_rounding_does() -> None:
     flat = np.full(1000, 0.1 + 0.2)
     rising = np.arange(1000.0)
-    [weights] = bootstrap.draw(1000, rounds=50, seed=1)
+    [weights] = draw(1000, rounds=50, seed=1)
     assert np.isnan(measures.pearson(flat, rising)(weights)).all()
     assert np.isnan(measures.spearman(flat, rising)(weights)).all()
 
@@ -98,10 +99,10 @@ def test_a_constant_has_no_correlation_whatever_rounding_does() -> None:
 @settings(max_examples=50, deadline=None)
 @given(st.integers(1, 50), st.integers(1, 40), st.integers(0, 2**31))
 def test_draws_are_whole_and_repeatable(count: int, rounds: int, seed: int) -> None:
-    drawn = np.concatenate(list(bootstrap.draw(count, rounds=rounds, seed=seed)))
+    drawn = np.concatenate(list(draw(count, rounds=rounds, seed=seed)))
     assert drawn.shape == (rounds, count)
     assert (drawn.sum(axis=1) == count).all()
-    again = np.concatenate(list(bootstrap.draw(count, rounds=rounds, seed=seed)))
+    again = np.concatenate(list(draw(count, rounds=rounds, seed=seed)))
     assert (drawn == again).all()
 
 
@@ -113,16 +114,16 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say() -> None:
         x = random.standard_normal(200)
         y = truth * x + np.sqrt(1 - truth**2) * random.standard_normal(200)
         measure = {"r": measures.pearson(x, y)}
-        samples = bootstrap.resample(measure, np.arange(200), rounds=300, seed=seed)["r"]
-        found = bootstrap.interval(samples)
-        held += found.low <= truth <= found.high
+        samples = resample(measure, np.arange(200), rounds=300, seed=seed)["r"]
+        low, high = interval(samples)
+        held += low <= truth <= high
     assert 87 <= held <= 99
 
 
 def test_units_are_drawn_whole() -> None:
     """Ten copies of each item say no more than one: the interval must not shrink."""
     values = np.random.default_rng(0).random(50)
-    once = bootstrap.resample({"m": measures.mean(values)}, np.arange(50), seed=1)["m"]
+    once = resample({"m": measures.mean(values)}, np.arange(50), seed=1)["m"]
     copied = {"m": measures.mean(np.repeat(values, 10))}
-    tenfold = bootstrap.resample(copied, np.repeat(np.arange(50), 10), seed=1)["m"]
+    tenfold = resample(copied, np.repeat(np.arange(50), 10), seed=1)["m"]
     assert tenfold == pytest.approx(once)

@@ -6,27 +6,26 @@ from typing import Any
 
 import pytest
 
-from malmoi.evaluate import nli, pairs, searches, sts, transfer
+from malmoi.evaluate import nli, pairs, retrieval, sts, transfer
+from malmoi.evaluate.task import Task
 
 
 @pytest.mark.parametrize(
-    ("module", "file", "roles"),
+    ("task", "file", "roles"),
     [
         (sts, "sts/korsts-dev.tsv", {"a": "ko1", "b": "ko2", "score": "score"}),
         (sts, "sts/klue-sts-train.tsv", {"a": "ko1", "b": "ko2", "score": "score"}),
         (pairs, "paraphrase/question-pairs-validation.tsv", {"a": "question1", "same": "same"}),
         (pairs, "words/wic-dev.tsv", {"a": "SENTENCE1", "b": "SENTENCE2", "same": "ANSWER"}),
-        (searches, "paraphrase/parakqc.tsv", {"set": "set", "text": "sentence"}),
-        (searches, "faq/chatbot.tsv", {"query": "question", "document": "answer"}),
-        (searches, "parallel/tatoeba.tsv", {"query": "ko", "document": "en"}),
+        (retrieval, "paraphrase/parakqc.tsv", {"set": "set", "text": "sentence"}),
+        (retrieval, "faq/chatbot.tsv", {"query": "question", "document": "answer"}),
+        (retrieval, "parallel/tatoeba.tsv", {"query": "ko", "document": "en"}),
         (nli, "nli/xnli-dev.tsv", {"a": "ko1", "b": "ko2", "label": "label"}),
         (nli, "nli/klue-nli-train.tsv", {"a": "premise", "b": "hypothesis"}),
         (transfer, "notes/mtsamples.jsonl", {"text": "text", "label": "specialty"}),
     ],
 )
 def test_headers_are_understood(
-    module: Any, file: str, roles: dict[str, str], public_data: Callable[[str], Path]
+    task: Task[Any], file: str, roles: dict[str, str], public_data: Callable[[str], Path]
 ) -> None:
-    found = module.read(public_data(file))
-    source = found[1] if isinstance(found, tuple) else found.source
-    assert roles.items() <= dict(source.columns).items()
+    assert roles.items() <= dict(task.read(public_data(file)).source.columns).items()

@@ -6,8 +6,8 @@ import pytest
 
 import malmoi
 from malmoi import BundleError, DataError, OptionError
-from malmoi.evaluate import Settings, evaluate
-from malmoi.evaluate.senses import find_brackets, read
+from malmoi.evaluate import Settings, evaluate, senses
+from malmoi.evaluate.tasks.wic import find_brackets
 from tests.support.logs import record_messages
 
 BOAT = ["[배]를 타고 바다에 나간다", "[배]가 항구에 들어왔다", "섬으로 가는 [배]가 끊겼다"]
@@ -52,4 +52,4 @@ def test_what_is_missing_is_told(data: Path, bundle: Path) -> None:
     with pytest.raises(OptionError, match="no word vectors"):
         evaluate(object(), "senses", data, settings=Settings(train=data))
     with pytest.raises(DataError, match="brackets"):
-        read(data, strict=True)
+        senses.read(data, strict=True)

@@ -10,14 +10,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from malmoi.errors import BundleError, DataError, OptionError
-from malmoi.evaluate import nli, pairs, probes, rerank, retrieval, searches, sts, transfer
-from malmoi.evaluate.searches import Member, Relevant
-from malmoi.evaluate.transfer import Labelled
+from malmoi.evaluate import nli, pairs, rerank, retrieval, sts, transfer
+from malmoi.evaluate.tasks.nli import Labelled, _usable_folds
+from malmoi.evaluate.tasks.retrieval import (
+    Member,
+    Relevant,
+    _ranks,
+    from_pairs,
+    from_sets,
+    unit_vectors,
+)
+from malmoi.evaluate.tasks.similarity import LabelledPair, ScoredPair
 from tests.support.fakes import Constant, Letters, Noise, Shared
 
 WORDS = ["boat", "ship", "harbour", "pear", "apple", "snow", "cat", "dogs", "sleep", "sweet"]
 # No text beside itself: whether such cosines are tied would be up to rounding.
-PAIRS = [sts.ScoredPair(a, b, len(a) + len(b)) for a in WORDS for b in WORDS if a != b]
+PAIRS = [ScoredPair(a, b, len(a) + len(b)) for a in WORDS for b in WORDS if a != b]
 
 
 def test_sts_correlates_every_similarity() -> None:
@@ -45,10 +53,10 @@ def test_a_reranker_is_measured_by_its_score() -> None:
 
 def test_models_that_cannot_do_a_task_are_told_so() -> None:
     with pytest.raises(OptionError, match="Shared|shared has no encode"):
-        retrieval.measure(Shared(), searches.from_pairs([Relevant("a", "b")] * 3))
+        retrieval.measure(Shared(), from_pairs([Relevant("a", "b")] * 3))
     with pytest.raises(OptionError, match="letters has no score"):
-        found = searches.from_pairs([Relevant("a", "b"), Relevant("c", "d")])
-        rerank.measure(Letters(), Letters(), found)
+        found = from_pairs([Relevant("a", "b"), Relevant("c", "d")])
+        rerank.measure(Letters(), found, encoder=Letters())
 
 
 def test_vectors_that_are_no_numbers_are_refused() -> None:
@@ -61,8 +69,8 @@ def test_vectors_that_are_no_numbers_are_refused() -> None:
 
 
 def test_pairs_are_parted_by_a_threshold() -> None:
-    rows = [pairs.LabelledPair(word, word[::-1], True) for word in WORDS]
-    rows += [pairs.LabelledPair(word, "zzz", False) for word in WORDS]
+    rows = [LabelledPair(word, word[::-1], True) for word in WORDS]
+    rows += [LabelledPair(word, "zzz", False) for word in WORDS]
     outcome = pairs.measure(Letters(), rows)
     assert outcome.values()["average_precision"] == pytest.approx(1)
     assert outcome.values()["accuracy"] == outcome.values()["f1"] == 1
@@ -79,9 +87,9 @@ def test_ranking_measures_are_sklearns(relevant: list[tuple[int, int]], seed: in
     """Random relevance: nDCG and MAP of every query against scikit-learn."""
     rows = [Relevant(f"query {q} {seed}", f"document {d}") for q, d in relevant]
     rows += [Relevant("other", f"document {d}") for d in range(12)]
-    found = searches.from_pairs(rows)
+    found = from_pairs(rows)
     outcome = retrieval.measure(Noise(), found, ks=(1, 3, 5))
-    left, right = retrieval.unit_vectors(Noise(), found)
+    left, right = unit_vectors(Noise(), found)
     scores = left @ right.T
     gold = np.array([[row in found_ for row in range(12)] for found_ in found.relevant], float)
     ndcg = sklearn.metrics.ndcg_score(gold, scores, k=5)
@@ -102,8 +110,8 @@ def test_ranking_measures_are_sklearns(relevant: list[tuple[int, int]], seed: in
 
 def test_graded_gains_are_sklearns() -> None:
     rows = [Relevant("query", f"document {i}", grade) for i, grade in enumerate([3, 0, 1, 2, 1])]
-    found = searches.from_pairs([*rows, Relevant("other", "document 1")])
-    left, right = retrieval.unit_vectors(Noise(), found)
+    found = from_pairs([*rows, Relevant("other", "document 1")])
+    left, right = unit_vectors(Noise(), found)
     gold = [[3, 0, 1, 2, 1], [0, 1, 0, 0, 0]]
     judge = sklearn.metrics.ndcg_score(gold, left @ right.T, k=3)
     assert retrieval.measure(Noise(), found, ks=(3,)).values()["ndcg@3"] == pytest.approx(judge)
@@ -112,15 +120,15 @@ def test_graded_gains_are_sklearns() -> None:
 def test_counting_and_sorting_give_the_same_ranks() -> None:
     random = np.random.default_rng(0)
     scores = random.integers(0, 20, size=300).astype(np.float32)  # many ties
-    few = retrieval._ranks(scores, np.arange(10))
-    many = retrieval._ranks(scores, np.arange(300))
+    few = _ranks(scores, np.arange(10))
+    many = _ranks(scores, np.arange(300))
     assert few == many[:10]
     assert sorted(many) == list(range(1, 301))
 
 
 def test_a_member_finds_its_set_and_not_itself() -> None:
     members = [Member(str(i), text) for i, word in enumerate(WORDS) for text in (word, word[::-1])]
-    found = searches.from_sets([*members, Member("alone", "zzz"), members[0]])
+    found = from_sets([*members, Member("alone", "zzz"), members[0]])
     assert len(found.queries) == 20  # the lone text asks nothing, the double one once
     values = retrieval.measure(Letters(), found).values()
     assert values["hit@1"] == values["map"] == 1
@@ -129,12 +137,12 @@ def test_a_member_finds_its_set_and_not_itself() -> None:
 
 def test_a_constant_model_is_near_chance() -> None:
     rows = [Relevant(f"query {i}", f"document {i}") for i in range(100)]
-    values = retrieval.measure(Constant(), searches.from_pairs(rows)).values()
+    values = retrieval.measure(Constant(), from_pairs(rows)).values()
     assert values["hit@10"] == pytest.approx(0.1)
 
 
 def test_k_beyond_the_documents_is_left_out_and_told() -> None:
-    found = searches.from_pairs([Relevant(word, word[::-1]) for word in WORDS])
+    found = from_pairs([Relevant(word, word[::-1]) for word in WORDS])
     outcome = retrieval.measure(Letters(), found, ks=(1, 10, 100))
     assert [name for name in outcome.values() if name.startswith("recall")] == ["recall@1"]
     assert outcome.notes == (
@@ -145,14 +153,16 @@ def test_k_beyond_the_documents_is_left_out_and_told() -> None:
 
 
 def test_reranking_orders_what_the_encoder_proposed() -> None:
-    found = searches.from_pairs([Relevant(word, word[::-1]) for word in WORDS])
-    after, before = rerank.measure(Shared(), Noise(), found, top=10, ks=(1, 3))
+    found = from_pairs([Relevant(word, word[::-1]) for word in WORDS])
+    after = rerank.measure(Shared(), found, encoder=Noise(), top=10, ks=(1, 3))
+    [(title, before)] = after.others
+    assert title == "noise alone"
     assert after.values()["hit@1"] > before.values()["hit@1"]
-    few, _ = rerank.measure(Shared(), Noise(), found, top=3, ks=(3,))
+    few = rerank.measure(Shared(), found, encoder=Noise(), top=3, ks=(3,))
     # What was not proposed stays below, so the first three hold the same documents.
     assert few.values()["recall@3"] == before.values()["recall@3"]
     with pytest.raises(OptionError, match="top is 0"):
-        rerank.measure(Shared(), Noise(), found, top=0)
+        rerank.measure(Shared(), found, encoder=Noise(), top=0)
 
 
 def test_prompts_reach_the_side_they_are_for() -> None:
@@ -162,7 +172,7 @@ def test_prompts_reach_the_side_they_are_for() -> None:
             return super().encode([prompt + text for text in texts])
 
     seen: list[tuple[str, int]] = []
-    found = searches.from_pairs([Relevant("a", "b"), Relevant("c", "d"), Relevant("e", "d")])
+    found = from_pairs([Relevant("a", "b"), Relevant("c", "d"), Relevant("e", "d")])
     retrieval.measure(Prompted(), dataclasses.replace(found, query_prompt="query: "), ks=(1,))
     assert seen == [("query: ", 3), ("", 2)]
 
@@ -205,7 +215,7 @@ def test_labels_that_cannot_be_learnt_are_refused() -> None:
 
 def test_few_rows_of_a_label_mean_fewer_folds() -> None:
     labels = np.array(["a"] * 3 + ["b"] * 20)
-    assert probes._usable_folds(labels, 10) == 3
+    assert _usable_folds(labels, 10) == 3
 
 
 class Judge:

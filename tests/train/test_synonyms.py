@@ -12,7 +12,8 @@ from safetensors.torch import load_file
 
 import malmoi
 from malmoi import DataError, OptionError
-from malmoi.evaluate import concepts as measured
+from malmoi.evaluate import concepts
+from malmoi.evaluate.tasks.concepts import is_held_out, rank
 from malmoi.train.batching import Sizes, plan_epoch
 from malmoi.train.data import TrainingExamples, read_examples
 from malmoi.train.recipe import Data, make_recipe
@@ -207,13 +208,13 @@ def test_a_name_never_meets_itself_under_another_concept(folder: Path) -> None:
 
 
 def test_held_out_concepts_are_not_learnt_and_are_asked(folder: Path) -> None:
-    held = {c for c in ("K74", "K70", "C22", "B18", "C22.0") if measured.is_held_out(c, 0.5)}
+    held = {c for c in ("K74", "K70", "C22", "B18", "C22.0") if is_held_out(c, 0.5)}
     assert 0 < len(held) < 5
     told = record_messages()
     part = read_examples(entry(hold_out=0.5), folder)
-    names = measured.read(
+    names = concepts.read(
         folder / "terms.tsv", columns={"name": "name", "concept": "code"}, hold_out=0.5
-    )
+    ).rows
     assert {c for term in names.asked for c in term.concepts} - {"E11"} == held
     learnt = set(map(fold, part.texts))
     assert any("held out" in line for line in told)
@@ -232,10 +233,10 @@ def test_concept_accuracy_counts_concepts(tmp_path: Path) -> None:
     (tmp_path / "asked.tsv").write_text("name\tconcept\nab\tX\naab\tZ\nccb\tY|W\n", "utf-8")
     listed = "name\tconcept\nba\tX\nba\tQ\nabab\tX\nbb\tP\na\tR\ncbc\tY\n"
     (tmp_path / "listed.tsv").write_text(listed, "utf-8")
-    names = measured.read(tmp_path / "asked.tsv", dictionary=tmp_path / "listed.tsv")
+    names = concepts.read(tmp_path / "asked.tsv", dictionary=tmp_path / "listed.tsv").rows
     # "ba" is a name of X and Q: right for X. Z is not in the dictionary. Y is one of the two.
-    assert measured.rank(Letters(), names) == [1, 6, 1]
-    values = measured.measure(Letters(), names).values()
+    assert rank(Letters(), names) == [1, 6, 1]
+    values = concepts.measure(Letters(), names).values()
     assert values["accuracy@1"] == pytest.approx(2 / 3)
     assert values["mrr"] == pytest.approx((1 + 1 / 6 + 1) / 3)
 
@@ -243,14 +244,14 @@ def test_concept_accuracy_counts_concepts(tmp_path: Path) -> None:
 def test_a_tie_is_no_knowledge(tmp_path: Path) -> None:
     (tmp_path / "asked.tsv").write_text("name\tconcept\nab\tX\n", "utf-8")
     (tmp_path / "listed.tsv").write_text("name\tconcept\nba\tX\nb-a\tQ\n", "utf-8")
-    names = measured.read(tmp_path / "asked.tsv", dictionary=tmp_path / "listed.tsv")
-    assert measured.rank(Letters(), names) == [2]
+    names = concepts.read(tmp_path / "asked.tsv", dictionary=tmp_path / "listed.tsv").rows
+    assert rank(Letters(), names) == [2]
 
 
 def test_without_a_dictionary_names_look_among_each_other(tmp_path: Path) -> None:
     text = "name\tconcept\nab\tX\nba\tX\nbb\tP\nbbb\tP\n"
     (tmp_path / "terms.tsv").write_text(text, "utf-8")
-    assert measured.rank(Letters(), measured.read(tmp_path / "terms.tsv")) == [1, 1, 1, 1]
+    assert rank(Letters(), concepts.read(tmp_path / "terms.tsv").rows) == [1, 1, 1, 1]
 
 
 @pytest.mark.parametrize(

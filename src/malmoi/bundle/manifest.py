@@ -1,14 +1,13 @@
 """`malmoi.json`: what a bundle says of itself, with the hash of each of its files."""
 
 import dataclasses
-import hashlib
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..errors import BundleCorrupt, BundleError
-from ..io.files import writing
+from ..io.fingerprint import check_format, find_changed, hash_folder, is_inside, write_json
 from ..text.cleanup import SAFE, STEPS
 from .kinds import KINDS
 
@@ -72,17 +71,11 @@ class Manifest:
     @classmethod
     def from_json(cls, data: object, *, where: str) -> "Manifest":
         """Make a manifest from parsed JSON; `where` names it in messages."""
-        if not isinstance(data, dict) or not isinstance(data.get("format"), int):
-            raise BundleError(f'{where} has no field "format"; expected {FORMAT}. {_REMEDY}')
-        if data["format"] > FORMAT:
-            raise BundleError(
-                f"{where} is of format {data['format']}; this malmoi reads up to {FORMAT}. "
-                "Install a newer malmoi."
-            )
+        found = check_format(data, FORMAT, where=where, remedy=_REMEDY, error=BundleError)
         values: dict[str, Any] = {}
         for spec in dataclasses.fields(cls):
-            if spec.name in data:
-                values[spec.name] = _typed(data[spec.name], spec, where)
+            if spec.name in found:
+                values[spec.name] = _typed(found[spec.name], spec, where)
         manifest = cls(**values)
         manifest.check(where)
         return manifest
@@ -103,7 +96,7 @@ class Manifest:
                     f"{where} says {name} {getattr(self, name)}; expected 1 or more. {_REMEDY}"
                 )
         for path in (self.graph, *self.files):
-            if Path(path).is_absolute() or ".." in Path(path).parts:
+            if not is_inside(path):
                 raise BundleError(
                     f"{where} names the file {path!r}; expected one inside the bundle. {_REMEDY}"
                 )
@@ -119,36 +112,24 @@ class Manifest:
 
     def write(self, folder: Path) -> "Manifest":
         """Hash every file of the folder and write `malmoi.json`; gives the manifest written."""
-        paths = [path for path in folder.rglob("*") if path.is_file() and path.name != MANIFEST]
-        files = {path.relative_to(folder).as_posix(): sha256(path) for path in sorted(paths)}
-        manifest = dataclasses.replace(self, files=files)
+        manifest = dataclasses.replace(self, files=hash_folder(folder, without=MANIFEST))
         manifest.check(str(folder / MANIFEST))
-        with writing(folder / MANIFEST) as file:
-            text = json.dumps(manifest.to_json(), ensure_ascii=False, indent=2)
-            file.write(text.encode("utf-8") + b"\n")
+        write_json(folder / MANIFEST, manifest.to_json())
         return manifest
 
     def verify(self, folder: Path) -> None:
         """Compare every file with its hash; the first that differs raises BundleCorrupt."""
-        for name, expected in self.files.items():
-            path = folder / name
-            if not path.is_file():
-                raise BundleCorrupt(
-                    f"{folder} lacks {name}, which its {MANIFEST} lists. Copy the whole folder "
-                    "again, or export the model again with: malmoi export"
-                )
-            if sha256(path) != expected:
-                raise BundleCorrupt(
-                    f"{path} is not the file that {MANIFEST} describes (its sha256 differs: cut "
-                    "short, changed or damaged). Copy the whole folder again, or export the "
-                    "model again with: malmoi export"
-                )
-
-
-def sha256(path: Path) -> str:
-    """Hash a file in hexadecimal, without reading it whole."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        path = find_changed(folder, self.files)
+        if path is None:
+            return
+        found = f"{path} is not the file that {MANIFEST} describes (its sha256 differs: cut short, "
+        found += "changed or damaged)"
+        if not path.is_file():
+            name = path.relative_to(folder).as_posix()
+            found = f"{folder} lacks {name}, which its {MANIFEST} lists"
+        raise BundleCorrupt(
+            f"{found}. Copy the whole folder again, or export the model again with: malmoi export"
+        )
 
 
 def _one_of(value: str, known: tuple[str, ...], name: str, where: str) -> None:

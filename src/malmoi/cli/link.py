@@ -184,10 +184,9 @@ def _model(linker: Linker) -> str:
 
 
 def _calibrate(linker: Linker, path: Path) -> None:
-    from ..evaluate.linking import judge
-    from ..evaluate.mentions import read
+    from ..evaluate.tasks.linking import judge, read_cases
 
-    cases, _ = read(path)
+    cases = read_cases(path).rows
     judged = judge(linker, cases)
     found = calibrate(
         [one.linked for one in judged], [one.rank == 1 for one in judged], model=_model(linker)

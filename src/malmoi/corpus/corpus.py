@@ -254,20 +254,22 @@ class Corpus:
         reranker: Scorer | None = None,
         depth: int = RERANKED,
         within: float | None = None,
+        vector: Floats | None = None,
     ) -> list[Hit]:
         """Find the `k` documents that fit a query best.
 
         `filter` is a mapping of fields to values, or conditions as text ("year>=2020"). `weights`
         are those of the two sides of a hybrid search. `exact` compares with every vector. With a
         `reranker` the first `depth` documents are read again and put in its order; `within`
-        seconds from the call on, as many of them as there is time for.
+        seconds from the call on, as many of them as there is time for. `vector` is the query's,
+        (dim,), where this corpus's encoder has made it already.
         """
         started = time.perf_counter()
         self._check(query, k, mode, depth, within)
         filters = as_filters(filter)
         check_fields(filters, self.store.fields() if filters else ())
         wanted = max(k, depth) if reranker else k
-        rankings = self._rankings(query, wanted, mode, filters, exact)
+        rankings = self._rankings(query, wanted, mode, filters, exact, vector)
         order = fuse(rankings, weights) if mode == "hybrid" else rankings[mode]
         if mode == "hybrid":
             rankings["fused"] = order
@@ -313,17 +315,44 @@ class Corpus:
         return len(batch)
 
     def _rankings(
-        self, query: str, k: int, mode: Mode, filters: list[Filter], exact: bool
+        self,
+        query: str,
+        k: int,
+        mode: Mode,
+        filters: list[Filter],
+        exact: bool,
+        vector: Floats | None,
     ) -> dict[str, list[ScoredId]]:
         wanted = max(k, DEPTH) if mode == "hybrid" else k
         rankings = {}
         if mode != "keyword":
-            [vector] = self.vectors_of([query])
-            rankings["dense"] = self.store.nearest(vector, wanted, filters=filters, exact=exact)
+            own = self._query_vector(query, vector)
+            rankings["dense"] = self.store.nearest(own, wanted, filters=filters, exact=exact)
         if mode != "dense":
             words = query_words(query, self.store.about.words)
             rankings["keyword"] = self.store.matching(words, wanted, filters=filters)
         return rankings
+
+    def _query_vector(self, query: str, given: Floats | None) -> Floats:
+        """The query's unit vector as the corpus compares it, made unless it is given; (dim,)."""
+        if given is None:
+            [vector] = self.vectors_of([query])
+        else:
+            [vector] = normalize(self._check_vector(given)[None])
+        unit: Floats = vector
+        return unit
+
+    def _check_vector(self, given: Floats) -> Floats:
+        width = self.store.about.dimension
+        whole = width if self._encoder is None else self._encoder.dimension
+        given = np.asarray(given, dtype=np.float32)
+        if given.shape not in ((width,), (whole,)) or not np.isfinite(given).all():
+            raise OptionError(
+                f"vector has the shape {given.shape}, or numbers that are not finite; expected "
+                f"({width},) or ({whole},). Encode the query with the encoder of this corpus, or "
+                "leave it out."
+            )
+        return given[:width]
 
     def _hits(
         self, order: Sequence[ScoredId], rankings: Mapping[str, Sequence[ScoredId]]

@@ -1,17 +1,18 @@
 """Files of examples → rows that a task understands, with their columns found by name.
 
-A task says which roles it needs ("a", "b", "score"); here the roles meet a file's header. Rows
-that do not fit are passed over, counted and told with their lines, or stop a strict reading.
+A task says which roles it needs ("a", "b", "score"), and `read_examples` finds their columns in a
+file's header. Rows that do not fit are skipped, and logged with their number and first lines; a
+strict reading stops at the first.
 """
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from ..bundle.manifest import sha256
 from ..errors import DataError, OptionError, counted
+from ..io.fingerprint import sha256
 from ..io.tables import BadRows, Row, read_numbered_rows, show_columns
 from ..text.cleanup import is_whole
 
@@ -20,7 +21,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 Roles = Mapping[str, str]
 
-# Headers that data sets use for the two sides of a pair, the likeliest first. Korean comes before
+# Headers that data sets use for the two texts of a pair, the most likely first. Korean comes before
 # English where a file has both.
 PAIRS = (
     ("a", "b"),
@@ -56,11 +57,13 @@ class BadRow(ValueError):
 
 @dataclass(frozen=True)
 class Form:
-    """One shape of file a task reads: its roles, and headers that go together for each of them.
+    """One form of file that a task reads: its roles, and the headers that they may have.
 
-    `sets` are tried in order, each naming a header for every one of `together`; `others` are
-    found one by one, and `optional` ones may be missing. `sided` forms have a text on either side,
-    so that languages can be chosen for them.
+    together: roles whose columns are found together.
+    sets: headers for all of these roles at once, tried in order.
+    others: headers for each of the other roles, which are found one by one.
+    optional: roles that may be missing.
+    sided: whether there is a text on either side, so that `sides` can choose their languages.
     """
 
     together: tuple[str, ...]
@@ -77,7 +80,7 @@ class Form:
 
 @dataclass(frozen=True)
 class ExampleSource:
-    """Which file was read, as a report tells it."""
+    """Which file was read, as a report says it."""
 
     file: str
     sha256: str
@@ -85,12 +88,23 @@ class ExampleSource:
     columns: Roles
 
 
+def describe(path: Path, rows: int, columns: Roles) -> ExampleSource:
+    """Say which file was read, with its hash."""
+    return ExampleSource(path.name, sha256(path), rows, columns)
+
+
 @dataclass(frozen=True)
 class Examples(Generic[T]):
-    """The rows of a file, parsed, and where they came from."""
+    """The rows of a file and where they came from.
 
-    rows: list[T]
-    source: ExampleSource
+    train: the rows that a task is fitted on.
+    about: settings that a report names.
+    """
+
+    rows: T
+    source: ExampleSource = ExampleSource("", "", 0, {})
+    train: T | None = None
+    about: Mapping[str, Any] = field(default_factory=dict)
 
 
 def read_examples(
@@ -100,12 +114,12 @@ def read_examples(
     columns: Roles | None = None,
     sides: str | None = None,
     strict: bool = False,
-) -> Examples[T]:
-    """Read a file by the first form that fits its header.
+) -> Examples[list[T]]:
+    """Read a file by the first form that fits its header; a parser skips a row by `BadRow`.
 
-    `columns` names the column of a role, e.g. {"a": "ko1", "b": "en2"}; roles left out are
-    guessed. `sides` picks languages by their columns: "ko" takes ko1 and ko2, "ko-en" ko1 and en2
-    (or ko and en). A `BadRow` that a parser raises passes the row over.
+    columns: the column of a role, e.g. {"a": "ko1", "b": "en2"}; roles left out are guessed.
+    sides: languages by their columns: "ko" takes ko1 and ko2, "ko-en" ko1 and en2 (or ko and en).
+    strict: raise a DataError for the first bad row.
     """
     bad = BadRows(str(path), strict)
     rows: list[T] = []
@@ -123,10 +137,12 @@ def read_examples(
             bad.add(line, error.found, error.expected)
     bad.report()
     if not rows:
-        raise DataError(f"{path} has no row that can be used; expected some. Check the file.")
+        raise DataError(
+            f"{path} has no row that can be used; expected some. Read it with --strict to see why."
+        )
     listed = ", ".join(f"{role}={name}" for role, name in chosen.items())
     logger.info(f"{path}: {counted(len(rows), 'row')} with {listed}")
-    return Examples(rows, ExampleSource(Path(path).name, sha256(Path(path)), len(rows), chosen))
+    return Examples(rows, describe(Path(path), len(rows), chosen))
 
 
 def choose_columns(

@@ -1,8 +1,8 @@
-"""What is measured, as functions of weights: how often each item stands in a resample.
+"""Measures as functions of weights: how often each item is in a resample.
 
-A measure is prepared once from its data and then takes weights (rounds, n) and gives one value a
+A measure is prepared once from its data; it then takes weights (rounds, n) and gives one value a
 round, (rounds,). All ones give the plain value; the counts of a bootstrap's draws give its
-samples, thousands at a time, ties and all. Where a measure is undefined it is NaN.
+samples, thousands at a time, with ties handled exactly. An undefined measure is NaN.
 """
 
 from collections.abc import Callable
@@ -30,12 +30,7 @@ def value(measure: Measure, count: int) -> float:
 def mean(values: object) -> Measure:
     """The mean of one number an item."""
     column = np.asarray(values, dtype=np.float64)  # (n,)
-
-    def measure(weights: Doubles) -> Doubles:
-        averaged: Doubles = weights @ column / weights.sum(axis=1)
-        return averaged
-
-    return measure
+    return lambda weights: np.asarray(weights @ column / weights.sum(axis=1))
 
 
 def pearson(x: object, y: object) -> Measure:
@@ -131,29 +126,19 @@ def best_accuracy(scores: object, same: object) -> Measure:
     1.0
     """
     steps = _Steps(scores, same)
-
-    def measure(weights: Doubles) -> Doubles:
-        best: Doubles = steps.accuracies(weights).max(axis=1)
-        return best
-
-    return measure
+    return lambda weights: np.asarray(steps.accuracies(weights).max(axis=1))
 
 
 def best_f1(scores: object, same: object) -> Measure:
     """The best F1 of the pairs that are the same, over all thresholds on the scores."""
     steps = _Steps(scores, same)
-
-    def measure(weights: Doubles) -> Doubles:
-        best: Doubles = steps.f1s(weights).max(axis=1)
-        return best
-
-    return measure
+    return lambda weights: np.asarray(steps.f1s(weights).max(axis=1))
 
 
 def best_thresholds(scores: object, same: object) -> tuple[float, float]:
     """The thresholds of the best accuracy and of the best F1: scores at or above them are "same".
 
-    Each stands in the middle between the two scores that it parts.
+    Each is in the middle between the two scores that it separates.
 
     >>> best_thresholds([0.9, 0.5, 0.1], [1, 0, 0])
     (0.7, 0.7)
@@ -178,8 +163,7 @@ def macro_f1(predicted: object, gold: object) -> Measure:
         hits, total = weights @ right, weights @ either
         # A class that a resample lost altogether takes no part in its mean.
         f1 = np.divide(2 * hits, total, out=np.full_like(hits, np.nan), where=total > 0)
-        averaged: Doubles = np.nanmean(f1, axis=1)
-        return averaged
+        return np.asarray(np.nanmean(f1, axis=1))
 
     return measure
 

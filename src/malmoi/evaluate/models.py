@@ -1,34 +1,32 @@
-"""What evaluation asks of a model: vectors for texts, or scores for pairs of texts.
+"""What evaluation asks of a model, and the raw encoders that a trained one must beat.
 
-Any object with the method will do: malmoi's own encoders and rerankers, a sentence-transformers
-model in training, a function behind an HTTP call.
+Any object with `encode(texts)` or `score(pairs)` can be measured: malmoi's own encoders and
+rerankers, a sentence-transformers model in training, a function behind an HTTP call. The
+baselines are a raw transformer's [CLS], its mean, and its word vectors alone: all three come out
+of one bundle without torch, from its token states, and for the word vectors from its weights (or
+from the layer below all others).
 """
 
+import dataclasses
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..bundle.bundle import Bundle, open_bundle
+from ..bundle.catalog import find_model
+from ..encoder.base import Encoded, OnLong, TextEncoder
 from ..errors import BundleError, OptionError, counted
-from ..runtime.pooling import normalize
+from ..io.arrays import read_safetensors
+from ..runtime.pooling import normalize, pool
+from ..runtime.runner import Compute, Runner
+from ..runtime.tokenizer import Batch
 from ..types import Floats
 
-
-@runtime_checkable
-class Encodes(Protocol):
-    """Texts in, vectors (n, dim) out."""
-
-    def encode(self, texts: list[str], /) -> Any:
-        """Give one vector a text."""
-
-
-@runtime_checkable
-class Scores(Protocol):
-    """Pairs in, scores (n,) out; they grow with likeness."""
-
-    def score(self, pairs: list[tuple[str, str]], /) -> Any:
-        """Give one score a pair."""
+_STATES = ("token_embeddings", "last_hidden_state")
+_WORD_VECTORS = ("word_embeddings.weight", "embed_tokens.weight", "wte.weight")
 
 
 @runtime_checkable
@@ -49,16 +47,16 @@ def name_of(model: object) -> str:
 def vectors_of(encoder: object, texts: Sequence[str], *, prompt: str | None = None) -> Floats:
     """Encode texts, each distinct one once; (n, dim) float32, finite.
 
-    `prompt` is handed on only where there is one, for not every encoder knows prompts.
+    `prompt` is passed on only where there is one, because not every encoder knows prompts.
     """
-    if not isinstance(encoder, Encodes):
+    encode: Callable[..., Any] | None = getattr(encoder, "encode", None)
+    if encode is None:
         raise OptionError(
             f"{name_of(encoder)} has no encode; expected a sentence encoder for this task. "
             "Name an encoder, or evaluate a reranker with the tasks sts, pairs, rerank or nli."
         )
     rows: dict[str, int] = {}
     at = [rows.setdefault(text, len(rows)) for text in texts]
-    encode: Callable[..., Any] = encoder.encode
     found = encode(list(rows)) if prompt is None else encode(list(rows), prompt=prompt)
     vectors = np.asarray(found, dtype=np.float32)
     broken = int((~np.isfinite(vectors).all(axis=1)).sum())
@@ -73,13 +71,14 @@ def vectors_of(encoder: object, texts: Sequence[str], *, prompt: str | None = No
 
 
 def scores_of(scorer: object, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
-    """Score pairs; (n,), finite."""
-    if not isinstance(scorer, Scores):
+    """Score pairs; (n,), finite, growing with similarity."""
+    score: Callable[..., Any] | None = getattr(scorer, "score", None)
+    if score is None:
         raise OptionError(
             f"{name_of(scorer)} has no score; expected a reranker for this task. "
             "Name a reranker's folder."
         )
-    scores = np.asarray(scorer.score(list(pairs)), dtype=np.float64).reshape(len(pairs))
+    scores = np.asarray(score(list(pairs)), dtype=np.float64).reshape(len(pairs))
     if not np.isfinite(scores).all():
         raise BundleError(
             f"{name_of(scorer)} gave scores that are not finite; expected numbers. "
@@ -88,13 +87,13 @@ def scores_of(scorer: object, pairs: Sequence[tuple[str, str]]) -> NDArray[np.fl
     return scores
 
 
-def likeness(model: object, a: Sequence[str], b: Sequence[str]) -> dict[str, NDArray[np.float64]]:
-    """How alike a[i] and b[i] are, (n,), by every similarity the model has.
+def similarity(model: object, a: Sequence[str], b: Sequence[str]) -> dict[str, NDArray[np.float64]]:
+    """How similar a[i] and b[i] are, (n,), by every measure of similarity that the model has.
 
-    An encoder has "cosine", "dot" and "euclidean" (the distance below zero, so that it grows with
-    likeness too); a reranker has one "score". The first is the one to judge the model by.
+    An encoder has "cosine", "dot" and "euclidean" (the negative distance, so that it grows with
+    similarity too); a reranker has one "score". The first is the one to judge the model by.
     """
-    if isinstance(model, Scores) and not isinstance(model, Encodes):
+    if hasattr(model, "score") and not hasattr(model, "encode"):
         return {"score": scores_of(model, list(zip(a, b, strict=True)))}
     both = vectors_of(model, [*a, *b])
     left, right = both[: len(a)], both[len(a) :]
@@ -108,3 +107,104 @@ def likeness(model: object, a: Sequence[str], b: Sequence[str]) -> dict[str, NDA
 def _dots(left: Floats, right: Floats) -> NDArray[np.float64]:
     dots: NDArray[np.float64] = np.einsum("nd,nd->n", left, right, dtype=np.float64)
     return dots
+
+
+class BatchEncoder(TextEncoder):
+    """An encoder whose vectors are some function of a batch of ids."""
+
+    def __init__(self, bundle: Bundle, runner: Runner, *, name: str, compute: Compute) -> None:
+        self._runner, self._compute = runner, compute
+        encoded, _ = runner.tokens.encode(["가 a"])
+        width = compute(next(runner.tokens.batches(encoded))).shape[1]
+        # Raw vectors keep their length: dot product and distance are to see it.
+        manifest = dataclasses.replace(
+            bundle.manifest, name=name, prompts={}, default_prompt=None, normalize=False
+        )
+        super().__init__(manifest, dimension=width)
+
+    def _start(self, texts: list[str], on_long: OnLong) -> Callable[[], Encoded]:
+        if on_long != "cut":
+            raise OptionError(f'on_long is {on_long!r}; baselines know only "cut". Leave it out.')
+        encoded, cut = self._runner.tokens.encode(texts)
+        wait = self._runner.start(encoded, self._compute)
+        return lambda: Encoded(wait(), cut)
+
+
+def load_baselines(
+    name_or_path: str | Path, *, threads: int | None = None
+) -> tuple[TextEncoder, ...]:
+    """Make the three baselines of a raw encoder's bundle: its [CLS], its mean, its word vectors.
+
+    The graph must give token states: a sentence-transformers folder's does, and a bundle's that
+    was exported with `--layers all`.
+    """
+    folder = find_model(name_or_path)
+    if (folder / "config.json").is_file() and not any(folder.rglob("*.onnx")):
+        raise BundleError(
+            f"{folder} has no graph; expected one that gives token states, for the baselines. "
+            f"Make it once with: malmoi export {folder} OUT --layers all"
+        )
+    bundle = open_bundle(folder, kinds=("encoder",))
+    runner = Runner(bundle, threads=threads)
+    last = _last_states(bundle, runner)
+    name = bundle.manifest.name
+    computed = {
+        "raw CLS": _pooled(runner, last, "cls"),
+        "raw mean": _pooled(runner, last, "mean"),
+        "word vectors": _words(bundle, runner),
+    }
+    return tuple(
+        BatchEncoder(bundle, runner, name=f"{name} ({title})", compute=compute)
+        for title, compute in computed.items()
+    )
+
+
+def _last_states(bundle: Bundle, runner: Runner) -> str:
+    layers = [name for name in runner.session.outputs if name.startswith("layer_")]
+    for name in (*_STATES, *sorted(layers, key=lambda name: -int(name.split("_")[1]))):
+        if name in runner.session.outputs:
+            return name
+    raise BundleError(
+        f"{bundle.graph} gives only {', '.join(runner.session.outputs)}; expected token states "
+        "for the baselines. Export the raw encoder with: malmoi export MODEL OUT --layers all"
+    )
+
+
+def _pooled(runner: Runner, output: str, pooling: str) -> Compute:
+    """The token states of one layer, pooled."""
+
+    def compute(batch: Batch) -> Floats:
+        [states] = runner.session.run(batch, [output])
+        return pool(states, batch.mask, pooling)
+
+    return compute
+
+
+def _words(bundle: Bundle, runner: Runner) -> Compute:
+    """The mean of a text's word vectors, whatever their order and neighbours."""
+    weights = bundle.folder / "model.safetensors"
+    if weights.is_file():
+        for key, table in read_safetensors(weights).items():
+            if key.endswith(_WORD_VECTORS) and len(table) >= runner.tokens.vocabulary:
+                return _means(table.astype(np.float32), runner)
+    if "layer_0" in runner.session.outputs:
+        # Word vectors with their positions added: not quite static, but below all attention.
+        return _pooled(runner, "layer_0", "mean")
+    raise BundleError(
+        f"{bundle.folder} has neither model.safetensors with word vectors nor a graph with "
+        "layer_0; expected one of them. Export it with: malmoi export MODEL OUT --layers all"
+    )
+
+
+def _means(table: Floats, runner: Runner) -> Compute:
+    # Not every tokenizer says which tokens are special; what its template adds are.
+    sample = runner.tokens.tokenizer.encode("a")
+    special = [i for i, added in zip(sample.ids, sample.special_tokens_mask, strict=True) if added]
+
+    def compute(batch: Batch) -> Floats:
+        # [CLS] and [SEP] say nothing of the text; a text of nothing else keeps them.
+        words = batch.mask * ~np.isin(batch.ids, special)
+        mask = np.where(words.any(axis=1, keepdims=True), words, batch.mask)
+        return pool(table[batch.ids], mask, "mean")
+
+    return compute

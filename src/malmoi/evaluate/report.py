@@ -1,13 +1,14 @@
-"""Outcome and Report: what a task measured, with intervals, and how it compares.
+"""Report: what a task measured, with confidence intervals, and how models compare.
 
-A task gives an Outcome: measures ready to be resampled. A Report is an Outcome with numbers in
-it, for JSON, a table or a plot.
+Intervals come from a seeded bootstrap. Resamples are drawn as counts, so that one draw serves
+every measure of a report, and the same seed draws the same items for two models: that is what
+makes a comparison a paired one.
 """
 
 import dataclasses
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,34 +16,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import DataError, counted
-from ..io.files import writing
-from . import bootstrap
-from .bootstrap import Interval
+from ..errors import DataError, OptionError, counted
+from ..io.fingerprint import write_json
+from ..types import Doubles
 from .examples import ExampleSource
-from .measures import Measure, value
+from .measures import Measure
+from .task import Outcome
 
+ROUNDS = 1000
+LEVEL = 0.95
 SIGNIFICANT = 0.05
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a model did with a task's examples, before any number is drawn from it.
-
-    `units` (n,) says which unit each item is drawn with (see `bootstrap.resample`); `main` is the
-    measure to judge the model by; `details` are findings without an interval; `notes` are
-    sentences for the reader.
-    """
-
-    measures: Mapping[str, Measure]
-    units: NDArray[np.intp]
-    main: str
-    details: Mapping[str, Any] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-
-    def values(self) -> dict[str, float]:
-        """Every measure's plain value, without intervals."""
-        return {name: value(measure, len(self.units)) for name, measure in self.measures.items()}
+_BLOCK = 2_000_000  # weights held at once: 16 MB, which a cache can nearly hold
 
 
 @dataclass(frozen=True)
@@ -124,11 +108,13 @@ class Report:
         found: list[dict[str, object]] = []
         for name, metric in self.metrics.items():
             ours = {"difference": "", "p": "", "ours is": ""} if self.comparisons else {}
-            found.append(_row(self.model, name, metric) | ours)
+            found.append({"model": self.model, "metric": name, **vars(metric), **ours})
             for comparison in self.comparisons:
                 if name in comparison.differences:
-                    against = comparison.differences[name]
-                    found.append(_row(comparison.model, name, against.theirs) | _against(against))
+                    one = comparison.differences[name]
+                    row = {"model": comparison.model, "metric": name, **vars(one.theirs)}
+                    row |= {"difference": one.difference.value, "p": one.p, "ours is": one.verdict}
+                    found.append(row)
         return found
 
     def to_json(self) -> dict[str, Any]:
@@ -157,9 +143,7 @@ class Report:
 
     def save(self, path: str | Path) -> None:
         """Write the report as JSON."""
-        with writing(path) as file:
-            text = json.dumps(self.to_json(), ensure_ascii=False, indent=2)
-            file.write(text.encode("utf-8") + b"\n")
+        write_json(Path(path), self.to_json())
 
     @classmethod
     def load(cls, path: str | Path) -> "Report":
@@ -183,7 +167,7 @@ def make_report(
     *,
     against: Sequence[tuple[str, Outcome]] = (),
     settings: Mapping[str, Any] | None = None,
-    rounds: int = bootstrap.ROUNDS,
+    rounds: int = ROUNDS,
     seed: int = 0,
 ) -> Report:
     """Put numbers to an outcome, and compare it with others on the same examples."""
@@ -198,11 +182,77 @@ def make_report(
         data=source,
         main=outcome.main,
         metrics={name: found.metric for name, found in ours.items()},
-        settings={**(settings or {}), "rounds": rounds, "seed": seed, "level": bootstrap.LEVEL},
+        settings={**(settings or {}), "rounds": rounds, "seed": seed, "level": LEVEL},
         details=dict(outcome.details),
         comparisons=comparisons,
         notes=_notes(outcome, ours),
     )
+
+
+def draw(count: int, *, rounds: int, seed: int) -> Iterator[Doubles]:
+    """Draw `count` of `count` items with replacement, `rounds` times, as counts (block, count).
+
+    >>> [block.sum(axis=1).tolist() for block in draw(4, rounds=2, seed=0)]
+    [[4.0, 4.0]]
+    """
+    random = np.random.default_rng(seed)
+    step = max(1, _BLOCK // max(count, 1))
+    for start in range(0, rounds, step):
+        size = min(step, rounds - start)
+        drawn = random.integers(0, count, size=(size, count))
+        drawn += np.arange(size)[:, None] * count
+        counts = np.bincount(drawn.ravel(), minlength=size * count)
+        yield counts.reshape(size, count).astype(np.float64)
+
+
+def resample(
+    measures: Mapping[str, Measure],
+    units: NDArray[np.intp],
+    *,
+    rounds: int = ROUNDS,
+    seed: int = 0,
+) -> dict[str, Doubles]:
+    """Give every measure's samples, (rounds,) each.
+
+    `units` (n,) says which unit each item belongs to: units are drawn, and their items with them,
+    because ten paraphrases of one question are not ten questions.
+    """
+    if rounds < 0:
+        raise OptionError(f"rounds is {rounds}; expected 0 or more. 0 leaves the intervals out.")
+    found: dict[str, list[Doubles]] = {name: [np.empty(0)] for name in measures}
+    for drawn in draw(int(units.max()) + 1, rounds=rounds, seed=seed):
+        weights = drawn[:, units]  # (block, n)
+        for name, measure in measures.items():
+            found[name].append(measure(weights))
+    return {name: np.concatenate(blocks) for name, blocks in found.items()}
+
+
+def interval(samples: Doubles, *, level: float = LEVEL) -> tuple[float, float]:
+    """Where 95 % of the samples lie, by percentiles; NaN where there are none.
+
+    >>> interval(np.arange(5.0), level=0.5)
+    (1.0, 3.0)
+    """
+    defined = samples[~np.isnan(samples)]
+    if not len(defined):
+        return float("nan"), float("nan")
+    low, high = np.quantile(defined, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
+def p_value(differences: Doubles) -> float:
+    """How likely so clear a difference would be if there were none; two-sided.
+
+    One is added to the counts, so that a thousand rounds never claim more than a thousandth.
+
+    >>> p_value(np.ones(999))
+    0.002
+    """
+    defined = differences[~np.isnan(differences)]
+    if not len(defined):
+        return float("nan")
+    lesser = min(int((defined <= 0).sum()), int((defined >= 0).sum()))
+    return min(1.0, 2 * (lesser + 1) / (len(defined) + 1))
 
 
 @dataclass(frozen=True)
@@ -212,15 +262,11 @@ class _Sampled:
 
 
 def _sampled(outcome: Outcome, rounds: int, seed: int) -> dict[str, _Sampled]:
-    samples = bootstrap.resample(outcome.measures, outcome.units, rounds=rounds, seed=seed)
+    samples = resample(outcome.measures, outcome.units, rounds=rounds, seed=seed)
     return {
-        name: _Sampled(_with(plain, bootstrap.interval(samples[name])), samples[name])
+        name: _Sampled(Metric(plain, *interval(samples[name])), samples[name])
         for name, plain in outcome.values().items()
     }
-
-
-def _with(plain: float, found: Interval) -> Metric:
-    return Metric(plain, found.low, found.high)
 
 
 def _differences(
@@ -231,11 +277,8 @@ def _differences(
         if name in theirs:
             samples = ours[name].samples - theirs[name].samples
             plain = ours[name].metric.value - theirs[name].metric.value
-            found[name] = Difference(
-                theirs[name].metric,
-                _with(plain, bootstrap.interval(samples)),
-                bootstrap.p_value(samples),
-            )
+            difference = Metric(plain, *interval(samples))
+            found[name] = Difference(theirs[name].metric, difference, p_value(samples))
     return found
 
 
@@ -258,20 +301,6 @@ def _sentence(main: str, ours: str, theirs: str, found: Difference) -> str:
     if not found.significant:
         return f"{ours} and {theirs} differ by {difference} in {main}: not significant, {p}"
     return f"{ours} is {found.verdict} than {theirs} by {difference} in {main}: significant, {p}"
-
-
-def _row(model: str, name: str, metric: Metric) -> dict[str, object]:
-    return {
-        "model": model,
-        "metric": name,
-        "value": metric.value,
-        "low": metric.low,
-        "high": metric.high,
-    }
-
-
-def _against(found: Difference) -> dict[str, object]:
-    return {"difference": found.difference.value, "p": found.p, "ours is": found.verdict}
 
 
 def _without_nan(data: Any) -> Any:

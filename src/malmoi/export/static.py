@@ -11,11 +11,12 @@ import numpy as np
 
 from ..bundle.bundle import open_bundle
 from ..bundle.catalog import find_model
-from ..bundle.manifest import Manifest, sha256
+from ..bundle.manifest import Manifest
 from ..encoder import Encoder
 from ..errors import DataError, OptionError, counted
 from ..io.arrays import write_safetensors
 from ..io.files import writing_folder
+from ..io.fingerprint import sha256
 from ..io.tables import is_table, read_rows, read_texts, show_columns
 from ..runtime.pooling import normalize
 from ..static.wordpiece import WordPieces

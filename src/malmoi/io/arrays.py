@@ -1,7 +1,7 @@
-"""Rows of numbers in files: .npy, .safetensors and .parquet, written as they come.
+"""Arrays in files: .npy, .safetensors and .parquet, written block by block.
 
-The writers do not know how many rows there will be, so .npy and .safetensors keep room for their
-header and fill it in at the end; nothing is held in memory but the current rows.
+The writers do not know how many rows there will be, so .npy and .safetensors reserve bytes for
+their header and fill it in at the end; only the current rows are held in memory.
 """
 
 import json
@@ -19,7 +19,7 @@ from .files import writing
 
 Write = Callable[[list[str], NDArray[Any]], None]
 
-_HEADER = 128  # bytes kept for a header whose length is not known yet
+_HEADER = 128  # bytes reserved for a header whose length is not known yet
 _DTYPES = {
     "F32": np.float32,
     "F16": np.float16,
@@ -82,7 +82,7 @@ def write_safetensors(path: Path, arrays: Mapping[str, NDArray[Any] | Streamed])
     A `Streamed` array is never held whole.
     """
     streams = {name: _streamed(array) for name, array in arrays.items()}
-    # The format wants every array to begin at a multiple of its values' width.
+    # The format wants every array to start at a multiple of its values' width.
     ordered = sorted(streams.items(), key=lambda item: -item[1].dtype.itemsize)
     header: dict[str, Any] = {}
     end = 0
@@ -107,8 +107,8 @@ def _streamed(array: NDArray[Any] | Streamed) -> Streamed:
 def writing_vectors(path: Path) -> Iterator[Write]:
     """Open a vector file by its ending; the block calls `write(texts, vectors)` for each chunk.
 
-    Only .parquet keeps the texts beside their vectors. The file takes its name when the block
-    ends, and is not there at all if it does not.
+    Only .parquet keeps the texts next to their vectors. The file appears when the block ends
+    without error, and not at all otherwise.
     """
     writers = {".npy": _npy, ".safetensors": _safetensors, ".parquet": _parquet}
     if path.suffix not in writers:
@@ -192,7 +192,7 @@ REBUILD = "Build it again with: malmoi lexicon build"
 
 
 def open_array(path: Path) -> NDArray[Any]:
-    """Map an array file, read-only; an empty one is read, as nothing can be mapped there."""
+    """Map an array file, read-only; an empty one is read, because it cannot be mapped."""
     try:
         return np.load(path, mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
     except FileNotFoundError as error:

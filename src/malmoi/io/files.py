@@ -1,4 +1,4 @@
-"""Files in and out: written beside and renamed, read in whatever encoding Korea uses."""
+"""Files written whole or not at all, and text read in any encoding that is usual in Korea."""
 
 import codecs
 import contextlib
@@ -31,32 +31,32 @@ _MARKS = (
 
 @contextlib.contextmanager
 def writing(path: str | Path) -> Iterator[BinaryIO]:
-    """Open a file beside `path`; it takes the name only when the block ends well.
+    """Open a temporary file next to `path`, which gets its name when the block ends without error.
 
-    The data are on the disk before the name is. On any error, Ctrl-C among them, the half-written
-    file is removed and whatever stood at `path` before is untouched.
+    The data are on the disk before the name is. On any error, Ctrl-C included, the temporary file
+    is removed and whatever was at `path` before is untouched.
     """
     path = Path(path)
-    # The number alone would not do where several machines write into one folder.
-    half = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
+    # The process id alone would not do where several machines write into one folder.
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
     try:
-        with half.open("wb") as file:
+        with temporary.open("wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        half.replace(path)
+        temporary.replace(path)
         _sync_folder(path.parent)
     except OSError as error:
-        half.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise _renamed(error, path) from error
     except BaseException:
-        half.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
 @contextlib.contextmanager
 def writing_folder(path: str | Path, *, replace: bool = False) -> Iterator[Path]:
-    """Give an empty folder beside `path` that takes the name when the block ends well."""
+    """Give an empty folder next to `path` that gets its name when the block ends without error."""
     path = Path(path)
     if path.exists() and not replace and (not path.is_dir() or any(path.iterdir())):
         raise OutputError(
@@ -65,37 +65,37 @@ def writing_folder(path: str | Path, *, replace: bool = False) -> Iterator[Path]
         )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        half = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent))
+        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent))
     except OSError as error:
         raise _renamed(error, path) from error
     try:
-        half.chmod(0o755)  # mkdtemp makes 0700; a model folder is read by others too
-        yield half
-        for file in half.rglob("*"):
+        temporary.chmod(0o755)  # mkdtemp makes 0700; a model folder is read by others too
+        yield temporary
+        for file in temporary.rglob("*"):
             if file.is_file():
                 _sync(file)
-        _swap(half, path)
+        _swap(temporary, path)
         _sync_folder(path.parent)
     except OutputError as error:
-        # A file in the folder could not be written; the half's own name is gone by now.
-        raise OutputError(str(error).replace(str(half), str(path))) from error
+        # A file in the folder could not be written; the temporary folder is gone by now.
+        raise OutputError(str(error).replace(str(temporary), str(path))) from error
     except OSError as error:
         if isinstance(error, MalmoiError):  # BundleNotFound is an OSError too
             raise
         raise _renamed(error, path) from error
     finally:
-        shutil.rmtree(half, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _swap(half: Path, path: Path) -> None:
-    """Rename `half` to `path`, keeping the old folder until the new one has its name."""
+def _swap(temporary: Path, path: Path) -> None:
+    """Rename the temporary folder, keeping the old one until the new one has its name."""
     if not path.exists():
-        half.rename(path)
+        temporary.rename(path)
         return
-    old = half.with_suffix(".old")
+    old = temporary.with_suffix(".old")
     path.rename(old)
     try:
-        half.rename(path)
+        temporary.rename(path)
     except OSError:
         old.rename(path)
         raise
@@ -121,18 +121,18 @@ def _renamed(error: OSError, path: Path) -> OutputError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         reason = "the disk is full; nothing was changed. Free some space, or write elsewhere."
     elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        reason = "it may not be written there. Choose a folder that is yours."
+        reason = "you have no permission to write there. Choose a folder that you can write to."
     elif error.errno == errno.ENOENT:
         reason = f"the folder {path.parent} does not exist. Make it first."
     else:
-        reason = f"{error.strerror or error}. Choose another place."
+        reason = f"{error.strerror or error}. Choose another folder."
     return OutputError(f"cannot write {path}: {reason}")
 
 
 def read_lines(path: str | Path, *, mixed: bool = False) -> Iterator[str]:
     """Yield the lines of a text file (or of stdin for "-") without their ends, as they are read.
 
-    UTF-8 with or without BOM, UTF-16 with BOM and cp949 are told apart by the first stretch that
+    UTF-8 with or without BOM, UTF-16 with BOM and cp949 are recognised by the first block that
     is not ASCII; anything but UTF-8 is logged. Broken bytes become U+FFFD and are logged
     once, with the number of the first such line.
 
@@ -147,8 +147,8 @@ def read_lines(path: str | Path, *, mixed: bool = False) -> Iterator[str]:
 def read_text(path: str | Path) -> str:
     """Give a whole text file (or stdin for "-"), its line ends as they are.
 
-    Encodings are told apart as `read_lines` does, over the whole file. A file longer than
-    the longest line allowed is refused.
+    Encodings are recognised as in `read_lines`, over the whole file. A file longer than the
+    longest line allowed is refused.
     """
     name = str(path) if str(path) != "-" else "stdin"
     with opening(path) as file:
@@ -189,7 +189,7 @@ def _open(path: Path) -> io.BufferedReader:
 
 
 def sniff(head: bytes) -> tuple[str, int]:
-    """Tell a text's encoding and the length of its byte-order mark from its first bytes.
+    """Find a text's encoding and the length of its byte-order mark from its first bytes.
 
     >>> sniff("당뇨".encode("cp949"))
     ('cp949', 0)
@@ -270,8 +270,8 @@ def _raw_lines(
 ) -> Iterator[tuple[bytes, str]]:
     """Split bytes at line ends, with a bound on one line; gives each line's encoding with it."""
     rest, encoding, number = b"", "ascii", 1
-    # read1 gives what is there, so that lines of a slow pipe are not held back, and Ctrl-C is
-    # seen between two reads.
+    # read1 gives what is there, so that lines of a slow pipe are not delayed, and Ctrl-C is seen
+    # between two reads.
     while block := file.read1(_BLOCK):
         if encoding == "ascii" and not block.isascii():
             encoding, mark = sniff(block)
@@ -303,7 +303,7 @@ def _log_encoding(encoding: str, mark: int, name: str) -> None:
 
 
 def _split(data: bytes, end: bytes) -> list[bytes]:
-    """Split at `end` where it stands on a character's border (UTF-16 has two-byte ones)."""
+    """Split at `end` where it is at the start of a character (UTF-16 has two-byte ones)."""
     if len(end) == 1:
         return data.split(end)
     parts, start, at = [], 0, data.find(end)

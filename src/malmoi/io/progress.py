@@ -1,4 +1,4 @@
-"""How far a long piece of work has come: rate and time left, on stderr."""
+"""Progress of long work on stderr: rate and time left; and silence for work done twice."""
 
 import logging
 import sys
@@ -10,7 +10,7 @@ Advance = Callable[[int], None]
 
 @contextmanager
 def progressing(label: str, *, total: int | None, shown: bool) -> Iterator[Advance]:
-    """Give a function that is told how many more are done; shows nothing unless `shown`."""
+    """Give a function to call with how many more are done; shows nothing unless `shown`."""
     if not shown:
         yield lambda count: None
         return
@@ -40,7 +40,7 @@ def progressing(label: str, *, total: int | None, shown: bool) -> Iterator[Advan
 
 @contextmanager
 def silenced() -> Iterator[None]:
-    """Log nothing of malmoi's but errors, for work that is done a second time."""
+    """Log only errors of malmoi, for work that is done a second time."""
     ours = logging.getLogger("malmoi")
     level = ours.level
     ours.setLevel(logging.ERROR)

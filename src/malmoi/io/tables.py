@@ -38,7 +38,7 @@ _LONGEST_NAME = 40
 
 @dataclass
 class BadRows:
-    """The rows passed over, told once at the end of a file; `strict` raises at the first."""
+    """The rows passed over, logged once at the end of a file; `strict` raises at the first."""
 
     name: str
     strict: bool
@@ -49,12 +49,12 @@ class BadRows:
         if self.strict:
             raise DataError(
                 f"line {line} of {self.name} has {found}; expected {expected}. "
-                "Mend the line, or leave strict off to pass over such lines."
+                "Fix the line, or leave strict off to pass over such lines."
             )
         self.lines.append(line)
 
     def report(self) -> None:
-        """Tell how many rows were passed over, and where the first ones are."""
+        """Log how many rows were passed over, and where the first ones are."""
         if self.lines:
             shown = ", ".join(str(line) for line in self.lines[:_SHOWN])
             more = ", …" if len(self.lines) > _SHOWN else ""
@@ -66,7 +66,7 @@ class BadRows:
 
 
 def is_table(path: str | Path) -> bool:
-    """Tell whether a file has named fields, by its ending."""
+    """Say whether a file has named fields, by its ending."""
     return Path(path).suffix.lower() in (*_TABLES, ".jsonl")
 
 
@@ -81,7 +81,7 @@ def read_numbered_rows(
 ) -> Iterator[tuple[int, Row]]:
     """Yield rows as `read_rows` does, each with the number of the line it ends on.
 
-    `null` is what a JSON null becomes: "" where nothing is to be learnt from the word.
+    `null` is the text that a JSON null becomes.
     """
     bad = BadRows(str(path), strict)
     suffix = Path(path).suffix.lower()
@@ -270,7 +270,7 @@ def _table_rows(lines: Iterator[str], separator: str, bad: BadRows) -> Iterator[
     rows = _tab_rows(lines) if separator == "\t" else _comma_rows(lines, separator, bad.name)
     _, header = next(rows, (0, []))
     if not any(header):
-        raise DataError(f"{bad.name} is empty; expected a header line and rows. Check the file.")
+        raise DataError(f"{bad.name} is empty; expected a header line and rows. Name another file.")
     _check_header(header, bad.name)
     for number, values in rows:
         if len(values) == len(header):

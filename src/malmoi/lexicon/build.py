@@ -7,10 +7,11 @@ from pathlib import Path
 
 from ..errors import DataError, LexiconError, counted
 from ..io.files import writing_folder
+from ..io.fingerprint import hash_folder
 from ..io.tables import read_cells
 from .builder import LexiconBuilder
 from .lexicon import Lexicon
-from .manifest import LexiconManifest, SegmentEntry, hashes
+from .manifest import LexiconManifest, SegmentEntry
 from .report import BuildReport
 from .segment import write_exclusions
 
@@ -143,7 +144,7 @@ def _write_segment(builder: LexiconBuilder, folder: Path) -> SegmentEntry:
         len(segment.codes),
         segment.source_names,
         tuple(builder.report.tables),
-        hashes(folder / name),
+        hash_folder(folder / name),
     )
 
 

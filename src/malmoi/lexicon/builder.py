@@ -8,8 +8,8 @@ from typing import Protocol
 
 import numpy as np
 
-from ..bundle.manifest import sha256
 from ..errors import DataError
+from ..io.fingerprint import sha256
 from ..io.progress import Advance, progressing
 from ..text.cleanup import mend_surrogates
 from .cleaning import BROKEN, Cleaned, clean_name

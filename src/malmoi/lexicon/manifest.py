@@ -6,10 +6,9 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ..bundle.manifest import sha256
 from ..errors import LexiconError
 from ..io.arrays import REBUILD
-from ..io.files import writing
+from ..io.fingerprint import check_format, find_changed, is_inside, write_json
 
 MANIFEST = "lexicon.json"
 FORMAT = 1
@@ -65,13 +64,7 @@ class LexiconManifest:
         path = folder / MANIFEST
         try:
             data = json.loads(path.read_text("utf-8"))
-            if not isinstance(data, dict) or not isinstance(data.get("format"), int):
-                raise LexiconError(f'{path} has no field "format"; expected {FORMAT}. {REBUILD}')
-            if data["format"] > FORMAT:
-                raise LexiconError(
-                    f"{path} is of format {data['format']}; this malmoi reads up to {FORMAT}. "
-                    "Install a newer malmoi."
-                )
+            check_format(data, FORMAT, where=str(path), remedy=REBUILD, error=LexiconError)
             segments = tuple(SegmentEntry.from_json(entry) for entry in data["segments"])
         except (OSError, KeyError, TypeError, json.JSONDecodeError, UnicodeDecodeError) as error:
             raise LexiconError(
@@ -79,7 +72,7 @@ class LexiconManifest:
                 f"lexicon. {REBUILD}"
             ) from error
         for segment in segments:
-            if Path(segment.folder).is_absolute() or ".." in Path(segment.folder).parts:
+            if not is_inside(segment.folder):
                 raise LexiconError(
                     f"{path} names the folder {segment.folder!r}; expected one inside the "
                     f"lexicon. {REBUILD}"
@@ -89,8 +82,7 @@ class LexiconManifest:
     def write(self, folder: Path) -> None:
         """Write `lexicon.json`, whole or not at all."""
         data = {"format": FORMAT, **asdict(self), "names": self.names, "concepts": self.concepts}
-        with writing(folder / MANIFEST) as file:
-            file.write(json.dumps(data, ensure_ascii=False, indent=1).encode("utf-8") + b"\n")
+        write_json(folder / MANIFEST, data, indent=1)
 
     def with_segment(self, segment: SegmentEntry) -> "LexiconManifest":
         """Give the manifest with one segment more."""
@@ -99,19 +91,12 @@ class LexiconManifest:
     def verify(self, folder: Path) -> None:
         """Compare every file with its hash; the first that differs raises LexiconError."""
         for segment in self.segments:
-            for name, expected in segment.files.items():
-                path = folder / segment.folder / name
-                if not path.is_file() or sha256(path) != expected:
-                    raise LexiconError(
-                        f"{path} is not the file that {MANIFEST} describes (cut short, changed or "
-                        f"missing). Copy the folder again, or build it again with: malmoi lexicon "
-                        "build"
-                    )
-
-
-def hashes(folder: Path) -> dict[str, str]:
-    """Hash the files of a segment."""
-    return {path.name: sha256(path) for path in sorted(folder.iterdir()) if path.is_file()}
+            path = find_changed(folder / segment.folder, segment.files)
+            if path is not None:
+                raise LexiconError(
+                    f"{path} is not the file that {MANIFEST} describes (cut short, changed or "
+                    "missing). Copy the folder again, or build it again with: malmoi lexicon build"
+                )
 
 
 def find_lexicon(path: str | Path) -> Path:

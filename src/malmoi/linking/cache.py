@@ -1,8 +1,6 @@
 """Where derived files are stored: in the lexicon's folder, or in the user's cache otherwise."""
 
 import contextlib
-import hashlib
-import json
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -12,6 +10,7 @@ from typing import Any
 
 from ..errors import OutputError
 from ..io.files import writing_folder
+from ..io.fingerprint import SHORT, has_stamp, hash_text, write_json
 from ..lexicon import Lexicon
 from ..lexicon.manifest import SHIPPED
 
@@ -37,7 +36,7 @@ class DerivedCache:
         `cached` is its name in the user's cache where that is another.
         """
         for parent, child in ((self.local, name), (self.user, cached or name)):
-            if parent is not None and read_stamp(parent / child).items() >= stamp.items():
+            if parent is not None and has_stamp(parent / child / STAMP, stamp):
                 return parent / child
         return None
 
@@ -59,7 +58,7 @@ class DerivedCache:
             return
         with contextlib.suppress(OutputError), writing_folder(parent / child, replace=True) as new:
             save(new)
-            (new / STAMP).write_text(json.dumps(dict(stamp)), "utf-8")
+            write_json(new / STAMP, stamp, indent=None)
 
 
 NO_CACHE = DerivedCache(None, None, writable=False)
@@ -69,7 +68,7 @@ def cache_of(lexicon: Lexicon) -> DerivedCache:
     """Find where a lexicon's derived files belong; nowhere for one that is in memory only."""
     if lexicon.folder is None:
         return NO_CACHE
-    key = hashlib.sha256(lexicon.identity.encode()).hexdigest()[:16]
+    key = hash_text(lexicon.identity)[:SHORT]
     cache = cache_folder()
     user = None if cache is None else cache / FOLDER / key
     if lexicon.folder.parent == SHIPPED:  # part of the installation, which is not written to
@@ -77,15 +76,6 @@ def cache_of(lexicon: Lexicon) -> DerivedCache:
     local = lexicon.folder / FOLDER
     writable = os.access(local if local.exists() else local.parent, os.W_OK | os.X_OK)
     return DerivedCache(local, user, writable=writable)
-
-
-def read_stamp(folder: Path) -> dict[str, Any]:
-    """Give what a folder was derived from; nothing where its stamp is missing or broken."""
-    try:
-        data = json.loads((folder / STAMP).read_text("utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return data if isinstance(data, dict) else {}
 
 
 def cache_folder() -> Path | None:

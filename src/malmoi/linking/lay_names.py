@@ -10,12 +10,13 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..io.fingerprint import read_stamp
 from ..io.tables import read_rows
 from ..lexicon import Lexicon, Segment
 from ..lexicon.builder import LexiconBuilder
 from ..lexicon.manifest import SHIPPED
 from ..lexicon.readers import Entry
-from .cache import DerivedCache, read_stamp
+from .cache import STAMP, DerivedCache
 from .normalize import Normalizer, category_of
 
 _TABLES = (SHIPPED / "names.tsv", SHIPPED / "sample.tsv")
@@ -61,7 +62,7 @@ def add_lay_names(
             cache.store(_FOLDER, stamp | stored, save)
     found = cache.find(_FOLDER, stamp)
     if found is not None:
-        segment, identity = None, read_stamp(found).get("identity", "")
+        segment, identity = None, read_stamp(found / STAMP).get("identity", "")
         if identity:
             segment = Segment.open(found, identity=identity, source_names=(_SOURCE,))
     return lexicon.with_segment(segment) if segment is not None and len(segment) else lexicon

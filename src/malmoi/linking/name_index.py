@@ -6,7 +6,6 @@ Where the lexicon may not be written they are stored in the user's cache; where 
 the lexicon is in memory only, the index is in memory too.
 """
 
-import hashlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,11 +18,12 @@ from numpy.typing import NDArray
 from ..errors import LexiconError
 from ..index.prefilter import LEAST, WIDTH, Prefilter
 from ..io.arrays import open_array
+from ..io.fingerprint import SHORT, hash_text, read_stamp
 from ..lexicon import Lexicon, Segment
 from ..lexicon.segment import Strings, hash64
 from ..runtime.pooling import normalize
 from ..types import Floats
-from .cache import NO_CACHE, DerivedCache, read_stamp
+from .cache import NO_CACHE, STAMP, DerivedCache
 from .ngram_index import NgramIndex, Rows
 from .normalize import LONGEST, Normalizer, shape_of
 
@@ -51,7 +51,7 @@ def identity(encoder: object) -> str:
     known = [(name, value) for name, value in files if not name.endswith((".md", ".json"))]
     known += [item for item in files if item[0] == "tokenizer.json"]
     label = (getattr(encoder, "name", ""), getattr(encoder, "dimension", 0), type(encoder).__name__)
-    return hashlib.sha256((repr(known) if known else repr(label)).encode()).hexdigest()[:16]
+    return hash_text(repr(known) if known else repr(label))[:SHORT]
 
 
 def _spells_symbols(encoder: object) -> dict[str, object]:
@@ -363,7 +363,7 @@ class _Opener:
         assert self.encoder is not None
         if self.cache.local is None or not self.keep:
             return
-        found = read_stamp(self.cache.local / f"{self.segment.identity[:12]}/vectors")
+        found = read_stamp(self.cache.local / f"{self.segment.identity[:12]}/vectors" / STAMP)
         if found.get("segment") != self.segment.identity or found.get("format") != _VECTORS:
             return
         label, other = self.lexicon.folder or self.lexicon.label, found.get("name")

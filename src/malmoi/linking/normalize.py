@@ -11,7 +11,6 @@ Three forms of a text, each looser than the one before:
 The same functions run over a lexicon's names once and over every mention.
 """
 
-import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from ..io.files import read_lines
+from ..io.fingerprint import hash_text
 from ..text.cleanup import clean
 
 TABLES = Path(__file__).parent / "tables"
@@ -37,7 +37,7 @@ class Variants:
         for word in sorted((w for w in table if not w.isascii()), key=len, reverse=True):
             self._korean.setdefault(word[0], []).append(word)
         text = "\n".join(f"{a}\t{b}" for a, b in sorted(table.items()))
-        self.identity = hashlib.sha256(text.encode()).hexdigest()
+        self.identity = hash_text(text)
 
     @classmethod
     def of(cls, groups: Iterable[Sequence[str]]) -> "Variants":

@@ -9,7 +9,6 @@ and a run that was stopped goes on where it was.
 """
 
 import contextlib
-import hashlib
 import logging
 import os
 import platform
@@ -40,6 +39,7 @@ from ..errors import (
     require,
 )
 from ..io.files import writing
+from ..io.fingerprint import sha256
 from ..io.progress import Advance, progressing
 from ..runtime.precision import Precision
 from ..runtime.session import usable_cores
@@ -171,8 +171,7 @@ def model_digest(model: str) -> str:
     """A digest of a model: of its manifest, which has one of every file, or of its graph."""
     bundle = open_bundle(find_model(model))
     manifest = bundle.folder / MANIFEST
-    with (manifest if manifest.is_file() else bundle.graph).open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return sha256(manifest if manifest.is_file() else bundle.graph)
 
 
 _FRUITLESS = 3  # rounds without a part finished before we give up

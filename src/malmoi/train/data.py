@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..bundle.manifest import sha256
 from ..errors import DataError
+from ..io.fingerprint import sha256
 from ..io.tables import BadRows, Row, read_columns
 from ..text.cleanup import is_whole
 from .objective import OBJECTIVES, Objective

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..errors import DataError, OptionError, OutputError
-from ..io.files import writing, writing_folder
+from ..io.files import writing_folder
+from ..io.fingerprint import write_json
 from .schema import BaseRecipe
 
 logger = logging.getLogger(__name__)
@@ -147,8 +148,8 @@ def opening_run(recipe: BaseRecipe, hashes: Mapping[str, str], folder: Path) -> 
     try:
         for path in (folder, folder / "checkpoints"):
             clear_partial(path)
-        _write(folder / RECIPE, recipe.to_json())  # the first: it says that there is a run
-        _write(folder / DATA, dict(hashes))
+        write_json(folder / RECIPE, recipe.to_json())  # the first: it says that there is a run
+        write_json(folder / DATA, hashes)
         yield
     except BaseException:
         if new and not _has_more(folder):
@@ -177,11 +178,6 @@ def _difference(old: object, new: object, key: str) -> str:
             if one != other:
                 return _difference(one, other, f"{key}[{i}]")
     return key
-
-
-def _write(path: Path, data: Mapping[str, Any]) -> None:
-    with writing(path) as file:
-        file.write(json.dumps(data, ensure_ascii=False, indent=2).encode() + b"\n")
 
 
 def _read(path: Path) -> dict[str, Any]:

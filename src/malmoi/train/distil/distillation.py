@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...errors import DataError
+from ...io.fingerprint import sha256
 from ...types import Floats, Ints
 from ..batching import token_batches
 from .alignment import SentenceBags
@@ -39,8 +40,7 @@ def model_key(folder: Path) -> str:
     for path in (*(folder / name for name in names), *weights):
         if path.exists():
             digest.update(path.name.encode())
-            with path.open("rb") as file:
-                digest.update(hashlib.file_digest(file, "sha256").digest())
+            digest.update(bytes.fromhex(sha256(path)))
     return digest.hexdigest()[:16]
 
 

@@ -2,19 +2,18 @@
 
 import contextlib
 import functools
-import hashlib
 import json
 import logging
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...bundle.manifest import Manifest
 from ...errors import OptionError
 from ...export.source import ModelSource, read_source
-from ...io.files import writing
+from ...io.fingerprint import hash_data, read_stamp, write_json
 from ..base_model import find_trainable
 from ..run_dir import RunPaths, TrainedRun, opening_run
 from .data import DistillationData, named_files, read_distillation_data
@@ -43,9 +42,9 @@ class Stages:
 
     def run(self, name: str, settings: object, work: Callable[[str], None]) -> None:
         """Do the work unless its marker says that it is done; `work` gets the stage's key."""
-        self.key = _digest([self.key, name, settings])
+        self.key = hash_data([self.key, name, settings])
         marker = self.markers / f"{name}.json"
-        done = _read_marker(marker)
+        done = read_stamp(marker)
         if done.get("key") == self.key:
             self.seconds[name] = float(done["seconds"])
             logger.info(f"{name} is done already")
@@ -56,25 +55,10 @@ class Stages:
         begin = time.monotonic()
         work(self.key)
         self.seconds[name] = round(time.monotonic() - begin, 1)
-        with writing(marker) as file:
-            text = json.dumps({"key": self.key, "seconds": self.seconds[name]})
-            file.write(text.encode() + b"\n")
+        write_json(marker, {"key": self.key, "seconds": self.seconds[name]}, indent=None)
         from ..log import spell  # here, because it imports torch
 
         logger.info(f"{name} took {spell(self.seconds[name])}")
-
-
-def _digest(value: object) -> str:
-    text = json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _read_marker(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):  # never started, or cut off by a crash: not done
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def prepare(

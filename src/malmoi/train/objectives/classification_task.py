@@ -32,8 +32,8 @@ from ...classifier.decision import Rule, tune
 from ...classifier.documents import NoteDocument, say_leaked
 from ...errors import counted
 from ...evaluate.examples import ExampleSource
-from ...evaluate.notes import attention_weights, by_rules, judge, probabilities
 from ...evaluate.report import Report, make_report
+from ...evaluate.tasks.documents import attention_weights, by_rules, judge, probabilities
 from ...export.module import set_dropout
 from ...export.reranker import export_reranker
 from ...export.silence import silenced_libraries

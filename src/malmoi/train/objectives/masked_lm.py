@@ -18,6 +18,7 @@ from ...classifier.windows import sentences
 from ...errors import DataError, by_number, counted
 from ...export.source import ModelSource, read_transformer
 from ...io.files import read_lines
+from ...io.fingerprint import hash_number
 from ...io.progress import silenced
 from ...io.tables import BadRows, is_table, read_columns
 from ...tagger.segment import cut_pieces
@@ -137,11 +138,8 @@ def _digest(text: str) -> bytes:
 
 def is_held_out(document: TextDocument, share: float, seed: int) -> bool:
     """Set a share of documents aside by what they say: the same ones whatever else is read."""
-    key = f"{seed}\0{document.sentences[0]}\0{document.sentences[-1]}".encode(
-        "utf-8", "surrogatepass"
-    )
-    number = int.from_bytes(hashlib.sha256(key).digest()[:8], "big")
-    return number < share * 2**64
+    key = f"{seed}\0{document.sentences[0]}\0{document.sentences[-1]}"
+    return hash_number(key) < share * 2**64
 
 
 @dataclass(frozen=True)

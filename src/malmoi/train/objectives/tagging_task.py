@@ -16,9 +16,10 @@ from torch.nn import functional
 
 from ...bundle.manifest import Manifest
 from ...errors import by_number, counted
+from ...evaluate import tagging
 from ...evaluate.examples import ExampleSource
 from ...evaluate.report import Report, make_report
-from ...evaluate.tagging import Counts, measure
+from ...evaluate.tasks.tagging import Counts
 from ...export.silence import silenced_libraries
 from ...export.source import ModelSource
 from ...export.tagger import TagModule, export_tagger, load_token_classifier, write_settings
@@ -266,7 +267,7 @@ def finish(
     def write(folder: Path, precision: str) -> Report:
         manifest = dataclasses.replace(wanted, precision=precision)
         written = export_tagger(paths.best, folder, manifest, weights=recipe.output.weights)
-        outcome = measure(load_tagger(folder), data.parts[part])
+        outcome = tagging.measure(load_tagger(folder), data.parts[part])
         judged = ExampleSource(part, "", len(data.parts[part]), {})
         report = make_report("tagging", recipe.name, outcome, judged)
         scores = {f"{part}:{n}": round(one.value, 4) for n, one in report.metrics.items()}

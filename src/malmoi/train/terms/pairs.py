@@ -7,7 +7,6 @@ A concept is confused with what its exclusions name, with its siblings, and with
 """
 
 import dataclasses
-import hashlib
 import logging
 import re
 from collections import defaultdict
@@ -19,7 +18,8 @@ from pathlib import Path
 import numpy as np
 
 from ...errors import DataError, by_number, counted
-from ...evaluate.concepts import is_held_out
+from ...evaluate.tasks.concepts import is_held_out
+from ...io.fingerprint import hash_number
 from ...text.cleanup import compose, squeeze
 from ..data import Found, TrainingExamples, file_rows
 from ..objective import OBJECTIVES
@@ -258,8 +258,7 @@ def draw(names: Sequence[str], most: int, concept: str, seed: int) -> list[tuple
     count = len(names) * (len(names) - 1) // 2
     if count <= most:
         return list(combinations(names, 2))
-    digest = hashlib.sha256(concept.encode("utf-8", "surrogatepass")).digest()
-    rng = np.random.default_rng([seed, int.from_bytes(digest[:8], "big")])
+    rng = np.random.default_rng([seed, hash_number(concept)])
     if count < 100_000:
         every = list(combinations(names, 2))
         return [every[i] for i in sorted(rng.permutation(count)[:most])]
