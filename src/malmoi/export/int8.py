@@ -110,7 +110,7 @@ def watch(graph: Path, names: Sequence[str], batches: Sequence[Batch]) -> dict[s
         for batch in batches:
             real = batch.mask.astype(bool)
             for name, values in zip(names, session.run(batch, names), strict=True):
-                # A vector for each text may be as long as the batch: only (n, length, …) has padding.
+                # A text's vector may be as long as the batch; only (n, length, …) has padding.
                 tokens = values.ndim > 2 and values.shape[:2] == real.shape
                 rows = values[real] if tokens else values
                 rows = rows.reshape(-1, rows.shape[-1])
