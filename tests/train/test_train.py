@@ -146,7 +146,7 @@ def test_an_evaluation_that_needs_another_part_is_told_before_training(
 
 
 def test_the_first_queries_are_asked_among_all_documents(folder: Path) -> None:
-    from malmoi.train.evaluation import read_measure
+    from malmoi.train.data import read_measure
     from malmoi.train.recipe import Evaluation
 
     columns = {"query": "a", "document": "b"}

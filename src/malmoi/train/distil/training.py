@@ -23,11 +23,14 @@ from ..log import spell
 from ..loop import best_precision, check_bfloat16
 from .data import DistillationData
 from .distillation import (
+    CachedTeacher,
     DistillationTexts,
     ParallelText,
     StepReport,
+    Teacher,
     TeacherCache,
     distil,
+    find_teacher,
     prepare,
 )
 from .lessons.base import Matryoshka, encode, tune
@@ -35,7 +38,6 @@ from .lessons.build import LessonBuilder, make_lessons
 from .pieces import Words
 from .recipe import Distil, Distillation, StageSchedule, Tune
 from .student import Student, open_student
-from .teacher import Taught, Teacher, find_teacher
 
 logger = logging.getLogger(__name__)
 
@@ -171,15 +173,15 @@ class Context:
             average=stage.average,
         )
 
-    def itself(self, student: Student, key: str) -> Taught:
+    def itself(self, student: Student, key: str) -> CachedTeacher:
         """Let the student, as it is now, be the teacher; its vectors are kept by the stage's key.
 
         Only for a stage that has not started: later the student is another.
         """
         cache = TeacherCache(self.folder / "own-goals", key, self.teacher.dimension)
-        return Taught(cache, StudentModel(student).encode)
+        return CachedTeacher(cache, StudentModel(student).encode)
 
-    def data(self, student: Student, teacher: Taught | None = None) -> DistillationTexts:
+    def data(self, student: Student, teacher: CachedTeacher | None = None) -> DistillationTexts:
         """Tokenize what is distilled on, and have the teacher's vectors of it."""
         teacher = teacher or self.teacher
         weights = {entry.title: entry.weight for entry in self.recipe.parallel}
