@@ -24,7 +24,7 @@ import numpy as np
 import malmoi
 from bench.common import Row, spread, texts, vectors, work_folder
 from malmoi.corpus import Corpus, Document, Stored, index_files
-from malmoi.corpus.keywords import cut, remembered
+from malmoi.corpus.keywords import cut, word_cache
 from malmoi.runtime.precision import to_precision
 
 TURNS = 4
@@ -36,17 +36,17 @@ from malmoi.corpus import Corpus
 corpus = Corpus.open(sys.argv[1])
 opened = time.perf_counter()
 query = np.load(sys.argv[2])
-corpus.store.nearest(query[0], 10)
+corpus.store.vector_search(query[0], 10)
 first = time.perf_counter()
 took = []
 for vector in query:
     at = time.perf_counter()
-    corpus.store.nearest(vector, 10)
+    corpus.store.vector_search(vector, 10)
     took.append(time.perf_counter() - at)
 words = []
 for word in ("서버", "파일", "error", "사용자"):
     at = time.perf_counter()
-    corpus.store.matching([word, "설정"], 10)
+    corpus.store.keyword_search([word, "설정"], 10)
     words.append(time.perf_counter() - at)
 status = open("/proc/self/status").read()  # getrusage would count the parent's memory too
 peak = int(status.split("VmHWM:")[1].split()[0]) / 1024
@@ -79,7 +79,7 @@ def make(path: Path, model: str, count: int, precision: str) -> Iterator[Row]:
             ]
             corpus.store.write(batch)
         stored = time.perf_counter()
-        corpus.store.settle()
+        corpus.store.flush()
     yield {
         "step": "made",
         "documents": count,
@@ -130,7 +130,7 @@ def spent(encoder: malmoi.TextEncoder, some: list[str], words: str | None) -> Sp
         file = Path(folder) / "texts.txt"
         file.write_text("\n".join(" ".join(text.split()) for text in some), "utf-8")
         corpus = Corpus.open(Path(folder) / "x.malmoi", encoder, words=words) if words else None
-        remembered.forget()  # a new process knows no word
+        word_cache.clear()  # a new process knows no word
         started, busy = time.perf_counter(), time.process_time()
         if corpus is None:
             encoder.encode(some)

@@ -111,7 +111,7 @@ def run(options: argparse.Namespace) -> Iterator[Row]:
             Corpus.open(Path(folder) / "x.malmoi", encoder, words=kind) as corpus,
         ):
             corpus.add({"id": str(i), "text": text} for i, text in enumerate(searches.documents))
-            corpus.store.settle()
+            corpus.store.flush()
             found = ways(corpus, reranker, weights)
             if done:  # by meaning it is the same again
                 found = {f"{name}, {kind}": way for name, way in found.items() if name != "dense"}

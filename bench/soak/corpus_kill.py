@@ -61,7 +61,7 @@ def write(path: Path, step: int, pipe: int) -> None:
             store.write([stored(step, slot) for slot in slots(step)])
         os.write(pipe, step.to_bytes(4, "little"))
         if step % 11 == 0:
-            store.settle()
+            store.flush()
         step += 1
 
 
@@ -80,7 +80,7 @@ def expected(steps: int) -> dict[str, int]:
 def check(path: Path, done: int) -> int:
     """Fail unless the file is as after `done` steps, or one more; gives how many it is."""
     store = SqliteStore(path, create=about)
-    there = {one.document.id: one for one in store.everything()}
+    there = {one.document.id: one for one in store.scan()}
     steps = {id: one.document.metadata["step"] for id, one in there.items()}
     for count in (done, done + 1):
         if steps == expected(count):
@@ -91,9 +91,9 @@ def check(path: Path, done: int) -> int:
         step, slot = one.document.metadata["step"], one.document.metadata["slot"]
         assert one.document == stored(step, slot).document  # type: ignore[arg-type]
         assert (one.vector == stored(step, slot).vector).all()  # type: ignore[arg-type]
-        assert id in {hit.id for hit in store.matching([f"step{step}"], 60)}
-        assert id in {hit.id for hit in store.nearest(one.vector, 2)}
-        fitting = store.nearest(one.vector, 1, filters=[Filter("slot", "=", int(slot))])  # type: ignore[call-overload]
+        assert id in {hit.id for hit in store.keyword_search([f"step{step}"], 60)}
+        assert id in {hit.id for hit in store.vector_search(one.vector, 2)}
+        fitting = store.vector_search(one.vector, 1, filters=[Filter("slot", "=", int(slot))])  # type: ignore[call-overload]
         assert [hit.id for hit in fitting] == [id]
     assert len(store) == len(there)
     [[state]] = sqlite3.connect(path).execute("PRAGMA integrity_check")

@@ -75,7 +75,7 @@ def test_encode_options(run_here: Run, bundle: Path) -> None:
     assert "… (16)" in done.stdout and "배" in done.stdout
 
 
-def test_cut_texts_and_empty_lines_are_told(run_here: Run, bundle: Path) -> None:
+def test_cut_texts_and_empty_lines_are_reported(run_here: Run, bundle: Path) -> None:
     done = run_here("encode", "-m", bundle, stdin="cat " * 50 + "\n\n배\n")
     assert len(rows(done.stdout)) == 3
     assert "1 of 3 texts was longer than 12 tokens and was cut; --on-long windows" in done.stderr
@@ -167,7 +167,7 @@ def test_ctrl_c_leaves_no_half_file(bundle: Path, tmp_path: Path) -> None:
     assert process.stdin and process.stdout and process.stderr
     process.stdin.write(b"".join(b"cat %d\n" % i for i in range(50_000)))
     process.stdin.flush()
-    for _ in range(600):  # until the file beside it shows that writing has begun
+    for _ in range(600):  # until the file next to it shows that writing has begun
         if any(name.endswith(".part") for name in os.listdir(out)):
             break
         time.sleep(0.05)

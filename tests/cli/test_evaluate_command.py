@@ -54,7 +54,7 @@ def test_tables_and_csv(run_here: Run, bundle: Path, scores: Path) -> None:
     assert float(rows[0]["low"]) <= float(rows[0]["value"]) <= float(rows[0]["high"])
 
 
-def test_baselines_stand_beside_the_model(run_here: Run, bundle: Path, scores: Path) -> None:
+def test_baselines_next_to_the_model(run_here: Run, bundle: Path, scores: Path) -> None:
     raw = graphs.write_foreign(scores.parent / "raw", steps=("pool",))
     command = ["evaluate", bundle, "--task", "sts", "--data", scores, "--sides", "ko-en"]
     refused = run_here(*command, "--baselines", raw)

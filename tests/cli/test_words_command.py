@@ -53,7 +53,7 @@ def test_two_texts_make_a_heat_map(run_here: Run, tmp_path: Path) -> None:
         (["배가", "--layers", "9"], 1, "layers 0 to 6"),
     ],
 )
-def test_bad_input_is_told(
+def test_bad_input_is_reported(
     run_here: Run, tmp_path: Path, args: list[str], code: int, message: str
 ) -> None:
     done = run_here("words", *args)

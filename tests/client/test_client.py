@@ -1,4 +1,4 @@
-"""The client: the local objects' methods from afar, and patience with a busy server."""
+"""The client: the local objects' methods over HTTP, and patience with a busy server."""
 
 import threading
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ import pytest
 import malmoi
 from malmoi.client import Client, ServerError
 from malmoi.errors import CutWarning, OptionError, TextError
-from malmoi.serve.house import Stock
+from malmoi.serve.state import Resources
 from tests.support import graphs
 from tests.support.servers import Served, serving
 
@@ -18,15 +18,15 @@ TEXTS = ["배를 타고 바다", "the cat sleeps", "당뇨 신증 환자"]
 
 
 @pytest.fixture(scope="module")
-def stock(tmp_path_factory: pytest.TempPathFactory) -> Stock:
+def resources(tmp_path_factory: pytest.TempPathFactory) -> Resources:
     folder = tmp_path_factory.mktemp("models")
     encoder = malmoi.load(graphs.write_bundle(folder / "tiny"))
-    return Stock(encoder, malmoi.load_reranker(graphs.write_reranker(folder / "r")))
+    return Resources(encoder, malmoi.load_reranker(graphs.write_reranker(folder / "r")))
 
 
 @pytest.fixture(scope="module")
-def server(stock: Stock) -> Iterator[Served]:
-    with serving(stock) as served:
+def server(resources: Resources) -> Iterator[Served]:
+    with serving(resources) as served:
         yield served
 
 
@@ -37,8 +37,8 @@ def client(server: Served) -> Iterator[Client]:
     client.close()
 
 
-def test_it_gives_what_the_local_encoder_gives(client: Client, stock: Stock) -> None:
-    here = stock.encoder
+def test_it_gives_what_the_local_encoder_gives(client: Client, resources: Resources) -> None:
+    here = resources.encoder
     assert (client.name, client.dimension, client.max_tokens) == ("tiny", 16, 12)
     np.testing.assert_allclose(client.encode(TEXTS), here.encode(TEXTS), atol=1e-6)
     np.testing.assert_allclose(client.encode("배", dim=4), here.encode("배", dim=4), atol=1e-6)
@@ -55,9 +55,9 @@ def test_it_gives_what_the_local_encoder_gives(client: Client, stock: Stock) -> 
     np.testing.assert_allclose(client.encode(odd), here.encode(odd), atol=1e-6)
 
 
-def test_it_ranks_as_the_local_reranker(client: Client, stock: Stock) -> None:
-    assert stock.reranker is not None
-    here, there = stock.reranker.rank("배", TEXTS, k=2), client.rank("배", TEXTS, k=2)
+def test_it_ranks_as_the_local_reranker(client: Client, resources: Resources) -> None:
+    assert resources.reranker is not None
+    here, there = resources.reranker.rank("배", TEXTS, k=2), client.rank("배", TEXTS, k=2)
     assert [hit.index for hit in there] == [hit.index for hit in here]
     assert [hit.text for hit in there] == [hit.text for hit in here]
     assert client.rank("배", []) == []
@@ -83,7 +83,7 @@ def test_what_the_server_refuses_is_an_error_with_its_reason(client: Client) -> 
 
 def test_it_comes_again_when_told_to(monkeypatch: pytest.MonkeyPatch) -> None:
     statuses, waits = [429, 503, 200], []
-    monkeypatch.setattr("malmoi.client.calling.time.sleep", waits.append)
+    monkeypatch.setattr("malmoi.client.transport.time.sleep", waits.append)
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

@@ -17,6 +17,7 @@ import malmoi
 import malmoi.corpus.schema
 import malmoi.corpus.vector_index
 from malmoi import Corpus, CorpusBusy, CorpusError, DataError, Document, OptionError, OutputError
+from malmoi.corpus.corpus import Mode
 from malmoi.corpus.sqlite import SqliteStore
 from malmoi.index import HnswIndex
 from malmoi.text import morphemes
@@ -65,6 +66,25 @@ def test_weights_decide(corpus: Corpus) -> None:
     assert {words[0].id, words[1].id} == {"2", "4"}
     with pytest.raises(OptionError, match="weights"):
         corpus.search("cat", weights={"dense": -1, "keyword": 1})
+
+
+def test_a_vector_that_is_there_is_not_made_again(
+    tmp_path: Path, encoder: malmoi.TextEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    modes: tuple[Mode, ...] = ("hybrid", "dense", "keyword")
+    with Corpus.open(tmp_path / "x.malmoi", encoder, dim=8) as corpus:
+        corpus.add([{"id": str(i), "text": f"{word} 배"} for i, word in enumerate(("cat", "sea"))])
+        expected = [corpus.search("cat", mode=mode) for mode in modes]
+        whole, short = encoder.encode("cat"), encoder.encode("cat", dim=8)
+        monkeypatch.setattr(encoder, "encode", None)
+        for vector in (whole, 3 * whole, short):
+            found = [corpus.search("cat", mode=mode, vector=vector) for mode in modes]
+            for near, far in zip(found, expected, strict=True):
+                assert [hit.id for hit in near] == [hit.id for hit in far]
+                assert near[0].scores == pytest.approx(far[0].scores)
+        for bad in (whole[:5], whole[None], np.full(8, np.nan, dtype=np.float32)):
+            with pytest.raises(OptionError, match=r"expected \(8,\) or \(16,\)"):
+                corpus.search("cat", vector=bad)
 
 
 def test_update_put_and_get(corpus: Corpus) -> None:
@@ -197,11 +217,11 @@ def test_the_graph_is_built_in_the_background(
         corpus.add({"id": str(i), "text": f"{TEXTS[i % 5]} {i}"} for i in range(19))
         corpus.search("cat", 3)
         assert isinstance(corpus.store, SqliteStore)
-        assert not isinstance(corpus.store._shelf.index, HnswIndex)
+        assert not isinstance(corpus.store._vector_index.index, HnswIndex)
         corpus.add([{"id": "more", "text": "the cat has a boat"}])
         corpus.search("cat", 3)
-        corpus.store._shelf.wait()
-        assert isinstance(corpus.store._shelf.index, HnswIndex)
+        corpus.store._vector_index.wait()
+        assert isinstance(corpus.store._vector_index.index, HnswIndex)
         corpus.add([{"id": "later", "text": "sweet pear"}])
         assert corpus.search("sweet pear", 1, mode="dense")[0].id == "later"
     assert (tmp_path / "x.malmoi.index.graph").exists()
@@ -212,13 +232,13 @@ def test_the_graph_is_built_in_the_background(
 def test_the_index_file_may_be_lost_or_broken_or_anothers(
     tmp_path: Path, encoder: malmoi.TextEncoder, corpus: Corpus
 ) -> None:
-    corpus.store.settle()
+    corpus.store.flush()
     corpus.close()
     index = tmp_path / "x.malmoi.index"
     assert index.exists()
     with Corpus.open(tmp_path / "other.malmoi", encoder, words="bigrams") as other:
         other.add([{"id": "z", "text": "dog"}])
-        other.store.settle()
+        other.store.flush()
     strange = (tmp_path / "other.malmoi.index").read_bytes()
     for content in (None, b"", b"broken" * 99, index.read_bytes()[:-9], strange):
         index.unlink(missing_ok=True)
@@ -240,7 +260,7 @@ def test_a_file_that_is_not_a_corpus(tmp_path: Path, encoder: malmoi.TextEncoder
     with sqlite3.connect(database) as connection:
         connection.execute("CREATE TABLE mine (x)")
     connection.close()
-    with pytest.raises(CorpusError, match="is a database, but no corpus"):
+    with pytest.raises(CorpusError, match="is a database, but not a corpus"):
         Corpus.open(database, encoder)
     with pytest.raises(CorpusError, match="is a folder"):
         Corpus.open(tmp_path, encoder)
@@ -323,7 +343,7 @@ def test_two_writers(tmp_path: Path, corpus: Corpus, monkeypatch: pytest.MonkeyP
     corpus.store._connection.execute("BEGIN IMMEDIATE")  # the first is in the middle of writing
     with pytest.raises(CorpusBusy, match="another process has been writing"):
         second.add([{"id": "three", "text": "dog"}])
-    assert second.search("dog", 1)  # reading goes on
+    assert second.search("dog", 1)  # reading still works
     corpus.store._connection.execute("ROLLBACK")
     second.add([{"id": "three", "text": "dog"}])
     second.close()
@@ -346,7 +366,7 @@ def test_bad_options(corpus: Corpus) -> None:
         ({"k": -3}, "k is -3"),
         ({"mode": "fuzzy"}, "mode is 'fuzzy'; known are dense"),
         ({"filter": {"year": 2024}}, "the field 'year'; the documents have n"),
-        ({"filter": "2024"}, "a filter has no sign"),
+        ({"filter": "2024"}, "a filter has no comparison"),
         ({"filter": {"n": [1]}}, "the filter on 'n' is list"),
         ({"within": 0.0}, "within is 0.0"),
         ({"depth": 0}, "depth is 0"),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from malmoi.corpus.corpus import fuse
 from malmoi.corpus.filters import Filter, as_filters, atom
-from malmoi.corpus.keywords import QUERY_WORDS, Remembered, base_of, cut, query_words
+from malmoi.corpus.keywords import QUERY_WORDS, WordCache, base_of, cut, query_words
 from malmoi.corpus.store import ScoredId
 from malmoi.errors import OptionError
 from malmoi.text import morphemes
@@ -35,9 +35,9 @@ def test_words_are_analysed_by_themselves() -> None:
     one, two = cut(["배송은 언제 도착했나요?", "배송이 도착하다 MRI 2024"], "word-morphemes")
     assert {"배송", "언제", "도착"} <= set(one)
     assert {"배송", "도착", "mri", "2024"} == set(two)
-    [alone, beside] = cut(["왔다", "갑자기 왔다"], "word-morphemes")
-    assert beside == ["갑자기", *alone] and alone == ["오다"]
-    # In a sentence 나 may be a verb; by itself it is I, whatever stands beside it.
+    [alone, after] = cut(["왔다", "갑자기 왔다"], "word-morphemes")
+    assert after == ["갑자기", *alone] and alone == ["오다"]
+    # In a sentence 나 may be a verb; by itself it is I, whatever its context.
     assert query_words("눈물 나", "morphemes") == ["눈물", "나다"]
     assert query_words("눈물 나", "word-morphemes") == ["눈물"]
     decomposed = unicodedata.normalize("NFD", "배송은")
@@ -51,13 +51,13 @@ def test_a_word_is_analysed_once_and_few_are_remembered() -> None:
         asked.extend(words)
         return [[(word, "NNG")] for word in words]
 
-    remembered = Remembered(analyse, room=5)
+    remembered = WordCache(analyse, size=5)
     assert remembered(["서버를 서버에서 사용하는", "", "서버"]) == [
         ("서버", "서버", "사용"),
         (),
         ("서버",),
     ]
-    remembered.foresee(["사용했고 서버"])
+    remembered.prefetch(["사용했고 서버"])
     assert asked == ["사용", "서버"]
     remembered(["고양이"])  # there is no more room: what was known is forgotten
     assert remembered(["서버 고양이"]) == [("서버", "고양이")]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from malmoi.corpus import Document, Filter, Progress, Store, Stored, StoreInfo
+from malmoi.corpus import Corpus, Document, Filter, Progress, Store, Stored, StoreInfo
 from malmoi.corpus.milvus import MilvusStore
 from malmoi.corpus.sqlite import SqliteStore
 from malmoi.errors import DataError, OptionError
@@ -79,10 +79,11 @@ def test_what_is_written_is_there(make: Make) -> None:
     found = store.get(["b", "none", "a"])
     assert found["a"] == some()[0].document
     assert set(found) == {"a", "b"}
-    assert ids(store.nearest(unit(3), 2))[0] == "c"
-    assert store.nearest(unit(3), 1)[0].score == pytest.approx(1, abs=1e-5)
-    assert ids(store.matching(["배송"], 9)) in (["a", "d"], ["d", "a"])
-    assert [one.document.id for one in store.everything()] == ["a", "b", "c", "d"]
+    assert ids(store.vector_search(unit(3), 2))[0] == "c"
+    assert store.vector_search(unit(3), 1)[0].score == pytest.approx(1, abs=1e-5)
+    assert ids(store.keyword_search(["배송"], 9)) in (["a", "d"], ["d", "a"])
+    assert [one.document.id for one in store.scan()] == ["a", "b", "c", "d"]
+    assert [one.document.id for one in store.everything()] == ["a", "b", "c", "d"]  # name of 0.1
     assert store.fields() == ["kind", "tags", "year"]
     assert len(store.sample(3)) == 3
 
@@ -90,10 +91,10 @@ def test_what_is_written_is_there(make: Make) -> None:
 def test_english_words_are_stemmed(make: Make) -> None:
     store = make()
     store.write(some())
-    assert ids(store.matching(["parcel"], 5)) == ["c"]
-    assert ids(store.matching(["arriving"], 5)) == ["c"]
-    assert store.matching([], 5) == []
-    assert store.matching(['"', "NEAR", "*"], 5) == []
+    assert ids(store.keyword_search(["parcel"], 5)) == ["c"]
+    assert ids(store.keyword_search(["arriving"], 5)) == ["c"]
+    assert store.keyword_search([], 5) == []
+    assert store.keyword_search(['"', "NEAR", "*"], 5) == []
 
 
 def test_replaced_and_deleted(make: Make) -> None:
@@ -101,26 +102,29 @@ def test_replaced_and_deleted(make: Make) -> None:
     store.write(some())
     store.write([stored("a", "환불 규정", 9, year=2030)])
     assert len(store) == 4
-    assert ids(store.matching(["환불"], 5)) == ["a"]
-    assert ids(store.matching(["배송"], 5)) == ["d"]
-    assert "a" not in ids(store.nearest(unit(1), 1)) or store.nearest(unit(1), 1)[0].score < 0.9
-    assert ids(store.nearest(unit(9), 1)) == ["a"]
-    assert store.nearest(unit(9), 4, filters=[Filter("year", "=", 2023)]) == []
+    assert ids(store.keyword_search(["환불"], 5)) == ["a"]
+    assert ids(store.keyword_search(["배송"], 5)) == ["d"]
+    assert (
+        "a" not in ids(store.vector_search(unit(1), 1))
+        or store.vector_search(unit(1), 1)[0].score < 0.9
+    )
+    assert ids(store.vector_search(unit(9), 1)) == ["a"]
+    assert store.vector_search(unit(9), 4, filters=[Filter("year", "=", 2023)]) == []
     assert store.delete(["a", "none"]) == 1
     assert len(store) == 3
-    assert store.matching(["환불"], 5) == []
-    assert "a" not in ids(store.nearest(unit(9), 4))
+    assert store.keyword_search(["환불"], 5) == []
+    assert "a" not in ids(store.vector_search(unit(9), 4))
 
 
-def test_rules(make: Make) -> None:
+def test_write_modes(make: Make) -> None:
     store = make()
-    store.write(some()[:2], rule="new")
+    store.write(some()[:2], mode="insert")
     with pytest.raises(DataError, match="1 of 2 ids is in the corpus already"):
-        store.write([some()[1], some()[2]], rule="new")
+        store.write([some()[1], some()[2]], mode="insert")
     with pytest.raises(DataError, match="1 of 2 ids is not in the corpus"):
-        store.write([some()[1], some()[2]], rule="known")
+        store.write([some()[1], some()[2]], mode="update")
     with pytest.raises(DataError, match="1 different id;"):
-        store.write([some()[2], some()[2]], rule="new")
+        store.write([some()[2], some()[2]], mode="insert")
     assert len(store) == 2
     store.write([some()[2], stored("c", "나중 것", 8)])
     assert store.get(["c"])["c"].text == "나중 것"
@@ -143,25 +147,27 @@ def test_filters(make: Make, conditions: list[str], expected: str) -> None:
     store = make()
     store.write(some())
     filters = [Filter.parse(one) for one in conditions]
-    assert sorted(ids(store.nearest(unit(1), 9, filters=filters))) == list(expected)
-    assert sorted(ids(store.nearest(unit(1), 9, filters=filters, exact=True))) == list(expected)
+    assert sorted(ids(store.vector_search(unit(1), 9, filters=filters))) == list(expected)
+    assert sorted(ids(store.vector_search(unit(1), 9, filters=filters, exact=True))) == list(
+        expected
+    )
     fitting = {
         one.document.id for one in some() if all(f.fits(one.document.metadata) for f in filters)
     }
     assert fitting == set(expected)
     words = {"배송", "비밀", "parcel"} & {"배송", "비밀", "parcel"}
-    assert set(ids(store.matching(sorted(words), 9, filters=filters))) == set(expected)
+    assert set(ids(store.keyword_search(sorted(words), 9, filters=filters))) == set(expected)
 
 
-def test_unknown_fields_are_told(make: Make) -> None:
+def test_unknown_fields_are_refused_by_the_corpus(make: Make) -> None:
     store = make()
     store.write(some())
-    for search in (
-        lambda f: store.nearest(unit(1), 3, filters=f),
-        lambda f: store.matching(["배송"], 3, filters=f),
-    ):
+    for query in ("배송", ""):
         with pytest.raises(OptionError, match="'jahr'; the documents have kind, tags, year"):
-            search([Filter("jahr", "=", 2024)])
+            Corpus(store).search(query, mode="keyword", filter="jahr=2024")
+    filters = [Filter("jahr", "=", 2024)]  # a store itself just finds no document that has it
+    assert store.vector_search(unit(1), 3, filters=filters) == []
+    assert store.keyword_search(["배송"], 3, filters=filters) == []
 
 
 def test_vectors_of_known_texts(make: Make) -> None:
@@ -182,14 +188,14 @@ def test_it_lasts(make: Make, precision: str) -> None:
         for i in range(300)
     ]
     store.write(batch, progress=Progress("x.txt", "f", 300))
-    store.settle()
+    store.flush()
     store.delete(["7"])
     store.close()
     again = make(precision=precision)
     assert again.about.precision == precision
     assert len(again) == 299
-    assert ids(again.nearest(unit(8), 1)) == ["8"]
-    assert "7" not in ids(again.nearest(unit(7), 20))
+    assert ids(again.vector_search(unit(8), 1)) == ["8"]
+    assert "7" not in ids(again.vector_search(unit(7), 20))
     if again.progress("x.txt") is not None:
         assert again.progress("x.txt") == Progress("x.txt", "f", 300)
     assert again.progress("y.txt") is None
@@ -199,17 +205,17 @@ def test_two_at_once_see_each_other(make: Make) -> None:
     writer, reader = make(), make()
     for i in range(30):
         writer.write([stored(str(i), f"문서{i}", i)])
-        assert ids(reader.nearest(unit(i), 1)) == [str(i)]
+        assert ids(reader.vector_search(unit(i), 1)) == [str(i)]
         assert len(reader) == i + 1
     writer.delete(["3"])
-    assert "3" not in ids(reader.nearest(unit(3), 30))
+    assert "3" not in ids(reader.vector_search(unit(3), 30))
 
 
 def test_an_empty_store_finds_nothing(make: Make) -> None:
     store = make()
-    assert store.nearest(unit(1), 3) == []
-    assert store.matching(["배송"], 3) == []
-    assert list(store.everything()) == []
+    assert store.vector_search(unit(1), 3) == []
+    assert store.keyword_search(["배송"], 3) == []
+    assert list(store.scan()) == []
     store.write([])
-    store.settle()
+    store.flush()
     assert len(store) == 0

@@ -112,7 +112,7 @@ def test_saved_and_opened(engine: str, precision: str, tmp_path: Path) -> None:
     after = opened.search(vectors[:3], 5, exact=True)
     assert (after.rows == before.rows).all()
     np.testing.assert_allclose(after.scores, before.scores, atol=1e-6)
-    # It goes on as if it had never been closed, and can be saved onto its own file.
+    # It works as if it had never been closed, and can be saved onto its own file.
     new = units(300, seed=5)
     rows = opened.add(new)
     assert rows[0] == 900
@@ -170,7 +170,7 @@ def test_unknown_engine() -> None:
         make_index(3, engine="annoy")
 
 
-def test_a_broken_or_missing_graph_is_told_or_made_again(tmp_path: Path) -> None:
+def test_a_broken_or_missing_graph_is_reported_or_built_again(tmp_path: Path) -> None:
     index, vectors = filled("hnsw", 100)
     path = tmp_path / "x.index"
     save_index(index, path)

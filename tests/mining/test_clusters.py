@@ -83,7 +83,7 @@ def test_alike_groups_are_merged_first() -> None:
     assert set(merge_to(found, 1)[0].tolist()) == {0}
 
 
-def test_options_out_of_range_are_told() -> None:
+def test_options_out_of_range_are_reported() -> None:
     vectors, _ = blobs()
     with pytest.raises(OptionError, match="known are agglomerative"):
         cluster(vectors, method="spectral")  # type: ignore[arg-type]
@@ -185,7 +185,7 @@ def test_one_document_and_equal_documents(run_here: Run, text: str) -> None:
     assert done.returncode == 0 and len(done.stdout.splitlines()) == 1, done.stderr
 
 
-def test_bad_input_is_told(run_here: Run) -> None:
+def test_bad_input_is_reported(run_here: Run) -> None:
     for args, stdin, code in (
         (["-"], "\n\n", 1),
         (["no.txt"], "", 1),

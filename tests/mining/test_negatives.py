@@ -79,12 +79,12 @@ def test_ranks_choose_further_ones() -> None:
 
 
 def test_margins_pass_over_what_may_be_a_positive() -> None:
-    told = record_messages()
+    messages = record_messages()
     # cos 10° = 0.985: 65° from 55 and 0 must lie below 0.985 - 0.5.
     assert mined(NegativeChoice(margin=0.5, relative_margin=None))[0] == (*("0", "10", "80", 2),)
     strict = mined(NegativeChoice(relative_margin=0.9, last=2))
     assert strict == []
-    assert told[-1].startswith("4 of 4 pairs found no negative at ranks 1 to 2")
+    assert messages[-1].startswith("4 of 4 pairs found no negative at ranks 1 to 2")
     assert NegativeChoice(relative_margin=0.1).most(-0.5) == pytest.approx(-0.55)
     assert NegativeChoice(relative_margin=0.1, margin=0.3).most(1.0) == pytest.approx(0.7)
 
@@ -117,7 +117,7 @@ def test_anchors_in_several_blocks_are_all_mined(monkeypatch: pytest.MonkeyPatch
     assert mined(FREE) == whole
 
 
-def test_bad_input_is_told() -> None:
+def test_bad_input_is_reported() -> None:
     with pytest.raises(DataError, match="0 anchors and 0 distinct texts"):
         list(mine_negatives(Points(), []))
     with pytest.raises(DataError, match="1 anchor and 1 distinct text"):

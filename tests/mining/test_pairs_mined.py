@@ -1,4 +1,4 @@
-"""Pairs mined: none missed, best first, repeats told, and a pile without near-duplicates."""
+"""Pairs mined: none missed, best first, repeats reported, and a list without near-duplicates."""
 
 import json
 import threading
@@ -115,9 +115,9 @@ def test_threads_end_with_who_asked() -> None:
 
 
 def test_paraphrases_come_best_first(encoder: malmoi.TextEncoder) -> None:
-    told = record_messages()
+    messages = record_messages()
     lines = gather(TEXTS, where="texts")
-    assert told == ["texts: 1 empty line was left out"]
+    assert messages == ["texts: 1 empty line was left out"]
     found = list(mine_pairs(encoder, lines, least=0.6))
     assert (found[0].a.number, found[0].b.number, found[0].score) == (1, 6, 1.0)
     assert (found[1].a.number, found[1].b.number) == (1, 3)
@@ -185,7 +185,7 @@ def test_the_margin_is_the_ratio_to_the_neighbours() -> None:
     np.testing.assert_allclose(found.scores, expected[found.left, found.right], rtol=1e-4)
 
 
-def test_bad_input_is_told(encoder: malmoi.TextEncoder) -> None:
+def test_bad_input_is_reported(encoder: malmoi.TextEncoder) -> None:
     with pytest.raises(DataError, match="no text"):
         gather(["", "  "], where="texts")
     lines = gather(["배"], where="texts")

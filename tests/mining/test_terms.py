@@ -7,7 +7,7 @@ import pytest
 
 import malmoi
 from malmoi.errors import DataError, OptionError
-from malmoi.mining.terms import nearest_terms
+from malmoi.mining.texts import nearest_terms
 from tests.support.graphs import Run
 
 TERMS = ["당뇨병", "diabetes mellitus", "폐렴", "pneumonia", "간경변", "liver cirrhosis", "두통"]

@@ -1,4 +1,4 @@
-"""Figures of words: drawn without boxes, and told when there is too little to draw."""
+"""Figures of words: drawn without boxes, and an error when there is too little to draw."""
 
 import warnings
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 from malmoi import DataError, MissingExtra
 from malmoi.plots import plot_layers, plot_occurrences, plot_tokens, plot_values
 from malmoi.plots.figure import FONT, fonts
-from malmoi.plots.words import project
+from malmoi.plots.maps import project
 from malmoi.words import Occurrence, Word
 
 pytest.importorskip("matplotlib", reason="matplotlib is not installed")

@@ -42,7 +42,7 @@ def settings(bundle: Path, **changes: object) -> EncodingSettings:
 
 
 def encode_all(plan: Plan, out: Path) -> list[PartReport]:
-    plan.settle(out)
+    plan.save_or_check(out)
     worker = PartEncoder(plan.settings, str(out), threads=1)
     return [worker.encode(part) for part in plan.parts()]
 
@@ -88,17 +88,17 @@ def test_a_finished_part_is_not_done_again(bundle: Path, table: Path, tmp_path: 
 
 def test_a_folder_begun_otherwise_is_refused(bundle: Path, table: Path, tmp_path: Path) -> None:
     inputs = find_inputs([table], "text")
-    Plan(inputs, settings(bundle), 4096).settle(tmp_path / "out")
-    Plan(inputs, settings(bundle), 4096).settle(tmp_path / "out")
+    Plan(inputs, settings(bundle), 4096).save_or_check(tmp_path / "out")
+    Plan(inputs, settings(bundle), 4096).save_or_check(tmp_path / "out")
     for other, what in (
         (Plan(inputs[:1], settings(bundle), 4096), "other files"),
         (Plan(inputs, settings(bundle, dim=8), 4096), "another dim"),
         (Plan(inputs, settings(bundle, digest="0"), 4096), "another model or another size"),
     ):
         with pytest.raises(malmoi.OutputError, match=what):
-            other.settle(tmp_path / "out")
+            other.save_or_check(tmp_path / "out")
     with pytest.raises(malmoi.OutputError, match="of another origin"):
-        Plan(inputs, settings(bundle), 4096).settle(table)
+        Plan(inputs, settings(bundle), 4096).save_or_check(table)
 
 
 def test_inputs_that_cannot_be_used_are_named(bundle: Path, table: Path, tmp_path: Path) -> None:
@@ -165,11 +165,11 @@ def test_rounds_without_fruit_end(
 
     monkeypatch.setattr(dataset, "_reports", lost)
     monkeypatch.setattr(dataset, "_connected", lambda ray, address: nullcontext())
-    told = record_messages()
+    messages = record_messages()
     with pytest.raises(malmoi.MalmoiError, match="MemoryError on node-7"):
         encode_dataset(table, tmp_path / "out", model=bundle, part_rows=4096)
     assert tried == [3, 3, 3]
-    assert told == ["3 parts were lost with their workers; trying them again"] * 2
+    assert messages == ["3 parts were lost with their workers; trying them again"] * 2
 
 
 def encode_on_ray(*args: object, cwd: Path) -> "subprocess.CompletedProcess[str]":
@@ -192,7 +192,7 @@ def test_what_ends_a_round_is_tried_again(
     """Rounds that break off after a part each still come to an end, and do nothing twice."""
     done: list[str] = []
 
-    def one(work: dataset._Work, parts: list[DatasetPart]) -> Iterator[PartReport]:
+    def one(work: dataset._Cluster, parts: list[DatasetPart]) -> Iterator[PartReport]:
         done.append(parts[0].name)
         yield PartEncoder(work.settings, str(work.out), 1).encode(parts[0])
         raise RuntimeError("a node went away")

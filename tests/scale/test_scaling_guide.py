@@ -38,7 +38,7 @@ def test_commands_and_the_snippet(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     """Parts are encoded here instead of on a cluster: test_encode_dataset has a real one."""
     pytest.importorskip("milvus_lite", reason="milvus-lite is not installed")
 
-    def here(work: dataset._Work, parts: list[DatasetPart]) -> Iterator[PartReport]:
+    def here(work: dataset._Cluster, parts: list[DatasetPart]) -> Iterator[PartReport]:
         worker = PartEncoder(work.settings, str(work.out), work.threads)
         yield from map(worker.encode, parts)
 

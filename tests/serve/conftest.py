@@ -6,22 +6,22 @@ from pathlib import Path
 import pytest
 
 import malmoi
-from malmoi.serve.house import Stock
+from malmoi.serve.state import Resources
 from tests.support import graphs
 from tests.support.servers import Served, serving
 
 
 @pytest.fixture(scope="module")
-def stock(tmp_path_factory: pytest.TempPathFactory) -> Stock:
+def resources(tmp_path_factory: pytest.TempPathFactory) -> Resources:
     """What the tiny server serves."""
     folder: Path = tmp_path_factory.mktemp("models")
     encoder = malmoi.load(graphs.write_bundle(folder / "tiny"))
     reranker = malmoi.load_reranker(graphs.write_reranker(folder / "tiny-reranker"))
-    return Stock(encoder, reranker)
+    return Resources(encoder, reranker)
 
 
 @pytest.fixture(scope="module")
-def server(stock: Stock) -> Iterator[Served]:
+def server(resources: Resources) -> Iterator[Served]:
     """A server with the default settings."""
-    with serving(stock) as served:
+    with serving(resources) as served:
         yield served

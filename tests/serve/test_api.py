@@ -1,6 +1,8 @@
 """The HTTP API over a real socket, with a tiny encoder and a tiny reranker."""
 
 import base64
+import json
+import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -9,14 +11,14 @@ import openai
 import pytest
 
 import malmoi
-from malmoi.serve.house import Stock
+from malmoi.serve.state import Resources
 from tests.support.servers import Served, serving, wait_for
 
 TEXTS = ["배를 타고 바다", "the cat sleeps", "당뇨 신증 환자"]
 
 
-def test_embeddings_are_the_encoders_own(server: Served, stock: Stock) -> None:
-    expected = stock.encoder.encode(TEXTS)
+def test_embeddings_are_the_encoders_own(server: Served, resources: Resources) -> None:
+    expected = resources.encoder.encode(TEXTS)
     found = server.post("/v1/embeddings", {"input": TEXTS, "model": "tiny"}).json
     assert [row["index"] for row in found["data"]] == [0, 1, 2]
     rows = np.array([row["embedding"] for row in found["data"]])
@@ -27,38 +29,40 @@ def test_embeddings_are_the_encoders_own(server: Served, stock: Stock) -> None:
     np.testing.assert_allclose(alone[0]["embedding"], expected[0], atol=1e-6)
 
 
-def test_dimensions_and_base64(server: Served, stock: Stock) -> None:
+def test_dimensions_and_base64(server: Served, resources: Resources) -> None:
     body = {"input": TEXTS, "dimensions": 4, "encoding_format": "base64"}
     rows = [row["embedding"] for row in server.post("/v1/embeddings", body).json["data"]]
     vectors = np.array([np.frombuffer(base64.b64decode(row), dtype="<f4") for row in rows])
-    np.testing.assert_allclose(vectors, stock.encoder.encode(TEXTS, dim=4), atol=1e-6)
+    np.testing.assert_allclose(vectors, resources.encoder.encode(TEXTS, dim=4), atol=1e-6)
 
 
-def test_token_lists(server: Served, stock: Stock) -> None:
-    assert isinstance(stock.encoder, malmoi.Encoder)
-    ids = stock.encoder.token_ids(TEXTS)
-    expected = stock.encoder.encode(TEXTS)
+def test_token_lists(server: Served, resources: Resources) -> None:
+    assert isinstance(resources.encoder, malmoi.Encoder)
+    ids = resources.encoder.token_ids(TEXTS)
+    expected = resources.encoder.encode(TEXTS)
     for given, rows in ((ids, expected), (ids[1], expected[1:2])):
         found = server.post("/v1/embeddings", {"input": given}).json["data"]
         np.testing.assert_allclose([row["embedding"] for row in found], rows, atol=1e-6)
 
 
-def test_long_texts_are_cut_and_told_or_read_in_windows(server: Served, stock: Stock) -> None:
+def test_long_texts_are_cut_and_told_or_read_in_windows(
+    server: Served, resources: Resources
+) -> None:
     long = "cat dog " * 20
     answer = server.post("/v1/embeddings", {"input": [long, "cat"]})
     assert answer.headers["x-malmoi-cut"] == "1"
     answer = server.post("/v1/embeddings", {"input": long, "on_long": "windows"})
     assert "x-malmoi-cut" not in answer.headers
-    expected = stock.encoder.encode(long, on_long="windows")
+    expected = resources.encoder.encode(long, on_long="windows")
     np.testing.assert_allclose(answer.json["data"][0]["embedding"], expected, atol=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_the_openai_client_works(server: Served, stock: Stock) -> None:
+def test_the_openai_client_works(server: Served, resources: Resources) -> None:
     with openai.OpenAI(base_url=f"{server.url}/v1", api_key="unused", max_retries=0) as client:
         found = client.embeddings.create(model="tiny", input=TEXTS)
         rows = [row.embedding for row in found.data]
-        np.testing.assert_allclose(rows, stock.encoder.encode(TEXTS), atol=1e-6)
+        np.testing.assert_allclose(rows, resources.encoder.encode(TEXTS), atol=1e-6)
         shorter = client.embeddings.create(
             model="tiny", input="배", dimensions=4, encoding_format="float"
         )
@@ -68,17 +72,17 @@ def test_the_openai_client_works(server: Served, stock: Stock) -> None:
             client.embeddings.create(model="text-embedding-3-small", input="배")
 
 
-def test_similarity(server: Served, stock: Stock) -> None:
+def test_similarity(server: Served, resources: Resources) -> None:
     found = server.post("/v1/similarity", {"a": TEXTS[0], "b": TEXTS}).json["scores"]
-    np.testing.assert_allclose(found, stock.encoder.similarity([TEXTS[0]], TEXTS), atol=1e-5)
+    np.testing.assert_allclose(found, resources.encoder.similarity([TEXTS[0]], TEXTS), atol=1e-5)
     square = np.array(server.post("/v1/similarity", {"a": TEXTS}).json["scores"])
     assert square.shape == (3, 3)
     np.testing.assert_allclose(np.diag(square), 1, atol=1e-5)
 
 
-def test_rerank_in_the_common_shape(server: Served, stock: Stock) -> None:
-    assert stock.reranker is not None
-    expected = stock.reranker.rank("배", TEXTS)
+def test_rerank_in_the_common_shape(server: Served, resources: Resources) -> None:
+    assert resources.reranker is not None
+    expected = resources.reranker.rank("배", TEXTS)
     body = {"query": "배", "documents": [TEXTS[0], {"text": TEXTS[1]}, TEXTS[2]]}
     found = server.post("/v1/rerank", body).json["results"]
     assert [row["index"] for row in found] == [hit.index for hit in expected]
@@ -90,8 +94,8 @@ def test_rerank_in_the_common_shape(server: Served, stock: Stock) -> None:
     assert found["results"][0]["document"]["text"] == expected[0].text
 
 
-def test_without_a_reranker_it_says_so(stock: Stock) -> None:
-    with serving(Stock(stock.encoder)) as server:
+def test_without_a_reranker_it_says_so(resources: Resources) -> None:
+    with serving(Resources(resources.encoder)) as server:
         answer = server.post("/v1/rerank", {"query": "배", "documents": ["cat"]})
         assert answer.status == 404
         assert "--reranker" in answer.json["error"]["message"]
@@ -108,6 +112,34 @@ def test_it_says_what_it_is(server: Served) -> None:
     assert "malmoi_batch_texts_bucket" in text and "malmoi_queue_tokens" in text
 
 
+def test_the_openapi_document_lists_every_route(server: Served) -> None:
+    document = server.get("/openapi.json").json
+    found = {(path, method) for path, methods in document["paths"].items() for method in methods}
+    posts = [
+        "embeddings",
+        "similarity",
+        "rerank",
+        "search",
+        "link",
+        "link/note",
+        "words",
+        "keywords",
+        "map",
+    ]
+    gets = ["/health", "/ready", "/metrics", "/v1/models", "/v1/info"]
+    assert found == {(f"/v1/{path}", "post") for path in posts} | {(path, "get") for path in gets}
+    text = json.dumps(document)
+    used = set(re.findall(r'"#/components/schemas/(\w+)"', text))
+    assert used == set(document["components"]["schemas"])
+    embeddings = document["components"]["schemas"]["EmbeddingsRequest"]
+    assert set(embeddings["properties"]) == {
+        *("input", "model", "dimensions", "encoding_format", "user", "prompt", "on_long")
+    }
+    assert embeddings["required"] == ["input"] and not embeddings["additionalProperties"]
+    ids = {one["operationId"] for path in document["paths"].values() for one in path.values()}
+    assert len(ids) == 14 and "embeddings_v1_embeddings_post" in ids
+
+
 def test_the_openapi_document_has_examples(server: Served) -> None:
     document = server.get("/openapi.json").json
     shapes = document["components"]["schemas"]
@@ -120,22 +152,21 @@ def test_the_openapi_document_has_examples(server: Served) -> None:
 
 
 def test_requests_that_arrive_while_one_is_encoded_share_a_batch(
-    stock: Stock, monkeypatch: pytest.MonkeyPatch
+    resources: Resources, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate = threading.Event()
-    encode_ids = stock.encoder.encode_ids  # type: ignore[attr-defined]
+    encode_ids = resources.encoder.encode_ids  # type: ignore[attr-defined]
 
     def held(ids: list[list[int]], **options: bool) -> object:
         gate.wait(10)
         return encode_ids(ids, **options)
 
-    monkeypatch.setattr(stock.encoder, "encode_ids", held, raising=False)
-    with serving(stock, workers=1) as server, ThreadPoolExecutor(16) as pool:
-        assert server.app is not None
-        house = server.app.house
+    monkeypatch.setattr(resources.encoder, "encode_ids", held, raising=False)
+    with serving(resources, workers=1) as server, ThreadPoolExecutor(16) as pool:
+        state = server.state
         bodies = [{"input": f"cat {i}"} for i in range(16)]
         answers = [pool.submit(server.post, "/v1/embeddings", body) for body in bodies]
-        wait_for(lambda: house.running == 16)
+        wait_for(lambda: state.running == 16)
         gate.set()
         assert {answer.result().status for answer in answers} == {200}
         text = server.get("/metrics").body.decode()

@@ -1,4 +1,4 @@
-"""A quick part of the hostile requests; bench/soak/serve_hostile.py sends ten thousand."""
+"""A quick part of the hostile requests; bench/serve_hostile.py sends ten thousand."""
 
 import itertools
 import socket
@@ -10,16 +10,16 @@ import schemathesis
 from hypothesis import HealthCheck, settings
 from schemathesis.checks import not_a_server_error
 
-from malmoi.serve.house import Stock
-from malmoi.serve.settings import Limits, Settings
+from malmoi.serve.settings import Limits, ServerSettings
+from malmoi.serve.state import Resources
 from tests.support.hostile import MARK, Hostile, hostile
 from tests.support.servers import Served, serving
 
 
 @pytest.fixture(scope="module")
-def patient(stock: Stock) -> Iterator[Served]:
+def patient(resources: Resources) -> Iterator[Served]:
     limits = Limits(body_seconds=1, header_seconds=1)
-    with serving(stock, Settings(limits=limits)) as served:
+    with serving(resources, ServerSettings(limits=limits)) as served:
         yield served
 
 

@@ -10,9 +10,9 @@ import pytest
 
 import malmoi
 from malmoi.bundle.catalog import DEFAULT, shipped_models
-from malmoi.serve.house import Stock, open_stock
-from malmoi.serve.keys import make_key
-from malmoi.serve.settings import Settings
+from malmoi.serve.api_keys import make_key
+from malmoi.serve.settings import ServerSettings
+from malmoi.serve.state import Resources, load_resources
 from tests.support import graphs
 from tests.support.servers import Served, serving
 
@@ -28,7 +28,6 @@ FLAGS = [
     "--disable-sync",
 ]
 pytestmark = [
-    pytest.mark.browser,
     pytest.mark.skipif(not CHROMIUM.exists(), reason=f"there is no browser at {CHROMIUM}"),
     pytest.mark.skipif(
         DEFAULT not in shipped_models(), reason=f"the model {DEFAULT} is not in this checkout"
@@ -80,14 +79,16 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Stock:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Resources:
     """Everything that is served when nothing is named, and a tiny reranker."""
     folder = graphs.write_reranker(tmp_path_factory.mktemp("models") / "tiny-reranker")
-    return dataclasses.replace(open_stock(reranker="none"), reranker=malmoi.load_reranker(folder))
+    return dataclasses.replace(
+        load_resources(reranker="none"), reranker=malmoi.load_reranker(folder)
+    )
 
 
 @pytest.fixture(scope="module")
-def site(whole: Stock) -> Iterator[Served]:
+def site(whole: Resources) -> Iterator[Served]:
     with serving(whole) as served:
         yield served
 
@@ -96,10 +97,10 @@ def site(whole: Stock) -> Iterator[Served]:
 def page(browser: Any) -> Iterator[Any]:
     """A page that lets no complaint of the browser pass."""
     context = browser.new_context(viewport={"width": 1180, "height": 860})
-    opened, told = context.new_page(), []
-    opened.on("console", lambda message: told.append(message.text))
-    opened.on("pageerror", lambda error: told.append(str(error)))
-    opened.complaints = told
+    opened, complaints = context.new_page(), []
+    opened.on("console", lambda message: complaints.append(message.text))
+    opened.on("pageerror", lambda error: complaints.append(str(error)))
+    opened.complaints = complaints
     yield opened
     context.close()
 
@@ -212,7 +213,7 @@ def test_what_reranking_changed(page: Any, site: Served, lang: str, width: int) 
     assert before.locator(".slope-text").all_inner_texts() == first
     texts = page.locator(".hit .text").all_inner_texts()
     assert after.locator(".slope-text").all_inner_texts() == texts
-    # Each document that is on both sides has its line; the others tell their place beyond.
+    # Each document that is on both sides has its line; the others show their place beyond.
     assert page.locator(".slope-line").count() == len(set(first) & set(texts))
     assert before.locator(".badge").count() == len(set(first) - set(texts))
     wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
@@ -242,8 +243,8 @@ def test_the_slider_moves_through_the_layers(page: Any, site: Served) -> None:
     assert "layer=0" in page.url
 
 
-def test_what_is_missing_is_explained(page: Any, whole: Stock) -> None:
-    with serving(Stock(whole.encoder)) as bare:
+def test_what_is_missing_is_explained(page: Any, whole: Resources) -> None:
+    with serving(Resources(whole.encoder)) as bare:
         for tab, remedy in (("search", "--corpus"), ("terms", "--lexicon"), ("map", "--corpus")):
             page.goto(f"{bare.url}/#/{tab}?lang=en")
             page.wait_for_selector(".notice")
@@ -252,8 +253,8 @@ def test_what_is_missing_is_explained(page: Any, whole: Stock) -> None:
     assert page.complaints == []
 
 
-def test_a_stopped_server_is_explained(page: Any, whole: Stock) -> None:
-    with serving(Stock(whole.encoder)) as bare:
+def test_a_stopped_server_is_explained(page: Any, whole: Resources) -> None:
+    with serving(Resources(whole.encoder)) as bare:
         page.goto(f"{bare.url}/#/compare?lang=en")
         page.wait_for_selector("#sentences")
     page.fill("#sentences", COMPARED)
@@ -262,9 +263,9 @@ def test_a_stopped_server_is_explained(page: Any, whole: Stock) -> None:
     assert "cannot be reached" in page.inner_text(".notice.bad")
 
 
-def test_a_key_is_asked_for(page: Any, whole: Stock, tmp_path: Path) -> None:
+def test_a_key_is_asked_for(page: Any, whole: Resources, tmp_path: Path) -> None:
     key = make_key("reader", tmp_path / "keys")
-    with serving(Stock(whole.encoder), Settings(keys=tmp_path / "keys")) as locked:
+    with serving(Resources(whole.encoder), ServerSettings(keys=tmp_path / "keys")) as locked:
         page.goto(f"{locked.url}/#/compare?lang=en")
         page.wait_for_selector("#key-input")
         page.fill("#key-input", key)

@@ -125,7 +125,7 @@ def test_kill_9_and_restart_lose_no_document(bundle: Path, tmp_path: Path) -> No
             stopped = threading.Event()
             searching = threading.Thread(target=search_until, args=(server, stopped))
             searching.start()
-            for i in range(1, 40):  # written beside the server, which is killed half-way
+            for i in range(1, 40):  # written next to the server, which is killed half-way
                 corpus.add([{"id": str(i), "text": f"dog {i} pear"}])
                 if i == 20:
                     running.kill()

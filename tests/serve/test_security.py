@@ -1,4 +1,4 @@
-"""Who may call, how much they may send, and what is never told."""
+"""Who may call, how much they may send, and what never gets out."""
 
 import logging
 import socket
@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from malmoi.errors import DataError, OptionError
-from malmoi.serve.house import Stock
-from malmoi.serve.keys import Key, KeyRing, make_key, read_keys
-from malmoi.serve.settings import Batching, Limits, Settings
+from malmoi.serve.api_keys import Key, KeyRing, make_key, read_keys
+from malmoi.serve.settings import Batching, Limits, ServerSettings
+from malmoi.serve.state import Resources
 from tests.support.servers import Served, serving, wait_for
 
 SECRET = "당뇨병성신증환자김철수"
@@ -46,10 +46,12 @@ def test_a_key_has_its_rate() -> None:
     assert ring.take(key) == 0.0 and ring.take(key) == pytest.approx(0.5)
 
 
-def test_with_keys_nothing_is_open_but_probes_and_the_page(stock: Stock, tmp_path: Path) -> None:
+def test_with_keys_nothing_is_open_but_probes_and_the_page(
+    resources: Resources, tmp_path: Path
+) -> None:
     file = tmp_path / "keys"
     key = make_key("team", file, rate=4)
-    with serving(stock, Settings(keys=file)) as server:
+    with serving(resources, ServerSettings(keys=file)) as server:
         assert server.get("/health").status == server.get("/ready").status == 200
         assert server.get("/").status == server.get("/openapi.json").status == 200
         for path in ("/metrics", "/v1/models", "/v1/info"):
@@ -76,20 +78,20 @@ def test_headers_are_strict(server: Served) -> None:
         assert "server" not in headers
 
 
-def test_other_sites_and_names_are_refused(server: Served, stock: Stock) -> None:
+def test_other_sites_and_names_are_refused(server: Served, resources: Resources) -> None:
     assert server.get("/v1/models", sec_fetch_site="cross-site").status == 403
     assert server.get("/v1/models", host="evil.example").status == 403
     assert server.get("/v1/models", host=f"localhost:{server.port}").status == 200
-    with serving(stock, Settings(cors=("https://app.example",))) as allowed:
+    with serving(resources, ServerSettings(cors=("https://app.example",))) as allowed:
         answer = allowed.get("/v1/models", origin="https://app.example")
         assert answer.headers["access-control-allow-origin"] == "https://app.example"
         answer = allowed.get("/v1/models", origin="https://other.example")
         assert "access-control-allow-origin" not in answer.headers
 
 
-def test_limits(stock: Stock) -> None:
+def test_limits(resources: Resources) -> None:
     limits = Limits(body_bytes=2000, texts=4, characters=50, body_seconds=0.3, header_seconds=0.3)
-    with serving(stock, Settings(limits=limits)) as server:
+    with serving(resources, ServerSettings(limits=limits)) as server:
         large = server.post("/v1/embeddings", {"input": "a" * 3000})
         assert large.status == 413 and large.json["error"]["code"] == "body_too_large"
         assert server.post("/v1/embeddings", {"input": ["a"] * 5}).status == 413
@@ -116,17 +118,19 @@ def talk(server: Served, data: bytes) -> bytes:
         return found
 
 
-def test_back_pressure_and_cancelled_clients(stock: Stock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_back_pressure_and_cancelled_clients(
+    resources: Resources, monkeypatch: pytest.MonkeyPatch
+) -> None:
     gate = threading.Event()
-    encode_ids = stock.encoder.encode_ids  # type: ignore[attr-defined]
+    encode_ids = resources.encoder.encode_ids  # type: ignore[attr-defined]
 
     def slow(ids: list[list[int]], **options: bool) -> object:
         gate.wait(10)
         return encode_ids(ids, **options)
 
-    monkeypatch.setattr(stock.encoder, "encode_ids", slow, raising=False)
-    settings = Settings(batching=Batching(queue_tokens=10, together=False))
-    with serving(stock, settings, workers=1) as server:
+    monkeypatch.setattr(resources.encoder, "encode_ids", slow, raising=False)
+    settings = ServerSettings(batching=Batching(queue_tokens=10, together=False))
+    with serving(resources, settings, workers=1) as server:
         links = []
         for i in range(3):  # one runs, two wait and fill the queue
             body = b'{"input": "cat cat cat %d"}' % i
@@ -140,9 +144,8 @@ def test_back_pressure_and_cancelled_clients(stock: Stock, monkeypatch: pytest.M
         refused = server.post("/v1/embeddings", {"input": "cat cat cat"})
         assert refused.status == 429 and int(refused.headers["retry-after"]) >= 1
         links[2].close()
-        assert server.app is not None
-        house = server.app.house
-        wait_for(lambda: house.running == 2)  # the one who left is no longer counted
+        state = server.state
+        wait_for(lambda: state.running == 2)  # the one who left is no longer counted
         gate.set()
         assert b" 200 " in links[0].recv(65536) and b" 200 " in links[1].recv(65536)
         for link in links[:2]:
@@ -171,8 +174,7 @@ def test_no_text_in_errors_or_logs(
     def broken(*args: object, **options: object) -> None:
         raise RuntimeError(SECRET)
 
-    assert server.app is not None
-    monkeypatch.setattr(server.app.house.desk, "embed", broken)
+    monkeypatch.setattr(server.state.engine, "embed", broken)
     failed = server.post("/v1/embeddings", {"input": SECRET})
     assert failed.status == 500
     for answer in [*answers, failed]:
@@ -180,5 +182,5 @@ def test_no_text_in_errors_or_logs(
         assert SECRET not in answer.body.decode() and "\\u" not in answer.body.decode()
     wait_for(lambda: any("RuntimeError at" in one.getMessage() for one in caplog.records))
     # httpx and asyncio log on the client's side; what the server logs is ours and uvicorn's.
-    told = [one for one in caplog.records if one.name.startswith(("malmoi", "uvicorn"))]
-    assert told and not any(SECRET in one.getMessage() + str(one.exc_text) for one in told)
+    logged = [one for one in caplog.records if one.name.startswith(("malmoi", "uvicorn"))]
+    assert logged and not any(SECRET in one.getMessage() + str(one.exc_text) for one in logged)

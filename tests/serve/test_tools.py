@@ -19,9 +19,8 @@ from malmoi.corpus import Corpus
 from malmoi.encoder import Encoder
 from malmoi.errors import CutWarning, DataError
 from malmoi.mining.keywords import keywords
-from malmoi.serve.house import Stock, open_stock
-from malmoi.serve.samples import SampleCorpus
-from malmoi.serve.shared import Shared
+from malmoi.serve.engine import BatchedEncoder
+from malmoi.serve.state import Resources, SampleCorpus, load_resources
 from tests.support import graphs
 from tests.support.servers import Served, serving, wait_for
 
@@ -31,14 +30,14 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture(scope="module")
-def whole() -> Iterator[Stock]:
-    opened = open_stock(reranker="none")
+def whole() -> Iterator[Resources]:
+    opened = load_resources(reranker="none")
     yield opened
     opened.close()
 
 
 @pytest.fixture(scope="module")
-def site(whole: Stock) -> Iterator[Served]:
+def site(whole: Resources) -> Iterator[Served]:
     with serving(whole) as served:
         yield served
 
@@ -55,7 +54,7 @@ def test_search_finds_across_languages(site: Served) -> None:
     assert found["hits"][0]["text"][start:end] == "환불"
 
 
-def test_what_is_not_served_is_said_with_its_remedy(site: Served, whole: Stock) -> None:
+def test_what_is_not_served_is_said_with_its_remedy(site: Served, whole: Resources) -> None:
     answer = site.post("/v1/search", {"query": "배", "rerank": True})
     assert answer.status == 404 and "--reranker" in answer.json["error"]["message"]
     answer = site.post("/v1/search", {"query": "배", "corpus": "../../etc/passwd"})
@@ -64,7 +63,7 @@ def test_what_is_not_served_is_said_with_its_remedy(site: Served, whole: Stock) 
     assert answer.status == 400 and "answer, lang, topic" in answer.json["error"]["message"]
     answer = site.post("/v1/words", {"texts": ["배"], "layer": 99})
     assert answer.status == 400 and "0 to 6" in answer.json["error"]["message"]
-    with serving(Stock(whole.encoder)) as bare:
+    with serving(Resources(whole.encoder)) as bare:
         for path, body in (("/v1/search", {"query": "배"}), ("/v1/link", {"mentions": "배"})):
             answer = bare.post(path, body)
             assert answer.status == 404 and "malmoi serve --" in answer.json["error"]["message"]
@@ -114,17 +113,17 @@ def test_the_map(site: Served) -> None:
     assert all(abs(point["x"]) <= 1 and abs(point["y"]) <= 1 for point in found["points"])
 
 
-def test_a_corpus_must_be_there_already(tmp_path: Path, whole: Stock) -> None:
+def test_a_corpus_must_be_there_already(tmp_path: Path, whole: Resources) -> None:
     with pytest.raises(DataError, match="there is no corpus"):
-        open_stock(corpora=[tmp_path / "none.malmoi"], samples=False)
+        load_resources(corpora=[tmp_path / "none.malmoi"], samples=False)
     with Corpus.open(tmp_path / "notes.malmoi", whole.encoder) as corpus:
         corpus.add([{"id": "a", "text": "배가 아파요"}])
-    stock = open_stock(corpora=[tmp_path / "notes.malmoi"], reranker="none", samples=False)
-    assert list(stock.corpora) == ["notes"] and not stock.lexicons
-    stock.close()
+    resources = load_resources(corpora=[tmp_path / "notes.malmoi"], reranker="none", samples=False)
+    assert list(resources.corpora) == ["notes"] and not resources.lexicons
+    resources.close()
 
 
-def test_the_client_gives_what_the_local_objects_give(site: Served, whole: Stock) -> None:
+def test_the_client_gives_what_the_local_objects_give(site: Served, whole: Resources) -> None:
     client = Client(site.url)
     _, corpus = whole.corpus(None)
     _, terms = whole.lexicon(None)
@@ -144,7 +143,7 @@ def test_the_client_gives_what_the_local_objects_give(site: Served, whole: Stock
 
 
 def test_queries_are_encoded_in_the_batches(
-    site: Served, whole: Stock, monkeypatch: pytest.MonkeyPatch
+    site: Served, whole: Resources, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     encoder, threads = whole.encoder, set[str]()
     assert isinstance(encoder, Encoder)
@@ -172,6 +171,25 @@ def test_queries_are_encoded_in_the_batches(
     assert threads and all(name.startswith("malmoi-batch") for name in threads)
 
 
+def test_a_query_is_cleaned_and_encoded_once(
+    site: Served, whole: Resources, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = whole.encoder
+    assert isinstance(encoder, Encoder)
+    seen: list[list[str]] = []
+    token_ids = encoder.token_ids
+
+    def counted(texts: list[str], **options: Any) -> Any:
+        seen.append(list(texts))
+        return token_ids(texts, **options)
+
+    monkeypatch.setattr(encoder, "token_ids", counted)
+    for mode, times in (("hybrid", 1), ("dense", 1), ("keyword", 0)):
+        seen.clear()
+        assert site.post("/v1/search", {"query": "환불은 언제", "mode": mode}).json["hits"]
+        assert seen == [["환불은 언제"]] * times
+
+
 def batched_texts(site: Served) -> float:
     text = site.get("/metrics").body.decode()
     found = re.search(r'^malmoi_texts_total\{kind="encode"\} (\S+)', text, re.MULTILINE)
@@ -179,11 +197,11 @@ def batched_texts(site: Served) -> float:
 
 
 @pytest.mark.filterwarnings("ignore::malmoi.errors.CutWarning")  # the tiny model reads little
-def test_the_order_before_reranking_is_given(whole: Stock, tmp_path: Path) -> None:
-    shared = Shared(whole.encoder)
+def test_the_order_before_reranking_is_given(whole: Resources, tmp_path: Path) -> None:
+    batched = BatchedEncoder(whole.encoder)
     reranker = malmoi.load_reranker(graphs.write_reranker(tmp_path / "tiny-reranker"))
-    corpus = SampleCorpus.make(shared)
-    with serving(Stock(whole.encoder, reranker, {"faq": corpus}, shared=shared)) as server:
+    corpus = SampleCorpus.make(batched)
+    with serving(Resources(whole.encoder, reranker, {"faq": corpus}, batched=batched)) as server:
         body = {"query": "환불 기간", "k": 5, "depth": 20, "mode": "dense"}
         plain = server.post("/v1/search", body).json
         found = server.post("/v1/search", body | {"rerank": True}).json
@@ -200,10 +218,12 @@ def test_the_order_before_reranking_is_given(whole: Stock, tmp_path: Path) -> No
 
 
 def test_searches_that_arrive_while_one_is_encoded_share_a_batch(
-    whole: Stock, monkeypatch: pytest.MonkeyPatch
+    whole: Resources, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shared, gate = Shared(whole.encoder), threading.Event()
-    stock = Stock(whole.encoder, corpora={"faq": SampleCorpus.make(shared)}, shared=shared)
+    batched, gate = BatchedEncoder(whole.encoder), threading.Event()
+    resources = Resources(
+        whole.encoder, corpora={"faq": SampleCorpus.make(batched)}, batched=batched
+    )
     encode_ids = whole.encoder.encode_ids  # type: ignore[attr-defined]
 
     def held(ids: list[list[int]], **options: bool) -> object:
@@ -211,12 +231,11 @@ def test_searches_that_arrive_while_one_is_encoded_share_a_batch(
         return encode_ids(ids, **options)
 
     monkeypatch.setattr(whole.encoder, "encode_ids", held, raising=False)
-    with serving(stock, workers=1) as server, ThreadPoolExecutor(6) as pool:
-        assert server.app is not None
-        house = server.app.house
+    with serving(resources, workers=1) as server, ThreadPoolExecutor(6) as pool:
+        state = server.state
         bodies = [{"query": f"환불 {i}번째 질문", "mode": "dense"} for i in range(6)]
         answers = [pool.submit(server.post, "/v1/search", body) for body in bodies]
-        wait_for(lambda: house.running == 6)
+        wait_for(lambda: state.running == 6)
         gate.set()
         assert {answer.result().status for answer in answers} == {200}
         assert batches(server) <= 3
@@ -229,7 +248,7 @@ def batches(site: Served) -> float:
 
 
 def test_words_with_their_vectors(
-    site: Served, whole: Stock, monkeypatch: pytest.MonkeyPatch
+    site: Served, whole: Resources, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     local = whole.encoder.words("배를 타고 바다에", layers=4)
     body = {"texts": ["배를 타고 바다에"], "layer": 4}
@@ -241,12 +260,12 @@ def test_words_with_their_vectors(
         assert [one["text"] for one in far["tokens"]] == list(near.pieces)
     answer = site.post("/v1/words", {"texts": ["배"], "layer": "sum-last-99"})
     assert answer.status == 400 and "0 to 6" in answer.json["error"]["message"]
-    monkeypatch.setattr("malmoi.serve.looking._NUMBERS", 3000)
+    monkeypatch.setattr("malmoi.serve.routes.words._NUMBERS", 3000)
     assert site.post("/v1/words", body | {"vectors": True}).status == 413
 
 
 def test_the_client_reads_words_and_keywords_as_the_local_objects_do(
-    site: Served, whole: Stock
+    site: Served, whole: Resources
 ) -> None:
     client = Client(site.url)
     texts = ["배를 타고 바다에 나간다", "", "The pear is sweet"]

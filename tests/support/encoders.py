@@ -39,8 +39,9 @@ def static(folder: Path) -> Iterator[Opened]:
 @contextlib.contextmanager
 def client(folder: Path) -> Iterator[Opened]:
     """A client of a real server."""
-    from malmoi.client import Client
     from malmoi.serve.house import Stock
+
+    from malmoi.client import Client
     from tests.support.servers import serving
 
     encoder = malmoi.load(graphs.write_bundle(folder / "tiny", prompts=PROMPTS))
@@ -55,6 +56,7 @@ def batched(folder: Path) -> Iterator[Opened]:
     """The encoder that corpora and linkers have inside a server: its texts join the batches."""
     from malmoi.serve.house import Stock
     from malmoi.serve.shared import Shared
+
     from tests.support.servers import serving
 
     encoder = malmoi.load(graphs.write_bundle(folder / "tiny", prompts=PROMPTS))

@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import threading
@@ -18,10 +19,9 @@ from typing import Any
 import uvicorn
 
 from malmoi.serve.app import make_app
-from malmoi.serve.guard import Guard
-from malmoi.serve.house import Stock
-from malmoi.serve.run import configure
-from malmoi.serve.settings import Settings
+from malmoi.serve.server import configure
+from malmoi.serve.settings import ServerSettings
+from malmoi.serve.state import AppState, Resources
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,18 @@ class Served:
     """A running server's address."""
 
     port: int
-    app: Guard | None = None
+    app_state: AppState | None = None  # of a server in this process
 
     @property
     def url(self) -> str:
         """Where it answers."""
         return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def state(self) -> AppState:
+        """What the server works on."""
+        assert self.app_state is not None, "the server runs in another process"
+        return self.app_state
 
     def ask(
         self,
@@ -82,16 +88,19 @@ class Served:
 
 
 @contextlib.contextmanager
-def serving(stock: Stock, settings: Settings | None = None, **options: Any) -> Iterator[Served]:
-    """Serve a stock from a thread until the block ends."""
-    settings = dataclasses.replace(settings or Settings(), port=0, stop_seconds=10)
-    app = make_app(stock, settings, **options)
-    server = uvicorn.Server(configure(app, settings))
-    thread = threading.Thread(target=server.run, daemon=True)
+def serving(
+    resources: Resources, settings: ServerSettings | None = None, **options: Any
+) -> Iterator[Served]:
+    """Serve from a thread until the block ends."""
+    settings = dataclasses.replace(settings or ServerSettings(), port=0, stop_seconds=10)
+    state = AppState(resources, settings)
+    server = uvicorn.Server(configure(make_app(state, **options), settings))
+    listener = socket.create_server(("127.0.0.1", 0), backlog=2048)
+    thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
     thread.start()
     wait_for(lambda: server.started)
     try:
-        yield Served(server.servers[0].sockets[0].getsockname()[1], app)
+        yield Served(listener.getsockname()[1], state)
     finally:
         server.should_exit = True
         thread.join(timeout=20)

@@ -8,7 +8,8 @@ import transformers
 from numpy.typing import NDArray
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-from malmoi.train.distil.student import Rates, Student
+from malmoi.train.distil.recipe import StageSchedule
+from malmoi.train.distil.student import Student
 
 WORDS = {
     "cat": "고양이",
@@ -39,7 +40,9 @@ def tiny_student(**options: object) -> Student:
         intermediate_size=64, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
     )  # fmt: skip
     model = transformers.BertModel(config)
-    rates = options.pop("rates", Rates(dense=3e-3, old_rows=3e-3, new_rows=1e-2))
+    rates = options.pop(
+        "rates", StageSchedule(steps=1, learning_rate=3e-3, old_rows=3e-3, new_rows=1e-2)
+    )
     return Student(model, tiny_tokenizer(), rates=rates, new_rows=range(10, 16), **options)  # type: ignore[arg-type]
 
 

@@ -11,6 +11,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from malmoi.errors import DataError, OptionError
 from malmoi.train.distil import alignment as a
+from malmoi.train.distil.recipe import Align
+from malmoi.train.schema import read_table
 
 OLD, NEW, DIM = 20, 20, 16
 
@@ -54,7 +56,7 @@ NEW_ROWS = list(range(OLD, OLD + NEW))
 
 
 def test_regression_finds_translations(pairs: a.ParallelBags) -> None:
-    config = a.AlignConfig(epochs=30, batch=64, learning_rate=0.05)
+    config = Align(epochs=30, batch=64, learning_rate=0.05)
     start = table()
     aligned = a.align_rows(start, NEW_ROWS, pairs, config)
     assert found(start) < 0.3 and found(aligned) == 1.0
@@ -71,14 +73,14 @@ def test_ibm_model_1_finds_translations_and_may_start_the_fit(pairs: a.ParallelB
     whole = start.copy()
     whole[NEW_ROWS] = rows
     assert found(whole) > 0.9
-    config = a.AlignConfig(epochs=5, batch=64, learning_rate=0.01)
+    config = Align(epochs=5, batch=64, learning_rate=0.01)
     assert found(a.align_rows(start, NEW_ROWS, pairs, config, start=rows)) == 1.0
 
 
 def test_rows_that_are_never_seen_stay(tmp_path: Path) -> None:
     pairs = a.write_bags([("e1 e2", "k1 k2"), ("e2", "k2")], tokenizer(), tmp_path)
     start = table()
-    aligned = a.align_rows(start, NEW_ROWS, pairs, a.AlignConfig(epochs=4, batch=2))
+    aligned = a.align_rows(start, NEW_ROWS, pairs, Align(epochs=4, batch=2))
     assert np.array_equal(aligned[OLD + 5], start[OLD + 5])
     assert not np.array_equal(aligned[OLD + 1], start[OLD + 1])
 
@@ -104,5 +106,5 @@ def test_long_sentences_are_cut(tmp_path: Path) -> None:
 def test_nothing_to_align_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no sentence pairs"):
         a.write_bags([], tokenizer(), tmp_path)
-    with pytest.raises(OptionError, match="above 0"):
-        a.AlignConfig(epochs=0)
+    with pytest.raises(OptionError, match="epochs is 0; expected more than 0"):
+        read_table(Align, {"epochs": 0}, where="it")

@@ -178,7 +178,7 @@ def test_dropout_is_that_of_the_recipe_everywhere(folder: Path) -> None:
 
     recipe = make_recipe(table(folder, dropout=0.25))
     prepared = prepare(recipe, folder, strict=False)
-    source, notes = prepared.source, prepared.notes
+    source, notes = prepared.source, prepared.data
     module = NoteTask(recipe, source, notes).module
     found = {one.p for one in module.modules() if isinstance(one, nn.Dropout)}
     assert found == {0.25}

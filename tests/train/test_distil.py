@@ -15,8 +15,10 @@ from malmoi.train.distil.lessons import base as j  # noqa: E402
 from malmoi.train.distil.lessons import relations as n  # noqa: E402
 from malmoi.train.distil.lessons import relations as near  # noqa: E402
 from malmoi.train.distil.lessons import words as w  # noqa: E402
-from malmoi.train.distil.student import Rates, Student  # noqa: E402
+from malmoi.train.distil.recipe import Distil, StageSchedule, Tune  # noqa: E402
+from malmoi.train.distil.student import Student  # noqa: E402
 from malmoi.train.distil.training import mix_weights  # noqa: E402
+from malmoi.train.schema import read_table  # noqa: E402
 from tests.support.students import WORDS, sentences, teach, tiny_student  # noqa: E402
 
 
@@ -51,8 +53,8 @@ def test_student_comes_near_the_teacher_in_both_languages(tmp_path: Path, precis
     student = tiny_student(precision=precision, average=0.9)
     cache = d.TeacherCache(tmp_path / "cache", "key", 32)
     data = d.prepare([d.ParallelText("tiny", english, korean)], student, cache, teach, tmp_path)
-    seen: list[d.Progress] = []
-    config = d.DistilConfig(tokens=64, steps=150, source_share=0.5, contrast=0.1)
+    seen: list[d.StepReport] = []
+    config = Distil(tokens=64, steps=150, source_share=0.5, contrast=0.1)
     d.distil(student, data, cache.open(), config, report=seen.append, every=30)
     assert len(seen) == 5 and seen[-1].loss < 0.3 * seen[0].loss
     with torch.no_grad():
@@ -107,7 +109,7 @@ def test_only_touched_rows_move() -> None:
 
 
 def test_frozen_layers_stand_still() -> None:
-    student = tiny_student(rates=Rates(frozen_layers=1))
+    student = tiny_student(rates=StageSchedule(steps=1, frozen_layers=1))
     assert not any(".layer.0." in name or "embeddings" in name for name in student.names)
     assert any(".layer.1." in name for name in student.names)
 
@@ -133,7 +135,7 @@ def test_pad_marks_what_is_text() -> None:
 
 def test_config_refuses_nonsense() -> None:
     with pytest.raises(OptionError, match="share"):
-        d.DistilConfig(source_share=2.0)
+        read_table(Distil, {"steps": 1, "source_share": 2.0}, where="it")
 
 
 def test_losses_agree_with_sentence_transformers() -> None:
@@ -153,7 +155,9 @@ def test_losses_agree_with_sentence_transformers() -> None:
 
 def test_joint_tasks_all_go_down() -> None:
     english, korean = sentences()
-    student = tiny_student(rates=Rates(dense=1e-3, old_rows=1e-3, new_rows=3e-3))
+    student = tiny_student(
+        rates=StageSchedule(steps=1, learning_rate=1e-3, old_rows=1e-3, new_rows=3e-3)
+    )
     sense = [[w.SenseOccurrence(korean[i], (0, 2), s) for i, s in ((0, "a"), (2, "a"), (4, "b"))]]
     shared = [len(set(english[0].split()) & set(e.split())) for e in english]
     tasks: list[j.Lesson] = [
@@ -171,8 +175,15 @@ def test_joint_tasks_all_go_down() -> None:
         n.AlignedNames("names", list(zip(english, korean, strict=True)), run=2, size=8),
     ]
     told: list[dict[str, float]] = []
-    config = j.JointConfig(steps=100, together=2, nested=j.Matryoshka((32, 16), (1.0, 0.5)))
-    j.tune(student, tasks, config, report=lambda step, share, losses: told.append(losses), every=20)
+    config, nested = Tune(steps=100, together=2), j.Matryoshka((32, 16), (1.0, 0.5))
+    j.tune(
+        student,
+        tasks,
+        config,
+        nested=nested,
+        report=lambda step, share, losses: told.append(losses),
+        every=20,
+    )
     assert len(told) == 5
     for name in ("sts", "pairs", "words", "names"):
         assert told[-1][name] < told[0][name], name
@@ -180,7 +191,7 @@ def test_joint_tasks_all_go_down() -> None:
 
 def test_tasks_take_turns_and_count_what_they_are_told_to() -> None:
     tasks = [j.PositivePairs(name, [("a", "b")] * 2) for name in ("a", "b", "c", "d")]
-    config = j.JointConfig(together=1, turns=(("a", "b"), ("c", "", "")), factors={"a": 0.3},
+    config = Tune(steps=1, together=1, turns=(("a", "b"), ("c", "", "")), factors={"a": 0.3},
                            others=0.5)  # fmt: skip
     drawn = [
         {task.name: factor for task, factor in j.draw_tasks(tasks, config, rng, step)}
@@ -200,7 +211,9 @@ def test_neighbours_are_the_nearest_others() -> None:
 
 def test_words_find_their_translation_in_its_sentence(tmp_path: Path) -> None:
     english, korean = sentences()
-    student = tiny_student(rates=Rates(dense=1e-3, old_rows=1e-3, new_rows=3e-3))
+    student = tiny_student(
+        rates=StageSchedule(steps=1, learning_rate=1e-3, old_rows=1e-3, new_rows=3e-3)
+    )
     texts = [d.ParallelText("all", english, korean)]
     cache = d.TeacherCache(tmp_path, "k", 32)
     data = d.prepare(texts, student, cache, teach, tmp_path / "ids")
@@ -214,8 +227,15 @@ def test_words_find_their_translation_in_its_sentence(tmp_path: Path) -> None:
     found = near.nearest_rows(cache.open()[data.goal].astype(np.float32), 3)
     beside = near.Neighbours("near", data, cache.open(), rows, found, size=4)
     told: list[dict[str, float]] = []
-    config = j.JointConfig(steps=80, together=2, nested=j.Matryoshka((32, 16), (1.0, 0.5)))
-    j.tune(student, [links, beside], config, report=lambda *seen: told.append(seen[2]), every=20)
+    config, nested = Tune(steps=80, together=2), j.Matryoshka((32, 16), (1.0, 0.5))
+    j.tune(
+        student,
+        [links, beside],
+        config,
+        nested=nested,
+        report=lambda *seen: told.append(seen[2]),
+        every=20,
+    )
     assert all(told[-1][name] < told[0][name] for name in ("links", "near"))
 
 

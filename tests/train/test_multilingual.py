@@ -230,7 +230,7 @@ def test_a_stage_goes_on_from_its_checkpoint_to_the_same_weights(
         with pytest.raises(KeyboardInterrupt), hearing(cut):
             train(make_recipe(made), data=root, threads=1, resume=True)
     _, told = go(made, root, resume=True)
-    assert "distil is done already" in told and "tune-1 goes on from step 10" in told
+    assert "distil is done already" in told and "tune-1 continues from step 10" in told
     for name, value in weights(tmp_path / "once").items():
         assert torch.equal(value, weights(tmp_path / "twice")[name]), name
 

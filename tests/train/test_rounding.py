@@ -106,6 +106,26 @@ def test_padding_is_not_watched(rows: np.ndarray, weights: np.ndarray, tmp_path:
     assert seen.rows.shape[1] == WIDTH
 
 
+def test_a_vector_as_long_as_the_batch_is_no_padding(rows: np.ndarray, tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Gather", ["table", "input_ids"], ["rows"]),
+        helper.make_node("ReduceMean", ["rows"], ["pooled"], axes=[1], keepdims=0),
+    ]
+    names = ("input_ids", "attention_mask")
+    inputs = [helper.make_tensor_value_info(n, TensorProto.INT64, ["n", "length"]) for n in names]
+    output = helper.make_tensor_value_info("pooled", TensorProto.FLOAT, ["n", WIDTH])
+    table = numpy_helper.from_array(rows, "table")
+    graph = helper.make_graph(nodes, "g", inputs, [output], [table])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(model, tmp_path / "pooled.onnx")
+    ids = np.arange(2 * WIDTH).reshape(2, WIDTH)
+    mask = np.ones_like(ids)
+    mask[1, -1] = 0
+    batch = Batch(np.arange(2), ids, mask, np.zeros_like(ids))
+    seen = watch(tmp_path / "pooled.onnx", ["pooled"], [batch])["pooled"]
+    assert seen.rows.shape == (2, WIDTH)
+
+
 def write_graph(path: Path, rows: np.ndarray, weights: np.ndarray) -> list[Batch]:
     """A graph that looks rows up and multiplies them, and two batches for it."""
     nodes = [

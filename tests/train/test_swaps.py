@@ -12,7 +12,7 @@ from malmoi.train.distil import distillation as d  # noqa: E402
 from malmoi.train.distil.lessons import base as j  # noqa: E402
 from malmoi.train.distil.lessons import substitution as s  # noqa: E402
 from malmoi.train.distil.lessons import words as w  # noqa: E402
-from malmoi.train.distil.student import Rates  # noqa: E402
+from malmoi.train.distil.recipe import StageSchedule, Tune  # noqa: E402
 from tests.support.students import WORDS, sentences, teach, tiny_student  # noqa: E402
 
 NAMES = ["[CLS]", "##고", "고양이", "개를", "배", "cat", "dog", "##s", "of", "ship"]
@@ -67,7 +67,9 @@ def test_dropout_lasts_as_long_as_it_is_asked_for() -> None:
 
 def test_the_lesson_is_learnt(tmp_path: Path) -> None:
     english, korean = sentences()
-    student = tiny_student(rates=Rates(dense=1e-3, old_rows=1e-3, new_rows=3e-3))
+    student = tiny_student(
+        rates=StageSchedule(steps=1, learning_rate=1e-3, old_rows=1e-3, new_rows=3e-3)
+    )
     cache = d.TeacherCache(tmp_path, "k", 32)
     texts = [d.ParallelText("all", english, korean)]
     data = d.prepare(texts, student, cache, teach, tmp_path / "ids")
@@ -83,9 +85,9 @@ def test_the_lesson_is_learnt(tmp_path: Path) -> None:
     known = {tuple(ids) for ids in d.bag_ids(data.source, rows)}
     assert any(tuple(source) not in known for _, source in made)
     told: list[float] = []
-    config = j.JointConfig(steps=80, nested=j.Matryoshka((32, 16), (1.0, 0.5)), dropout=0.05)
+    config, nested = Tune(steps=80, dropout=0.05), j.Matryoshka((32, 16), (1.0, 0.5))
     report = lambda *seen: told.append(seen[2]["swaps"])  # noqa: E731
-    j.tune(student, [lesson], config, report=report, every=20)
+    j.tune(student, [lesson], config, nested=nested, report=report, every=20)
     assert told[-1] < told[0]
 
 

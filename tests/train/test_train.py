@@ -146,7 +146,7 @@ def test_an_evaluation_that_needs_another_part_is_told_before_training(
 
 
 def test_the_first_queries_are_asked_among_all_documents(folder: Path) -> None:
-    from malmoi.train.evaluation import read_measure
+    from malmoi.train.data import read_measure
     from malmoi.train.recipe import Evaluation
 
     columns = {"query": "a", "document": "b"}
@@ -206,7 +206,7 @@ def test_frozen_weights_do_not_move(folder: Path) -> None:
     moved = {name for name in after if not np.array_equal(before[name], after[name])}
     assert moved
     assert all(name.startswith("encoder.layer.1") for name in moved)
-    with pytest.raises(OptionError, match="they begin with embeddings, encoder"):
+    with pytest.raises(OptionError, match="they start with embeddings, encoder"):
         run(folder, "unfrozen", schedule={"freeze": ["layers"]})
 
 

@@ -1,4 +1,4 @@
-"""The command line: one file per command, each a thin skin over a library function.
+"""The command line: one file per command, each a thin layer over a library function.
 
 This is the one place where malmoi's exceptions become a line on stderr and an exit code.
 """
@@ -16,8 +16,7 @@ from .. import __version__
 from ..errors import CutWarning, MalmoiError
 from .output import complain, install_handler
 
-# Every command with the module that holds it: a command starts sooner if the others, and all
-# that they import, stay unread.
+# Every command with its module: a command starts sooner if the others are not imported.
 COMMANDS = {
     "encode": "encode",
     "similarity": "similarity",
@@ -44,7 +43,7 @@ GROUPS = ("lexicon", "corpus")
 
 
 def build(only: str | None = None) -> typer.Typer:
-    """Make the command line, of one command alone if it is named."""
+    """Build the command line; with only one command if it is named."""
     made = typer.Typer(
         name="malmoi",
         help="Korean, English and mixed text made comparable: vectors without torch or network.",
@@ -64,7 +63,7 @@ def build(only: str | None = None) -> typer.Typer:
 
 
 def __getattr__(name: str) -> typer.Typer:
-    if name == "app":  # the whole of it, for those who ask in Python
+    if name == "app":  # with all commands, for use from Python
         return build()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
@@ -86,16 +85,16 @@ def options(
         bool, typer.Option("--quiet", "-q", help="Log only warnings and errors.")
     ] = False,
 ) -> None:
-    """Take what stands before the command."""
+    """Apply the options before the command."""
     level = logging.DEBUG if verbose else logging.WARNING if quiet else logging.INFO
     install_handler(level)
 
 
 def main() -> NoReturn:
-    """Run the command line; every outcome is an exit code and at most one line of complaint."""
+    """Run the command line; every outcome is an exit code and at most one line on stderr."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            # Lone surrogates come out as \udXXX, which is what JSON would say too.
+            # Lone surrogates come out as \udXXX, as they do in JSON.
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     warnings.showwarning = _show_warning
     warnings.simplefilter("always", CutWarning)
@@ -111,17 +110,17 @@ def main() -> NoReturn:
         )
         _leave(1)
     except SystemExit as leaving:
-        if leaving.code == 130:  # what typer makes of Ctrl-C
+        if leaving.code == 130:  # typer's code for Ctrl-C
             complain("stopped; nothing half-written was left behind")
         _leave(leaving.code)
-    except KeyboardInterrupt:  # before typer has begun, while a command is imported
+    except KeyboardInterrupt:  # before typer runs, while a command is imported
         complain("stopped; nothing half-written was left behind")
         _leave(130)
     _leave(0)
 
 
 def _leave(code: str | int | None) -> NoReturn:
-    """Exit without a second complaint from a closed pipe when the interpreter flushes."""
+    """Exit without a second error from a closed pipe when the interpreter flushes."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -138,6 +137,6 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Show malmoi's own warnings as one line; those of libraries mean nothing to a user."""
+    """Show malmoi's own warnings as one line; those of libraries do not concern a user."""
     if issubclass(category, CutWarning):
         complain(str(message).replace('on_long="windows"', "--on-long windows"))

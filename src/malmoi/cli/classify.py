@@ -1,62 +1,52 @@
-"""`malmoi classify`: one decision over a long note, and the windows that made it."""
+"""`malmoi classify`: one decision for a long note, and the windows that decided it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from ..classifier import Decision, NoteClassifier, Rule, load_classifier
 from ..errors import DataError, OptionError
 from ..io.files import read_text
 from ..io.tables import is_table, read_rows, show_columns
-from .output import Csv, Table, Threads, choose, print_rows, say
+from .output import Row, Threads, prints_rows, say
 
 
+@prints_rows
 def classify(
-    model: Annotated[str, typer.Argument(help="A classifier's bundle; see docs/notes.md.")],
+    model: Annotated[str, Argument(help="A classifier's bundle; see docs/notes.md.")],
     files: Annotated[
         list[str],
-        typer.Argument(help="A note a text file (- is stdin), or a .jsonl, .tsv or .csv of notes."),
+        Argument(help="A note a text file (- is stdin), or a .jsonl, .tsv or .csv of notes."),
     ],
-    text: Annotated[str, typer.Option(help="The column of the note, in tables.")] = "text",
+    text: Annotated[str, Option(help="The column of the note, in tables.")] = "text",
     patient: Annotated[
-        str | None, typer.Option(help="Decide by this column: all notes of a patient together.")
+        str | None, Option(help="Decide by this column: all notes of a patient together.")
     ] = None,
     together: Annotated[
-        bool, typer.Option("--together", help="All files are notes of one patient.")
+        bool, Option("--together", help="All files are notes of one patient.")
     ] = False,
     rule: Annotated[
-        str | None, typer.Option(help="joint, max, mean, first or attention; else the model's.")
+        str | None, Option(help="joint, max, mean, first or attention; else the model's.")
     ] = None,
-    c: Annotated[float | None, typer.Option(help="The c of the rule joint.")] = None,
+    c: Annotated[float | None, Option(help="The c of the rule joint.")] = None,
     windows: Annotated[
-        int, typer.Option(min=0, help="How many deciding windows to show; 0 for none.")
+        int, Option(min=0, help="How many deciding windows to show; 0 for none.")
     ] = 3,
     threads: Threads = None,
-    table: Table = False,
-    as_csv: Csv = False,
-) -> None:
+) -> Iterable[Row]:
     """Decide what long notes are, and show which windows decided."""
-    form = choose(table=table, as_csv=as_csv)
     opened = load_classifier(model, threads=threads)
-    chosen = _rule(opened, rule, c)
-
-    def rows() -> Iterator[dict[str, object]]:
-        for name, notes in _documents(files, text=text, patient=patient, together=together):
-            kept = [note for note in notes if note.strip()]
-            if not kept:
-                say(f"{name} has no text and is passed over")
-                continue
+    chosen = None
+    if rule is not None or c is not None:
+        chosen = Rule(rule or "joint", c if c is not None else opened.pool.rule.c)
+    for name, notes in _documents(files, text=text, patient=patient, together=together):
+        kept = [note for note in notes if note.strip()]
+        if kept:
             yield _row(name, kept, opened, opened.classify(kept, rule=chosen), windows)
-
-    print_rows(rows(), form)
-
-
-def _rule(model: NoteClassifier, name: str | None, c: float | None) -> Rule | None:
-    if name is None and c is None:
-        return None
-    return Rule(name or "joint", c if c is not None else model.pool.rule.c)
+        else:
+            say(f"{name} has no text and is passed over")
 
 
 def _documents(

@@ -3,56 +3,63 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
+from typer import Argument, BadParameter, Option
 
-from ..encoder import TextEncoder, load
+from ..encoder import load
 from ..errors import counted
 from ..io.files import writing
 from ..mining.clusters import Clusters, Labels, merge_to, number_by_size
 from ..mining.clusters import cluster as group
-from ..mining.texts import Lines, read, vectors_of
-from ..mining.topics import Topics, make_topics
+from ..mining.texts import read, vectors_of
+from ..mining.topics import Topic, Topics, make_topics
 from ..plots.maps import save_map
-from ..types import Floats
-from .output import Csv, Format, ModelOption, Table, Threads, choose, print_rows, say, watched
+from .output import (
+    Format,
+    ModelOption,
+    Row,
+    TableColumn,
+    Threads,
+    print_rows,
+    prints_rows,
+    say,
+    watched,
+)
 
 
+@prints_rows
 def cluster(
-    file: Annotated[str, typer.Argument(help="Texts, one a line, or a table; - is stdin.")],
-    column: Annotated[str | None, typer.Option(help="The column of a table to read.")] = None,
+    file: Annotated[str, Argument(help="Texts, one a line, or a table; - is stdin.")],
+    column: TableColumn = None,
     method: Annotated[
         Literal["agglomerative", "community", "kmeans"] | None,
-        typer.Option(help="How to group; by the number of texts when left out."),
+        Option(help="How to group; by the number of texts when left out."),
     ] = None,
     count: Annotated[
-        int | None, typer.Option(min=1, help="How many topics; found out when left out.")
+        int | None, Option(min=1, help="How many topics; found out when left out.")
     ] = None,
     least: Annotated[
         float | None,
-        typer.Option(help="The cosine that holds a topic together; found out when left out."),
+        Option(help="The cosine that holds a topic together; found out when left out."),
     ] = None,
-    smallest: Annotated[int, typer.Option(min=1, help="Fewer texts make no topic.")] = 2,
+    smallest: Annotated[int, Option(min=1, help="Fewer texts make no topic.")] = 2,
     merge: Annotated[
-        int | None, typer.Option(min=1, help="Join the topics most alike until so many are left.")
+        int | None, Option(min=1, help="Join the topics most alike until so many are left.")
     ] = None,
     assign: Annotated[
-        Path | None, typer.Option(help="Sort the texts into these saved topics instead.")
+        Path | None, Option(help="Sort the texts into these saved topics instead.")
     ] = None,
-    save: Annotated[Path | None, typer.Option(help="Keep the topics for later texts.")] = None,
-    html: Annotated[Path | None, typer.Option("--map", help="Write a map, an HTML page.")] = None,
-    labels: Annotated[
-        Path | None, typer.Option(help="Write every text with its topic, as .tsv.")
-    ] = None,
+    save: Annotated[Path | None, Option(help="Keep the topics for later texts.")] = None,
+    html: Annotated[Path | None, Option("--map", help="Write a map, an HTML page.")] = None,
+    labels: Annotated[Path | None, Option(help="Write every text with its topic, as .tsv.")] = None,
     model: ModelOption = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of k-means.")] = 0,
+    seed: Annotated[int, Option(min=0, help="Seed of k-means.")] = 0,
     threads: Threads = None,
-    table: Table = False,
-    as_csv: Csv = False,
+    *,
+    form: Format,
 ) -> None:
     """Group texts into topics, name them, and print one row a topic."""
-    form = choose(table=table, as_csv=as_csv)
     if assign is not None and (save is not None or merge is not None or count is not None):
-        raise typer.BadParameter("--assign takes topics as they are: no --save, --merge, --count")
+        raise BadParameter("--assign takes topics as they are: no --save, --merge, --count")
     known = Topics.load(assign) if assign is not None else None
     lines = read(file, column=column)
     encoder = load(model or (known.model if known else None), threads=threads)
@@ -68,8 +75,33 @@ def cluster(
         say(f"{counted(len(lines.texts), 'text')}, {counted(len(known.topics), 'topic')} ({found})")
     else:
         numbers, _ = known.assign(encoder, lines.texts)
-    print_rows(_rows(known, numbers, form), form)
-    _write(known, lines, vectors, numbers, encoder, save=save, html=html, labels=labels)
+    sizes = {topic.number: int((numbers == topic.number).sum()) for topic in known.topics}
+    if alone := int((numbers < 0).sum()):
+        say(f"{counted(alone, 'text is', 'texts are')} in no topic")
+    print_rows((_row(topic, sizes, form) for topic in known.topics), form)
+    if save is not None:
+        known.save(save)
+        say(f"wrote {save}")
+    if labels is not None:
+        with writing(labels) as out:
+            out.write(b"line\ttopic\ttext\n")
+            for line, number in zip(lines.lines, numbers.tolist(), strict=True):
+                text = " ".join(line.text.split())
+                out.write(f"{line.number}\t{number}\t{text}\n".encode("utf-8", "replace"))
+        say(f"wrote {labels}")
+    if html is not None:
+        topics = [
+            {
+                "number": topic.number,
+                "name": topic.name,
+                "size": sizes[topic.number],
+                "sentences": list(topic.sentences),
+            }
+            for topic in known.topics
+        ]
+        title = f"{counted(len(lines.texts), 'text')} · {encoder.name}"
+        shown = save_map(html, lines.texts, vectors, numbers, topics, title=title)
+        say(f"wrote {html}" + (f" with a sample of {shown:,}" if shown < len(lines.texts) else ""))
 
 
 def _merged(clusters: Clusters, merge: int | None) -> Labels:
@@ -81,53 +113,8 @@ def _merged(clusters: Clusters, merge: int | None) -> Labels:
     return labels
 
 
-def _rows(known: Topics, numbers: Labels, form: Format) -> "list[dict[str, object]]":
-    rows: list[dict[str, object]] = []
-    for topic in known.topics:
-        size = int((numbers == topic.number).sum())
-        row: dict[str, object] = {"topic": topic.number, "size": size, "name": topic.name}
-        if form is Format.JSON:
-            row |= {"terms": list(topic.terms), "sentences": list(topic.sentences)}
-        else:
-            row["nearest"] = topic.sentences[0] if topic.sentences else ""
-        rows.append(row)
-    alone = int((numbers < 0).sum())
-    if alone:
-        say(f"{counted(alone, 'text is', 'texts are')} in no topic")
-    return rows
-
-
-def _write(
-    known: Topics,
-    lines: Lines,
-    vectors: Floats,
-    numbers: Labels,
-    encoder: TextEncoder,
-    *,
-    save: Path | None,
-    html: Path | None,
-    labels: Path | None,
-) -> None:
-    if save is not None:
-        known.save(save)
-        say(f"wrote {save}")
-    if labels is not None:
-        with writing(labels) as file:
-            file.write(b"line\ttopic\ttext\n")
-            for line, number in zip(lines.lines, numbers.tolist(), strict=True):
-                text = " ".join(line.text.split())
-                file.write(f"{line.number}\t{number}\t{text}\n".encode("utf-8", "replace"))
-        say(f"wrote {labels}")
-    if html is not None:
-        topics = [
-            {
-                "number": topic.number,
-                "name": topic.name,
-                "size": int((numbers == topic.number).sum()),
-                "sentences": list(topic.sentences),
-            }
-            for topic in known.topics
-        ]
-        title = f"{counted(len(lines.texts), 'text')} · {encoder.name}"
-        shown = save_map(html, lines.texts, vectors, numbers, topics, title=title)
-        say(f"wrote {html}" + (f" with a sample of {shown:,}" if shown < len(lines.texts) else ""))
+def _row(topic: Topic, sizes: dict[int, int], form: Format) -> Row:
+    row = {"topic": topic.number, "size": sizes[topic.number], "name": topic.name}
+    if form is Format.JSON:
+        return row | {"terms": list(topic.terms), "sentences": list(topic.sentences)}
+    return row | {"nearest": topic.sentences[0] if topic.sentences else ""}

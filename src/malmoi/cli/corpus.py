@@ -3,8 +3,9 @@
 from typing import Annotated
 
 import typer
+from typer import Argument
 
-from ..corpus.stores import copy_corpus
+from ..corpus.ingest import copy_corpus
 from ..errors import counted
 from .output import say, watched
 
@@ -13,14 +14,14 @@ app = typer.Typer(help="Copy a corpus between a file and Milvus.", no_args_is_he
 
 @app.callback()
 def corpus() -> None:
-    """Take what stands before the command."""
+    """A group, although it has only one command so far."""
 
 
 @app.command()
 def copy(
-    source: Annotated[str, typer.Argument(help="A corpus file, or an address in Milvus.")],
+    source: Annotated[str, Argument(help="A corpus file, or an address in Milvus.")],
     target: Annotated[
-        str, typer.Argument(help="A new file, milvus://HOST:PORT/NAME, or milvus:FILE.db.")
+        str, Argument(help="A new file, milvus://HOST:PORT/NAME, or milvus:FILE.db.")
     ],
 ) -> None:
     """Copy every document with its vector into another store; nothing is encoded again."""

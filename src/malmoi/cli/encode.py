@@ -1,110 +1,93 @@
 """`malmoi encode`: texts in, vectors out."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-import typer
 from numpy.typing import NDArray
+from typer import Argument, BadParameter, Option
 
 from ..encoder import load
 from ..errors import DataError, by_number, counted
 from ..io.arrays import writing_vectors
 from ..io.tables import read_texts
 from ..scale import EncodedDataset, encode_dataset, encode_in_processes
-from .output import Csv, ModelOption, Table, Threads, choose, print_rows, say, watched
+from .output import Column, ModelOption, Row, Threads, prints_rows, say, watched
 
 Rows = Iterator[tuple[str, NDArray[Any]]]
 _BLOCK = 1024
 
 
+@prints_rows
 def encode(
     files: Annotated[
         list[str] | None,
-        typer.Argument(help="Text files, one text a line; - is stdin. With --ray: .parquet."),
+        Argument(help="Text files, one text a line; - is stdin. With --ray: .parquet."),
     ] = None,
     model: ModelOption = None,
-    column: Annotated[
-        str | None, typer.Option(help="The column of .tsv and .csv, the field of .jsonl.")
-    ] = None,
+    column: Column = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out", "-o", help="Write .npy, .safetensors, .parquet (a folder with --ray)."
-        ),
+        Option("--out", "-o", help="Write .npy, .safetensors, .parquet (a folder with --ray)."),
     ] = None,
-    dim: Annotated[int | None, typer.Option(help="Keep the first dimensions only.")] = None,
+    dim: Annotated[int | None, Option(help="Keep the first dimensions only.")] = None,
     precision: Annotated[
-        Literal["float32", "int8", "binary"], typer.Option(help="What a value is stored as.")
+        Literal["float32", "int8", "binary"], Option(help="What a value is stored as.")
     ] = "float32",
     prompt: Annotated[
-        str | None, typer.Option(help="A prompt of the model's, or a prefix ending in a space.")
+        str | None, Option(help="A prompt of the model's, or a prefix ending in a space.")
     ] = None,
     on_long: Annotated[
-        Literal["cut", "windows"], typer.Option(help="What to do with text the model cannot hold.")
+        Literal["cut", "windows"], Option(help="What to do with text the model cannot hold.")
     ] = "cut",
     threads: Threads = None,
     processes: Annotated[
-        int, typer.Option(min=1, help="Processes with a model each, for machines with many cores.")
+        int, Option(min=1, help="Processes with a model each, for machines with many cores.")
     ] = 1,
     ray: Annotated[
         str | None,
-        typer.Option(help="Encode on a Ray cluster: its head's HOST:PORT, auto or local."),
+        Option(help="Encode on a Ray cluster: its head's HOST:PORT, auto or local."),
     ] = None,
     part_rows: Annotated[
-        int, typer.Option(min=1, help="Rows in a part, which is lost or done whole (--ray).")
+        int, Option(min=1, help="Rows in a part, which is lost or done whole (--ray).")
     ] = 16384,
-    table: Table = False,
-    as_csv: Csv = False,
-) -> None:
+) -> Iterable[Row]:
     """Turn each line of text into a vector; JSON lines come out unless --out names a file."""
-    form = choose(table=table, as_csv=as_csv)
+    options: dict[str, Any] = {
+        "dim": dim,
+        "precision": precision,
+        "prompt": prompt,
+        "on_long": on_long,
+    }
     if ray is not None:
         if not files or out is None:
-            raise typer.BadParameter("--ray wants .parquet files and --out FOLDER")
+            raise BadParameter("--ray wants .parquet files and --out FOLDER")
         done = encode_dataset(
             files,
             out,
             model=model,
             address=ray,
             column=column or "text",
-            dim=dim,
-            precision=precision,
-            prompt=prompt,
-            on_long=on_long,
             part_rows=part_rows,
             threads=threads or 1,
             progress=watched(),
+            **options,
         )
         _summarize(done)
-        return
+        return ()
     texts, kept = itertools.tee(_texts(files or ["-"], column))
     if processes > 1:
-        vectors = encode_in_processes(
-            model,
-            texts,
-            processes=processes,
-            dim=dim,
-            precision=precision,
-            prompt=prompt,
-            on_long=on_long,
-        )
+        vectors = encode_in_processes(model, texts, processes=processes, **options)
     else:
-        vectors = load(model, threads=threads).encode_iter(
-            texts,
-            dim=dim,
-            precision=precision,
-            prompt=prompt,
-            on_long=on_long,
-            progress=watched(),
-        )
+        encoder = load(model, threads=threads)
+        vectors = encoder.encode_iter(texts, progress=watched(), **options)
     rows = zip(kept, vectors, strict=True)
-    if out is not None:
-        _write(rows, out)
-    else:
-        print_rows(({"text": text, "vector": _numbers(vector)} for text, vector in rows), form)
+    if out is None:
+        return ({"text": text, "vector": _numbers(vector)} for text, vector in rows)
+    _write(rows, out)
+    return ()
 
 
 def _summarize(done: EncodedDataset) -> None:

@@ -1,12 +1,10 @@
 """`malmoi evaluate`: how good a model is at a task, and whether it is better than another."""
 
-import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
+from typer import Argument, BadParameter, Option
 
 from ..bundle.bundle import open_bundle
 from ..bundle.catalog import find_model
@@ -19,7 +17,17 @@ from ..evaluate import evaluate as measure
 from ..plots import check_figure, plot_report
 from ..reranker.reranker import load_reranker
 from ..tagger import load_tagger
-from .output import Csv, Format, Sides, Strict, Table, Threads, choose, print_rows, say
+from .output import (
+    Format,
+    Sides,
+    Strict,
+    Threads,
+    parse_columns,
+    print_json,
+    print_rows,
+    prints_rows,
+    say,
+)
 
 # The choices of --task are the names of the registry; a type checker cannot follow that.
 if TYPE_CHECKING:
@@ -33,64 +41,56 @@ _LOADERS: dict[str, Callable[..., object]] = {
 }
 
 
+@prints_rows
 def evaluate(
-    task: Annotated[TaskName, typer.Option(help="What to measure.")],
-    data: Annotated[Path, typer.Option(help="A .tsv, .csv or .jsonl file of examples.")],
+    task: Annotated[TaskName, Option(help="What to measure.")],
+    data: Annotated[Path, Option(help="A .tsv, .csv or .jsonl file of examples.")],
     model: Annotated[
-        str | None, typer.Argument(help="An encoder or reranker; the shipped one if left out.")
+        str | None, Argument(help="An encoder or reranker; the shipped one if left out.")
     ] = None,
     columns: Annotated[
-        str | None, typer.Option(help="Columns by role, as a=ko1,b=ko2,score=score.")
+        str | None, Option(help="Columns by role, as a=ko1,b=ko2,score=score.")
     ] = None,
     sides: Sides = None,
     against: Annotated[
-        list[str] | None, typer.Option(help="Another model to compare with; may be repeated.")
+        list[str] | None, Option(help="Another model to compare with; may be repeated.")
     ] = None,
     baselines: Annotated[
-        str | None, typer.Option(help="Compare with this raw encoder's CLS, mean and words.")
+        str | None, Option(help="Compare with this raw encoder's CLS, mean and words.")
     ] = None,
     encoder: Annotated[
-        str | None, typer.Option(help="rerank: the encoder that proposes documents.")
+        str | None, Option(help="rerank: the encoder that proposes documents.")
     ] = None,
-    top: Annotated[int, typer.Option(min=1, help="rerank: how many documents to rerank.")] = 50,
-    k: Annotated[str, typer.Option(help="retrieval, rerank: cut-offs.")] = "1,5,10",
+    top: Annotated[int, Option(min=1, help="rerank: how many documents to rerank.")] = 50,
+    k: Annotated[str, Option(help="retrieval, rerank: cut-offs.")] = "1,5,10",
     documents: Annotated[
-        Path | None, typer.Option(help="retrieval, rerank: more texts to search among.")
+        Path | None, Option(help="retrieval, rerank: more texts to search among.")
     ] = None,
     query_prompt: Annotated[
-        str | None, typer.Option(help="retrieval, rerank: the encoder's prompt for queries.")
+        str | None, Option(help="retrieval, rerank: the encoder's prompt for queries.")
     ] = None,
     document_prompt: Annotated[
-        str | None, typer.Option(help="retrieval, rerank: the encoder's prompt for documents.")
+        str | None, Option(help="retrieval, rerank: the encoder's prompt for documents.")
     ] = None,
-    train: Annotated[
-        Path | None, typer.Option(help="nli, transfer, senses: fit on this file.")
-    ] = None,
-    lexicon: Annotated[
-        str | None, typer.Option(help="linking: the lexicon to link mentions to.")
-    ] = None,
+    train: Annotated[Path | None, Option(help="nli, transfer, senses: fit on this file.")] = None,
+    lexicon: Annotated[str | None, Option(help="linking: the lexicon to link mentions to.")] = None,
     types: Annotated[
-        str | None, typer.Option(help="linking: types of mentions to keep, with commas.")
+        str | None, Option(help="linking: types of mentions to keep, with commas.")
     ] = None,
     errors: Annotated[
-        Path | None, typer.Option(help="linking: write what went wrong to this .tsv.")
+        Path | None, Option(help="linking: write what went wrong to this .tsv.")
     ] = None,
-    folds: Annotated[int, typer.Option(min=2, help="nli, transfer: cross-validation folds.")] = 10,
-    rounds: Annotated[
-        int, typer.Option(min=0, help="Bootstrap rounds; 0 leaves intervals out.")
-    ] = 1000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of bootstrap and folds.")] = 0,
+    folds: Annotated[int, Option(min=2, help="nli, transfer: cross-validation folds.")] = 10,
+    rounds: Annotated[int, Option(min=0, help="Bootstrap rounds; 0 leaves intervals out.")] = 1000,
+    seed: Annotated[int, Option(min=0, help="Seed of bootstrap and folds.")] = 0,
     strict: Strict = False,
-    plot: Annotated[Path | None, typer.Option(help="Draw the report (.png, .svg, .pdf).")] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Write the report as JSON.")
-    ] = None,
+    plot: Annotated[Path | None, Option(help="Draw the report (.png, .svg, .pdf).")] = None,
+    out: Annotated[Path | None, Option("--out", "-o", help="Write the report as JSON.")] = None,
     threads: Threads = None,
-    table: Table = False,
-    as_csv: Csv = False,
+    *,
+    form: Format,
 ) -> None:
     """Measure a model on a file: values with 95 % intervals, and clear differences from others."""
-    form = choose(table=table, as_csv=as_csv)
     if plot is not None:
         check_figure(plot)
     for file in (data, train, documents):  # before models are opened, which may take a while
@@ -127,30 +127,17 @@ def _open(name: str | None, threads: int | None) -> object:
     return _LOADERS.get(kind, load)(name, threads=threads)
 
 
-def parse_columns(columns: str | None) -> dict[str, str] | None:
-    """Turn "a=ko1,b=ko2" into a dictionary; anything else is bad usage."""
-    if columns is None:
-        return None
-    parts = [part.partition("=") for part in columns.split(",")]
-    if not all(role.strip() and name.strip() for role, _, name in parts):
-        raise typer.BadParameter(f"--columns {columns}: expected role=column, with commas between")
-    roles = [role.strip() for role, _, _ in parts]
-    if len(set(roles)) < len(roles):
-        raise typer.BadParameter(f"--columns {columns}: expected each role once")
-    return {role.strip(): name.strip() for role, _, name in parts}
-
-
 def _parse_ks(k: str) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in k.split(","))
     except ValueError as error:
-        raise typer.BadParameter(f"--k {k}: expected numbers with commas between") from error
+        raise BadParameter(f"--k {k}: expected numbers with commas between") from error
 
 
 def _show(report: Report, form: Format, plot: Path | None, out: Path | None) -> None:
     # Printed first, so that a folder which cannot be written costs no numbers.
     if form is Format.JSON:
-        sys.stdout.write(json.dumps(report.to_json(), ensure_ascii=False) + "\n")
+        print_json(report.to_json())
     else:
         print_rows(report.rows(), form)
     for verdict in report.verdicts():

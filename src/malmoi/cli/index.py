@@ -1,80 +1,64 @@
 """`malmoi index`: files into a corpus that can be searched."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
+from typer import Argument, BadParameter, Option
 
-from ..corpus import Columns, Corpus, IngestReport, index_files
-from ..corpus.recall import check_recall
-from ..encoder import TextEncoder, load
+from ..corpus import Columns, Corpus, index_files
+from ..corpus.corpus import check_recall
+from ..encoder import load
 from ..errors import counted
-from .output import Csv, ModelOption, Table, Threads, choose, print_rows, say, watched
+from .output import ModelOption, Row, Threads, prints_rows, say, watched
 
 
+@prints_rows
 def index(
-    corpus: Annotated[Path, typer.Argument(help="The corpus file; made if it is not there.")],
+    corpus: Annotated[Path, Argument(help="The corpus file; made if it is not there.")],
     files: Annotated[
-        list[str] | None, typer.Argument(help=".txt, .jsonl, .tsv or .csv; - is stdin.")
+        list[str] | None, Argument(help=".txt, .jsonl, .tsv or .csv; - is stdin.")
     ] = None,
     model: ModelOption = None,
-    text: Annotated[str | None, typer.Option(help="The column or field with the text.")] = None,
-    id: Annotated[str | None, typer.Option("--id", help="The column or field with the id.")] = None,
+    text: Annotated[str | None, Option(help="The column or field with the text.")] = None,
+    id: Annotated[str | None, Option("--id", help="The column or field with the id.")] = None,
     field: Annotated[
-        list[str] | None, typer.Option(help="A column to keep as metadata; all when left out.")
+        list[str] | None, Option(help="A column to keep as metadata; all when left out.")
     ] = None,
     precision: Annotated[
         Literal["float32", "int8", "binary"],
-        typer.Option(help="What a value is stored as (a new corpus only)."),
+        Option(help="What a value is stored as (a new corpus only)."),
     ] = "float32",
     dim: Annotated[
-        int | None, typer.Option(help="Keep the first dimensions only (a new corpus only).")
+        int | None, Option(help="Keep the first dimensions only (a new corpus only).")
     ] = None,
     words: Annotated[
         Literal["word-morphemes", "morphemes", "bigrams"] | None,
-        typer.Option(help="What keyword search counts (a new corpus only)."),
+        Option(help="What keyword search counts (a new corpus only)."),
     ] = None,
     engine: Annotated[
-        Literal["auto", "flat", "hnsw"], typer.Option(help="How vectors are searched.")
+        Literal["auto", "flat", "hnsw"], Option(help="How vectors are searched.")
     ] = "auto",
     check: Annotated[
-        bool, typer.Option("--check", help="Print how many of the true nearest a search finds.")
+        bool, Option("--check", help="Print how many of the true nearest a search finds.")
     ] = False,
-    queries: Annotated[int, typer.Option(min=1, help="How many searches --check makes.")] = 100,
+    queries: Annotated[int, Option(min=1, help="How many searches --check makes.")] = 100,
     threads: Threads = None,
-    table: Table = False,
-    as_csv: Csv = False,
-) -> None:
+) -> Iterable[Row]:
     """Put the texts of files into a corpus; what is there already is not encoded again."""
-    form = choose(table=table, as_csv=as_csv)
     if not files and not check:
-        raise typer.BadParameter("name files to put in, or --check to measure what is there")
-    encoder = _encoder(corpus, model, threads)
+        raise BadParameter("name files to put in, or --check to measure what is there")
+    # A corpus knows its model; without a name, a new one gets the shipped model.
+    encoder = load(model, threads=threads) if model is not None or not corpus.exists() else None
     with Corpus.open(
         corpus, encoder, precision=precision, dim=dim, words=words, engine=engine
     ) as opened:
         if files:
             columns = Columns(id, text, tuple(field) if field else None)
-            taken = index_files(opened, files, columns=columns, progress=watched())
-            _report(taken, opened, corpus)
-        if check:
-            print_rows(check_recall(opened, queries=queries), form)
-
-
-def _encoder(corpus: Path, model: str | None, threads: int | None) -> TextEncoder | None:
-    """The model that was named, or for a new corpus the shipped one."""
-    if model is None and corpus.exists():
-        return None  # the corpus knows which
-    return load(model, threads=threads)
-
-
-def _report(taken: IngestReport, opened: Corpus, path: Path) -> None:
-    empty = (
-        f", {counted(taken.empty, 'without text was', 'without text were')} passed over"
-        if taken.empty
-        else ""
-    )
-    say(
-        f"{counted(taken.written, 'document')} written, {taken.unchanged:,} unchanged{empty}; "
-        f"{path} has {len(opened):,}"
-    )
+            report = index_files(opened, files, columns=columns, progress=watched())
+            empty = counted(report.empty, "without text was", "without text were")
+            say(
+                f"{counted(report.written, 'document')} written, {report.unchanged:,} unchanged"
+                f"{f', {empty} passed over' if report.empty else ''}; {corpus} has {len(opened):,}"
+            )
+        return [check_recall(opened, queries=queries)] if check else []

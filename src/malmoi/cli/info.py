@@ -4,31 +4,32 @@ import json
 import sys
 from typing import Annotated
 
-import typer
+from typer import Argument
 
 from ..bundle.bundle import Bundle, open_bundle
 from ..bundle.catalog import find_model
 from ..bundle.kinds import KINDS
+from .output import Json, print_json
 
 _SKIPPED = ("files", "training", "scores", "format")
 
 
 def info(
     bundle: Annotated[
-        str | None, typer.Argument(help="A bundle or model folder; the shipped one if left out.")
+        str | None, Argument(help="A bundle or model folder; the shipped one if left out.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Show what a model is: kind, size, licence, scores and the hashes of its files."""
     opened = open_bundle(find_model(bundle), kinds=tuple(KINDS))
     if as_json:
-        sys.stdout.write(json.dumps(opened.manifest.to_json(), ensure_ascii=False) + "\n")
+        print_json(opened.manifest.to_json())
     else:
         sys.stdout.write(describe(opened))
 
 
 def describe(bundle: Bundle) -> str:
-    """Say in lines what a bundle is."""
+    """Describe a bundle in lines of text."""
     data = bundle.manifest.to_json()
     size = sum(path.stat().st_size for path in bundle.folder.rglob("*") if path.is_file())
     lines = [f"{bundle.manifest.name} ({bundle.folder}, {size / 1e6:.1f} MB)"]

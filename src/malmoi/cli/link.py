@@ -8,24 +8,23 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, BadParameter, Option
 
-from ..clinical.reader import NoteReader, to_html
+from ..clinical.reader import NoteMention, NoteReader, to_html
 from ..encoder import load
 from ..errors import DataError, counted
 from ..io.files import opening, read_lines, sniff
 from ..lexicon import Lexicon
-from ..linking import Linked, Linker, calibrate
+from ..linking import Linker, calibrate
 from ..linking.name_index import identity
 from ..linking.nil import UNCALIBRATED, load_threshold, save_threshold
 from .output import (
-    Csv,
     Format,
     ModelOption,
-    Table,
+    Row,
     Threads,
-    choose,
     print_rows,
+    prints_rows,
     say,
     seconds,
     watched,
@@ -34,60 +33,58 @@ from .output import (
 _BLOCK = 1024
 
 
+@prints_rows
 def link(
-    lexicon: Annotated[str, typer.Argument(help="A lexicon's folder, or sample.")],
+    lexicon: Annotated[str, Argument(help="A lexicon's folder, or sample.")],
     mentions: Annotated[
-        list[str] | None, typer.Argument(help="Mentions; - reads one a line from stdin.")
+        list[str] | None, Argument(help="Mentions; - reads one a line from stdin.")
     ] = None,
     note: Annotated[
-        str | None, typer.Option(help="Find and link the mentions of this text file (- is stdin).")
+        str | None, Option(help="Find and link the mentions of this text file (- is stdin).")
     ] = None,
-    k: Annotated[int, typer.Option("--k", "-k", min=1, help="Candidates a mention.")] = 5,
+    k: Annotated[int, Option("--k", "-k", min=1, help="Candidates a mention.")] = 5,
     nil: Annotated[
-        bool, typer.Option("--nil", help="Say which mentions have no concept in the lexicon.")
+        bool, Option("--nil", help="Say which mentions have no concept in the lexicon.")
     ] = False,
     calibrate_on: Annotated[
         Path | None,
-        typer.Option("--calibrate", help="Choose the score below which it is NIL on this file."),
+        Option("--calibrate", help="Choose the score below which it is NIL on this file."),
     ] = None,
     spelling: Annotated[
-        bool, typer.Option("--spelling", help="Match by spelling alone, without a model.")
+        bool, Option("--spelling", help="Match by spelling alone, without a model.")
     ] = False,
     tagger: Annotated[
-        str | None, typer.Option(help="note: a tagger that finds mentions beside the lexicon.")
+        str | None, Option(help="note: a tagger that finds mentions beside the lexicon.")
     ] = None,
     within: Annotated[
-        str | None, typer.Option(help="note: time for it, as 2s; reads as far as that allows.")
+        str | None, Option(help="note: time for it, as 2s; reads as far as that allows.")
     ] = None,
-    html: Annotated[
-        bool, typer.Option("--html", help="note: print a page, mentions marked.")
-    ] = False,
+    html: Annotated[bool, Option("--html", help="note: print a page, mentions marked.")] = False,
     add: Annotated[
-        list[Path] | None, typer.Option(help="A table of names of your own; may be repeated.")
+        list[Path] | None, Option(help="A table of names of your own; may be repeated.")
     ] = None,
     abbreviations: Annotated[
-        Path | None, typer.Option(help="A table of abbreviations beside the shipped one.")
+        Path | None, Option(help="A table of abbreviations beside the shipped one.")
     ] = None,
     variants: Annotated[
-        Path | None, typer.Option(help="A table of wordings instead of the shipped one.")
+        Path | None, Option(help="A table of wordings instead of the shipped one.")
     ] = None,
     synonyms: Annotated[
-        Path | None, typer.Option(help="A table of lay names instead of the shipped one.")
+        Path | None, Option(help="A table of lay names instead of the shipped one.")
     ] = None,
     rebuild: Annotated[
-        bool, typer.Option("--rebuild", help="Index the lexicon again, for another model.")
+        bool, Option("--rebuild", help="Index the lexicon again, for another model.")
     ] = False,
     model: ModelOption = None,
     threads: Threads = None,
-    table: Table = False,
-    as_csv: Csv = False,
+    *,
+    form: Format,
 ) -> None:
     """Print the likeliest codes for each mention, with the names that speak for them and why."""
-    form = choose(table=table, as_csv=as_csv)
     if mentions and note is not None:
-        raise typer.BadParameter("give mentions or --note FILE, not both")
+        raise BadParameter("give mentions or --note FILE, not both")
     if not mentions and note is None and calibrate_on is None and not rebuild:
-        raise typer.BadParameter("give mentions, - for stdin, or --note FILE")
+        raise BadParameter("give mentions, - for stdin, or --note FILE")
     linker = Linker(
         Lexicon.open(lexicon, additions=add or ()),
         None if spelling else load(model, threads=threads),
@@ -102,14 +99,13 @@ def link(
     if note is not None:
         opened = None
         if tagger is not None:
-            from ..tagger import load_tagger
+            from ..tagger import load_tagger  # here, because most links need none
 
             opened = load_tagger(tagger, threads=threads)
-        time = None if within is None else seconds(within)
-        _note(NoteReader(linker, tagger=opened), note, k, time, html, form)
+        _note(NoteReader(linker, tagger=opened), note, k, seconds(within), html, form)
     elif mentions:
-        border = _border(linker) if nil else None
-        print_rows(_rows(linker, _texts(mentions), k, border, form), form)
+        threshold = _threshold(linker) if nil else None
+        print_rows(_rows(linker, _texts(mentions), k, threshold, form), form)
 
 
 def _texts(mentions: list[str]) -> Iterator[str]:
@@ -121,54 +117,49 @@ def _texts(mentions: list[str]) -> Iterator[str]:
 
 
 def _rows(
-    linker: Linker, texts: Iterator[str], k: int, border: float | None, form: Format
-) -> Iterator[dict[str, object]]:
+    linker: Linker, texts: Iterator[str], k: int, threshold: float | None, form: Format
+) -> Iterator[Row]:
     for block in _blocks(texts):
         for linked in linker.link(block, k=k):
-            yield from _shown(linked, border, form)
+            nil = {} if threshold is None else {"nil": linked.is_nil(threshold)}
+            if form is Format.JSON:
+                yield linked.to_json() | nil
+                continue
+            for rank, candidate in enumerate(linked.candidates, start=1):
+                row: dict[str, Any] = {"mention": linked.mention, "rank": rank}
+                names = " / ".join(candidate.names)
+                yield {**row, **candidate.to_json(), "names": names, **nil}
         sys.stdout.flush()
 
 
 def _blocks(texts: Iterator[str]) -> Iterator[list[str]]:
-    """Give what has come so far, up to a block: who sends one line and waits gets its answer."""
+    """Yield the lines that are there, up to a block: a single line is answered at once."""
     waiting: queue.Queue[str | BaseException | None] = queue.Queue(4 * _BLOCK)
     threading.Thread(target=_fill, args=(waiting, texts), daemon=True).start()
-    going = True
-    while going:
+    while True:
         found = [waiting.get()]
         with contextlib.suppress(queue.Empty):
             while len(found) < _BLOCK and isinstance(found[-1], str):
                 found.append(waiting.get_nowait())
-        last = found[-1]
-        going = isinstance(last, str)
-        block = [text for text in found if isinstance(text, str)]
-        if block:
+        if block := [text for text in found if isinstance(text, str)]:
             yield block
-        if isinstance(last, BaseException):
-            raise last
+        if isinstance(found[-1], BaseException):
+            raise found[-1]
+        if found[-1] is None:
+            return
 
 
 def _fill(waiting: "queue.Queue[str | BaseException | None]", texts: Iterator[str]) -> None:
     try:
         for text in texts:
             waiting.put(text)
-    except BaseException as error:  # to be raised where the command can tell of it
+    except BaseException as error:  # raised again in the main thread
         waiting.put(error)
     else:
         waiting.put(None)
 
 
-def _shown(linked: Linked, border: float | None, form: Format) -> Iterator[dict[str, object]]:
-    nil = {} if border is None else {"nil": linked.is_nil(border)}
-    if form is Format.JSON:
-        yield linked.to_json() | nil
-        return
-    for place, candidate in enumerate(linked.candidates, start=1):
-        row: dict[str, Any] = {"mention": linked.mention, "rank": place, **candidate.to_json()}
-        yield row | {"names": " / ".join(candidate.names)} | nil
-
-
-def _border(linker: Linker) -> float:
+def _threshold(linker: Linker) -> float:
     found = load_threshold(linker.lexicon.folder, model=_model(linker))
     if found is None:
         say(
@@ -203,7 +194,10 @@ def _calibrate(linker: Linker, path: Path) -> None:
 def _note(
     reader: NoteReader, path: str, k: int, within: float | None, html: bool, form: Format
 ) -> None:
-    text = _whole(path)
+    with opening(path) as file:  # line ends as they are, so that offsets fit the file's text
+        raw = file.read()
+    encoding, mark = sniff(raw)
+    text = raw[mark:].decode(encoding, "replace")
     scan = reader.scan(text, k=k, within=within)
     found = scan.mentions
     if scan.cut is not None:
@@ -213,14 +207,13 @@ def _note(
         )
     if html:
         sys.stdout.write(to_html(text, found, title=Path(path).name))
-    elif form is Format.JSON:
-        print_rows((mention.to_json() for mention in found), form)
-    else:
-        print_rows((_flat(mention) for mention in found), form)
+        return
+    to_row = NoteMention.to_json if form is Format.JSON else _flat
+    print_rows(map(to_row, found), form)
 
 
-def _flat(mention: Any) -> dict[str, object]:
-    best = mention.linked.best
+def _flat(mention: NoteMention) -> dict[str, Any]:
+    best = mention.linked.candidates[0]  # a mention of a note always has one
     return {
         "start": mention.start,
         "end": mention.end,
@@ -232,11 +225,3 @@ def _flat(mention: Any) -> dict[str, object]:
         "en": best.en or "",
         "why": best.why,
     }
-
-
-def _whole(path: str) -> str:
-    """Read a note whole, line ends as they are, so that offsets are those of the file's text."""
-    with opening(path) as file:
-        raw = file.read()
-    encoding, mark = sniff(raw)
-    return raw[mark:].decode(encoding, "replace")

@@ -1,48 +1,47 @@
 """`malmoi mine`: near-duplicates in one file, translations across two."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, BadParameter, Option
 
 from ..encoder import load
 from ..errors import counted
 from ..io.files import writing
-from ..mining.pairs import TOP, TextPair, deduplicate, mine_pairs
-from ..mining.texts import read
-from ..mining.translations import LEAST, NEIGHBOURS, Translation, mine_translations
-from .output import Csv, ModelOption, Table, Threads, choose, print_rows, say, watched
+from ..mining.pairs import TOP, deduplicate, mine_pairs
+from ..mining.texts import Line, read
+from ..mining.translations import LEAST, NEIGHBOURS, mine_translations
+from .output import ModelOption, Row, TableColumn, Threads, prints_rows, say, watched
 
 
+@prints_rows
 def mine(
-    file: Annotated[str, typer.Argument(help="Texts, one a line, or a table; - is stdin.")],
+    file: Annotated[str, Argument(help="Texts, one a line, or a table; - is stdin.")],
     other: Annotated[
-        str | None, typer.Argument(help="A second file: find translations across the two.")
+        str | None, Argument(help="A second file: find translations across the two.")
     ] = None,
-    column: Annotated[str | None, typer.Option(help="The column of a table to read.")] = None,
-    other_column: Annotated[str | None, typer.Option(help="The second file's column.")] = None,
+    column: TableColumn = None,
+    other_column: Annotated[str | None, Option(help="The second file's column.")] = None,
     least: Annotated[
         float | None,
-        typer.Option(help=f"The least score: a cosine (0.8), or across files a margin ({LEAST})."),
+        Option(help=f"The least score: a cosine (0.8), or across files a margin ({LEAST})."),
     ] = None,
     top: Annotated[
-        int, typer.Option(min=0, help="How many pairs, best first; 0 for all as found.")
+        int, Option(min=0, help="How many pairs, best first; 0 for all as found.")
     ] = TOP,
     neighbours: Annotated[
-        int, typer.Option(min=1, help="Across files: how many neighbours make the margin.")
+        int, Option(min=1, help="Across files: how many neighbours make the margin.")
     ] = NEIGHBOURS,
     dedup: Annotated[
-        Path | None, typer.Option(help="Write the file without near-duplicates there instead.")
+        Path | None, Option(help="Write the file without near-duplicates there instead.")
     ] = None,
     model: ModelOption = None,
     threads: Threads = None,
-    table: Table = False,
-    as_csv: Csv = False,
-) -> None:
+) -> Iterable[Row]:
     """Find pairs that mean the same, in one file or across two."""
-    form = choose(table=table, as_csv=as_csv)
     if other is not None and dedup is not None:
-        raise typer.BadParameter("--dedup is for one file")
+        raise BadParameter("--dedup is for one file")
     encoder = load(model, threads=threads)
     lines = read(file, column=column)
     if dedup is not None:
@@ -54,31 +53,21 @@ def mine(
         return
     if other is None:
         score = 0.8 if least is None else least
-        found = mine_pairs(encoder, lines, least=score, top=top or None, progress=watched())
-        print_rows((_pair(pair) for pair in found), form)
+        for pair in mine_pairs(encoder, lines, least=score, top=top or None, progress=watched()):
+            yield {"score": round(pair.score, 4), **_lines(pair.a, pair.b)}
         return
-    others = read(other, column=other_column)
     pairs = mine_translations(
         encoder,
         lines,
-        others,
+        read(other, column=other_column),
         least=LEAST if least is None else least,
         neighbours=neighbours,
         progress=watched(),
     )
-    print_rows((_translation(pair) for pair in pairs[: top or None]), form)
+    for one in pairs[: top or None]:
+        scores = {"score": round(one.score, 4), "cosine": round(one.cosine, 4)}
+        yield {**scores, **_lines(one.a, one.b)}
 
 
-def _pair(pair: TextPair) -> dict[str, object]:
-    return {
-        "score": round(pair.score, 4),
-        "a": pair.a.text,
-        "b": pair.b.text,
-        "line_a": pair.a.number,
-        "line_b": pair.b.number,
-    }
-
-
-def _translation(pair: Translation) -> dict[str, object]:
-    row = _pair(TextPair(pair.a, pair.b, pair.score))
-    return {"score": row.pop("score"), "cosine": round(pair.cosine, 4), **row}
+def _lines(a: Line, b: Line) -> Row:
+    return {"a": a.text, "b": b.text, "line_a": a.number, "line_b": b.number}

@@ -1,26 +1,25 @@
 """`malmoi negatives`: pairs in, triplets with hard negatives out."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
+from typer import Argument, Option
 
 from ..encoder import load
 from ..errors import counted
 from ..evaluate.examples import PAIRS, QUERIES, Form, Roles, read_examples, text, truth
 from ..io.tables import read_texts
-from ..mining.negatives import NegativeChoice, as_row, mine_negatives, write_triplets
-from .evaluate import parse_columns
+from ..mining.negatives import NegativeChoice, mine_negatives, write_triplets
 from .output import (
-    Csv,
     ModelOption,
+    Row,
     Sides,
     Strict,
-    Table,
     Threads,
-    choose,
-    print_rows,
+    parse_columns,
+    prints_rows,
     say,
     watched,
 )
@@ -33,39 +32,33 @@ _FORM = Form(
 )
 
 
+@prints_rows
 def negatives(
-    file: Annotated[Path, typer.Argument(help="A .tsv, .csv or .jsonl file of pairs.")],
+    file: Annotated[Path, Argument(help="A .tsv, .csv or .jsonl file of pairs.")],
     model: ModelOption = None,
     columns: Annotated[
-        str | None, typer.Option(help="Columns by role, as anchor=question,positive=answer.")
+        str | None, Option(help="Columns by role, as anchor=question,positive=answer.")
     ] = None,
     sides: Sides = None,
     documents: Annotated[
-        str | None, typer.Option(help="More texts to choose from, one a line; - is stdin.")
+        str | None, Option(help="More texts to choose from, one a line; - is stdin.")
     ] = None,
-    count: Annotated[int, typer.Option(min=1, help="Negatives a pair.")] = 1,
-    first: Annotated[int, typer.Option(min=1, help="The first rank that may be taken.")] = 1,
-    last: Annotated[int, typer.Option(min=1, help="The last rank that may be taken.")] = 50,
-    margin: Annotated[
-        float | None, typer.Option(help="How far below the positive's cosine.")
-    ] = None,
+    count: Annotated[int, Option(min=1, help="Negatives a pair.")] = 1,
+    first: Annotated[int, Option(min=1, help="The first rank that may be taken.")] = 1,
+    last: Annotated[int, Option(min=1, help="The last rank that may be taken.")] = 50,
+    margin: Annotated[float | None, Option(help="How far below the positive's cosine.")] = None,
     relative_margin: Annotated[
-        float, typer.Option(help="The same, as a share of it; 0 for none.")
+        float, Option(help="The same, as a share of it; 0 for none.")
     ] = 0.05,
     pick: Annotated[
-        Literal["nearest", "random"], typer.Option(help="Which of those that fit.")
+        Literal["nearest", "random"], Option(help="Which of those that fit.")
     ] = "nearest",
-    seed: Annotated[int, typer.Option(min=0, help="Seed of random picks.")] = 0,
+    seed: Annotated[int, Option(min=0, help="Seed of random picks.")] = 0,
     strict: Strict = False,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Write .tsv or .jsonl instead.")
-    ] = None,
+    out: Annotated[Path | None, Option("--out", "-o", help="Write .tsv or .jsonl instead.")] = None,
     threads: Threads = None,
-    table: Table = False,
-    as_csv: Csv = False,
-) -> None:
+) -> Iterable[Row]:
     """Find texts near each anchor that do not mean the same, for training."""
-    form = choose(table=table, as_csv=as_csv)
     chosen = NegativeChoice(
         count=count,
         first=first,
@@ -84,15 +77,15 @@ def negatives(
         progress=watched(),
     )
     if out is None:
-        print_rows((as_row(triplet) for triplet in triplets), form)
-    else:
-        say(f"wrote {counted(write_triplets(out, triplets), 'triplet')} to {out}")
+        return map(asdict, triplets)
+    say(f"wrote {counted(write_triplets(out, triplets), 'triplet')} to {out}")
+    return ()
 
 
 def _pairs(
     file: Path, columns: Roles | None, sides: str | None, strict: bool
 ) -> Iterator[tuple[str, str]]:
-    """Read the pairs that mean the same; a column that says otherwise is heeded."""
+    """Read the pairs that mean the same; those that a column says do not are left out."""
     examples = read_examples(file, [(_FORM, _parse)], columns=columns, sides=sides, strict=strict)
     kept = [row for row in examples.rows if row is not None]
     if len(kept) < len(examples.rows):

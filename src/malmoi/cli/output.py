@@ -1,67 +1,111 @@
-"""How commands print: JSON lines for programs, a table or CSV when asked, notices on stderr."""
+"""What commands share: their common options, and how they print.
+
+Rows go to stdout as JSON lines, or as a table or CSV when asked; messages go to stderr.
+"""
 
 import csv
 import enum
+import functools
+import inspect
 import json
 import logging
 import re
 import sys
-from collections.abc import Iterable, Mapping
-from typing import Annotated
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, Any
 
-import typer
+from typer import BadParameter, Option
 
 logger = logging.getLogger(__name__)
 
+Row = Mapping[str, object]
+
 
 class Format(enum.StrEnum):
-    """The shapes a command's rows can be printed in."""
+    """How a command's rows are printed."""
 
     JSON = "json"
     TABLE = "table"
     CSV = "csv"
 
 
-Table = Annotated[bool, typer.Option("--table", help="Print a table for people.")]
-Csv = Annotated[bool, typer.Option("--csv", help="Print comma-separated values.")]
+Table = Annotated[bool, Option("--table", help="Print a table for people.")]
+Csv = Annotated[bool, Option("--csv", help="Print comma-separated values.")]
+Json = Annotated[bool, Option("--json", help="Print one JSON object.")]
 ModelOption = Annotated[
     str | None,
-    typer.Option("--model", "-m", help="A bundle, a model folder, a shipped name or a hub id."),
+    Option("--model", "-m", help="A bundle, a model folder, a shipped name or a hub id."),
 ]
-Sides = Annotated[
-    str | None, typer.Option(help="Languages by their columns: ko, en, or ko-en across.")
-]
-Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first bad row.")]
-Threads = Annotated[int | None, typer.Option(min=1, help="Cores to use; all when left out.")]
+Sides = Annotated[str | None, Option(help="Languages by their columns: ko, en, or ko-en across.")]
+Strict = Annotated[bool, Option("--strict", help="Stop at the first bad row.")]
+Threads = Annotated[int | None, Option(min=1, help="Cores to use; all when left out.")]
+Column = Annotated[str | None, Option(help="The column of .tsv and .csv, the field of .jsonl.")]
+TableColumn = Annotated[str | None, Option(help="The column of a table to read.")]
 
 
 def choose(*, table: bool, as_csv: bool) -> Format:
     """Turn the two flags into one format; both at once is a usage error."""
     if table and as_csv:
-        raise typer.BadParameter("--table and --csv exclude each other; choose one")
+        raise BadParameter("--table and --csv exclude each other; choose one")
     return Format.TABLE if table else Format.CSV if as_csv else Format.JSON
 
 
-_UNITS = {"ms": 0.001, "s": 1.0, "": 1.0}
+def prints_rows(command: Callable[..., Iterable[Row] | None]) -> Callable[..., None]:
+    """Add --table and --csv to a command, and print the rows that it returns.
+
+    A command whose rows depend on the format has a parameter `form`, which is no option.
+    """
+    signature = inspect.signature(command)
+    parameters = {name: one for name, one in signature.parameters.items() if name != "form"}
+
+    @functools.wraps(command)
+    def run(*, table: bool, as_csv: bool, **options: Any) -> None:
+        form = choose(table=table, as_csv=as_csv)
+        if "form" in signature.parameters:
+            options["form"] = form
+        print_rows(command(**options) or (), form)
+
+    for name, kind in (("table", Table), ("as_csv", Csv)):
+        parameters[name] = inspect.Parameter(
+            name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=False, annotation=kind
+        )
+    run.__signature__ = signature.replace(parameters=list(parameters.values()))  # type: ignore[attr-defined]
+    run.__annotations__ = {name: one.annotation for name, one in parameters.items()}
+    return run
 
 
-def seconds(text: str) -> float:
+def seconds(text: str | None) -> float | None:
     """Read the time that --within allows.
 
-    >>> seconds("200ms"), seconds("1.5s")
-    (0.2, 1.5)
+    >>> seconds("200ms"), seconds("1.5s"), seconds(None)
+    (0.2, 1.5, None)
     """
+    if text is None:
+        return None
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|)", text.strip())
     if not found:
-        raise typer.BadParameter(f"--within is {text!r}; expected a time such as 200ms or 1.5s")
-    return float(found[1]) * _UNITS[found[2]]
+        raise BadParameter(f"--within is {text!r}; expected a time such as 200ms or 1.5s")
+    return float(found[1]) * (0.001 if found[2] == "ms" else 1.0)
+
+
+def parse_columns(columns: str | None) -> dict[str, str] | None:
+    """Turn "a=ko1,b=ko2" into a dictionary; anything else is bad usage."""
+    if columns is None:
+        return None
+    parts = [part.partition("=") for part in columns.split(",")]
+    if not all(role.strip() and name.strip() for role, _, name in parts):
+        raise BadParameter(f"--columns {columns}: expected role=column, with commas between")
+    roles = [role.strip() for role, _, _ in parts]
+    if len(set(roles)) < len(roles):
+        raise BadParameter(f"--columns {columns}: expected each role once")
+    return {role.strip(): name.strip() for role, _, name in parts}
 
 
 class StderrHandler(logging.Handler):
-    """Shows log messages to the person at the terminal, a line each."""
+    """Shows log messages to the person at the terminal, one line each."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write one message to what is stderr now (tests exchange it)."""
+        """Write one message to the current stderr (tests exchange it)."""
         complain(record.getMessage())
 
 
@@ -85,12 +129,12 @@ def complain(message: str) -> None:
 
 
 def watched() -> bool:
-    """Tell whether a person is looking at stderr."""
+    """Whether stderr is a terminal, where progress can be shown."""
     return sys.stderr.isatty()
 
 
-def print_rows(rows: Iterable[Mapping[str, object]], form: Format) -> None:
-    """Print rows as they come (a table needs them all first)."""
+def print_rows(rows: Iterable[Row], form: Format) -> None:
+    """Print rows as they come (a table needs all of them first)."""
     if form is Format.JSON:
         for row in rows:
             sys.stdout.write(json.dumps(row, ensure_ascii=False) + "\n")
@@ -100,27 +144,26 @@ def print_rows(rows: Iterable[Mapping[str, object]], form: Format) -> None:
         _print_table(list(rows))
 
 
-def _print_csv(rows: Iterable[Mapping[str, object]]) -> None:
+def print_json(data: object) -> None:
+    """Print one JSON object."""
+    sys.stdout.write(json.dumps(data, ensure_ascii=False) + "\n")
+
+
+def _print_csv(rows: Iterable[Row]) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
     for i, row in enumerate(rows):
-        flat = _spread(row)
+        flat: dict[str, object] = {}
+        for name, value in row.items():  # a list gets a column for each of its values
+            if isinstance(value, list):
+                flat |= {f"{name}_{i}": item for i, item in enumerate(value)}
+            else:
+                flat[name] = value
         if i == 0:
             writer.writerow(flat)
         writer.writerow(flat.values())
 
 
-def _spread(row: Mapping[str, object]) -> dict[str, object]:
-    """Give a list in a row one column a value."""
-    flat: dict[str, object] = {}
-    for name, value in row.items():
-        if isinstance(value, list):
-            flat |= {f"{name}_{i}": item for i, item in enumerate(value)}
-        else:
-            flat[name] = value
-    return flat
-
-
-def _print_table(rows: list[Mapping[str, object]]) -> None:
+def _print_table(rows: list[Row]) -> None:
     from rich.console import Console
     from rich.table import Table as RichTable
 
@@ -131,7 +174,7 @@ def _print_table(rows: list[Mapping[str, object]]) -> None:
         table.add_column(name, justify="right" if isinstance(value, int | float) else "left")
     for row in rows:
         table.add_row(*(_cell(value) for value in row.values()))
-    # Piped output has no width of its own; a fixed one would cut texts without a word.
+    # A pipe has no width of its own, and a narrow one would cut texts without notice.
     Console(width=None if sys.stdout.isatty() else 160).print(table, markup=False)
 
 

@@ -1,53 +1,52 @@
 """`malmoi search`: the documents of a corpus that fit a query."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
+from typer import Argument, BadParameter, Option
 
 from ..bundle.catalog import RERANKER
-from ..corpus import Corpus, Hit
+from ..corpus import Corpus
 from ..corpus.corpus import RERANKED, WEIGHTS
 from ..encoder import load
 from ..reranker.reranker import load_reranker
-from .output import Csv, ModelOption, Table, Threads, choose, print_rows, seconds
+from .output import ModelOption, Row, Threads, prints_rows, seconds
 
 
+@prints_rows
 def search(
-    corpus: Annotated[Path, typer.Argument(help="A corpus that malmoi index made.")],
-    query: Annotated[str, typer.Argument(help="What to look for.")],
-    k: Annotated[int, typer.Option("--k", "-k", help="How many documents to print.")] = 10,
+    corpus: Annotated[Path, Argument(help="A corpus that malmoi index made.")],
+    query: Annotated[str, Argument(help="What to look for.")],
+    k: Annotated[int, Option("--k", "-k", help="How many documents to print.")] = 10,
     mode: Annotated[
-        Literal["dense", "keyword", "hybrid"], typer.Option(help="By meaning, words, or both.")
+        Literal["dense", "keyword", "hybrid"], Option(help="By meaning, words, or both.")
     ] = "hybrid",
     filter: Annotated[
-        list[str] | None, typer.Option(help="A condition on a field, as year=2024 or year>=2020.")
+        list[str] | None, Option(help="A condition on a field, as year=2024 or year>=2020.")
     ] = None,
     weights: Annotated[
-        str | None, typer.Option(help="Of a hybrid search's sides, as dense=1,keyword=0.25.")
+        str | None, Option(help="Of a hybrid search's sides, as dense=1,keyword=0.25.")
     ] = None,
-    exact: Annotated[bool, typer.Option("--exact", help="Compare with every vector.")] = False,
-    rerank: Annotated[bool, typer.Option("--rerank", help="Let a reranker read the best.")] = False,
+    exact: Annotated[bool, Option("--exact", help="Compare with every vector.")] = False,
+    rerank: Annotated[bool, Option("--rerank", help="Let a reranker read the best.")] = False,
     reranker: Annotated[
-        str, typer.Option(help="A reranker's bundle, shipped name or hub id.")
+        str, Option(help="A reranker's bundle, shipped name or hub id.")
     ] = RERANKER,
-    depth: Annotated[int, typer.Option(min=1, help="How many a reranker may read.")] = RERANKED,
+    depth: Annotated[int, Option(min=1, help="How many a reranker may read.")] = RERANKED,
     within: Annotated[
-        str | None, typer.Option(help="Time for it all, as 200ms; reranks as many as fit.")
+        str | None, Option(help="Time for it all, as 200ms; reranks as many as fit.")
     ] = None,
     model: ModelOption = None,
     threads: Threads = None,
-    table: Table = False,
-    as_csv: Csv = False,
-) -> None:
+) -> Iterable[Row]:
     """Print the documents that fit the query best, the best first."""
-    form = choose(table=table, as_csv=as_csv)
-    time = None if within is None else seconds(within)
+    time = seconds(within)
     encoder = load(model, threads=threads) if model is not None else None
     with Corpus.open(corpus, encoder) as opened:
         scorer = load_reranker(reranker, threads=threads) if rerank or within else None
         if mode != "keyword" and len(opened):
-            opened.vectors_of([query])  # models are opened before the clock starts
+            opened.vectors_of([query])  # load the model before the time is measured
         hits = opened.search(
             query,
             k,
@@ -59,13 +58,14 @@ def search(
             depth=depth,
             within=time,
         )
-    print_rows((_row(hit) for hit in hits), form)
-
-
-def _row(hit: Hit) -> dict[str, object]:
-    scores = {name: round(score, 6) for name, score in hit.scores.items()}
-    own = {"id": hit.id, "text": hit.text, "score": round(hit.score, 6)}
-    return own | {"metadata": dict(hit.metadata), "scores": scores}
+    for hit in hits:
+        yield {
+            "id": hit.id,
+            "text": hit.text,
+            "score": round(hit.score, 6),
+            "metadata": dict(hit.metadata),
+            "scores": {name: round(score, 6) for name, score in hit.scores.items()},
+        }
 
 
 def _weights(text: str) -> dict[str, float]:
@@ -75,5 +75,5 @@ def _weights(text: str) -> dict[str, float]:
     except ValueError:
         weights = {}
     if not weights or not weights.keys() <= WEIGHTS.keys():
-        raise typer.BadParameter("--weights: expected numbers, as in dense=1,keyword=0.25")
+        raise BadParameter("--weights: expected numbers, as in dense=1,keyword=0.25")
     return {**WEIGHTS, **weights}

@@ -1,5 +1,6 @@
 """`malmoi serve`: an HTTP server and a page; `malmoi key`: a key for it."""
 
+import logging
 from pathlib import Path
 from typing import Annotated
 
@@ -44,13 +45,14 @@ def serve(
     threads: Threads = None,
 ) -> None:
     """Serve embeddings, search, reranking and linking over HTTP, with a page to look at."""
-    for module in ("fastapi", "uvicorn", "httptools", "prometheus_client"):
+    for module in ("starlette", "pydantic", "uvicorn", "httptools", "prometheus_client"):
         require(module, extra="serve", purpose="the server")
-    from ..serve.house import open_stock
-    from ..serve.run import serve as run
-    from ..serve.settings import Batching, Limits, Settings
+    from ..serve import server
+    from ..serve.settings import Batching, Limits, ServerSettings
+    from ..serve.state import load_resources
 
-    settings = Settings(
+    _log_with_times()
+    settings = ServerSettings(
         host=host,
         port=port,
         keys=api_keys,
@@ -59,7 +61,7 @@ def serve(
         limits=Limits(seconds=timeout),
         batching=Batching(together=batching),
     )
-    stock = open_stock(
+    resources = load_resources(
         model,
         reranker=reranker,
         corpora=corpus or (),
@@ -67,7 +69,16 @@ def serve(
         samples=samples,
         threads=threads,
     )
-    run(stock, settings, access_log=access_log)
+    server.serve(resources, settings, access_log=access_log)
+
+
+def _log_with_times() -> None:
+    """Log requests and failures with their time, unlike the messages of a command."""
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
+    for name in ("malmoi.serve.access", "malmoi.serve.middleware"):
+        logger = logging.getLogger(name)
+        logger.handlers[:] = logging.getLogger().handlers
+        logger.propagate = False
 
 
 def key(
@@ -76,7 +87,7 @@ def key(
     rate: Annotated[int, typer.Option(min=1, help="Requests a minute.")] = 600,
 ) -> None:
     """Make an API key: it is printed once, and the file keeps its hash alone."""
-    from ..serve.keys import make_key
+    from ..serve.api_keys import make_key
 
     typer.echo(make_key(name, file, rate=rate))
     say(f"{file} keeps the hash of the key for {name}; the key itself cannot be shown again")

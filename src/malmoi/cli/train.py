@@ -36,9 +36,10 @@ def train(
             raise typer.BadParameter(f"--set {change}: expected key=value, as schedule.epochs=2")
     require("pydantic", extra="train", purpose="malmoi train")
     from ..train.recipe import load_recipe
-    from ..train.run import train as train_recipe
 
     read = load_recipe(recipe, sets=changes or [])
+    from ..train.run import train as train_recipe  # a mistake in the recipe need not wait for it
+
     done = train_recipe(read, data=data, resume=resume, strict=strict, threads=threads)
     rows = [{"bundle": str(path), "steps": done.steps, **done.scores} for path in done.bundles]
     print_rows(rows, form)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
+from typer import Argument, BadParameter, Option
 
 from ..encoder import load
 from ..encoder.layers import LayerAccess, layers_of
@@ -16,79 +16,68 @@ from ..plots.figure import short
 from ..plots.words import MANY
 from ..text import morphemes
 from ..words import By, Layers, Merge, Occurrence, Word, by_layer, occurrences, similarity
-from .output import Csv, Format, ModelOption, Table, Threads, choose, print_rows, say
-
-Rows = Iterator[dict[str, object]]
+from .output import Format, ModelOption, Row, Threads, print_rows, prints_rows, say
 
 
+@prints_rows
 def words(
-    texts: Annotated[list[str], typer.Argument(help="Sentences; - reads them from stdin.")],
+    texts: Annotated[list[str], Argument(help="Sentences; - reads them from stdin.")],
     word: Annotated[
-        str | None, typer.Option(help="Compare the occurrences of this word, 배 for example.")
+        str | None, Option(help="Compare the occurrences of this word, 배 for example.")
     ] = None,
     layers: Annotated[
         str,
-        typer.Option(help="last, second-to-last, sum-last-4, mean-all …, or numbers, as 1,2."),
+        Option(help="last, second-to-last, sum-last-4, mean-all …, or numbers, as 1,2."),
     ] = "last",
     merge: Annotated[
         Literal["mean", "first", "last", "max", "sum"],
-        typer.Option(help="How a word's pieces become one vector."),
+        Option(help="How a word's pieces become one vector."),
     ] = "mean",
     by: Annotated[
         Literal["spaces", "morphemes"] | None,
-        typer.Option(help="Where words end; morphemes when kiwipiepy is installed."),
+        Option(help="Where words end; morphemes when kiwipiepy is installed."),
     ] = None,
-    special: Annotated[bool, typer.Option("--special", help="Show special tokens too.")] = False,
-    plot: Annotated[Path | None, typer.Option(help="Draw the occurrences as a map.")] = None,
-    project: Annotated[
-        Literal["pca", "umap"], typer.Option(help="How the map is made flat.")
-    ] = "pca",
-    layers_plot: Annotated[Path | None, typer.Option(help="Draw similarity by layer.")] = None,
-    hist: Annotated[Path | None, typer.Option(help="Draw the histogram of values.")] = None,
-    heat: Annotated[
-        Path | None, typer.Option(help="Draw two texts' words against each other.")
-    ] = None,
+    special: Annotated[bool, Option("--special", help="Show special tokens too.")] = False,
+    plot: Annotated[Path | None, Option(help="Draw the occurrences as a map.")] = None,
+    project: Annotated[Literal["pca", "umap"], Option(help="How the map is made flat.")] = "pca",
+    layers_plot: Annotated[Path | None, Option(help="Draw similarity by layer.")] = None,
+    hist: Annotated[Path | None, Option(help="Draw the histogram of values.")] = None,
+    heat: Annotated[Path | None, Option(help="Draw two texts' words against each other.")] = None,
     model: ModelOption = None,
     threads: Threads = None,
-    table: Table = False,
-    as_csv: Csv = False,
+    *,
+    form: Format,
 ) -> None:
     """Print words with their vectors, or how alike the occurrences of one word are."""
-    form = choose(table=table, as_csv=as_csv)
-    _check(word, [plot, layers_plot, hist], heat)
+    wanted = [path for path in (plot, layers_plot, hist) if path is not None]
+    if wanted and word is None:
+        raise BadParameter("--plot, --layers-plot and --hist need --word")
+    for path in [*wanted, *([heat] if heat else [])]:
+        check_figure(path)  # before the work, not after it
     given = _texts(texts)
     if heat is not None and len(given) != 2:
-        raise typer.BadParameter(
-            f"--heat compares two texts; {counted(len(given), 'was', 'were')} given"
-        )
+        raise BadParameter(f"--heat compares two texts; {counted(len(given), 'was', 'were')} given")
     encoder = layers_of(load(model, threads=threads))
     cut: By = by or ("morphemes" if morphemes.available() else "spaces")
     chosen = _parse_layers(layers)
-    found = list(
-        encoder.words_of(
-            given, layers=chosen, merge=merge, by=cut, special=special and word is None
-        )
-    )
+    special = special and word is None
+    found = list(encoder.words_of(given, layers=chosen, merge=merge, by=cut, special=special))
     if word is None:
         print_rows(_listed(found, form), form)
     else:
         here = occurrences(given, found, word)
         print_rows(_compared(here, form), form)
-        _draw(here, plot, project, hist)
+        if plot is not None:
+            plot_occurrences(here, plot, method=project)
+            say(f"wrote {plot}")
+        if hist is not None:
+            plot_values(here, hist)
+            say(f"wrote {hist}")
         if layers_plot is not None:
             _draw_layers(encoder, given, word, merge, cut, layers_plot)
     if heat is not None:
         plot_tokens(found[0], found[1], heat)
         say(f"wrote {heat}")
-
-
-def _check(word: str | None, plots: Sequence[Path | None], heat: Path | None) -> None:
-    """Find out now, not after the work, whether what is asked for can be drawn."""
-    wanted = [path for path in plots if path is not None]
-    if wanted and word is None:
-        raise typer.BadParameter("--plot, --layers-plot and --hist need --word")
-    for path in [*wanted, *([heat] if heat else [])]:
-        check_figure(path)
 
 
 def _texts(texts: list[str]) -> list[str]:
@@ -109,10 +98,10 @@ def _parse_layers(layers: str) -> Layers:
     return numbers[0] if len(numbers) == 1 else numbers
 
 
-def _listed(found: Sequence[Sequence[Word]], form: Format) -> Rows:
+def _listed(found: Sequence[Sequence[Word]], form: Format) -> Iterator[Row]:
     for number, own in enumerate(found, start=1):
         for word in own:
-            row: dict[str, object] = {
+            yield {
                 "text": number,
                 "word": word.text,
                 "start": word.start,
@@ -120,11 +109,10 @@ def _listed(found: Sequence[Sequence[Word]], form: Format) -> Rows:
                 "pieces": list(word.pieces) if form is Format.JSON else " ".join(word.pieces),
                 "vector": [round(float(value), 6) for value in word.vector],
             }
-            yield row
 
 
-def _compared(here: Sequence[Occurrence], form: Format) -> Rows:
-    """One row an occurrence, with its likeness to all of them."""
+def _compared(here: Sequence[Occurrence], form: Format) -> Iterator[Row]:
+    """One row an occurrence, with its similarity to all of them."""
     scores = similarity([one.word for one in here])
     for number, (one, own) in enumerate(zip(here, scores, strict=True), start=1):
         values = [round(float(score), 4) for score in own]
@@ -135,20 +123,6 @@ def _compared(here: Sequence[Occurrence], form: Format) -> Rows:
         else:
             row["pieces"] = " ".join(one.word.pieces)
             yield row | {str(i): value for i, value in enumerate(values, start=1)}
-
-
-def _draw(
-    here: Sequence[Occurrence],
-    plot: Path | None,
-    project: Literal["pca", "umap"],
-    hist: Path | None,
-) -> None:
-    if plot is not None:
-        plot_occurrences(here, plot, method=project)
-        say(f"wrote {plot}")
-    if hist is not None:
-        plot_values(here, hist)
-        say(f"wrote {hist}")
 
 
 def _draw_layers(
@@ -162,7 +136,7 @@ def _draw_layers(
         )
     scores = by_layer([one.word for one in here], encoder.reader.layers)
     both = list(itertools.combinations(range(len(here)), 2))
-    if len(both) > MANY:  # so many lines tell nothing; those of the first occurrence do
+    if len(both) > MANY:  # too many lines to read; keep those of the first occurrence
         both = [pair for pair in both if pair[0] == 0]
     pairs = [
         (f"{short(here[a].text, 24)} ↔ {short(here[b].text, 24)}", scores[:, a, b].tolist())

@@ -1,7 +1,6 @@
 """The methods of the local objects, answered by a server."""
 
 import base64
-import json
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -10,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..clinical.reader import NoteMention
-from ..corpus import Hit as Found
+from ..corpus import Hit as CorpusHit
 from ..errors import CutWarning, TextError, by_number, counted
 from ..linking import Candidate, Linked
 from ..reranker.reranker import RankedText
@@ -19,7 +18,7 @@ from ..runtime.precision import Precision, check_precision, to_precision
 from ..text.cleanup import as_text
 from ..types import Floats
 from ..words import Layers, Merge, PieceVector, Word
-from .calling import Caller
+from .transport import Transport
 
 if TYPE_CHECKING:
     from ..mining.keywords import Keyword
@@ -44,17 +43,17 @@ class Client:
         timeout: float = 60.0,
         retries: int = 5,
     ) -> None:
-        self._caller = Caller(url, api_key=api_key, timeout=timeout, retries=retries)
+        self._transport = Transport(url, api_key=api_key, timeout=timeout, retries=retries)
         self._info: dict[str, Any] | None = None
 
     def __repr__(self) -> str:
-        return f"<Client {self._caller.address}>"
+        return f"<Client {self._transport.address}>"
 
     @property
     def info(self) -> dict[str, Any]:
         """What the server serves, and its limits; asked for once."""
         if self._info is None:
-            self._info = self._caller.get("/v1/info")
+            self._info = self._transport.get("/v1/info")
         return self._info
 
     @property
@@ -121,7 +120,7 @@ class Client:
         return scores
 
     def rank(self, query: str, texts: Sequence[str], *, k: int | None = None) -> list[RankedText]:
-        """Sort texts by the reranker's score beside the query, as `Reranker.rank` does."""
+        """Sort texts by the reranker's score next to the query, as `Reranker.rank` does."""
         listed = _as_list(texts)
         if not listed:
             return []
@@ -143,7 +142,7 @@ class Client:
         rerank: bool = False,
         depth: int = 50,
         corpus: str | None = None,
-    ) -> list[Found]:
+    ) -> list[CorpusHit]:
         """Find documents, as `Corpus.search` does; the server's first corpus when none is named."""
         body = {
             "query": as_text(query, where="query"),
@@ -155,7 +154,7 @@ class Client:
             "corpus": corpus,
         }
         return [
-            Found(hit["id"], hit["text"], hit["score"], hit["metadata"], hit["scores"])
+            CorpusHit(hit["id"], hit["text"], hit["score"], hit["metadata"], hit["scores"])
             for hit in self.post("/v1/search", body)["hits"]
         ]
 
@@ -180,7 +179,7 @@ class Client:
     def read(self, note: str, *, k: int = 5, lexicon: str | None = None) -> list[NoteMention]:
         """Give the linked mentions of a note in order, as `NoteReader.read` does.
 
-        A note that the server had no time to read whole is told of in a CutWarning.
+        A note that the server had no time to read whole gives a CutWarning.
         """
         body = {"text": as_text(note, where="note"), "k": k, "lexicon": lexicon}
         found = self.post("/v1/link/note", body)
@@ -234,7 +233,7 @@ class Client:
             yield from ([_word(one) for one in own] for own in found["texts"])
 
     def keywords(self, document: str, *, top: int = 10, diversity: float = 0.3) -> "list[Keyword]":
-        """Give the phrases that tell what a text is about, as `mining.keywords` does."""
+        """Give the phrases that say what a text is about, as `mining.keywords` does."""
         from ..mining.keywords import Keyword
 
         body = {"text": as_text(document, where="document"), "top": top, "diversity": diversity}
@@ -242,11 +241,11 @@ class Client:
 
     def post(self, path: str, body: object) -> Any:
         """Send JSON to a path and give the JSON that comes back."""
-        return json.loads(self._caller.post(path, body).body)
+        return self._transport.post(path, body)[0]
 
     def close(self) -> None:
         """Close the connections that no thread is using."""
-        self._caller.close()
+        self._transport.close()
 
     def _blocks(
         self,
@@ -263,10 +262,10 @@ class Client:
         cut = count = 0
         for chunk in _portions(texts):
             body = {"input": chunk, "encoding_format": "base64", **options}
-            answer = self._caller.post("/v1/embeddings", body)
-            rows = [base64.b64decode(row["embedding"]) for row in json.loads(answer.body)["data"]]
+            answer, headers = self._transport.post("/v1/embeddings", body)
+            rows = [base64.b64decode(row["embedding"]) for row in answer["data"]]
             vectors = np.frombuffer(b"".join(rows), dtype="<f4").reshape(len(rows), -1)
-            cut, count = cut + int(answer.headers.get("x-malmoi-cut", 0)), count + len(rows)
+            cut, count = cut + int(headers.get("x-malmoi-cut", 0)), count + len(rows)
             kept = vectors.astype(np.float32)
             yield kept if precision == "float32" else to_precision(normalize(kept), precision)
         if cut:

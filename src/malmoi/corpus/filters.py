@@ -17,7 +17,7 @@ class Filter:
     """One condition; all of several must hold.
 
     Numbers compare as numbers, however they are written. A field that holds a list fits when one
-    of its values does; a document without the field fits no condition but "!=".
+    of its values does; a document without the field fits only "!=".
     """
 
     field: str
@@ -34,14 +34,14 @@ class Filter:
         found = _CONDITION.fullmatch(text)
         if not found:
             raise OptionError(
-                f"a filter has no sign in it; expected a field, one of {' '.join(OPERATORS)} and "
-                "a value, as in year=2024. Write it so."
+                "a filter has no comparison in it; expected a field, one of "
+                f"{' '.join(OPERATORS)} and a value, as in year=2024."
             )
         field, operator, value = found.groups()
         return cls(field, operator, atom(value))
 
     def fits(self, metadata: Mapping[str, Any]) -> bool:
-        """Tell whether a document's metadata meet the condition."""
+        """Whether a document's metadata meet the condition."""
         values = atoms(metadata.get(self.field))
         if self.operator == "!=":
             return self.value not in values
@@ -68,13 +68,13 @@ def check_fields(filters: Sequence[Filter], known: Sequence[str]) -> None:
     for one in filters:
         if one.field not in known:
             raise OptionError(
-                f"a filter asks for the field {one.field!r}; the documents have "
+                f"a filter names the field {one.field!r}; the documents have "
                 f"{', '.join(known) or 'no fields'}. Name one of these."
             )
 
 
 def atom(value: object) -> Atom:
-    """Bring a value into the form in which it is compared: a number where it reads as one.
+    """Convert a value into the form in which it is compared: a number where it reads as one.
 
     >>> atom("2024"), atom(" 02"), atom(True), atom("서울")
     (2024, ' 02', 'true', '서울')

@@ -1,40 +1,46 @@
-"""Files into a corpus: read, encoded and stored at once, and resumed where it stopped."""
+"""Filling a corpus: from files, resumed where an earlier run stopped, or from another corpus.
+
+One batch is written while the next ones are encoded, so that neither cores nor disk wait.
+"""
 
 import contextlib
 import itertools
 import logging
 import warnings
 from collections import ChainMap, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 
-from ..errors import CutWarning, DataError
+from ..errors import CorpusError, CutWarning, DataError, counted
 from ..io.files import read_lines
 from ..io.progress import progressing
 from ..io.tables import is_table, read_typed_rows, show_columns
-from .corpus import Corpus, checked_document
+from .corpus import Corpus, checked_document, open_store
 from .store import Document, Progress, Stored, Vector
 
 logger = logging.getLogger(__name__)
 
-# Enough texts to sort by length and fill batches; few enough to be written in a blink.
+# Enough texts to sort by length and fill batches; few enough to be written quickly.
 BATCH = 2048
-# While one batch is written, one is being encoded and the next is already waiting for the cores.
+# While one batch is written, one is being encoded and the next is waiting for the cores.
 _AHEAD = 2
-_PENDING = np.empty(0)  # in the place of a vector that is being made
+_COPIED = 1000  # documents in one write of a copy
+_NO_VECTOR = np.empty(0)  # stands for a vector that is being made
 
 
 @dataclass(frozen=True)
 class Columns:
     """Which columns of a table hold what; plain files have one text a line and no columns.
 
-    Without a name, `id` is the column "id" if there is one and otherwise the file's name and the
-    line's number; `text` is the column "text", or the only one; `fields` are all others.
+    Attributes:
+        id: by default the column "id", or without one the file's name and the line's number.
+        text: by default the column "text", or the only column.
+        fields: the columns to keep as metadata; by default all others.
     """
 
     id: str | None = None
@@ -44,7 +50,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class IngestReport:
-    """What became of the documents of some files."""
+    """How many documents were read, written, unchanged, or left out as empty."""
 
     read: int = 0
     written: int = 0
@@ -53,8 +59,8 @@ class IngestReport:
 
 
 @dataclass(frozen=True)
-class _Batch:
-    """Documents to write, and how far the file has been read when they are."""
+class _FileBatch:
+    """Documents of a file, and the progress to store with them."""
 
     documents: list[Document]
     read: int
@@ -62,66 +68,95 @@ class _Batch:
     progress: Progress | None
 
 
-@dataclass(frozen=True)
-class _Ready:
-    batch: _Batch
-    stored: list[Stored]
-
-
 def index_files(
     corpus: Corpus, files: Sequence[str], *, columns: Columns | None = None, progress: bool = False
 ) -> IngestReport:
-    """Put the documents of files into a corpus; what is there already is not encoded again.
+    """Write the documents of files to a corpus; unchanged documents are not encoded again.
 
-    Every batch is safe once it is written, with the place that was reached in its file: called
-    again after a stop, it goes on from there. A file that has changed is read from its start,
-    and only what is new or different in it is encoded.
+    Each batch is stored together with the line that was reached in its file: after a stop, the
+    next call resumes there. A file that has changed is read from its start, and only new or
+    changed documents are encoded.
     """
-    taken = IngestReport()
-    source = _Source(corpus, columns or Columns())
+    report = IngestReport()
+    batches = _Source(corpus, columns or Columns()).batches(files)
     shown = progressing("indexing", total=None, shown=progress)
-    with shown as advance, _hearing_of_cuts() as were_cut:
-        for ready in _encoded(corpus, source.batches(files)):
-            corpus.store.write(ready.stored, progress=ready.batch.progress)
-            taken = _counted(taken, ready)
-            advance(ready.batch.read)
-    if were_cut():
+    with shown as advance, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", CutWarning)
+        for batch, stored in _encoded(corpus, batches):
+            corpus.store.write(stored, progress=batch.progress)
+            report = IngestReport(
+                report.read + batch.read,
+                report.written + len(stored),
+                report.unchanged + len(batch.documents) - len(stored),
+                report.empty + batch.empty,
+            )
+            advance(batch.read)
+    others = [one for one in caught if one.category is not CutWarning]
+    for one in others:
+        warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+    if len(caught) > len(others):  # one message instead of one for each batch
         logger.warning(
             f"some texts were longer than {corpus.encoder.max_tokens} tokens and were cut"
         )
-    corpus.store.settle()
-    return taken
+    corpus.store.flush()
+    return report
 
 
-def _counted(taken: IngestReport, ready: _Ready) -> IngestReport:
-    batch = ready.batch
-    return replace(
-        taken,
-        read=taken.read + batch.read,
-        written=taken.written + len(ready.stored),
-        unchanged=taken.unchanged + len(batch.documents) - len(ready.stored),
-        empty=taken.empty + batch.empty,
-    )
+def copy_corpus(source: str | Path, target: str | Path, *, progress: bool = False) -> int:
+    """Copy every document with its vector into a new corpus; returns how many.
+
+    Either may be a file or an address in Milvus. A target that another copy was cut off from is
+    continued, since ids that exist are written again.
+    """
+    with contextlib.closing(open_store(source)) as old:
+        about = old.about
+        with contextlib.closing(open_store(target, create=lambda: about)) as new:
+            if new.about != about:
+                raise CorpusError(
+                    f"{target} was made for {new.about.model}, {new.about.dimension} dimensions, "
+                    f"{new.about.precision}; the documents are of {about.model}, "
+                    f"{about.dimension}, {about.precision}. Name a new target."
+                )
+            if len(new) > len(old):
+                raise CorpusError(
+                    f"{target} has {counted(len(new), 'document')}, more than {source}; expected a "
+                    "new corpus or one that this copy started. Name another target."
+                )
+            count = 0
+            with progressing("copying", total=len(old), shown=progress) as advance:
+                documents = old.scan()
+                while batch := list(itertools.islice(documents, _COPIED)):
+                    new.write(batch)
+                    count += len(batch)
+                    advance(len(batch))
+            new.flush()
+            return count
 
 
-def _encoded(corpus: Corpus, batches: Iterator[_Batch]) -> Iterator[_Ready]:
+def _encoded(
+    corpus: Corpus, batches: Iterator[_FileBatch]
+) -> Iterator[tuple[_FileBatch, list[Stored]]]:
     """Keep batches being encoded while one is written, so that no core waits for the disk."""
-    waiting: deque[_Flight] = deque()
+    waiting: deque[_PendingBatch] = deque()
     with ThreadPoolExecutor(_AHEAD, thread_name_prefix="malmoi-encode") as pool:
         try:
             for batch in batches:
-                waiting.append(_Flight(corpus, batch, pool, waiting))
+                waiting.append(_PendingBatch(corpus, batch, pool, list(waiting)))
                 if len(waiting) > _AHEAD:
-                    yield waiting.popleft().ready()
+                    yield waiting.popleft().result()
             while waiting:
-                yield waiting.popleft().ready()
+                yield waiting.popleft().result()
         finally:
-            for flight in waiting:
-                flight.made.cancel()
+            for pending in waiting:
+                pending.encoding.cancel()
 
 
-class _Flight:
-    """A batch on its way: what is new in it is being encoded."""
+class _PendingBatch:
+    """A batch whose new texts are being encoded.
+
+    The batches before it are not in the corpus yet: what they will write counts as stored, and
+    their texts are not encoded again.
+    """
 
     new: dict[str, Document]
     vectors: dict[str, Vector]
@@ -129,58 +164,33 @@ class _Flight:
     def __init__(
         self,
         corpus: Corpus,
-        batch: _Batch,
+        batch: _FileBatch,
         pool: ThreadPoolExecutor,
-        before: Iterable["_Flight"],
+        before: Sequence["_PendingBatch"],
     ) -> None:
-        # Batches before this one are not in the corpus yet: what they will write counts as there,
-        # and their texts are not encoded again.
-        before = list(before)
-        self._before = [flight.vectors for flight in before]
-        last = {one.id: one for one in batch.documents}
-        there = corpus.store.get(list(last))
-        for flight in before:
-            there |= flight.new
         self._batch = batch
-        self.new = {id: one for id, one in last.items() if there.get(id) != one}
-        flying = set[str]().union(*self._before)
-        wanted = {one.text: _PENDING for one in self.new.values() if one.text not in flying}
+        self._before = [pending.vectors for pending in before]
+        last = {one.id: one for one in batch.documents}
+        stored = corpus.store.get(list(last))
+        for pending in before:
+            stored |= pending.new
+        self.new = {id: one for id, one in last.items() if stored.get(id) != one}
+        encoding = set[str]().union(*self._before)
+        wanted = {one.text for one in self.new.values() if one.text not in encoding}
         self._known = corpus.store.vectors_for(list(wanted))
-        self.vectors = {text: wanted[text] for text in wanted if text not in self._known}
-        self.made = pool.submit(corpus.new_vectors, list(self.vectors))
-        corpus.store.foresee([one.text for one in self.new.values()])
+        self.vectors = {
+            one.text: _NO_VECTOR
+            for one in self.new.values()
+            if one.text in wanted and one.text not in self._known
+        }
+        self.encoding = pool.submit(corpus.new_vectors, list(self.vectors))
+        corpus.store.prefetch([one.text for one in self.new.values()])
 
-    def ready(self) -> _Ready:
-        """Wait for the vectors; those of the batches before are there already."""
-        self.vectors.update(zip(self.vectors, self.made.result(), strict=True))
+    def result(self) -> tuple[_FileBatch, list[Stored]]:
+        """Wait for the vectors; those of the batches before are complete already."""
+        self.vectors.update(zip(self.vectors, self.encoding.result(), strict=True))
         found = ChainMap(self.vectors, self._known, *self._before)
-        return _Ready(self._batch, [Stored(one, found[one.text]) for one in self.new.values()])
-
-
-@contextlib.contextmanager
-def _hearing_of_cuts() -> Iterator[Callable[[], bool]]:
-    """Tell whether texts were cut; warnings of each batch would come by the thousand."""
-    heard = False
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", CutWarning)
-        show = warnings.showwarning
-
-        def hear(
-            message: Warning | str,
-            category: type[Warning],
-            filename: str,
-            lineno: int,
-            file: TextIO | None = None,
-            line: str | None = None,
-        ) -> None:
-            nonlocal heard
-            if category is CutWarning:
-                heard = True
-            else:
-                show(message, category, filename, lineno, file, line)
-
-        warnings.showwarning = hear
-        yield lambda: heard
+        return self._batch, [Stored(one, found[one.text]) for one in self.new.values()]
 
 
 class _Source:
@@ -189,37 +199,35 @@ class _Source:
     def __init__(self, corpus: Corpus, columns: Columns) -> None:
         self._corpus, self._columns = corpus, columns
 
-    def batches(self, files: Sequence[str]) -> Iterator[_Batch]:
-        """Yield the batches of one file after the other."""
+    def batches(self, files: Sequence[str]) -> Iterator[_FileBatch]:
+        """Yield the batches of one file after another."""
         for file in files:
             yield from self._of(file)
 
-    def _of(self, file: str) -> Iterator[_Batch]:
-        here, name = self._begun(file), Path(file).name if file != "-" else "stdin"
-        done = here.lines if here else 0
+    def _of(self, file: str) -> Iterator[_FileBatch]:
+        start, name = self._progress(file), Path(file).name if file != "-" else "stdin"
+        done = start.lines if start else 0
         rows = iter(self._rows(file))
-        skipped = False
         if done:
-            logger.info(f"{file}: going on after line {done:,}")
+            logger.info(f"{file}: resuming after line {done:,}")
             rows = itertools.dropwhile(lambda row: row[0] <= done, rows)
-            skipped = True
-        count = 0
+        empty = not done
         while block := list(itertools.islice(rows, BATCH)):
-            count += len(block)
+            empty = False
             documents = [self._document(file, name, number, row) for number, row in block]
             kept = [one for one in documents if one.text.strip()]
-            reached = replace(here, lines=block[-1][0]) if here else None
-            yield _Batch(kept, len(block), len(block) - len(kept), reached)
-        if not count and not skipped:
+            reached = replace(start, lines=block[-1][0]) if start else None
+            yield _FileBatch(kept, len(block), len(block) - len(kept), reached)
+        if empty:
             raise DataError(f"{file} is empty; expected one text a line. Name another file.")
 
-    def _begun(self, file: str) -> Progress | None:
-        """How far this very file has been taken in; None for stdin, which cannot be resumed."""
+    def _progress(self, file: str) -> Progress | None:
+        """How far this file has been read in; None for stdin, which cannot be resumed."""
         if file == "-" or not Path(file).is_file():
             return None
         path = Path(file).resolve()
-        about = path.stat()
-        fingerprint = f"{about.st_size} {about.st_mtime_ns} {self._columns}"
+        stat = path.stat()
+        fingerprint = f"{stat.st_size} {stat.st_mtime_ns} {self._columns}"
         known = self._corpus.store.progress(str(path))
         if known is not None and known.fingerprint == fingerprint:
             return known
@@ -248,10 +256,7 @@ class _Source:
         id = row[named] if named else f"{name}:{number}"
         words = row[text] if isinstance(row[text], str) else ""
         try:
-            return checked_document(Document(_as_id(id), words, fields), number)
+            id = str(id) if isinstance(id, int | float) else id
+            return checked_document(Document(id, words, fields), number)
         except ValueError as error:
             raise DataError(f"line {number} of {file}: {error}") from error
-
-
-def _as_id(id: Any) -> Any:
-    return str(id) if isinstance(id, int | float) else id

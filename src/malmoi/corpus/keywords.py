@@ -1,13 +1,11 @@
-"""What carries meaning in Korean text, by kiwipiepy: in whole texts, or in words by themselves.
+"""What keyword search counts: Korean morphemes or syllable bigrams, and Latin words.
 
-An analyser takes longer over a text than all the rest of storing it, and most of a text's words
-have been seen before. A word that is analysed by itself, whatever stands beside it, need be
-analysed but once.
+Morphological analysis (kiwipiepy) takes longer than all other steps of storing a text, and most
+words of a text have been seen before. A word that is analysed on its own, whatever its context,
+has to be analysed only once and is then cached.
 
-What keyword search counts: Korean morphemes or pairs of syllables, and Latin words.
-
-Words of Latin letters are stemmed by SQLite's own Porter stemmer when they are stored and when
-they are asked for, so they are only cut here.
+Latin words are only split here: SQLite's Porter tokenizer stems them, when they are stored and
+when they are searched for.
 """
 
 import itertools
@@ -20,14 +18,14 @@ from ..text import morphemes
 from ..text.cleanup import SAFE, clean
 
 HANGUL = re.compile("[가-힣ㄱ-ㅎㅏ-ㅣ]+")
-# What is longer than any word is cut, so that what is remembered stays small.
+# Longer runs are split, so that cached words stay short.
 _WORD = re.compile("[가-힣ㄱ-ㅎㅏ-ㅣ]{1,64}")
-# Latin words and numbers are found without an analyser, so their tags are not here.
+# Latin words and numbers are found without the analyser, so their tags are not listed.
 _TAGS = {"NNG", "NNP", "NNB", "NR", "XR", "VV", "VA", "MAG", "MAJ", "MM", "XPN", "XSN"}
 _STEMS = ("VV", "VA")
-_HELPING = "VX"
+_AUXILIARY = "VX"
 
-# Particles, and forms of 이다, 하다 and 되다, that nouns hardly ever end in. Without them 서버에서
+# Particles, and forms of 이다, 하다 and 되다, in which nouns hardly ever end. Without them 서버에서
 # and 서버를 are one word to analyse, and so are 사용하는 and 사용되고.
 _PARTICLES = """
     을 를 은 에 에는 에도 에만 에서 에서는 에서도 에서의 에서만 에게 에게는 으로 으로는 으로도
@@ -43,66 +41,61 @@ _DOING = """
 _LONGEST_FIRST = "|".join(
     sorted(" ".join((_PARTICLES, _BEING, _DOING)).split(), key=len, reverse=True)
 )
-# What is left must have two syllables, or three before those that short verbs end in, and must
-# not be a verb's form that goes on with 하다 or 오다, as in 좋아하는 and 돌아와.
+# What remains must have two syllables (three before endings of short verbs), and must not be a
+# verb form that is joined to 하다 or 오다, as in 좋아하는 and 돌아와.
 _LEFT = "[^아어여와워해려]"
 _ENDINGS = re.compile(f"(?:(?<=.{_LEFT})(?:{_LONGEST_FIRST})|(?<=..{_LEFT})[는와])+$")
 
-# Distinct words to remember: those of some hundred thousand sentences, in about 60 MB.
-_ROOM = 300_000
+# Distinct words to cache: those of some hundred thousand sentences, in about 60 MB.
+_CACHED = 300_000
 
 Form = tuple[str, str]
 Terms = tuple[str, ...]
 Analyse = Callable[[list[str]], Iterable[list[Form]]]
 
 
-def terms_of_texts(texts: list[str]) -> Iterator[Terms]:
-    """Give the terms of each text, every word read in its sentence."""
-    return map(_telling, morphemes.forms_of(texts))
+class WordCache:
+    """The terms of single words, each analysed once. Safe to use from several threads."""
 
-
-class Remembered:
-    """The terms of words by themselves, each found once. Safe to use from several threads."""
-
-    def __init__(self, analyse: Analyse = morphemes.forms_of, *, room: int = _ROOM) -> None:
-        self._analyse, self._room = analyse, room
+    def __init__(self, analyse: Analyse = morphemes.forms_of, *, size: int = _CACHED) -> None:
+        self._analyse, self._size = analyse, size
         self._known: dict[str, Terms] = {}
 
     def __call__(self, texts: Iterable[str]) -> list[Terms]:
         """Give the terms of each text, word by word.
 
-        >>> Remembered()(["배를 타고 왔다", "배에서 사용하는"])
+        >>> WordCache()(["배를 타고 왔다", "배에서 사용하는"])
         [('배', '타다', '오다'), ('배', '사용')]
         """
         found = [_WORD.findall(text) for text in texts]
         known = self._learn(found)
         return [tuple(term for word in words for term in known[word]) for words in found]
 
-    def foresee(self, texts: Iterable[str]) -> None:
-        """Learn the words of texts that will soon be asked for."""
+    def prefetch(self, texts: Iterable[str]) -> None:
+        """Analyse the words of texts that will be needed soon."""
         self._learn([_WORD.findall(text) for text in texts])
 
     def _learn(self, words: list[list[str]]) -> dict[str, Terms]:
-        """Give a dictionary that knows all the words of some texts."""
+        """Give a dictionary that has the terms of all these words."""
         wanted, known = set(itertools.chain.from_iterable(words)), self._known
         missing = {word: base_of(word) for word in wanted.difference(known)}
-        if missing and len(known) > self._room:
-            # A new one, so that another thread goes on undisturbed with the old.
+        if missing and len(known) > self._size:
+            # A new dictionary, so that other threads can keep using the old one.
             known = self._known = {word: known[word] for word in wanted if word in known}
-        # Sorted, since words that begin alike take the analyser to the same parts of its tables;
-        # all at once, since then it works in threads of its own and leaves Python to the encoder.
+        # Sorted, because words with the same beginning use the same parts of the analyser's tables;
+        # all at once, because then it works in its own threads and leaves Python to the encoder.
         bases = sorted(set(missing.values()).difference(known))
-        known.update(zip(bases, map(_alone, self._analyse(bases)), strict=True))
+        known.update(zip(bases, map(_word_terms, self._analyse(bases)), strict=True))
         known.update((word, known[base]) for word, base in missing.items())
         return known
 
-    def forget(self) -> None:
-        """Know no word, as at first."""
+    def clear(self) -> None:
+        """Empty the cache."""
         self._known = {}
 
 
 def base_of(word: str) -> str:
-    """Take off the particles and endings of a word that cannot well be anything else.
+    """Strip particles and endings that can hardly be anything else from a word.
 
     >>> base_of("서버에서는"), base_of("사용하기를"), base_of("좋아한다"), base_of("가에")
     ('서버', '사용', '좋아한다', '가에')
@@ -110,7 +103,7 @@ def base_of(word: str) -> str:
     return _ENDINGS.sub("", word)
 
 
-def _telling(forms: list[Form]) -> Terms:
+def _content_terms(forms: list[Form]) -> Terms:
     return tuple(
         form + "다" if tag in _STEMS else form
         for form, tag in forms
@@ -118,19 +111,19 @@ def _telling(forms: list[Form]) -> Terms:
     )
 
 
-def _alone(forms: list[Form]) -> Terms:
-    """The terms of a word by itself: where only a helping verb is seen, it helps no other."""
-    return _telling(forms) or tuple(form + "다" for form, tag in forms if tag == _HELPING)
+def _word_terms(forms: list[Form]) -> Terms:
+    """The terms of a single word: an auxiliary verb on its own counts as a verb."""
+    return _content_terms(forms) or tuple(form + "다" for form, tag in forms if tag == _AUXILIARY)
 
 
-# What a file was made with is written in it, so a name keeps its meaning for good: whatever is
-# to be cut in another way needs another name.
+# A corpus file stores the kind it was made with, so a kind never changes its meaning: another
+# way of splitting texts needs another name.
 KINDS = ("morphemes", "bigrams", "word-morphemes")
 _OTHER = re.compile(r"[^\W_가-힣ㄱ-ㅎㅏ-ㅣ]+")
 _LATIN = re.compile("[0-9a-z]+")  # the same among ASCII, and much faster
 
-# English words that stand in every other sentence say nothing of what a question is about. They
-# are stored, since a phrase may be made of them alone, but not asked for beside better ones.
+# Frequent English words do not tell what a question is about. They are stored, because a phrase
+# may consist of them alone, but not searched for if the query has other words.
 _COMMON = frozenset(
     re.findall(
         r"\w+",
@@ -141,24 +134,24 @@ _COMMON = frozenset(
     )
 )
 
-# A query is a question, not a book: what comes after so many letters or words is not looked at.
-QUERY_LETTERS = 4096
+# A query is a question, not a book: further characters or words are ignored.
+QUERY_CHARACTERS = 4096
 QUERY_WORDS = 64
 
 
 def default_words() -> str:
-    """Morphemes where kiwipiepy is installed, pairs of syllables otherwise."""
+    """Morphemes where kiwipiepy is installed, syllable bigrams otherwise."""
     return "word-morphemes" if morphemes.available() else "bigrams"
 
 
 def check_words(kind: str) -> None:
-    """Raise for a way of cutting that is not known."""
+    """Raise for an unknown kind of keywords."""
     if kind not in KINDS:
         raise OptionError(f"words is {kind!r}; known are {', '.join(KINDS)}. Choose one of these.")
 
 
 def cut(texts: Iterable[str], kind: str) -> Iterator[list[str]]:
-    """Yield the words of each text.
+    """Yield the keywords of each text.
 
     >>> next(cut(["배송일은 May 5"], "bigrams"))
     ['배송', '송일', '일은', 'may', '5']
@@ -170,32 +163,32 @@ def cut(texts: Iterable[str], kind: str) -> Iterator[list[str]]:
         yield [*(next(korean) if has else ()), *_others(text)]
 
 
-def foresee(texts: Iterable[str], kind: str) -> None:
-    """Find ahead what cutting these texts will take, where it can be remembered."""
+def prefetch(texts: Iterable[str], kind: str) -> None:
+    """Analyse the words of texts ahead, where the results can be cached."""
     if kind == "word-morphemes":
-        remembered.foresee(_cleaned(texts, kind))
+        word_cache.prefetch(_cleaned(texts, kind))
 
 
 def query_words(query: str, kind: str) -> list[str]:
-    """The distinct words of a query, the first ones of a long one.
+    """The distinct keywords of a query; only the first ones of a long query.
 
     >>> query_words("When is my product getting delivered", "bigrams")
     ['product', 'delivered']
     """
-    [words] = cut([query[:QUERY_LETTERS]], kind)
-    telling = [word for word in words if word not in _COMMON]
-    return list(dict.fromkeys(telling or words))[:QUERY_WORDS]
+    [words] = cut([query[:QUERY_CHARACTERS]], kind)
+    rare = [word for word in words if word not in _COMMON]
+    return list(dict.fromkeys(rare or words))[:QUERY_WORDS]
 
 
 def _cleaned(texts: Iterable[str], kind: str) -> list[str]:
     check_words(kind)
     steps = _STEPS.get(kind, SAFE)
-    # Nothing that is to be cleaned is ASCII, and half of most texts are.
+    # ASCII needs no cleaning, and often half of the texts are ASCII.
     return [text if text.isascii() else clean(text, steps) for text in texts]
 
 
 def _others(text: str) -> list[str]:
-    """The words that are not Hangul, in small letters."""
+    """The words that are not Hangul, in lower case."""
     if text.isascii():
         return _LATIN.findall(text.lower())
     joined = " ".join(_OTHER.findall(text)).lower()
@@ -204,17 +197,17 @@ def _others(text: str) -> list[str]:
 
 def _bigrams(texts: Sequence[str]) -> Iterator[list[str]]:
     for text in texts:
-        yield [pair for run in HANGUL.findall(text) for pair in _pairs(run)]
-
-
-def _pairs(run: str) -> list[str]:
-    return list(map(operator.add, run, run[1:])) or [run]
+        yield [
+            pair
+            for run in HANGUL.findall(text)
+            for pair in (map(operator.add, run, run[1:]) if len(run) > 1 else (run,))
+        ]
 
 
 _STEPS = {"word-morphemes": (*SAFE, "compose")}
-remembered = Remembered()
+word_cache = WordCache()
 _KOREAN: dict[str, Callable[[list[str]], Iterable[Sequence[str]]]] = {
-    "word-morphemes": remembered,
-    "morphemes": terms_of_texts,
+    "word-morphemes": word_cache,
+    "morphemes": lambda texts: map(_content_terms, morphemes.forms_of(texts)),
     "bigrams": _bigrams,
 }

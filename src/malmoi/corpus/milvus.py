@@ -1,18 +1,14 @@
-"""Filters for an engine that compares JSON: what of a document is stored, and what is asked.
-
-Milvus compares single values, and a field of ours may hold a list, or numbers in one document
-and text in another. So each field's least and greatest number and text are stored, and every
-value once more as a key: any value is below x just when the least is.
-
-English stems without another library: SQLite's Porter stemmer, asked word by word.
-
-A corpus in Milvus: the same contract over a server, a cluster, or a local Milvus Lite file.
+"""A corpus in Milvus: the same contract over a server, a cluster, or a local Milvus Lite file.
 
 An address is `milvus://HOST:PORT/NAME` (also milvus+https://, with the token in MILVUS_TOKEN) or
-`milvus:FILE.db`. Documents stand in the collection NAME, what the corpus was made for and how far
-files were read in NAME_state. Milvus has no transactions over several requests: a batch is one
+`milvus:FILE.db`. Documents are in the collection NAME; what the corpus was made for and how far
+files were read is in NAME_state. Milvus has no transactions over several requests: a batch is one
 request, and the progress of a file is written after it, so that after a crash the last batch is
-put in again, under the same ids.
+written again, under the same ids.
+
+Milvus compares single values, and a field of ours may hold a list, or numbers in one document and
+text in another. So each field's least and greatest number and text are stored, and every value
+once more as a key: any value is below x just when the least is.
 """
 
 import contextlib
@@ -24,7 +20,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -32,11 +28,10 @@ import numpy as np
 
 from ..errors import CorpusError, DataError, MalmoiError, OptionError, require
 from ..runtime.precision import from_int8, to_precision
-from . import keywords
-from .filters import Atom, Filter, atoms, check_fields
-from .schema import Create, about_from
+from .filters import Atom, Filter, atoms
 from .sqlite import digest
 from .store import (
+    Create,
     Document,
     Progress,
     ScoredId,
@@ -46,22 +41,26 @@ from .store import (
     Vector,
     WriteMode,
     check_mode,
-    last_of_each,
 )
 
-KEYS = "keys"
+_TEXT = 65535  # bytes in Milvus's longest text
+_ID = 512
+_AT_ONCE = 1000
+_MOST = 16384  # rows that one search may return
+_SHOWN = ["id", "text", "metadata"]
+_KEYS = "keys"
 
 
 def facts(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """What the engine compares of a document's metadata.
+    """What Milvus compares of a document's metadata.
 
     >>> facts({"year": [2023, 2024]})
     {'keys': ['year=2023.0', 'year=2024.0'], 'least:year': 2023.0, 'most:year': 2024.0}
     """
-    found: dict[str, Any] = {KEYS: []}
+    found: dict[str, Any] = {_KEYS: []}
     for name, value in metadata.items():
         values = atoms(value)
-        found[KEYS] += [_key(name, one) for one in values]
+        found[_KEYS] += [_key(name, one) for one in values]
         numbers = [float(one) for one in values if not isinstance(one, str)]
         texts = [one for one in values if isinstance(one, str)]
         if numbers:
@@ -72,7 +71,7 @@ def facts(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def expression(filters: Sequence[Filter], *, column: str = "facts") -> str:
-    """The filters as one condition in Milvus's language.
+    """The filters as one expression in Milvus's filter language.
 
     >>> expression([Filter("year", ">=", 2020)])
     '(facts["most:year"] >= 2020.0 or facts["last:year"] >= "")'
@@ -80,34 +79,29 @@ def expression(filters: Sequence[Filter], *, column: str = "facts") -> str:
     return " and ".join(_condition(one, column) for one in filters)
 
 
-def any_of(column: str, values: Iterable[str]) -> str:
-    """The condition that a column holds one of these texts."""
-    return f"{column} in [{', '.join(quoted(value) for value in values)}]"
-
-
 def quoted(text: str) -> str:
-    """A text as the language writes it; nothing in it can end it early."""
+    """A text as a string literal; nothing in it can end the literal early."""
     return json.dumps(text, ensure_ascii=False)
 
 
 def _condition(one: Filter, column: str) -> str:
     if one.operator in ("=", "!="):
-        holds = f"json_contains({column}[{quoted(KEYS)}], {quoted(_key(one.field, one.value))})"
+        holds = f"json_contains({column}[{quoted(_KEYS)}], {quoted(_key(one.field, one.value))})"
         return holds if one.operator == "=" else f"not {holds}"
     below = one.operator.startswith("<")
     # As in SQLite: every number comes before every text.
     if isinstance(one.value, str):
-        own = _place(column, "first" if below else "last", one.field)
-        other = f"{_place(column, 'least', one.field)} <= 1.7e308" if below else ""
+        own = _bound(column, "first" if below else "last", one.field)
+        other = f"{_bound(column, 'least', one.field)} <= 1.7e308" if below else ""
         holds = f"{own} {one.operator} {quoted(one.value)}"
     else:
-        own = _place(column, "least" if below else "most", one.field)
-        other = "" if below else f'{_place(column, "last", one.field)} >= ""'
+        own = _bound(column, "least" if below else "most", one.field)
+        other = "" if below else f'{_bound(column, "last", one.field)} >= ""'
         holds = f"{own} {one.operator} {float(one.value)!r}"
     return f"({holds} or {other})" if other else f"({holds})"
 
 
-def _place(column: str, kind: str, field: str) -> str:
+def _bound(column: str, kind: str, field: str) -> str:
     return f"{column}[{quoted(f'{kind}:{field}')}]"
 
 
@@ -115,11 +109,8 @@ def _key(name: str, value: Atom) -> str:
     return f"{name}={value}" if isinstance(value, str) else f"{name}={float(value)!r}"
 
 
-_MANY = 65536
-
-
 class _Stemmer:
-    """A table in memory whose vocabulary is what the stemmer made of the words put in."""
+    """SQLite's Porter stemmer: a table in memory, whose vocabulary holds the stems of its words."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -142,9 +133,9 @@ def _stemmer() -> _Stemmer:
     return _Stemmer()
 
 
-@functools.lru_cache(maxsize=_MANY)
+@functools.lru_cache(maxsize=65536)
 def stem(word: str) -> str:
-    """A word's stem as SQLite's full-text search has it; nothing where it has no letter.
+    """A word's stem as in SQLite's full-text search; empty for a word without letters.
 
     >>> stem("arriving"), stem("배송"), stem("*")
     ('arriv', '배송', '')
@@ -153,20 +144,13 @@ def stem(word: str) -> str:
 
 
 def stems(words: Sequence[str]) -> list[str]:
-    """The stems of words, those without letters left out."""
+    """The stems of words; words without letters are left out."""
     return [found for found in map(stem, words) if found]
-
-
-_TEXT = 65535  # bytes in Milvus's longest text
-_ID = 512
-_AT_ONCE = 1000
-_MOST = 16384  # rows that one search may ask for
-_SHOWN = ["id", "text", "metadata"]
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where a corpus in Milvus is: the client's address, and the collection."""
+    """Where a corpus in Milvus is: the URI for the client, and the collection."""
 
     uri: str
     name: str
@@ -185,40 +169,38 @@ class Address:
         if not rest.startswith("//"):
             if not rest.endswith(".db"):
                 raise OptionError(
-                    f"{text} names no Milvus; expected milvus://HOST:PORT/NAME, or milvus:FILE.db "
-                    "for a local file. Correct it."
+                    f"{text} is not an address in Milvus; expected milvus://HOST:PORT/NAME, or "
+                    "milvus:FILE.db for a local file."
                 )
             return cls(rest, "corpus", True)
         host, _, name = rest[2:].partition("/")
         if not host or not name.isidentifier():
             raise OptionError(
-                f"{text} names no collection; expected milvus://HOST:PORT/NAME, the name of "
-                "letters, digits and _. Correct it."
+                f"{text} names no collection; expected milvus://HOST:PORT/NAME, where NAME has "
+                "letters, digits and _ only."
             )
         kind = "https" if scheme.endswith("+https") else "http"
         return cls(f"{kind}://{host}", name, False)
 
 
-def is_milvus(path: object) -> bool:
-    """Tell whether a corpus's name is an address in Milvus."""
-    return str(path).startswith(("milvus:", "milvus+https:"))
-
-
 class MilvusStore(Store):
-    """Documents in Milvus; keyword search by its BM25 over words cut here."""
+    """Documents in Milvus; keyword search is its BM25 over words split by malmoi.
+
+    What the methods do is documented in `Store`.
+    """
 
     def __init__(self, address: str, *, create: Create | None = None) -> None:
         self.address = Address.parse(address)
         self._milvus = require("pymilvus", extra="milvus", purpose="a corpus in Milvus")
         self._name, self._state = self.address.name, f"{self.address.name}_state"
-        # They log requests that fail, with the texts in them; what matters is raised here anyway.
-        for talker in ("pymilvus", "grpc._server", "milvus_lite"):
-            logging.getLogger(talker).setLevel(logging.CRITICAL + 1)
-        with self._renaming():
+        # They log requests that fail, with the user's texts in them; errors are raised here anyway.
+        for name in ("pymilvus", "grpc._server", "milvus_lite"):
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+        with self._translated_errors():
             token = os.environ.get("MILVUS_TOKEN", "")
             self._client: Any = self._milvus.MilvusClient(self.address.uri, token=token)
             self._prepare(create)
-            self.about = about_from(json.loads(self._read_state("about") or "{}"))
+            self.about = StoreInfo.from_json(json.loads(self._read_state("about") or "{}"))
         self._fields: set[str] = set(json.loads(self._read_state("fields") or "[]"))
 
     def _prepare(self, create: Create | None) -> None:
@@ -227,11 +209,11 @@ class MilvusStore(Store):
         if create is None:
             raise CorpusError(
                 f"there is no corpus {self._name} at {self.address.uri}; expected one. "
-                "Make it with: malmoi index"
+                "Create it with: malmoi index"
             )
         if self._client.has_collection(self._name):
             raise CorpusError(
-                f"{self.address.uri} has a collection {self._name} that is no corpus of malmoi's. "
+                f"{self.address.uri} has a collection {self._name} that is not a corpus. "
                 "Choose another name."
             )
         about = create()
@@ -253,7 +235,7 @@ class MilvusStore(Store):
             kind.VARCHAR,
             max_length=_TEXT,
             enable_analyzer=True,
-            # Texts arrive cut and stemmed: nothing is left to do but to part them at spaces.
+            # Texts arrive split and stemmed: they only have to be split again at spaces.
             analyzer_params={"tokenizer": "standard" if self.address.local else "whitespace"},
         )
         schema.add_field("sparse", kind.SPARSE_FLOAT_VECTOR)
@@ -266,28 +248,28 @@ class MilvusStore(Store):
                 output_field_names=["sparse"],
             )
         )
-        index = self._client.prepare_index_params()
-        dense = (
-            {"index_type": "FLAT"}
-            if self.address.local
-            else {"index_type": "HNSW", "params": {"M": 32, "efConstruction": 200}}
-        )
-        index.add_index("vector", metric_type="IP", **dense)
-        index.add_index("sparse", index_type="SPARSE_INVERTED_INDEX", metric_type="BM25")
-        self._client.create_collection(
-            self._name, schema=schema, index_params=index, consistency_level="Strong"
-        )
+        index = {"index_type": "HNSW", "params": {"M": 32, "efConstruction": 200}}
+        indexes = {
+            "vector": {"metric_type": "IP"}
+            | ({"index_type": "FLAT"} if self.address.local else index),
+            "sparse": {"metric_type": "BM25", "index_type": "SPARSE_INVERTED_INDEX"},
+        }
+        self._create(self._name, schema, indexes)
 
     def _make_state(self) -> None:
         kind = self._milvus.DataType
         schema = self._client.create_schema(auto_id=False, enable_dynamic_field=False)
         schema.add_field("key", kind.VARCHAR, max_length=_ID, is_primary=True)
         schema.add_field("value", kind.VARCHAR, max_length=_TEXT)
-        schema.add_field("vector", kind.FLOAT_VECTOR, dim=2)  # Milvus wants one everywhere
-        index = self._client.prepare_index_params()
-        index.add_index("vector", index_type="FLAT", metric_type="IP")
+        schema.add_field("vector", kind.FLOAT_VECTOR, dim=2)  # Milvus needs one in every collection
+        self._create(self._state, schema, {"vector": {"metric_type": "IP", "index_type": "FLAT"}})
+
+    def _create(self, name: str, schema: Any, indexes: Mapping[str, dict[str, Any]]) -> None:
+        params = self._client.prepare_index_params()
+        for field, options in indexes.items():
+            params.add_index(field, **options)
         self._client.create_collection(
-            self._state, schema=schema, index_params=index, consistency_level="Strong"
+            name, schema=schema, index_params=params, consistency_level="Strong"
         )
 
     def _write_state(self, key: str, value: str) -> None:
@@ -298,20 +280,22 @@ class MilvusStore(Store):
         return str(found[0]["value"]) if found else None
 
     def __len__(self) -> int:
-        with self._renaming():
+        with self._translated_errors():
             [row] = self._client.query(self._name, filter="", output_fields=["count(*)"])
             return int(row["count(*)"])
 
-    def write(
-        self, batch: Sequence[Stored], *, rule: WriteMode = "any", progress: Progress | None = None
+    def _write(
+        self,
+        batch: Sequence[Stored],
+        words: Sequence[Sequence[str]],
+        mode: WriteMode,
+        progress: Progress | None,
     ) -> None:
-        """Put documents in by one request; when it returns they can be found."""
-        batch = last_of_each(batch, rule)
-        with self._renaming():
-            if rule != "any":
-                known = self._query(any_of("id", [s.document.id for s in batch]), ["id"], batch)
-                check_mode(len(batch), len(known), rule)
-            rows = self._rows(batch)
+        with self._translated_errors():
+            if mode != "upsert":
+                known = self._query("id", [one.document.id for one in batch], ["id"])
+                check_mode(len(batch), len(known), mode)
+            rows = self._rows(batch, words)
             for start in range(0, len(rows), _AT_ONCE):
                 self._client.upsert(self._name, rows[start : start + _AT_ONCE])
             new = {name for one in batch for name in one.document.metadata} - self._fields
@@ -321,8 +305,9 @@ class MilvusStore(Store):
             if progress is not None:
                 self._write_state(_source(progress.source), json.dumps(asdict(progress)))
 
-    def _rows(self, batch: Sequence[Stored]) -> list[dict[str, Any]]:
-        cut = keywords.cut([one.document.text for one in batch], self.about.words)
+    def _rows(
+        self, batch: Sequence[Stored], words: Sequence[Sequence[str]]
+    ) -> list[dict[str, Any]]:
         now = time.time_ns()
         return [
             {
@@ -335,58 +320,45 @@ class MilvusStore(Store):
                 "words": _within(" ".join(stems(found)), _TEXT),
                 "vector": self._floats(one.vector).tolist(),
             }
-            for i, (one, found) in enumerate(zip(batch, cut, strict=True))
+            for i, (one, found) in enumerate(zip(batch, words, strict=True))
         ]
 
-    def foresee(self, texts: Sequence[str]) -> None:
-        """Find the words of texts that will soon be written."""
-        keywords.foresee(texts, self.about.words)
-
     def delete(self, ids: Sequence[str]) -> int:
-        """Take documents out; gives how many were there."""
-        with self._renaming():
-            known = [row["id"] for row in self._query(any_of("id", ids), ["id"], ids)]
+        with self._translated_errors():
+            known = [row["id"] for row in self._query("id", ids, ["id"])]
             for start in range(0, len(known), _AT_ONCE):
                 self._client.delete(self._name, ids=known[start : start + _AT_ONCE])
             return len(known)
 
     def get(self, ids: Sequence[str]) -> dict[str, Document]:
-        """The documents under these ids; those that are not there are left out."""
-        with self._renaming():
-            found = self._query(any_of("id", ids), _SHOWN, ids)
+        with self._translated_errors():
+            found = self._query("id", ids, _SHOWN)
         return {row["id"]: _document(row) for row in found}
 
     def vectors_for(self, texts: Sequence[str]) -> dict[str, Vector]:
-        """The vectors of those texts that some document has already, by text."""
         digests = {digest(text).hex(): text for text in texts}
-        with self._renaming():
+        with self._translated_errors():
             found = []
             for block in _blocks(list(digests)):
-                found += self._query(any_of("digest", block), ["digest", "vector"], block)
+                found += self._query("digest", block, ["digest", "vector"])
         return {digests[row["digest"]]: self._kept(row["vector"]) for row in found}
 
-    def nearest(
+    def vector_search(
         self, vector: Vector, k: int, *, filters: Sequence[Filter] = (), exact: bool = False
     ) -> list[ScoredId]:
-        """The documents of highest cosine with a unit float32 vector (dim,), best first."""
         wide = {} if self.address.local else {"params": {"ef": _MOST if exact else max(128, 2 * k)}}
         return self._search([np.asarray(vector, np.float32).tolist()], "vector", k, filters, wide)
 
-    def matching(
+    def keyword_search(
         self, words: Sequence[str], k: int, *, filters: Sequence[Filter] = ()
     ) -> list[ScoredId]:
-        """The documents that share words with the query, best first by BM25."""
-        asked = " ".join(stems(words))
-        if not asked:
-            check_fields(filters, self.fields() if filters else ())
-            return []
-        return self._search([asked], "sparse", k, filters, {})
+        query = " ".join(stems(words))
+        return self._search([query], "sparse", k, filters, {}) if query else []
 
     def _search(
         self, data: list[Any], field: str, k: int, filters: Sequence[Filter], params: dict[str, Any]
     ) -> list[ScoredId]:
-        check_fields(filters, self.fields() if filters else ())
-        with self._renaming():
+        with self._translated_errors():
             [found] = self._client.search(
                 self._name,
                 data=data,
@@ -396,32 +368,31 @@ class MilvusStore(Store):
                 search_params=params,
                 output_fields=["id"],
             ) or [[]]
-        # Lite gives BM25 below zero, the server above; both grow with likeness in size.
-        return [ScoredId(str(one["id"]), _size(one["distance"], field)) for one in found]
+        # Milvus Lite gives negative BM25 scores, the server positive ones, equal in size.
+        score = abs if field == "sparse" else float
+        return [ScoredId(str(one["id"]), float(score(one["distance"]))) for one in found]
 
     def fields(self) -> list[str]:
-        """The names of all metadata fields that any document has had."""
-        with self._renaming():
+        with self._translated_errors():
             self._fields |= set(json.loads(self._read_state("fields") or "[]"))
         return sorted(self._fields)
 
-    def everything(self) -> Iterator[Stored]:
-        """Every document with its vector, in the order of writing."""
+    def scan(self) -> Iterator[Stored]:
         for block in _blocks(self._in_order()):
-            with self._renaming():
-                found = self._query(any_of("id", block), [*_SHOWN, "vector"], block)
+            with self._translated_errors():
+                found = self._query("id", block, [*_SHOWN, "vector"])
             rows = {row["id"]: row for row in found}
             for id in block:
-                if id in rows:  # not deleted meanwhile
+                if id in rows:  # not deleted in the meantime
                     yield Stored(_document(rows[id]), self._kept(rows[id]["vector"]))
 
     def _in_order(self) -> list[str]:
-        """All ids, by when they were written."""
+        """All ids, in the order of writing."""
         found: list[tuple[int, str]] = []
         last = ""
-        with self._renaming():
+        with self._translated_errors():
             while True:
-                condition = f"id > {json.dumps(last, ensure_ascii=False)}" if last else ""
+                condition = f"id > {quoted(last)}" if last else ""
                 rows = self._client.query(
                     self._name, filter=condition, output_fields=["id", "serial"], limit=_MOST
                 )
@@ -432,30 +403,30 @@ class MilvusStore(Store):
         return [id for _, id in sorted(found)]
 
     def progress(self, source: str) -> Progress | None:
-        """How far a file has been taken in."""
-        with self._renaming():
+        with self._translated_errors():
             found = self._read_state(_source(source))
         return Progress(**json.loads(found)) if found else None
 
     def sample(self, count: int) -> list[str]:
-        """The texts of some documents from all over the store, the same ones every time."""
         ids = self._in_order()
         chosen = [ids[len(ids) * i // count] for i in range(min(count, len(ids)))]
         return [found.text for found in self.get(chosen).values()]
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         with contextlib.suppress(Exception):
             self._client.close()
 
-    def _query(self, condition: str, columns: list[str], keys: Sequence[Any]) -> list[Any]:
-        if not keys:
+    def _query(self, column: str, values: Sequence[str], fields: list[str]) -> list[Any]:
+        """The rows whose column has one of these values."""
+        if not values:
             return []
-        found: list[Any] = self._client.query(self._name, filter=condition, output_fields=columns)
+        condition = f"{column} in [{', '.join(map(quoted, values))}]"
+        found: list[Any] = self._client.query(self._name, filter=condition, output_fields=fields)
         return found
 
     def _floats(self, vector: Vector) -> Vector:
-        """Milvus keeps float32, whatever the corpus's precision rounds to."""
+        """A stored vector as float32, which Milvus keeps whatever the corpus's precision is."""
         if self.about.precision == "int8":
             floats: Vector = from_int8(vector)
             return floats
@@ -471,8 +442,8 @@ class MilvusStore(Store):
         return kept
 
     @contextlib.contextmanager
-    def _renaming(self) -> Iterator[None]:
-        """Turn Milvus's errors into malmoi's; its messages may quote text, and are left out."""
+    def _translated_errors(self) -> Iterator[None]:
+        """Turn Milvus's errors into malmoi's; its messages are left out, they may quote texts."""
         try:
             yield
         except MalmoiError:
@@ -480,9 +451,9 @@ class MilvusStore(Store):
         except Exception as error:
             code = getattr(error, "code", "")
             raise CorpusError(
-                f"Milvus at {self.address.uri} did not do what was asked "
-                f"({type(error).__name__}{f' {code}' if code else ''}); expected an answer. "
-                "Check that it runs, the address and MILVUS_TOKEN."
+                f"Milvus at {self.address.uri} failed ({type(error).__name__}"
+                f"{f' {code}' if code else ''}); expected an answer. Check that it runs, the "
+                "address and MILVUS_TOKEN."
             ) from error
 
 
@@ -492,10 +463,6 @@ def _document(row: Any) -> Document:
 
 def _source(name: str) -> str:
     return "source:" + digest(name).hex()
-
-
-def _size(distance: float, field: str) -> float:
-    return abs(float(distance)) if field == "sparse" else float(distance)
 
 
 def _blocks(items: Sequence[str]) -> Iterator[list[str]]:
@@ -509,8 +476,8 @@ def _short(text: str, most: int, what: str) -> str:
         size = len(text.encode("utf-8"))
     except UnicodeEncodeError as error:
         raise DataError(
-            f"a document's {what} has half a character (a lone surrogate); Milvus takes whole "
-            "ones. Clean the text first."
+            f"a document's {what} has a lone surrogate, which is half a character; Milvus takes "
+            "whole ones. Clean the text first."
         ) from error
     if size > most:
         raise DataError(
@@ -521,6 +488,6 @@ def _short(text: str, most: int, what: str) -> str:
 
 
 def _within(text: str, most: int) -> str:
-    """As many whole words as fit."""
+    """As many whole words as fit into `most` bytes."""
     raw = text.encode("utf-8")
     return text if len(raw) <= most else raw[:most].decode("utf-8", "ignore").rsplit(" ", 1)[0]

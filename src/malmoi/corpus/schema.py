@@ -1,26 +1,23 @@
-"""The tables of a corpus file, and how one is opened, made, and refused."""
+"""The SQL schema of a corpus file: creating, opening and checking one, and its errors."""
 
 import contextlib
 import errno
 import json
 import secrets
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from ..errors import CorpusBusy, CorpusError, MalmoiError, OutputError
-from .store import StoreInfo
+from .store import Create, StoreInfo
 
-APPLICATION = 0x4D616C6D  # "Malm", where `file` and other readers look for a file's maker
+APPLICATION = 0x4D616C6D  # "Malm", by which `file` and others recognise it
 VERSION = 1
 _WAIT = 10.0  # seconds to wait for another writer's transaction, which lasts milliseconds
 
-Create = Callable[[], StoreInfo]
-
-# A row number is never used twice, so that an index that was made earlier stays true of the rows
-# it knows: it only has to hear of greater rows and of those in `removed`.
+# A row number is never used twice, so that an index made earlier stays valid for its rows: to
+# catch up it only needs the greater rows and those in `removed`.
 _TABLES = """
 CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE documents (
@@ -44,14 +41,16 @@ CREATE VIRTUAL TABLE words USING fts5 (cut, tokenize = 'porter unicode61 remove_
 
 
 def connect(path: Path, *, create: Create | None) -> sqlite3.Connection:
-    """Open a corpus file; one that is not there, or blank, is made when `create` says what for."""
+    """Open a corpus file; one that does not exist, or is blank, is made when `create` is given."""
     if path.is_dir():
         raise CorpusError(f"{path} is a folder; expected a corpus file. Name a file in it.")
     if not path.exists() and create is None:
-        raise CorpusError(f"there is no corpus {path}; expected one. Make it with: malmoi index")
+        raise CorpusError(f"there is no corpus {path}; expected one. Create it with: malmoi index")
     if not path.parent.is_dir():
-        raise CorpusError(f"there is no folder {path.parent} for a corpus. Make it first.")
-    with renaming(path):
+        raise CorpusError(
+            f"there is no folder {path.parent} for a corpus. Create the folder first."
+        )
+    with translated_errors(path):
         connection = sqlite3.connect(
             path, timeout=_WAIT, isolation_level=None, check_same_thread=False
         )
@@ -64,7 +63,7 @@ def connect(path: Path, *, create: Create | None) -> sqlite3.Connection:
 
 
 def _prepare(connection: sqlite3.Connection, path: Path, create: Create | None) -> None:
-    # Another process may be making the file right now; its transaction is whole or not there.
+    # Another process may be creating the file right now; its transaction is whole or absent.
     if create is not None and not _table_count(connection):
         _make(connection, create())
     _check(connection, path)
@@ -77,7 +76,7 @@ def _make(connection: sqlite3.Connection, about: StoreInfo) -> None:
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("BEGIN IMMEDIATE")
     try:
-        if not _table_count(connection):  # nobody was faster
+        if not _table_count(connection):  # no other process was faster
             for statement in _TABLES.split(";\n"):
                 connection.execute(statement)
             values = {"about": json.dumps(asdict(about)), "mark": secrets.token_hex(8)}
@@ -99,8 +98,8 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
     [[application]] = connection.execute("PRAGMA application_id")
     if application != APPLICATION:
         raise CorpusError(
-            f"{path} is a database, but no corpus of malmoi's. Name another file, or make a new "
-            "corpus with: malmoi index"
+            f"{path} is a database, but not a corpus. Name another file, or make a new corpus "
+            "with: malmoi index"
         )
     [[version]] = connection.execute("PRAGMA user_version")
     if version > VERSION:
@@ -111,41 +110,36 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def read_about(connection: sqlite3.Connection) -> tuple[StoreInfo, str]:
-    """What the corpus was made for, and the mark by which its index file knows it."""
+    """What the corpus was made for, and the mark by which its index file recognises it."""
     values = dict(connection.execute("SELECT key, value FROM about"))
-    return about_from(json.loads(values["about"])), values["mark"]
-
-
-def about_from(data: dict[str, Any]) -> StoreInfo:
-    """Make an About of what `asdict` and JSON made of one."""
-    return StoreInfo(**data | {"probes": tuple(tuple(probe) for probe in data["probes"])})
+    return StoreInfo.from_json(json.loads(values["about"])), values["mark"]
 
 
 @contextlib.contextmanager
-def renaming(path: Path) -> Iterator[None]:
+def translated_errors(path: Path) -> Iterator[None]:
     """Turn SQLite's errors into malmoi's, with the cause kept."""
     try:
         yield
     except MalmoiError:
         raise
     except sqlite3.DatabaseError as error:
-        raise _renamed(error, path) from error
+        raise _translate(error, path) from error
     except OSError as error:
         reason = "the disk is full" if error.errno == errno.ENOSPC else error.strerror
         raise OutputError(f"cannot write {path}: {reason}. Check disk and permissions.") from error
 
 
-def _renamed(error: sqlite3.DatabaseError, path: Path) -> MalmoiError:
+def _translate(error: sqlite3.DatabaseError, path: Path) -> MalmoiError:
     kind = getattr(error, "sqlite_errorname", "").removeprefix("SQLITE_")
     if kind.startswith("FULL") or kind in ("IOERR_WRITE", "IOERR_SHMSIZE"):
         return OutputError(
             f"cannot write {path}: the disk is full; the documents of this batch were rolled "
-            "back, those before it are safe. Free some space and go on."
+            "back, those before it are safe. Free some space and run it again."
         )
     if kind.startswith(("BUSY", "LOCKED")):
         return CorpusBusy(
             f"another process has been writing to {path} for {_WAIT:.0f} seconds; expected the "
-            "corpus to be free. Let it finish, and try again."
+            "corpus to be free. Wait until it has finished, and try again."
         )
     if kind.startswith(("READONLY", "CANTOPEN", "PERM", "AUTH")):
         return OutputError(f"{path} may not be written or opened. Check its permissions.")
@@ -155,7 +149,7 @@ def _renamed(error: sqlite3.DatabaseError, path: Path) -> MalmoiError:
         )
     if kind.startswith("CORRUPT"):
         return CorpusError(
-            f"{path} is damaged; expected a whole corpus file. Take it from a backup, or build it "
+            f"{path} is damaged; expected a complete corpus file. Restore a backup, or build it "
             "again with: malmoi index"
         )
     return CorpusError(f"{path} cannot be used: {error}. Check the file and the disk.")

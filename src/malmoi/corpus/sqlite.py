@@ -1,4 +1,4 @@
-"""A corpus in one SQLite file: documents, fields, vectors and words, changed together or not."""
+"""A corpus in one SQLite file: documents, fields, vectors and words change together."""
 
 import contextlib
 import hashlib
@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..runtime.precision import to_precision
-from . import keywords
-from .filters import Filter, atoms, check_fields
-from .schema import Create, connect, read_about, renaming
+from .filters import Filter, atoms
+from .schema import connect, read_about, translated_errors
 from .store import (
+    Create,
     Document,
     Progress,
     ScoredId,
@@ -27,71 +27,60 @@ from .store import (
     Vector,
     WriteMode,
     check_mode,
-    last_of_each,
 )
 from .vector_index import SyncedIndex
 
-_AT_ONCE = 500  # ids in one question to SQLite
+_AT_ONCE = 500  # ids in one query
 
 
 class SqliteStore(Store):
-    """The store that is one file. Threads take turns; processes see each other's commits."""
+    """The store in one file. Threads take turns; processes see each other's commits.
+
+    What the methods do is documented in `Store`.
+    """
 
     def __init__(self, path: str | Path, *, create: Create | None = None, engine: str = "auto"):
         self.path = Path(path)
         self._lock = threading.RLock()
         self._connection = connect(self.path, create=create)
-        with renaming(self.path):
+        with translated_errors(self.path):
             self.about, mark = read_about(self._connection)
-        self._shelf = SyncedIndex(self.path, self.about, mark, engine=engine)
-        template = to_precision(np.zeros((1, self.about.dimension), np.float32), self.precision)
-        self._dtype = template.dtype
-
-    @property
-    def precision(self) -> str:
-        """What a vector's values are stored as."""
-        return self.about.precision
+        self._vector_index = SyncedIndex(self.path, self.about, mark, engine=engine)
+        zeros = np.zeros((1, self.about.dimension), np.float32)
+        self._dtype = to_precision(zeros, self.about.precision).dtype
 
     def __len__(self) -> int:
-        with self._using() as connection:
+        with self._locked() as connection:
             [[count]] = connection.execute("SELECT count(*) FROM vectors")
             return int(count)
 
-    def write(
-        self, batch: Sequence[Stored], *, rule: WriteMode = "any", progress: Progress | None = None
+    def _write(
+        self,
+        batch: Sequence[Stored],
+        words: Sequence[Sequence[str]],
+        mode: WriteMode,
+        progress: Progress | None,
     ) -> None:
-        """Put documents in, in one transaction; when it returns they are on the disk."""
-        batch = last_of_each(batch, rule)
-        texts = [stored.document.text for stored in batch]
-        # Cut before the transaction begins: others wait for it.
-        words = [" ".join(found) for found in keywords.cut(texts, self.about.words)]
-        with self._writing() as connection:
+        with self._transaction() as connection:
             known = self._rows([stored.document.id for stored in batch])
-            check_mode(len(batch), len(known), rule)
-            self._forget(list(known.values()))
+            check_mode(len(batch), len(known), mode)
+            self._remove(list(known.values()))
             self._insert(batch, words)
             if progress is not None:
                 values = (progress.source, progress.fingerprint, progress.lines)
                 connection.execute("INSERT OR REPLACE INTO sources VALUES (?, ?, ?)", values)
 
-    def foresee(self, texts: Sequence[str]) -> None:
-        """Find the words of texts that will soon be written."""
-        keywords.foresee(texts, self.about.words)
-
     def delete(self, ids: Sequence[str]) -> int:
-        """Take documents out, in one transaction; gives how many were there."""
-        with self._writing():
+        with self._transaction():
             known = self._rows(ids)
-            self._forget(list(known.values()))
+            self._remove(list(known.values()))
             return len(known)
 
     def get(self, ids: Sequence[str]) -> dict[str, Document]:
-        """The documents under these ids; those that are not there are left out."""
         found = self._select("SELECT id, text, metadata FROM documents WHERE id IN", ids)
         return {id: Document(id, text, json.loads(data)) for id, text, data in found}
 
     def vectors_for(self, texts: Sequence[str]) -> dict[str, Vector]:
-        """The vectors of those texts that some document has already, by text."""
         digests = {digest(text): text for text in texts}
         found = self._select(
             "SELECT digest, vector FROM documents JOIN vectors USING (row) WHERE digest IN",
@@ -99,26 +88,24 @@ class SqliteStore(Store):
         )
         return {digests[key]: self._vector(raw) for key, raw in found}
 
-    def nearest(
+    def vector_search(
         self, vector: Vector, k: int, *, filters: Sequence[Filter] = (), exact: bool = False
     ) -> list[ScoredId]:
-        """The documents of highest cosine with a unit float32 vector (dim,), best first."""
-        with self._using() as connection:
-            index = self._shelf.follow(connection)
+        with self._locked() as connection:
+            index = self._vector_index.follow(connection)
             only = self._fitting(filters) if filters else None
             found = index.search(vector, k, exact=exact, only=only)
             scores = dict(zip(found.rows[0].tolist(), found.scores[0].tolist(), strict=True))
             ids = dict(self._select("SELECT row, id FROM documents WHERE row IN", list(scores)))
         return [ScoredId(ids[row], score) for row, score in scores.items() if row in ids]
 
-    def matching(
+    def keyword_search(
         self, words: Sequence[str], k: int, *, filters: Sequence[Filter] = ()
     ) -> list[ScoredId]:
-        """The documents that share words with the query, best first by BM25."""
         if not words:
             return []
         query = " OR ".join('"' + word.replace('"', '""') + '"' for word in words)
-        with self._using() as connection:
+        with self._locked() as connection:
             condition, values = self._condition(filters)
             found = connection.execute(
                 "SELECT id, score FROM (SELECT rowid AS row, rank AS score FROM words "
@@ -126,18 +113,16 @@ class SqliteStore(Store):
                 "USING (row) ORDER BY score, row",
                 (query, *values, k),
             ).fetchall()
-        return [ScoredId(id, -score) for id, score in found]  # SQLite's grows with unlikeness
+        return [ScoredId(id, -score) for id, score in found]  # SQLite gives the best the lowest
 
     def fields(self) -> list[str]:
-        """The names of all metadata fields that any document has had."""
-        with self._using() as connection:
+        with self._locked() as connection:
             return [name for (name,) in connection.execute("SELECT name FROM fields ORDER BY name")]
 
-    def everything(self) -> Iterator[Stored]:
-        """Every document with its vector, in the order of writing."""
+    def scan(self) -> Iterator[Stored]:
         last = 0
         while True:
-            with self._using() as connection:
+            with self._locked() as connection:
                 block = connection.execute(
                     "SELECT row, id, text, metadata, vector FROM documents JOIN vectors "
                     "USING (row) WHERE row > ? ORDER BY row LIMIT ?",
@@ -150,8 +135,7 @@ class SqliteStore(Store):
             last = block[-1][0]
 
     def sample(self, count: int) -> list[str]:
-        """The texts of some documents from all over the file, the same ones every time."""
-        with self._using() as connection:
+        with self._locked() as connection:
             [[last]] = connection.execute("SELECT coalesce(max(row), 0) FROM documents")
             rows = {1 + last * i // count for i in range(count)}
             query = "SELECT text FROM documents WHERE row >= ? ORDER BY row LIMIT 1"
@@ -159,25 +143,24 @@ class SqliteStore(Store):
         return list(dict.fromkeys(text for (text,) in filter(None, found)))
 
     def progress(self, source: str) -> Progress | None:
-        """How far a file has been taken in."""
-        with self._using() as connection:
+        with self._locked() as connection:
             query = "SELECT source, fingerprint, lines FROM sources WHERE source = ?"
             found = connection.execute(query, (source,)).fetchone()
         return Progress(*found) if found else None
 
-    def settle(self) -> None:
-        """Write the index file, and the graph where one is due."""
-        with self._using() as connection:
-            self._shelf.settle(connection)
+    def flush(self) -> None:
+        """Write the index file, and build the graph where one is due."""
+        with self._locked() as connection:
+            self._vector_index.flush(connection)
 
     def close(self) -> None:
-        """Wait for what runs in the background and let go of the file."""
-        self._shelf.wait()
+        """Wait for work in the background and close the file."""
+        self._vector_index.wait()
         with self._lock:
             self._connection.close()
 
-    def _insert(self, batch: Sequence[Stored], words: Sequence[str]) -> None:
-        """Put in documents whose ids are free, a table after the other."""
+    def _insert(self, batch: Sequence[Stored], words: Sequence[Sequence[str]]) -> None:
+        """Insert documents whose ids do not exist, one table after the other."""
         connection = self._connection
         documents = [stored.document for stored in batch]
         rows = self._next_rows(len(batch))
@@ -191,19 +174,20 @@ class SqliteStore(Store):
         raw = (np.ascontiguousarray(one.vector, dtype=self._dtype).tobytes() for one in batch)
         connection.executemany("INSERT INTO vectors VALUES (?, ?)", zip(rows, raw, strict=True))
         connection.executemany(
-            "INSERT INTO words (rowid, cut) VALUES (?, ?)", zip(rows, words, strict=True)
+            "INSERT INTO words (rowid, cut) VALUES (?, ?)",
+            zip(rows, map(" ".join, words), strict=True),
         )
-        self._state(rows, documents)
+        self._insert_facts(rows, documents)
 
     def _next_rows(self, count: int) -> range:
-        """The numbers of the next rows, none of which was ever used."""
+        """The next row numbers, none of which was ever used."""
         [[last]] = self._connection.execute(
             "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'documents'"
         )
         return range(last + 1, last + 1 + count)
 
-    def _state(self, rows: Sequence[int], documents: Sequence[Document]) -> None:
-        """Write down the fields of documents, by which they are filtered."""
+    def _insert_facts(self, rows: Sequence[int], documents: Sequence[Document]) -> None:
+        """Store the values of metadata fields, by which documents are filtered."""
         connection = self._connection
         facts = [
             (name, one, row)
@@ -220,7 +204,7 @@ class SqliteStore(Store):
             facts,
         )
 
-    def _forget(self, rows: list[int]) -> None:
+    def _remove(self, rows: list[int]) -> None:
         connection = self._connection
         for row in rows:
             [[data]] = connection.execute("SELECT metadata FROM documents WHERE row = ?", (row,))
@@ -244,8 +228,7 @@ class SqliteStore(Store):
         return np.fromiter((row for (row,) in found), dtype=np.int64)
 
     def _condition(self, filters: Sequence[Filter]) -> tuple[str, list[Any]]:
-        """The filters as SQL to stand behind a WHERE, and the values in it."""
-        check_fields(filters, self.fields() if filters else [])
+        """The filters as SQL that continues a WHERE, and the values for its placeholders."""
         parts, values = [""], list[Any]()
         for one in filters:
             negated = one.operator == "!="
@@ -262,7 +245,7 @@ class SqliteStore(Store):
         pending = iter(keys)
         while block := list(itertools.islice(pending, _AT_ONCE)):
             marks = ", ".join("?" * len(block))
-            with self._using() as connection:
+            with self._locked() as connection:
                 found += connection.execute(f"{query} ({marks})", block).fetchall()
         return found
 
@@ -270,14 +253,14 @@ class SqliteStore(Store):
         return np.frombuffer(raw, dtype=self._dtype)
 
     @contextlib.contextmanager
-    def _using(self) -> Iterator[sqlite3.Connection]:
-        with self._lock, renaming(self.path):
+    def _locked(self) -> Iterator[sqlite3.Connection]:
+        with self._lock, translated_errors(self.path):
             yield self._connection
 
     @contextlib.contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        """One transaction: all of it, or nothing."""
-        with self._using() as connection:
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """Run the block in one transaction: all of it, or nothing."""
+        with self._locked() as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
@@ -293,5 +276,5 @@ def _json(metadata: Mapping[str, Value]) -> str:
 
 
 def digest(text: str) -> bytes:
-    """What two texts have in common only if they are the same."""
+    """A hash by which equal texts are found."""
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -1,30 +1,29 @@
-"""What a store of documents offers, whatever keeps them; and the small types that pass through.
+"""The contract of a document store, and the small types that pass through it.
 
 `Corpus` does the rest (encoding, fusion, reranking) over any store that keeps this contract.
-
-What a write asks of its ids, the same in every store.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from numpy.typing import NDArray
 
 from ..errors import DataError, OptionError, by_number, counted
 from ..runtime.precision import check_precision
+from . import keywords
 from .filters import Filter
 
 Value = str | int | float | bool | None | list[Any]
 Vector = NDArray[Any]
-# What to do when a written document's id is there already, or is not.
-WriteMode = Literal["new", "known", "any"]
+# "insert" refuses ids that exist, "update" refuses those that do not, "upsert" takes both.
+WriteMode = Literal["insert", "update", "upsert"]
 
 
 @dataclass(frozen=True)
 class Document:
-    """A text under an id of the user's choice, with whatever fields belong to it."""
+    """A text under an id of the user's choice, with metadata of any fields."""
 
     id: str
     text: str
@@ -49,10 +48,10 @@ class ScoredId:
 
 @dataclass(frozen=True)
 class StoreInfo:
-    """What a store was made for; it stays as it is for the store's whole life.
+    """What a store was made for; it never changes.
 
-    `words` is how texts are cut for keyword search. `probes` are the vectors of a few fixed
-    texts, by which another model is known even when it has the same name.
+    `words` is what keyword search counts. `probes` are the vectors of a few fixed texts, by which
+    another model is recognised even when it has the same name.
     """
 
     model: str
@@ -64,20 +63,39 @@ class StoreInfo:
     def __post_init__(self) -> None:
         check_precision(self.precision)
         if self.dimension < 1:
-            raise OptionError(f"dimension is {self.dimension}; expected 1 or more. Correct it.")
+            raise OptionError(
+                f"dimension is {self.dimension}; expected 1 or more. Use the encoder's dimension."
+            )
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> "StoreInfo":
+        """Read what `dataclasses.asdict` and JSON made of one."""
+        return cls(**data | {"probes": tuple(tuple(probe) for probe in data["probes"])})
+
+
+Create = Callable[[], StoreInfo]
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How many lines of a file have been taken in; the fingerprint is the file's as it was."""
+    """How many lines of a file are stored; the fingerprint tells whether the file has changed."""
 
     source: str
     fingerprint: str
     lines: int
 
 
+_RENAMED = {  # methods of 0.1 → their names now
+    "nearest": "vector_search",
+    "matching": "keyword_search",
+    "everything": "scan",
+    "foresee": "prefetch",
+    "settle": "flush",
+}
+
+
 class Store(ABC):
-    """Documents, their vectors and their words. Every write is whole or not at all."""
+    """Documents, their vectors and their keywords. A write is done whole or not at all."""
 
     about: StoreInfo
 
@@ -85,40 +103,63 @@ class Store(ABC):
     def __len__(self) -> int:
         """How many documents there are."""
 
-    @abstractmethod
     def write(
-        self, batch: Sequence[Stored], *, rule: WriteMode = "any", progress: Progress | None = None
+        self,
+        batch: Sequence[Stored],
+        *,
+        mode: WriteMode = "upsert",
+        progress: Progress | None = None,
     ) -> None:
-        """Put documents in, in one transaction; when it returns they are there for good.
+        """Write documents in one transaction; when it returns they are durable.
 
-        A document whose id is known replaces that one. `rule` "new" refuses ids that are known,
-        "known" those that are not. `progress` is remembered in the same transaction.
+        Of several documents with one id the last is written; an insert refuses them. `progress`
+        is stored in the same transaction.
         """
+        by_id = {stored.document.id: stored for stored in batch}
+        if mode == "insert" and len(by_id) < len(batch):
+            raise DataError(
+                f"{counted(len(batch), 'document')} have {counted(len(by_id), 'different id')}; "
+                "expected an id for each. Give every document an id of its own."
+            )
+        # Analysed before the transaction begins, because other writers wait for it.
+        texts = [stored.document.text for stored in by_id.values()]
+        words = list(keywords.cut(texts, self.about.words))
+        self._write(list(by_id.values()), words, mode, progress)
 
-    def foresee(self, texts: Sequence[str]) -> None:
-        """Hear of texts that will be written soon, and do ahead what needs no vectors."""
-        return
+    @abstractmethod
+    def _write(
+        self,
+        batch: Sequence[Stored],
+        words: Sequence[Sequence[str]],
+        mode: WriteMode,
+        progress: Progress | None,
+    ) -> None:
+        """Write documents with distinct ids and their keywords, after `check_mode`."""
+
+    def prefetch(self, texts: Sequence[str]) -> None:
+        """Analyse the words of texts that will be written soon."""
+        keywords.prefetch(texts, self.about.words)
 
     @abstractmethod
     def delete(self, ids: Sequence[str]) -> int:
-        """Take documents out, in one transaction; gives how many were there."""
+        """Delete documents in one transaction; returns how many of the ids existed."""
 
     @abstractmethod
     def get(self, ids: Sequence[str]) -> dict[str, Document]:
-        """The documents under these ids; those that are not there are left out."""
+        """The documents under these ids; ids that do not exist are left out."""
 
     @abstractmethod
     def vectors_for(self, texts: Sequence[str]) -> dict[str, Vector]:
         """The vectors of those texts that some document has already, by text."""
 
     @abstractmethod
-    def nearest(
+    def vector_search(
         self, vector: Vector, k: int, *, filters: Sequence[Filter] = (), exact: bool = False
     ) -> list[ScoredId]:
         """The documents of highest cosine with a unit float32 vector (dim,), best first."""
 
     @abstractmethod
-    def matching(
+    def keyword_search(
         self, words: Sequence[str], k: int, *, filters: Sequence[Filter] = ()
     ) -> list[ScoredId]:
         """The documents that share words with the query, best first by BM25."""
@@ -128,48 +169,43 @@ class Store(ABC):
         """The names of all metadata fields that any document has had."""
 
     @abstractmethod
-    def everything(self) -> Iterator[Stored]:
-        """Every document with its vector, in the order of writing."""
+    def scan(self) -> Iterator[Stored]:
+        """Yield every document with its vector, in the order of writing."""
+
+    @abstractmethod
+    def sample(self, count: int) -> list[str]:
+        """The texts of documents from all over the store, the same ones every time."""
 
     def progress(self, source: str) -> Progress | None:
-        """How far a file has been taken in, where the store remembers it."""
+        """How far a file has been read in, where the store remembers it."""
         return None
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Bring whatever is derived (an index file, a graph) up to date; may take a while."""
         return
 
     @abstractmethod
-    def sample(self, count: int) -> list[str]:
-        """The texts of some documents from all over the store, the same ones every time."""
-
-    @abstractmethod
     def close(self) -> None:
-        """Let go of the store; nothing can be asked of it afterwards."""
+        """Close the store; it cannot be used afterwards."""
+
+    if not TYPE_CHECKING:  # a type checker sees the new names only
+
+        def __getattr__(self, name: str) -> Any:
+            if name in _RENAMED:
+                return getattr(self, _RENAMED[name])
+            raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
 
 
-def last_of_each(batch: Sequence[Stored], rule: WriteMode) -> list[Stored]:
-    """Keep the last document of each id; new ones may not repeat an id at all."""
-    by_id = {stored.document.id: stored for stored in batch}
-    if rule == "new" and len(by_id) < len(batch):
-        raise DataError(
-            f"{counted(len(batch), 'document')} have {counted(len(by_id), 'different id')}; "
-            "expected an id for each. Give every document an id of its own."
-        )
-    return list(by_id.values())
-
-
-def check_mode(count: int, known: int, rule: WriteMode) -> None:
-    """Raise when ids that must be new are known, or the other way round."""
-    if rule == "new" and known:
+def check_mode(count: int, known: int, mode: WriteMode) -> None:
+    """Raise when an insert meets ids that exist, or an update ids that do not."""
+    if mode == "insert" and known:
         raise DataError(
             f"{known} of {counted(count, 'id')} {by_number(known, 'is', 'are')} in the corpus "
-            "already; expected new ones. "
-            "Use update to replace documents, or other ids."
+            "already; expected new ones. Use update to replace documents, or other ids."
         )
     new = count - known
-    if rule == "known" and new:
+    if mode == "update" and new:
         raise DataError(
             f"{new} of {counted(count, 'id')} {by_number(new, 'is', 'are')} not in the corpus; "
-            "expected known ones. Use add for new documents."
+            "expected ids that are. Use add for new documents."
         )

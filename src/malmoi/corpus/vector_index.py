@@ -1,8 +1,8 @@
-"""The vectors of a corpus file as an index, kept in step with the file.
+"""A vector index that is kept in sync with a corpus file.
 
-SQLite holds the truth. The index stands beside it in a file of its own, memory-mapped, and may
-be deleted at any time: it is made again. Rows that came since it was written are read from SQLite
-and kept in memory, until there are enough of them to write it anew.
+SQLite holds the truth. The index is a memory-mapped file next to it and may be deleted at any
+time: it is built again. Rows added since it was written are read from SQLite and kept in memory
+until there are enough of them to write the file again.
 """
 
 import contextlib
@@ -24,23 +24,23 @@ from ..index.table import VectorTable
 from .store import StoreInfo
 
 ENGINES = ("auto", "flat", "hnsw")
-# Here the flat index's work passes what a search may take, by docs/decisions/flat-index.md.
+# From here on a flat search takes too long, see docs/decisions/flat-index.md.
 GRAPH_FROM = 2_000_000
 _FRESH = 50_000  # rows that are kept in memory before the file is written again
-_GONE = 0.25  # the share of removed rows at which it is written again
+_REMOVED = 0.25  # the share of removed rows at which it is written again
 _BLOCK = 4096
 
 
 @dataclass(frozen=True)
 class Cursor:
-    """How much of the corpus an index knows: the last row, and the last removal."""
+    """How much of the corpus an index contains: up to which row and which removal."""
 
     row: int = 0
     removal: int = 0
 
 
 class SyncedIndex:
-    """An index that follows a corpus file."""
+    """An index of the vectors in a corpus file."""
 
     def __init__(self, path: Path, about: StoreInfo, mark: str, *, engine: str = "auto") -> None:
         if engine not in ENGINES:
@@ -56,23 +56,23 @@ class SyncedIndex:
         self._open()
 
     def follow(self, connection: sqlite3.Connection) -> FlatIndex:
-        """Take in what has changed in the file since, and give the index."""
+        """Apply what has changed in the file since the last call, and return the index."""
         with self._lock:
-            with _reading(connection):
-                self._add(connection)
-                self._remove(connection)
-            self._tidy()
+            self._sync(connection)
+            table = self.index.table
+            removed = len(table) - table.alive
+            many = table.fresh > max(_FRESH, len(table) // 10)
+            if many or removed > max(_FRESH, _REMOVED * len(table)):
+                self._save()
             if self._wants_graph() and self._building is None:
                 self._building = threading.Thread(target=self._build, daemon=True)
                 self._building.start()
             return self.index
 
-    def settle(self, connection: sqlite3.Connection) -> None:
+    def flush(self, connection: sqlite3.Connection) -> None:
         """Write the index as it is now, with its graph where one is due."""
         with self._lock:
-            with _reading(connection):
-                self._add(connection)
-                self._remove(connection)
+            self._sync(connection)
             if self._wants_graph():
                 self.index = HnswIndex.over(self.index)
             if self.index.table.fresh or len(self.index.table) > len(self.index):
@@ -82,7 +82,7 @@ class SyncedIndex:
         return FlatIndex(VectorTable(self._about.dimension, precision=self._about.precision))
 
     def _open(self) -> None:
-        """Open the file if there is one and it belongs here; otherwise begin with nothing."""
+        """Open the index file if it belongs to this corpus; otherwise start empty."""
         if not self.path.exists():
             return
         try:
@@ -91,14 +91,23 @@ class SyncedIndex:
                 self.index = self._opened()
                 self.seen = Cursor(stamp["row"], stamp["removal"])
         except (BundleCorrupt, MissingExtra, ValueError, KeyError, OSError):
-            self.index = self._empty()  # whatever it is, the corpus knows better
+            self.index = self._empty()  # it is built again from the corpus
             self.seen = Cursor()
 
     def _opened(self) -> FlatIndex:
         index = open_index(self.path)
         if not isinstance(index, FlatIndex) or index.dimension != self._about.dimension:
-            raise BundleCorrupt(f"{self.path} is another index; expected the corpus's own.")
+            raise BundleCorrupt(f"{self.path} is not the index of this corpus. Delete it.")
         return index
+
+    def _sync(self, connection: sqlite3.Connection) -> None:
+        """Add new rows and remove deleted ones, all seen in one state of the file."""
+        connection.execute("BEGIN")
+        try:
+            self._add(connection)
+            self._remove(connection)
+        finally:
+            connection.execute("COMMIT")
 
     def _add(self, connection: sqlite3.Connection) -> None:
         for rows, raw in _new_vectors(connection, self.seen.row):
@@ -118,18 +127,11 @@ class SyncedIndex:
             self.index.remove(np.array([row for _, row in gone], dtype=np.int64))
             self.seen = Cursor(self.seen.row, int(gone[-1][0]))
 
-    def _tidy(self) -> None:
-        table = self.index.table
-        gone = len(table) - table.alive
-        many = table.fresh > max(_FRESH, len(table) // 10)
-        if many or gone > max(_FRESH, _GONE * len(table)):
-            self._save()
-
     def _save(self) -> None:
-        """Write the file and open it again; a place that cannot be written is lived without."""
+        """Write the file and open it again; where it cannot be written, memory has to do."""
         stamp = {"mark": self._mark, "row": self.seen.row, "removal": self.seen.removal}
         if len(self.index) > FEW_ROWS:
-            self.index.planes()  # so that those who open the file need not make the codes
+            self.index.planes()  # so that the codes are in the file
         with contextlib.suppress(OutputError):
             save_index(self.index, self.path, stamp=json.dumps(stamp))
             if not isinstance(self.index, HnswIndex):  # its graph is in memory already
@@ -141,7 +143,7 @@ class SyncedIndex:
         return self._engine == "hnsw" or (len(self.index) >= GRAPH_FROM and _has_usearch())
 
     def _build(self) -> None:
-        """Make the graph while searches go on over the flat index, then put it in its place."""
+        """Build the graph while searches use the flat index, then replace that one."""
         with contextlib.suppress(MalmoiError):
             begun = HnswIndex.over(self.index)
             with self._lock:
@@ -162,16 +164,6 @@ def _has_usearch() -> bool:
     except MissingExtra:
         return False
     return True
-
-
-@contextlib.contextmanager
-def _reading(connection: sqlite3.Connection) -> Iterator[None]:
-    """See one state of the file, whatever others write meanwhile."""
-    connection.execute("BEGIN")
-    try:
-        yield
-    finally:
-        connection.execute("COMMIT")
 
 
 def _new_vectors(connection: sqlite3.Connection, after: int) -> Iterator[tuple[Rows, bytes]]:

@@ -110,7 +110,9 @@ def watch(graph: Path, names: Sequence[str], batches: Sequence[Batch]) -> dict[s
         for batch in batches:
             real = batch.mask.astype(bool)
             for name, values in zip(names, session.run(batch, names), strict=True):
-                rows = values[real] if values.shape[:2] == real.shape else values
+                # A text's vector may be as long as the batch; only (n, length, …) has padding.
+                tokens = values.ndim > 2 and values.shape[:2] == real.shape
+                rows = values[real] if tokens else values
                 rows = rows.reshape(-1, rows.shape[-1])
                 lows[name] = min(lows[name], float(rows.min()))
                 highs[name] = max(highs[name], float(rows.max()))

@@ -1,4 +1,4 @@
-"""Vectors → nearest rows: exact, flat (codes first, then exact scores) and hnsw, one contract."""
+"""Vector search: exact, flat (binary codes, then exact scores) and HNSW under one contract."""
 
 from ..errors import OptionError
 from .base import ExactIndex, Index, Neighbors

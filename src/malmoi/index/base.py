@@ -1,4 +1,4 @@
-"""What every index offers: vectors under row numbers in, the nearest rows out."""
+"""The contract of every vector index, and its exact search."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from ..types import Floats
 from .knn import Best, Rows
 from .table import Mask, Positions, VectorTable
 
-# From so many queries on, one matrix product over all rows is as fast as a first pass for each.
+# From so many queries on, one matrix product over all rows is as fast as proposals for each.
 MANY_QUERIES = 32
-# Up to so many rows, looking at all of them takes less than a millisecond.
+# Up to so many rows, scoring all of them takes less than a millisecond.
 FEW_ROWS = 16_384
 _AT_ONCE = 512
-# Up to so many queries, each is a product of its own: the vectors are read anyway.
+# Up to so many queries, each is a product of its own: memory is the limit, not the arithmetic.
 _ALONE = 4
 _ROW_BLOCK = 16_384
 
@@ -26,7 +26,7 @@ _ROW_BLOCK = 16_384
 class Neighbors:
     """The nearest rows of each query, best first, and their scores: both (queries, k).
 
-    Places that found nothing have row -1 and score -inf.
+    Where there are fewer rows than k, the row is -1 and the score -inf.
     """
 
     rows: Rows
@@ -34,10 +34,10 @@ class Neighbors:
 
 
 class Index(ABC):
-    """Unit vectors under ever rising row numbers, searched by cosine.
+    """Unit vectors under increasing row numbers, searched by cosine.
 
-    Engines differ in which rows they propose; what is proposed is scored with the stored vectors,
-    so that a row's score is the same whichever engine found it.
+    Engines differ in which rows they propose; proposals are scored with the stored vectors, so
+    that a row's score is the same whichever engine found it.
     """
 
     engine: ClassVar[str]
@@ -49,10 +49,10 @@ class Index(ABC):
 
     @abstractmethod
     def _propose(self, query: Floats, k: int, allowed: Mask | None) -> Positions:
-        """Positions worth a look for one query (dim,); gone or barred ones may be among them."""
+        """Positions to score for one query (dim,); removed or excluded ones may be among them."""
 
     def _added(self, vectors: Floats, rows: Rows) -> None:
-        """Hear of vectors that were just stored; not every engine cares."""
+        """Called after vectors were stored, for engines that keep more than the table."""
         return
 
     def __len__(self) -> int:
@@ -65,10 +65,10 @@ class Index(ABC):
         )
 
     def add(self, vectors: Floats, rows: Rows | None = None) -> Rows:
-        """Take in unit vectors (n, dim) and give back their row numbers (n,).
+        """Add unit vectors (n, dim); returns their row numbers (n,).
 
-        Row numbers only rise: those given must be greater than all before; left out, they go on
-        from the last.
+        Given row numbers must increase, and be greater than all before; by default they continue
+        after the last one.
         """
         checked = self._checked(vectors, "vectors")
         numbers = self.table.numbers(len(checked), rows)
@@ -77,7 +77,7 @@ class Index(ABC):
         return numbers
 
     def remove(self, rows: Rows) -> int:
-        """Forget rows; gives back how many of them were there."""
+        """Remove rows; returns how many of them existed."""
         return len(self.table.remove(np.asarray(rows, dtype=np.int64)))
 
     def search(
@@ -85,8 +85,11 @@ class Index(ABC):
     ) -> Neighbors:
         """Find the `k` rows of highest cosine for each unit query, (m, dim) or (dim,).
 
-        `exact` looks at every row. `only` names the rows that may be found. Of equal scores the
-        earlier row wins; fewer than `k` rows leave the last places at -1.
+        Args:
+            exact: score every row.
+            only: the rows that may be found.
+
+        Of equal scores the earlier row wins; where there are fewer than `k` rows, the last are -1.
         """
         if k < 1:
             raise OptionError(f"k is {k}; expected 1 or more. Ask for at least one row.")
@@ -115,7 +118,7 @@ class Index(ABC):
         return float((found >= true - 1e-6).mean())
 
     def _among(self, asked: Floats, k: int, positions: Positions) -> Best:
-        """Score the named positions, all of them."""
+        """Score all of these positions."""
         best = Best(len(asked), k)
         for start in range(0, len(positions), _ROW_BLOCK):
             part = positions[start : start + _ROW_BLOCK]
@@ -124,7 +127,7 @@ class Index(ABC):
         return best
 
     def _everywhere(self, asked: Floats, k: int, allowed: Mask | None) -> Best:
-        """Score every position, a block of queries and a block of rows at a time."""
+        """Score every position, block by block of queries and rows."""
         if len(asked) <= _ALONE and self.precision == "float32":
             return self._one_by_one(asked, k, allowed)
         best = Best(len(asked), k)
@@ -133,14 +136,14 @@ class Index(ABC):
             own = Best(len(block), k)
             for at, vectors in self.table.blocks(_ROW_BLOCK):
                 scores = block @ vectors.T
-                self._bar(scores, at, allowed)
+                self._exclude(scores, at, allowed)
                 own.add(scores, at)
             best.scores[start : start + len(block)] = own.scores
             best.rows[start : start + len(block)] = own.rows
         return best
 
     def _one_by_one(self, asked: Floats, k: int, allowed: Mask | None) -> Best:
-        """Score every position for each query in one product, which memory alone slows down."""
+        """Score every position for each query in one product, at the speed of memory."""
         best = Best(len(asked), k)
         scores = np.empty((1, len(self.table)), dtype=np.float32)
         for i, query in enumerate(asked):
@@ -149,12 +152,12 @@ class Index(ABC):
                 end = at + len(part.rows)
                 np.dot(np.asarray(part.vectors), query, out=scores[0, at:end])
                 at = end
-            self._bar(scores, 0, allowed)
+            self._exclude(scores, 0, allowed)
             best.scores[i], best.rows[i] = _highest(scores[0], k)
         return best
 
-    def _bar(self, scores: Floats, at: int, allowed: Mask | None) -> None:
-        """Put what must not be found below everything else, in place."""
+    def _exclude(self, scores: Floats, at: int, allowed: Mask | None) -> None:
+        """Set the scores of positions that must not be found to -inf, in place."""
         end = at + scores.shape[1]
         if allowed is not None:
             scores[:, ~allowed[at:end]] = -np.inf
@@ -162,13 +165,13 @@ class Index(ABC):
             scores[:, ~self.table.live[at:end]] = -np.inf
 
     def _proposed(self, asked: Floats, k: int, allowed: Mask | None) -> Best:
-        """Score what the engine proposes, query by query."""
+        """Score the engine's proposals, query by query."""
         keep = self.table.live if allowed is None else allowed
         best = Best(len(asked), k)
         for i, query in enumerate(asked):
             positions = self._propose(query, k, allowed)
             positions = np.sort(positions[keep[positions]])
-            if len(positions) < k:  # an engine may come back with too little; all rows will do
+            if len(positions) < k:  # too few proposals: score all rows
                 own = self._everywhere(query[None], k, allowed)
             else:
                 own = self._among(query[None], k, positions)
@@ -199,13 +202,13 @@ def _products(queries: Floats, vectors: Floats) -> Floats:
     """The products of queries (m, dim) with vectors (n, dim), (m, n)."""
     if len(queries) > _ALONE:
         return queries @ vectors.T
-    # For a few thousand products BLAS would wake threads, which on a busy machine takes far longer
-    # than the work: 150 ms instead of a quarter.
+    # For a few thousand products BLAS would start threads, which on a busy machine takes far longer
+    # than the work: 150 ms instead of 0.25.
     return np.stack([np.vecdot(vectors, query) for query in queries])
 
 
 def _highest(scores: Floats, k: int) -> tuple[Floats, Positions]:
-    """The k highest of scores (n,), best first, of equal ones the earlier, and where they are."""
+    """The k highest scores of (n,), best first, of equal ones the earlier, and their positions."""
     least = np.partition(scores, len(scores) - k)[len(scores) - k]
     found = np.flatnonzero(scores >= least)
     order = np.argsort(-scores[found], kind="stable")[:k]
@@ -213,7 +216,7 @@ def _highest(scores: Floats, k: int) -> tuple[Floats, Positions]:
 
 
 def _padded(rows: Rows, scores: Floats, width: int) -> Neighbors:
-    """Give the places that nothing was found for."""
+    """Mark what was not found, and pad to `width` columns."""
     missing = width - rows.shape[1]
     rows = np.where(np.isneginf(scores), -1, rows)
     if not missing:
@@ -225,7 +228,7 @@ def _padded(rows: Rows, scores: Floats, width: int) -> Neighbors:
 
 
 class ExactIndex(Index):
-    """Every row is looked at, every time: the judge of the other engines."""
+    """Scores every row, every time; the reference for the other engines."""
 
     engine = "exact"
 

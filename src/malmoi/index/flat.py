@@ -1,10 +1,9 @@
-"""A few hundred signs for a vector, compared by counting the bits that differ.
+"""The default engine: binary codes propose rows, which are then scored exactly.
 
-A vector's centre is taken off and what is left is turned by random rotations, so that every bit
-tells about as much as every other. The bits stand in planes, 64 of every row together: a plane is
-one long run of words, which numpy compares and counts at the speed of memory.
-
-The default engine: a first pass over small codes, then exact scores for what it proposes.
+A code is a few hundred signs of a vector. Its mean is subtracted and the rest is multiplied by
+random rotations, so that every bit is about equally informative; codes are compared by counting
+differing bits. They are stored as planes, 64 bits of every row together: a plane is one long array
+of words, which numpy compares and counts at the speed of memory.
 """
 
 import functools
@@ -24,26 +23,32 @@ Planes = NDArray[np.uint64]
 Distances = NDArray[np.uint16]
 
 BITS = 512
-_WORD = 64
 _CODE_BLOCK = 65_536  # 512 KB of words, which stay in a core's own cache
+# How many rows the codes propose: a hundred for each that is wanted, and a share of all, since in
+# a larger table more rows are nearly as near. See docs/decisions/flat-index.md.
+_FOR_EACH = 100
+_SHARE = 250
+_SAMPLE = 16_384
+_BLOCK = 4096  # rows turned into codes at once: 6 MB, which is reused memory
+_FAR = np.iinfo(np.uint16).max
 
 
 class BinaryCodes:
-    """How vectors of `dimension` become planes of bits: a centre (dim,) and a frame (dim, bits)."""
+    """How vectors become planes of bits: a mean (dim,) and rotations (dim, bits)."""
 
     def __init__(self, mean: Floats, frame: Floats) -> None:
         self.mean, self.frame = mean, frame
 
     @classmethod
     def of(cls, sample: Floats) -> "BinaryCodes":
-        """Fit the centre to a sample of vectors (n, dim)."""
+        """Fit the mean to a sample of vectors (n, dim)."""
         dimension = sample.shape[1]
         random = np.random.default_rng(0)
-        turns = [
+        rotations = [
             np.linalg.qr(random.standard_normal((dimension, dimension)))[0]
             for _ in range(-(-BITS // dimension))
         ]
-        frame = np.concatenate(turns, axis=1)[:, :BITS].astype(np.float32)
+        frame = np.concatenate(rotations, axis=1)[:, :BITS].astype(np.float32)
         return cls(sample.mean(axis=0, dtype=np.float64).astype(np.float32), frame)
 
     def planes(self, vectors: Floats) -> Planes:
@@ -53,7 +58,7 @@ class BinaryCodes:
 
 
 def count_bits(planes: Planes, code: Planes, out: Distances) -> None:
-    """Write into `out` (n,) how many bits of each column differ from the code (words, 1)."""
+    """Write into `out` (n,) how many bits of each row differ from the code (words, 1)."""
 
     def part(start: int, end: int) -> None:
         differing = np.empty(_CODE_BLOCK, dtype=np.uint64)
@@ -71,7 +76,7 @@ def count_bits(planes: Planes, code: Planes, out: Distances) -> None:
 
 
 def in_threads(part: Callable[[int, int], None], count: int) -> None:
-    """Run `part(start, end)` over `count` things, a stretch a core."""
+    """Run `part(start, end)` over a range of `count`, one section a core."""
     cores = min(usable_cores(), max(1, count // _CODE_BLOCK))
     if cores == 1:
         part(0, count)
@@ -85,17 +90,8 @@ def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(usable_cores(), thread_name_prefix="malmoi-index")
 
 
-# How many rows the first pass proposes: a hundred for each that is wanted, and a share of all,
-# since the larger the crowd, the more rows come between. Recall is in docs/results.md.
-_FOR_EACH = 100
-_SHARE = 250
-_SAMPLE = 16_384
-_BLOCK = 4096  # rows turned at once: 6 MB, which need not be asked of the system anew
-_FAR = np.iinfo(np.uint16).max
-
-
 class FlatIndex(Index):
-    """Every row's code is compared with the query's; the nearest are scored exactly.
+    """Compares every row's code with the query's, and scores the nearest exactly.
 
     Codes are made when they are first needed, so that a small index never has any.
     """
@@ -112,7 +108,7 @@ class FlatIndex(Index):
         self._lock = threading.Lock()
 
     def shared_with(self, other: "FlatIndex") -> None:
-        """Use another index's codes, which are of the same table."""
+        """Use the codes of another index over the same table."""
         self.codes, self._base, self._grown = other.codes, other._base, other._grown
 
     def proposals(self, k: int) -> int:
@@ -120,11 +116,12 @@ class FlatIndex(Index):
         return max(_FOR_EACH * k, len(self.table) // _SHARE)
 
     def planes(self) -> list[Planes]:
-        """The codes of all rows, made where they are missing."""
+        """The codes of all rows; missing ones are made first."""
         with self._lock:
             codes = self.codes = self.codes or BinaryCodes.of(self._sample())
             base = self._base if self._base is not None else np.empty((0, 0), dtype=np.uint64)
-            grown = self._grown = self._grown or Growing((_words(codes), 0), np.uint64, axis=1)
+            words = codes.frame.shape[1] // 64
+            grown = self._grown = self._grown or Growing((words, 0), np.uint64, axis=1)
             for _, block in self.table.blocks(_BLOCK, start=base.shape[1] + grown.count):
                 grown.append(codes.planes(block * np.float32(self.table.factor)))
             return [part for part in (base, grown.filled) if part.size]
@@ -151,17 +148,13 @@ class FlatIndex(Index):
         return self.table.take(positions) * np.float32(self.table.factor)
 
 
-def _words(codes: BinaryCodes) -> int:
-    return int(codes.frame.shape[1]) // 64
-
-
 def _nearest(distances: Distances, count: int) -> Positions:
     """Positions of the `count` smallest distances, and of most that tie with the last."""
     if count >= len(distances):
         return np.arange(len(distances))
     limit = np.partition(distances, count - 1)[count - 1]
     found = np.flatnonzero(distances <= limit)
-    # A crowd of copies may tie; then whoever is strictly nearer comes first.
+    # Many copies may tie; then the strictly nearer rows come first.
     if len(found) > 2 * count:
         nearer = np.flatnonzero(distances < limit)
         ties = np.flatnonzero(distances == limit)

@@ -1,7 +1,7 @@
-"""A graph of neighbours (usearch's HNSW) for millions of rows: fewer looks, a little less recall.
+"""A graph of neighbours (usearch's HNSW) for millions of rows: faster, with a little less recall.
 
-The graph keeps int8 codes of its own and only proposes; scores come from the table. Rows that
-were removed stay in the graph and are passed over, until it is built anew.
+The graph keeps its own int8 vectors and only proposes; scores come from the table. Removed rows
+stay in the graph and are skipped until it is built again.
 """
 
 import os
@@ -18,7 +18,7 @@ from .flat import BinaryCodes, FlatIndex, Planes
 from .knn import Rows
 from .table import Mask, Positions, VectorTable
 
-# More links or a wider search find a little more and take longer; recall is in docs/results.md.
+# More links or a wider search find a little more and take longer; see docs/decisions/flat-index.md.
 _LINKS = 24
 _WIDTH_ADD = 128
 _WIDTH_SEARCH = 128
@@ -26,7 +26,7 @@ _BLOCK = 16_384
 
 
 class HnswIndex(FlatIndex):
-    """Walks from neighbour to neighbour; where that would be too far, the codes propose."""
+    """Proposes rows by a walk in the graph, or by codes where the walk would be too long."""
 
     engine = "hnsw"
 
@@ -48,24 +48,24 @@ class HnswIndex(FlatIndex):
 
     @classmethod
     def over(cls, index: FlatIndex, *, like: "HnswIndex | None" = None) -> "HnswIndex":
-        """Make a graph for the rows of an index, or finish one that was begun for them."""
+        """Build a graph over an index; with `like`, complete the graph of that index."""
         made = cls(index.table, like=like)
         made.shared_with(index)
         return made
 
     def save_graph(self, path: Path) -> None:
-        """Write the links beside the table's file; a half-written file never has the name."""
-        half = path.with_name(f".{path.name}.{os.getpid()}.part")
+        """Write the graph atomically, by way of a temporary file."""
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
         try:
-            self._graph.save(str(half))
-            half.replace(path)
+            self._graph.save(str(temporary))
+            temporary.replace(path)
         finally:
-            half.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
 
     def _open(self, path: Path) -> None:
         try:
             self._graph.load(str(path))
-        except Exception as error:  # the library raises what its C++ side threw
+        except Exception as error:  # the library raises whatever its C++ part threw
             raise BundleCorrupt(
                 f"{path} cannot be read as a graph of neighbours; expected one that malmoi saved. "
                 "Delete it; it is made again from the vectors."
@@ -77,7 +77,7 @@ class HnswIndex(FlatIndex):
             )
 
     def _catch_up(self) -> None:
-        """Take in whatever the table has and the graph has not."""
+        """Add the rows of the table that the graph does not have."""
         for part in self.table.parts:
             for start in range(0, len(part.rows), _BLOCK):
                 rows = part.rows[start : start + _BLOCK]
@@ -92,9 +92,9 @@ class HnswIndex(FlatIndex):
 
     def _propose(self, query: Floats, k: int, allowed: Mask | None) -> Positions:
         keep = len(self) if allowed is None else int(allowed.sum())
-        # Of what comes back only the live and allowed rows count, so more is asked for.
+        # Only live and allowed rows count, so more are asked for.
         wanted = int(2 * k * len(self._graph) / max(keep, 1))
-        if wanted > len(self._graph) // 10:  # then the walk would cost more than looking at all
+        if wanted > len(self._graph) // 10:  # comparing all codes is cheaper
             return super()._propose(query, k, allowed)
         self._graph.expansion_search = max(_WIDTH_SEARCH, wanted)
         matches = self._graph.search(to_precision(query, "int8"), max(wanted, _WIDTH_SEARCH // 2))

@@ -1,4 +1,4 @@
-"""The nearest rows of a large table, block by block, in memory that does not grow with it."""
+"""The nearest rows of a large table, block by block, in bounded memory."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,13 +12,13 @@ from ..types import Floats
 Rows = NDArray[np.int64]
 
 # A block of scores: 512 × 16,384 float32 are 32 MB, enough for a matrix product to run at full
-# speed and little enough to be looked through while it is still in a cache.
+# speed and small enough to be searched while it is still in a cache.
 QUERY_BLOCK = 512
 DOCUMENT_BLOCK = 16_384
 
 
 class VectorRows(Protocol):
-    """Rows of numbers that can be cut: an array, a memory-mapped file, or anything like them."""
+    """Rows of numbers that can be sliced: an array, a memory-mapped file, or the like."""
 
     def __len__(self) -> int: ...
     def __getitem__(self, rows: slice, /) -> NDArray[Any]: ...
@@ -32,7 +32,7 @@ class RowPairs:
     documents: Rows
 
     def within(self, start: int, end: int) -> "RowPairs":
-        """Those of the queries `start` to `end`, counted from `start`."""
+        """The pairs of the queries `start` to `end`, counted from `start`."""
         kept = (self.queries >= start) & (self.queries < end)
         return RowPairs(self.queries[kept] - start, self.documents[kept])
 
@@ -41,7 +41,7 @@ class RowPairs:
 class Nearest:
     """The best documents of a block of queries, best first: both (queries, k).
 
-    Places that found no document have row -1 and score -inf.
+    Where there are fewer documents than k, the row is -1 and the score -inf.
     """
 
     start: int
@@ -63,18 +63,25 @@ def nearest(
 ) -> Iterator[Nearest]:
     """Yield the `k` documents of highest dot product for each query, a block of queries at a time.
 
-    Of equal scores the earlier row wins. Pairs in `without` are never given.
+    Of equal scores the earlier row wins. Pairs in `without` are excluded.
     """
     k = min(k, len(documents))
     for start in range(0, len(queries), query_block):
         block = _as_floats(queries[start : start + query_block])
-        barred = without.within(start, start + len(block))
-        yield Nearest(start, *_best(block, documents, k, barred, document_block))
+        excluded = without.within(start, start + len(block))
+        best = Best(len(block), k)
+        for at in range(0, len(documents), document_block):
+            part = _as_floats(documents[at : at + document_block])
+            scores = block @ part.T  # (queries, part)
+            here = (excluded.documents >= at) & (excluded.documents < at + len(part))
+            scores[excluded.queries[here], excluded.documents[here] - at] = -np.inf
+            best.add(scores, at)
+        yield Nearest(start, best.scores, best.rows)
 
 
 @dataclass(frozen=True)
 class Close:
-    """Pairs of rows that are close to each other, as three columns of equal length."""
+    """Pairs of rows above a threshold, as three columns of equal length."""
 
     left: Rows
     right: Rows
@@ -92,12 +99,12 @@ def close_pairs(
     """Yield every pair whose dot product is `least` or more, a block of rows at a time.
 
     Without `others` the rows are compared among themselves, each pair once and left < right.
-    Blocks without a pair are not given.
+    Blocks without a pair are left out.
     """
     table = vectors if others is None else others
     for start in range(0, len(vectors), query_block):
         block = _as_floats(vectors[start : start + query_block])
-        first = start if others is None else 0  # what stands before was met from the other side
+        first = start if others is None else 0  # earlier rows were compared already
         for at in range(first - first % document_block, len(table), document_block):
             scores = block @ _as_floats(table[at : at + document_block]).T
             left, right = np.nonzero(scores >= least)
@@ -110,19 +117,6 @@ def close_pairs(
                 yield Close(left, right, found)
 
 
-def _best(
-    block: Floats, documents: VectorRows, k: int, barred: RowPairs, document_block: int
-) -> tuple[Floats, Rows]:
-    found = Best(len(block), k)
-    for start in range(0, len(documents), document_block):
-        part = _as_floats(documents[start : start + document_block])
-        scores = block @ part.T  # (queries, part)
-        here = (barred.documents >= start) & (barred.documents < start + len(part))
-        scores[barred.queries[here], barred.documents[here] - start] = -np.inf
-        found.add(scores, start)
-    return found.scores, found.rows
-
-
 class Best:
     """The best k so far of every query, kept sorted."""
 
@@ -132,11 +126,11 @@ class Best:
         self.rows: Rows = np.full((queries, k), -1, dtype=np.int64)
 
     def add(self, scores: Floats, start: int) -> None:
-        """Take in the scores (queries, part) of documents from `start` on."""
-        # Only what beats the worst kept score can matter; after a few blocks that is very little.
+        """Add the scores (queries, part) of the documents from `start` on."""
+        # Only scores above the worst kept one matter; after a few blocks they are few.
         least = self.scores[:, -1:]
         if self.k < scores.shape[1] and np.isneginf(least).any():
-            # Nothing is full yet: the block's own k-th best is a bound as good.
+            # Not full yet: the block's own k-th best is as good a bound.
             own = np.partition(scores, -self.k, axis=1)[:, -self.k, None]
             better = (scores >= own) & (scores > least)
         else:
@@ -150,7 +144,7 @@ class Best:
         owners = np.concatenate([np.repeat(np.arange(len(touched)), self.k), at])
         all_scores = np.concatenate([self.scores[touched].ravel(), scores])
         all_rows = np.concatenate([self.rows[touched].ravel(), rows])
-        # Rising rows within equal scores; the kept ones come first, which are the earlier rows.
+        # Of equal scores the kept ones come first, which are the earlier rows.
         order = np.lexsort((-all_scores, owners))
         begins = np.searchsorted(owners[order], np.arange(len(touched)))
         kept = order[begins[:, None] + np.arange(self.k)]  # (touched, k)

@@ -1,4 +1,4 @@
-"""An index in one file that is memory-mapped when opened; a graph stands in a second one."""
+"""An index in one file, memory-mapped when opened; a graph is in a second file."""
 
 import json
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ _REMEDY = "Delete it and build the index again."
 
 @dataclass(frozen=True)
 class IndexInfo:
-    """What an index file says of itself; `stamp` is whatever its maker wants to find again."""
+    """The header of an index file; `stamp` is a text of whoever saved it."""
 
     engine: str
     dimension: int
@@ -58,7 +58,7 @@ def save_index(index: Index, path: str | Path, *, stamp: str = "") -> None:
 
 
 def graph_of(path: Path) -> Path:
-    """Where the graph of an index file stands."""
+    """The path of an index file's graph."""
     return path.with_name(path.name + ".graph")
 
 
@@ -72,7 +72,7 @@ def _live_vectors(table: VectorTable) -> Iterator[NDArray[Any]]:
 
 
 def read_about(path: str | Path) -> IndexInfo:
-    """Read what an index file says of itself, and nothing else of it."""
+    """Read only the header of an index file."""
     return _about(read_safetensors(Path(path)), Path(path))
 
 
@@ -101,12 +101,12 @@ def _about(arrays: dict[str, NDArray[Any]], path: Path) -> IndexInfo:
         shapes = arrays["rows"].shape[0], arrays["vectors"].shape[0]
     except (KeyError, ValueError, TypeError, IndexError) as error:
         raise BundleCorrupt(
-            f"{path} is not an index of malmoi's; expected one that was saved by it. {_REMEDY}"
+            f"{path} is not an index; expected a file that save_index wrote. {_REMEDY}"
         ) from error
     if about.format > FORMAT or shapes[0] != shapes[1]:
         raise BundleCorrupt(
             f"{path} is an index of format {about.format} with {counted(shapes[0], 'row')} and "
-            f"{counted(shapes[1], 'vector')}; expected format {FORMAT} and as many of both. "
+            f"{counted(shapes[1], 'vector')}; expected format {FORMAT} and equal numbers. "
             f"{_REMEDY}"
         )
     return about

@@ -1,7 +1,7 @@
-"""The vectors of an index under their row numbers: a part on the disk, and what came since.
+"""The vectors of an index under their row numbers: a file, and what was added since.
 
-What stands in a file is memory-mapped and never written to again; rows added later are kept in
-memory until the index is saved. A removed row stays where it is, marked as gone.
+A file is memory-mapped and never modified; rows added later are kept in memory until the index is
+saved. A removed row keeps its position, marked as removed.
 """
 
 from collections.abc import Iterator
@@ -19,50 +19,50 @@ from .knn import Rows
 Positions = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
-_FIRST = 256  # rows that a growing part begins with
+_FIRST = 256  # rows that a growing array starts with
 
 
 @dataclass(frozen=True)
 class TablePart:
-    """Row numbers (n,), rising, and their stored vectors (n, width)."""
+    """Increasing row numbers (n,) and their stored vectors (n, width)."""
 
     rows: Rows
     vectors: NDArray[Any]
 
 
 class Growing:
-    """An array that grows along one axis by doubling, so that adding stays cheap."""
+    """An array that grows along one axis by doubling, so that appending stays cheap."""
 
     def __init__(self, shape: tuple[int, ...], dtype: Any, *, axis: int = 0) -> None:
         self._axis, self.count = axis, 0
-        self._room = np.empty(shape, dtype=dtype)
+        self._buffer = np.empty(shape, dtype=dtype)
 
     def append(self, block: NDArray[Any]) -> None:
-        """Put a block behind what is there."""
+        """Append a block."""
         end = self.count + block.shape[self._axis]
-        if end > self._room.shape[self._axis]:
-            shape = list(self._room.shape)
+        if end > self._buffer.shape[self._axis]:
+            shape = list(self._buffer.shape)
             shape[self._axis] = max(end, 2 * shape[self._axis], _FIRST)
-            room = np.empty(shape, dtype=self._room.dtype)
-            room[self._slice(0, self.count)] = self.filled
-            self._room = room
-        self._room[self._slice(self.count, end)] = block
+            buffer = np.empty(shape, dtype=self._buffer.dtype)
+            buffer[self._slice(0, self.count)] = self.filled
+            self._buffer = buffer
+        self._buffer[self._slice(self.count, end)] = block
         self.count = end
 
     @property
     def filled(self) -> NDArray[Any]:
-        """What has been put in so far, as a view."""
-        return self._room[self._slice(0, self.count)]
+        """What has been appended so far, as a view."""
+        return self._buffer[self._slice(0, self.count)]
 
     def _slice(self, start: int, end: int) -> tuple[slice, ...]:
         return (slice(None),) * self._axis + (slice(start, end),)
 
 
 class VectorTable:
-    """Stored vectors by row number, in a precision of their own.
+    """Stored vectors by row number, in a given precision.
 
-    A *position* counts all rows that were ever put in, removed ones too; a *row* is the number
-    by which the outside knows a vector.
+    A *position* counts all rows ever added, removed ones too; a *row* is the number by which
+    users of the index know a vector.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class VectorTable:
 
     @property
     def parts(self) -> list[TablePart]:
-        """What is in the file and what came since, as views."""
+        """The rows of the file and those added since, as views."""
         return [self.base, TablePart(self._rows.filled, self._vectors.filled)]
 
     @property
@@ -93,18 +93,18 @@ class VectorTable:
 
     @property
     def fresh(self) -> int:
-        """How many rows came since the file was written."""
+        """How many rows were added since the file was written."""
         return self._rows.count
 
     @property
     def factor(self) -> float:
-        """What a product with a stored vector is multiplied by to be a cosine."""
+        """What turns a product with a stored vector into a cosine."""
         if self.precision == "int8":
             return 1 / int8_scale(self.dimension)
         return 1 / float(np.sqrt(self.dimension)) if self.precision == "binary" else 1.0
 
     def numbers(self, count: int, rows: Rows | None) -> Rows:
-        """Check the row numbers given, or make the next ones."""
+        """Check the given row numbers, or make the next ones."""
         last = max((int(part.rows[-1]) for part in self.parts if len(part.rows)), default=-1)
         if rows is None:
             return np.arange(last + 1, last + 1 + count, dtype=np.int64)
@@ -113,28 +113,26 @@ class VectorTable:
             raise OptionError(
                 f"{counted(given.size, 'row number was', 'row numbers were')} given for "
                 f"{counted(count, 'vector')}, after row {last}; "
-                "expected as many, each greater than the one before. Number them anew."
+                "expected as many, each greater than the one before. Leave them out to number them."
             )
         return given
 
-    def add(self, vectors: Floats, rows: Rows) -> int:
-        """Store vectors (n, dim) under rows (n,); gives the first one's position."""
-        start = len(self)
+    def add(self, vectors: Floats, rows: Rows) -> None:
+        """Store vectors (n, dim) under rows (n,)."""
         self._rows.append(rows)
         self._vectors.append(to_precision(vectors, self.precision))
         self._live.append(np.ones(len(rows), dtype=np.bool_))
         self.alive += len(rows)
-        return start
 
     def remove(self, rows: Rows) -> Positions:
-        """Mark rows as gone; gives the positions of those that were there."""
-        gone = self.positions(rows)
-        self.live[gone] = False
-        self.alive -= len(gone)
-        return gone
+        """Mark rows as removed; returns the positions of those that existed."""
+        removed = self.positions(rows)
+        self.live[removed] = False
+        self.alive -= len(removed)
+        return removed
 
     def positions(self, rows: Rows) -> Positions:
-        """Where rows stand, rising; those that are not there or were removed are left out."""
+        """The positions of rows, increasing; missing and removed rows are left out."""
         wanted = np.unique(np.asarray(rows, dtype=np.int64))
         found, start = [np.empty(0, dtype=np.int64)], 0
         for part in self.parts:
@@ -143,8 +141,8 @@ class VectorTable:
             at = at[inside]
             found.append(at[part.rows[at] == wanted[inside]] + start)
             start += len(part.rows)
-        places = np.concatenate(found)
-        return places[self.live[places]]
+        positions = np.concatenate(found)
+        return positions[self.live[positions]]
 
     def rows_at(self, positions: Positions) -> Rows:
         """The row numbers at positions of any shape; -1 stays -1."""
@@ -157,7 +155,7 @@ class VectorTable:
         return rows
 
     def take(self, positions: Positions) -> Floats:
-        """The vectors at positions (n,), as floats (n, dim) that still want the factor."""
+        """The vectors at positions (n,), as floats (n, dim), without the factor."""
         split = len(self.base.rows)
         if (positions < split).all():
             return self.as_floats(self.base.vectors[positions])
@@ -175,7 +173,7 @@ class VectorTable:
         return np.asarray(raw, dtype=np.float32)
 
     def blocks(self, size: int, *, start: int = 0) -> Iterator[tuple[int, Floats]]:
-        """Yield the vectors block by block, each with its first position; the factor is wanted."""
+        """Yield the vectors block by block with their first positions, without the factor."""
         first = 0
         for part in self.parts:
             for at in range(max(0, start - first), len(part.rows), size):

@@ -1,1 +1,1 @@
-"""Mining: what a pile of texts holds, found with their vectors."""
+"""Mining: keywords, topics, near-duplicates, translations and hard negatives in texts."""

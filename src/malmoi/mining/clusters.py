@@ -1,9 +1,8 @@
-"""Groups of texts that are about the same, by their vectors.
+"""Clustering of texts by their vectors.
 
-Up to some thousand texts are joined pair by pair (agglomerative: average linkage, or Ward's for a
-wished-for number of small groups), more are gathered around dense spots (communities), and very
-many, or a wished-for number of large groups, by k-means on the sphere. A label of -1 is a
-text that belongs to no group.
+Up to some thousand texts are clustered pair by pair (agglomerative: average linkage, or Ward's
+when a number of small groups is asked for), more by communities around dense spots, and very many,
+or a given number of large groups, by spherical k-means. A label of -1 is a text in no group.
 """
 
 from collections.abc import Sequence
@@ -22,23 +21,23 @@ Method = Literal["agglomerative", "community", "kmeans"]
 Labels = NDArray[np.int64]
 
 METHODS = ("agglomerative", "community", "kmeans")
-_AGGLOMERATIVE = 3_000  # its table of distances grows with the square
+_AGGLOMERATIVE = 3_000  # rows; its table of distances grows with the square
 _COMMUNITY = 30_000
-_GROUP = 50
+_GROUP = 50  # rows; larger groups are left to k-means
 _ROUNDS = 25
 _TRIES = 4
 _BLOCK = 16_384
-# The cosine that holds a group together lies so far between that of texts about other things and
-# that of copies. Models differ in the former: it may be near 0 or above 0.5.
+# The threshold lies this far between the cosine of unrelated texts and that of copies. Models
+# differ in the former: it may be near 0 or above 0.5.
 _CLOSER = 0.35
 _SAMPLE = 2_000
 
 
 @dataclass(frozen=True)
 class Clusters:
-    """Which group each row is in, (n,), the groups' centres (k, dim), and how they were found.
+    """The group of each row, (n,), the groups' centres (k, dim), and how they were found.
 
-    `least` is the cosine that held them together, given or found.
+    `least` is the cosine that was required within a group, given or estimated.
     """
 
     labels: Labels
@@ -48,12 +47,12 @@ class Clusters:
 
 
 def choose_method(rows: int, count: int | None) -> Method:
-    """The method that suits so many rows; a wished-for number of groups rules communities out.
+    """The method that suits so many rows; communities cannot give a fixed number of groups.
 
     >>> choose_method(500, None), choose_method(10_000, None), choose_method(10_000, 20)
     ('agglomerative', 'community', 'kmeans')
     """
-    few = count is None or rows <= _GROUP * count  # k-means does better with few large groups
+    few = count is None or rows <= _GROUP * count  # k-means is better with few large groups
     if rows <= _AGGLOMERATIVE and few:
         return "agglomerative"
     return "community" if rows <= _COMMUNITY and count is None else "kmeans"
@@ -68,13 +67,16 @@ def cluster(
     smallest: int = 2,
     seed: int = 0,
 ) -> Clusters:
-    """Group unit vectors (n, dim); the largest group comes first.
+    """Group unit vectors (n, dim); the largest group is number 0.
 
-    `count` is how many groups are wanted; without it `least` is the cosine that holds a group
-    together, by `holding` when left out (k-means takes the root of half the rows). Groups of fewer
-    than `smallest` rows are dissolved into -1, unless nothing else is left.
+    Args:
+        method: chosen by the number of rows when left out.
+        count: how many groups; without it `least` decides (k-means takes the root of half the
+            rows).
+        least: the cosine required within a group; estimated by `find_threshold` when left out.
+        smallest: smaller groups are dissolved into -1, unless nothing else is left.
     """
-    least = holding(vectors) if least is None else least
+    least = find_threshold(vectors) if least is None else least
     _check(method, count, least)
     chosen = method or choose_method(len(vectors), count)
     if len(vectors) < 3 or np.ptp(vectors, axis=0).max() < 1e-6:  # too few, or all equal
@@ -92,17 +94,17 @@ def cluster(
     return Clusters(labels, centres_of(vectors, labels), chosen, least)
 
 
-def holding(vectors: Floats) -> float:
-    """The cosine that suits groups of these vectors, by how alike those of most pairs are.
+def find_threshold(vectors: Floats) -> float:
+    """The cosine to require within groups of these vectors, from the cosines of all pairs.
 
-    >>> round(holding(np.eye(4, dtype=np.float32)), 2)
+    >>> round(find_threshold(np.eye(4, dtype=np.float32)), 2)
     0.35
     """
     sample = vectors[:: max(1, len(vectors) // _SAMPLE)]
     if len(sample) < 2:
         return _CLOSER
     scores = (sample @ sample.T)[np.triu_indices(len(sample), 1)]
-    # A quarter of the pairs is across groups even where there are only two.
+    # A quarter of the pairs is across groups even if there are only two groups.
     apart = float(np.clip(np.quantile(scores, 0.25), 0, 1))
     return apart + _CLOSER * (1 - apart)
 
@@ -115,7 +117,7 @@ def centres_of(vectors: Floats, labels: Labels) -> Floats:
 
 
 def assign(vectors: Floats, centres: Floats, *, least: float = -1.0) -> tuple[Labels, Floats]:
-    """Give each row its nearest centre and the cosine with it; -1 where that is below `least`."""
+    """Each row's nearest centre and the cosine with it; -1 where that is below `least`."""
     labels = np.empty(len(vectors), dtype=np.int64)
     scores = np.empty(len(vectors), dtype=np.float32)
     for at in range(0, len(vectors), _BLOCK):
@@ -128,7 +130,7 @@ def assign(vectors: Floats, centres: Floats, *, least: float = -1.0) -> tuple[La
 
 @dataclass(frozen=True)
 class Merge:
-    """Two groups that became one, and how alike they were."""
+    """Two groups that became one, and the cosine of their centres."""
 
     kept: int
     gone: int
@@ -136,9 +138,9 @@ class Merge:
 
 
 def merge_to(clusters: Clusters, count: int) -> tuple[Labels, list[Merge]]:
-    """Join the two most alike groups again and again until `count` are left.
+    """Join the two most similar groups again and again until `count` are left.
 
-    Gives new labels (groups keep the number of their larger part) and the steps taken.
+    Returns new labels (a group keeps the number of its larger part) and the steps taken.
     """
     if count < 1:
         raise OptionError(f"merge is {count}; expected 1 or more groups. Choose a greater number.")
@@ -167,14 +169,14 @@ def _agglomerative(vectors: Floats, count: int | None, least: float) -> Labels:
         model = sklearn.AgglomerativeClustering(
             n_clusters=None, distance_threshold=1 - least, metric="cosine", linkage="average"
         )
-    else:  # average linkage would give one huge group and many of a single row
+    else:  # average linkage would give one huge group and many single rows
         model = sklearn.AgglomerativeClustering(min(count, len(vectors)), linkage="ward")
     labels: Labels = model.fit_predict(vectors).astype(np.int64)
     return labels
 
 
 def _communities(vectors: Floats, least: float, smallest: int) -> Labels:
-    """Take the row with most neighbours and all of them, then the next that is still free."""
+    """Make a group of the row with most neighbours and these, then of the next free row."""
     neighbours: list[list[int]] = [[i] for i in range(len(vectors))]
     for block in pairs_above(vectors, least=least):
         for a, b in zip(block.left.tolist(), block.right.tolist(), strict=True):
@@ -191,7 +193,7 @@ def _communities(vectors: Floats, least: float, smallest: int) -> Labels:
 
 
 def _kmeans(vectors: Floats, count: int, seed: int) -> Labels:
-    """Spherical k-means, begun several times with rows that are far from each other."""
+    """Spherical k-means, started several times from rows that are far from each other."""
     random = np.random.default_rng(seed)
     tries = _TRIES if len(vectors) <= _COMMUNITY else 1
     found = [_kmeans_once(vectors, min(count, len(vectors)), random) for _ in range(tries)]
@@ -260,7 +262,7 @@ def _check(method: str | None, count: int | None, least: float) -> None:
 
 
 def purity(labels: Sequence[int], gold: Sequence[object]) -> float:
-    """The share of rows that belong to the commonest kind of their group; -1 counts as alone.
+    """The share of rows that have the most frequent kind of their group; -1 is a group of its own.
 
     >>> purity([0, 0, 1, 1], ["a", "a", "a", "b"])
     0.75

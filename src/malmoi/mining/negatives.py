@@ -1,6 +1,6 @@
-"""Hard negatives: texts that stand near an anchor and do not mean what it means.
+"""Hard negatives: texts that are near an anchor and do not mean the same.
 
-Anchors are encoded and searched a block at a time among the documents, whose vectors are kept as
+Anchors are encoded and searched block by block among the documents, whose vectors are kept as
 float16, so that a million of them fit in a gigabyte whatever the number of anchors.
 """
 
@@ -9,7 +9,7 @@ import json
 import logging
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import BundleError, DataError, OptionError, counted
-from ..index.knn import Nearest, RowPairs, nearest
+from ..index.knn import RowPairs, nearest
 from ..io.files import writing
 from ..io.progress import progressing
 from ..runtime.pooling import normalize
@@ -32,18 +32,18 @@ _ENCODED_AT_ONCE = 8192
 _ANCHORS_AT_ONCE = 1024
 
 
-class Encodes(Protocol):
-    """Texts in, vectors (n, dim) out."""
+class SupportsEncode(Protocol):
+    """Anything that turns texts into vectors (n, dim)."""
 
     def encode(self, texts: list[str], /) -> Any:
-        """Give one vector a text."""
+        """One vector a text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Triplet:
-    """An anchor, a text that means the same and one that only looks so, with their cosines.
+    """An anchor, a text that means the same and one that does not, with their cosines.
 
-    `rank` is the negative's place among all texts that may be one, from 1.
+    `rank` is the negative's rank among all texts that may be one, from 1.
     """
 
     anchor: str
@@ -58,9 +58,14 @@ class Triplet:
 class NegativeChoice:
     """Which of the nearest texts are taken as negatives.
 
-    `count` a pair, of the ranks `first` to `last`. Texts nearer than the positive's score less
-    `margin`, or less that share (`relative_margin`) of it, are passed over: they may well be
-    unmarked positives. None leaves a margin out. `pick` takes the nearest that remain, or any.
+    Attributes:
+        count: negatives a pair.
+        first: the first rank to choose from.
+        last: the last rank to choose from.
+        margin: how far below the positive's cosine a negative must be; nearer texts may well be
+            unmarked positives. None for no limit.
+        relative_margin: the same, as a share of the positive's cosine.
+        pick: "nearest" of those that remain, or "random" ones.
     """
 
     count: int = 1
@@ -75,17 +80,17 @@ class NegativeChoice:
         if self.count < 1 or not 1 <= self.first <= self.last:
             raise OptionError(
                 f"count is {self.count} and the ranks are {self.first} to {self.last}; expected "
-                "a count from 1 and ranks from 1 upwards. Correct them."
+                "count 1 or more, first 1 or more, and last not below first."
             )
         for name, value in (("margin", self.margin), ("relative_margin", self.relative_margin)):
             if value is not None and not math.isfinite(value):
-                raise OptionError(f"{name} is {value}; expected a finite number. Correct it.")
+                raise OptionError(f"{name} is {value}; expected a finite number, as 0.05.")
         if self.pick not in ("nearest", "random"):
             raise OptionError(f'pick is {self.pick!r}; known are "nearest" and "random".')
 
     def most(self, positive: float) -> float:
-        """The highest score a negative may have beside a positive's."""
-        bounds = [float("inf")]
+        """The highest score that a negative may have, given the positive's."""
+        bounds = [math.inf]
         if self.margin is not None:
             bounds.append(positive - self.margin)
         if self.relative_margin is not None:
@@ -95,7 +100,7 @@ class NegativeChoice:
 
 @dataclass(frozen=True, slots=True)
 class _Anchor:
-    """A distinct anchor with the rows of its positives among the documents, some twice."""
+    """A distinct anchor with the rows of its positives among the documents, maybe repeated."""
 
     text: str
     positives: list[int]
@@ -103,20 +108,25 @@ class _Anchor:
 
 @dataclass(frozen=True)
 class _Pool:
-    """The distinct documents and the distinct anchors that look among them."""
+    """The distinct anchors, and the distinct documents to choose negatives from."""
 
     documents: list[str]
     anchors: list[_Anchor]
     rows: dict[bytes, int]  # a text's key → its row among the documents
 
-    def barred(self, anchor: _Anchor) -> set[int]:
-        """The rows that are no negatives of an anchor: its positives and itself."""
-        own = self.rows.get(_key(anchor.text))
-        return {*anchor.positives} if own is None else {*anchor.positives, own}
+    def excluded(self, block: Sequence[_Anchor]) -> RowPairs:
+        """The documents that are no negatives of these anchors: their positives and themselves."""
+        found: set[tuple[int, int]] = set()
+        for i, anchor in enumerate(block):
+            found |= {(i, row) for row in anchor.positives}
+            own = self.rows.get(_key(anchor.text))
+            found |= {(i, own)} if own is not None else set()
+        columns = np.array(sorted(found), dtype=np.int64).reshape(-1, 2)
+        return RowPairs(columns[:, 0], columns[:, 1])
 
 
 def mine_negatives(
-    encoder: Encodes,
+    encoder: SupportsEncode,
     pairs: Iterable[tuple[str, str]],
     *,
     documents: Iterable[str] = (),
@@ -125,9 +135,9 @@ def mine_negatives(
 ) -> Iterator[Triplet]:
     """Yield hard negatives for pairs of an anchor and a positive.
 
-    Negatives come from all positives and from `documents`. A text that is the anchor, or any of
-    its positives, in other case or spacing too, is never its negative. How many pairs found
-    none is logged.
+    Negatives come from all positives and from `documents`. A text that equals the anchor or one
+    of its positives, except for case and spacing, is never its negative. The number of pairs
+    without a negative is logged.
     """
     choice = choice or NegativeChoice()
     pool = _gather(pairs, documents)
@@ -138,9 +148,12 @@ def mine_negatives(
         for start in range(0, len(pool.anchors), _ANCHORS_AT_ONCE):
             block = pool.anchors[start : start + _ANCHORS_AT_ONCE]
             anchors = _encode(encoder, [anchor.text for anchor in block])
-            for found in nearest(anchors, vectors, choice.last, without=_barred(block, pool)):
-                for anchor, row, hits in _each(block, found):
-                    positives = _positive_scores(anchors[row], vectors, anchor)
+            for found in nearest(anchors, vectors, choice.last, without=pool.excluded(block)):
+                for i, (rows, scores) in enumerate(zip(found.rows, found.scores, strict=True)):
+                    anchor, vector = block[found.start + i], anchors[found.start + i]
+                    own = vectors[anchor.positives].astype(np.float32) @ vector
+                    positives = dict(zip(anchor.positives, own.tolist(), strict=True))
+                    hits = list(zip(rows[rows >= 0].tolist(), scores.tolist(), strict=False))
                     for triplets in _choose(anchor, positives, hits, pool, choice, random):
                         total, lacking = total + 1, lacking + (not triplets)
                         yield from triplets
@@ -153,7 +166,7 @@ def mine_negatives(
 
 
 def _gather(pairs: Iterable[tuple[str, str]], documents: Iterable[str]) -> _Pool:
-    """Number the distinct documents, and gather the positives of each distinct anchor."""
+    """Number the distinct documents, and collect the positives of each distinct anchor."""
     rows: dict[bytes, int] = {}
     texts: list[str] = []
     anchors: dict[bytes, _Anchor] = {}
@@ -172,18 +185,18 @@ def _gather(pairs: Iterable[tuple[str, str]], documents: Iterable[str]) -> _Pool
     if not anchors or len(texts) < 2:
         raise DataError(
             f"found {counted(len(anchors), 'anchor')} and {counted(len(texts), 'distinct text')} "
-            "to choose from; expected one anchor and two texts or more. Check the file."
+            "to choose from; expected one anchor and two texts or more. Add some to the file."
         )
     return _Pool(texts, list(anchors.values()), rows)
 
 
 def _key(text: str) -> bytes:
-    """What equal texts share, whatever their case and spacing; short, for there are millions."""
+    """A hash that ignores case and spacing; short, because there are millions."""
     plain = squeeze(compose(text)).casefold()
     return hashlib.blake2b(plain.encode("utf-8", "surrogatepass"), digest_size=12).digest()
 
 
-def _encode(encoder: Encodes, texts: list[str]) -> Floats:
+def _encode(encoder: SupportsEncode, texts: list[str]) -> Floats:
     vectors: Floats = normalize(np.asarray(encoder.encode(texts), dtype=np.float32))
     if not np.isfinite(vectors).all():
         raise BundleError(
@@ -193,8 +206,10 @@ def _encode(encoder: Encodes, texts: list[str]) -> Floats:
     return vectors
 
 
-def _encode_all(encoder: Encodes, texts: Sequence[str], progress: bool) -> NDArray[np.float16]:
-    """Encode in chunks into one float16 array, (n, dim): half the memory, cosines to 0.001."""
+def _encode_all(
+    encoder: SupportsEncode, texts: Sequence[str], progress: bool
+) -> NDArray[np.float16]:
+    """Encode block by block into float16 (n, dim): half the memory, cosines exact to 0.001."""
     vectors: NDArray[np.float16] | None = None
     with progressing("encoding", total=len(texts), shown=progress) as advance:
         for start in range(0, len(texts), _ENCODED_AT_ONCE):
@@ -207,58 +222,27 @@ def _encode_all(encoder: Encodes, texts: Sequence[str], progress: bool) -> NDArr
     return vectors
 
 
-def _barred(block: Sequence[_Anchor], pool: _Pool) -> RowPairs:
-    pairs = [(i, row) for i, anchor in enumerate(block) for row in pool.barred(anchor)]
-    columns = np.array(pairs, dtype=np.int64).reshape(-1, 2)
-    return RowPairs(columns[:, 0], columns[:, 1])
-
-
-@dataclass(frozen=True)
-class _Hits:
-    """One anchor's nearest documents, best first."""
-
-    rows: list[int]
-    scores: list[float]
-
-
-def _each(block: Sequence[_Anchor], found: Nearest) -> Iterator[tuple[_Anchor, int, _Hits]]:
-    for i, (rows, scores) in enumerate(zip(found.rows, found.scores, strict=True)):
-        kept = rows >= 0
-        yield (
-            block[found.start + i],
-            found.start + i,
-            _Hits(rows[kept].tolist(), scores[kept].tolist()),
-        )
-
-
-def _positive_scores(
-    vector: Floats, vectors: NDArray[np.float16], anchor: _Anchor
-) -> dict[int, float]:
-    scores = vectors[anchor.positives].astype(np.float32) @ vector
-    return dict(zip(anchor.positives, scores.tolist(), strict=True))
-
-
 def _choose(
     anchor: _Anchor,
     positives: Mapping[int, float],
-    hits: _Hits,
+    hits: Sequence[tuple[int, float]],
     pool: _Pool,
     choice: NegativeChoice,
     random: np.random.Generator,
 ) -> Iterator[list[Triplet]]:
-    """Yield each positive's triplets; none where nothing lies below the margin."""
+    """Yield each positive's triplets, an empty list where no document is below the margin."""
     for positive, score in positives.items():
         most = choice.most(score)
-        fit = [i for i in range(choice.first - 1, len(hits.rows)) if hits.scores[i] <= most]
+        fit = [i for i in range(choice.first - 1, len(hits)) if hits[i][1] <= most]
         if choice.pick == "random" and len(fit) > choice.count:
             fit = sorted(random.choice(fit, size=choice.count, replace=False).tolist())
         yield [
             Triplet(
                 anchor=anchor.text,
                 positive=pool.documents[positive],
-                negative=pool.documents[hits.rows[i]],
+                negative=pool.documents[hits[i][0]],
                 positive_score=round(score, 4),
-                negative_score=round(hits.scores[i], 4),
+                negative_score=round(hits[i][1], 4),
                 rank=i + 1,
             )
             for i in fit[: choice.count]
@@ -266,9 +250,9 @@ def _choose(
 
 
 def write_triplets(path: str | Path, triplets: Iterable[Triplet]) -> int:
-    """Write triplets as .tsv or .jsonl, as they come; gives how many there were.
+    """Write triplets as .tsv or .jsonl, as they come; returns how many there were.
 
-    A .tsv cannot hold tabs and line ends inside a text: they become spaces.
+    In a .tsv, tabs and line ends inside a text become spaces.
     """
     path = Path(path)
     if path.suffix not in (".tsv", ".jsonl"):
@@ -281,18 +265,15 @@ def write_triplets(path: str | Path, triplets: Iterable[Triplet]) -> int:
         if path.suffix == ".tsv":
             file.write(("\t".join(Triplet.__dataclass_fields__) + "\n").encode())
         for triplet in triplets:
-            file.write(_line(triplet, path.suffix).encode("utf-8", "replace"))
+            row = asdict(triplet)
+            line = (
+                json.dumps(row, ensure_ascii=False)
+                if path.suffix == ".jsonl"
+                else "\t".join(squeeze(str(value)) for value in row.values())
+            )
+            file.write(line.encode("utf-8", "replace") + b"\n")
             count += 1
     return count
 
 
-def as_row(triplet: Triplet) -> dict[str, object]:
-    """A triplet as a row for JSON or a table."""
-    return {name: getattr(triplet, name) for name in Triplet.__dataclass_fields__}
-
-
-def _line(triplet: Triplet, ending: str) -> str:
-    row = as_row(triplet)
-    if ending == ".jsonl":
-        return json.dumps(row, ensure_ascii=False) + "\n"
-    return "\t".join(squeeze(str(value)) for value in row.values()) + "\n"
+Choice = NegativeChoice  # the name of 0.1

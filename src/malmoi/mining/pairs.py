@@ -1,4 +1,4 @@
-"""Near-duplicate and paraphrase pairs in a pile of texts, and the pile without them."""
+"""Near-duplicates and paraphrases in a list of texts, and the list without them."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from ..types import Floats
 from .texts import Line, Lines, vectors_of
 
 TOP = 1000
-_WAITING = 1_000_000  # pairs that wait before the worse ones are let go
+_WAITING = 1_000_000  # pairs that are kept before the worse ones are dropped
 
 
 @dataclass(frozen=True, slots=True)
 class TextPair:
-    """Two lines and how alike they are."""
+    """Two lines and their cosine."""
 
     a: Line
     b: Line
@@ -35,8 +35,8 @@ def mine_pairs(
 ) -> Iterator[TextPair]:
     """Yield pairs of texts whose cosine is `least` or more.
 
-    With `top` the best so many come, best first; without it all come, as they are found. A line
-    that repeats another one word for word is paired with its first occurrence, with score 1.
+    With `top` only the best ones, best first; without it all, as they are found. A line that
+    repeats another one exactly is paired with its first occurrence, with score 1.
     """
     _check(least, top)
     vectors = vectors_of(encoder, lines.texts, progress=progress)
@@ -54,7 +54,7 @@ def mine_pairs(
 def deduplicate(
     encoder: TextEncoder, lines: Lines, *, least: float = 0.9, progress: bool = False
 ) -> list[Line]:
-    """Keep the lines that are not near one kept before, in their order."""
+    """Keep the lines that are not near an earlier kept one, in their order."""
     _check(least, None)
     vectors = vectors_of(encoder, lines.texts, progress=progress)
     kept = keep_first(len(lines.lines), ((a, b) for a, b, _ in _found(vectors, least)))
@@ -62,9 +62,9 @@ def deduplicate(
 
 
 def keep_first(count: int, pairs: Iterable[tuple[int, int]]) -> list[bool]:
-    """Say of each row whether it stays when no two of a pair may; the earlier row goes first.
+    """Whether to keep each row, so that no pair is kept whole; the earlier row is preferred.
 
-    A row near a dropped one stays, so that a chain of small steps does not swallow a topic. Pairs
+    A row near a dropped one stays, so that a chain of small steps does not remove a topic. Pairs
     that end in a row must come before those that begin with it, as `pairs_above` gives them.
 
     >>> keep_first(4, [(0, 1), (1, 2)])

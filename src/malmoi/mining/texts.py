@@ -1,4 +1,4 @@
-"""A pile of texts as vectors: each distinct one encoded once, on disk when there are many."""
+"""Lists of texts as vectors: each distinct text encoded once, on disk when there are many."""
 
 import logging
 import tempfile
@@ -9,21 +9,21 @@ from pathlib import Path
 import numpy as np
 
 from ..encoder import TextEncoder
-from ..errors import DataError, counted
+from ..errors import DataError, OptionError, counted
 from ..io.tables import read_texts
 from ..runtime.pooling import normalize
 from ..types import Floats
 
 logger = logging.getLogger(__name__)
 
-# More vectors than this lie in a file, and memory holds only the blocks that are being read.
+# More vectors than this are kept in a file, and memory holds only the blocks being read.
 _IN_MEMORY = 200_000
 _BLOCK = 4096
 
 
 @dataclass(frozen=True)
 class Line:
-    """A text and the number of the line it was first seen on, from 1."""
+    """A text and the number of the line where it first occurs, from 1."""
 
     text: str
     number: int
@@ -31,7 +31,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Lines:
-    """The distinct texts of a file; `again` are the lines that repeat one: (row, line)."""
+    """The distinct texts of a file; `again` are the lines that repeat one, as (row, line)."""
 
     lines: list[Line]
     again: list[tuple[int, int]]
@@ -43,7 +43,7 @@ class Lines:
 
 
 def gather(texts: Iterable[str], *, where: str) -> Lines:
-    """Take in texts, leave empty ones out, and tell repeated ones from new ones."""
+    """Collect the distinct texts, without empty ones, and note which lines repeat them."""
     rows: dict[str, int] = {}
     lines: list[Line] = []
     again: list[tuple[int, int]] = []
@@ -60,18 +60,18 @@ def gather(texts: Iterable[str], *, where: str) -> Lines:
     if empty:
         logger.info(f"{where}: {counted(empty, 'empty line was', 'empty lines were')} left out")
     if not lines:
-        raise DataError(f"{where} has no text; expected one a line. Check the file.")
+        raise DataError(f"{where} has no text; expected one a line. Name another file.")
     return Lines(lines, again)
 
 
 def read(path: str | Path, *, column: str | None = None) -> Lines:
-    """Read the texts of a file (or of stdin for "-"), one a line or a table's column."""
+    """Read the texts of a file (stdin for "-"): one a line, or the column of a table."""
     where = "stdin" if str(path) == "-" else str(path)
     return gather(read_texts(path, column=column), where=where)
 
 
 def vectors_of(encoder: TextEncoder, texts: Sequence[str], *, progress: bool = False) -> Floats:
-    """Encode texts into unit vectors (n, dim); many of them into a file that is soon gone."""
+    """Encode texts into unit vectors (n, dim), in a temporary file if there are many."""
     shape = (len(texts), encoder.dimension)
     if len(texts) <= _IN_MEMORY:
         return normalize(encoder.encode(list(texts), progress=progress))
@@ -87,3 +87,46 @@ def vectors_of(encoder: TextEncoder, texts: Sequence[str], *, progress: bool = F
         if block:
             table[at:] = normalize(np.stack(block))
     return table
+
+
+@dataclass(frozen=True, slots=True)
+class NearTerm:
+    """A query term, a term near to it, and their cosine."""
+
+    term: str
+    near: str
+    score: float
+
+
+@dataclass(frozen=True)
+class Neighbourhood:
+    """Query terms, their nearest terms, and a vector for each of them, to be drawn.
+
+    `terms` has the `asked` query terms first; `vectors` is (terms, dim).
+    """
+
+    found: list[NearTerm]
+    terms: list[str]
+    asked: int
+    vectors: Floats
+
+
+def nearest_terms(
+    encoder: TextEncoder, asked: Sequence[str], among: Sequence[str], *, k: int = 10
+) -> Neighbourhood:
+    """Find the `k` terms of a list that are nearest to each query term, without itself."""
+    if k < 1:
+        raise OptionError(f"k is {k}; expected 1 or more. Ask for at least one term.")
+    known = list(dict.fromkeys(term.strip() for term in among if term.strip()))
+    wanted = list(dict.fromkeys(asked))
+    if not known:
+        raise DataError("the list of terms is empty; expected one a line. Name another file.")
+    table, queries = encoder.encode(known), encoder.encode(wanted)
+    found: list[NearTerm] = []
+    rows: dict[str, Floats] = dict(zip(wanted, queries, strict=True))
+    for term, query in zip(wanted, queries, strict=True):
+        scores = table @ query
+        order = [i for i in np.argsort(-scores, kind="stable")[: k + 1] if known[i] != term][:k]
+        found += [NearTerm(term, known[i], float(scores[i])) for i in order]
+        rows |= {known[i]: table[i] for i in order if known[i] not in rows}
+    return Neighbourhood(found, list(rows), len(wanted), np.stack(list(rows.values())))

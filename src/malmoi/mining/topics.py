@@ -1,7 +1,7 @@
-"""Topics: groups with a name, kept so that new documents can be assigned later.
+"""Topics: groups of texts with names, saved so that new texts can be assigned later.
 
-A name is made of the terms that are common in a group and rare in the others (class-based
-TF-IDF), counted over morphemes, so that 환불이 and 환불을 are one term.
+A name consists of the terms that are frequent in a group and rare in the others (class-based
+TF-IDF), counted by morphemes, so that 환불이 and 환불을 are one term.
 """
 
 import json
@@ -30,7 +30,7 @@ _SENTENCES = 3
 
 @dataclass(frozen=True)
 class Topic:
-    """A group of texts: its number, size, telling terms, and the texts nearest to its centre."""
+    """A group of texts: its number, size, typical terms, and the texts nearest to its centre."""
 
     number: int
     size: int
@@ -53,7 +53,7 @@ class Topics:
     least: float
 
     def assign(self, encoder: TextEncoder, texts: Sequence[str]) -> tuple[Labels, Floats]:
-        """Give new texts the number of their topic, or -1 where none is near, and the cosine."""
+        """The topic of each text, or -1 where none is near, and the cosine with its centre."""
         if encoder.dimension != self.centres.shape[1]:
             raise DataError(
                 f"the topics were made with {self.model} of {self.centres.shape[1]} dimensions, "
@@ -88,7 +88,7 @@ class Topics:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise DataError(
                 f"cannot read {path} as topics ({type(error).__name__}); expected JSON that "
-                "malmoi cluster --save wrote. Cluster again."
+                "malmoi cluster --save wrote. Run that command again."
             ) from error
 
 
@@ -99,14 +99,14 @@ def name_topics(
     *,
     stopwords: frozenset[str] = STOPWORDS,
 ) -> list[Topic]:
-    """Name every group by its terms and its nearest texts; groups come by their number."""
+    """Describe every group by its terms and its nearest texts, sorted by number."""
     counts = _terms_by_group(texts, labels, stopwords)
     centres = centres_of(vectors, labels)
     topics = []
     for group in sorted(counts):
         rows = np.flatnonzero(labels == group)
         near = rows[np.argsort(-(vectors[rows] @ centres[group]), kind="stable")[:_SENTENCES]]
-        terms = telling_terms(counts, group)
+        terms = typical_terms(counts, group)
         topics.append(Topic(group, len(rows), terms, tuple(texts[row] for row in near)))
     return topics
 
@@ -114,19 +114,19 @@ def name_topics(
 def make_topics(
     model: str, texts: Sequence[str], vectors: Floats, labels: Labels, *, least: float
 ) -> Topics:
-    """Name groups and keep their centres, numbered without gaps, the largest first."""
+    """Name groups, renumbered without gaps, the largest first, and keep their centres."""
     again = number_by_size(labels)
     topics = name_topics(texts, vectors, again)
     return Topics(model, tuple(topics), centres_of(vectors, again), least)
 
 
-def telling_terms(
+def typical_terms(
     counts: dict[int, Counter[str]], group: int, *, top: int = _TERMS
 ) -> tuple[str, ...]:
     """The terms of highest class-based TF-IDF in a group.
 
     >>> counts = {0: Counter({"환불": 3, "주문": 1}), 1: Counter({"배송": 3, "주문": 2})}
-    >>> telling_terms(counts, 0, top=1)
+    >>> typical_terms(counts, 0, top=1)
     ('환불',)
     """
     totals: Counter[str] = Counter()

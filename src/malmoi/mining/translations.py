@@ -1,8 +1,8 @@
-"""Sentences of two piles that mean the same, by the margin score.
+"""Translations: sentences of two lists that mean the same, by the margin score.
 
-A cosine alone prefers sentences that are near everything. The margin divides it by the mean
-cosine of both sentences with their nearest neighbours (Artetxe and Schwenk, 2019), so that a
-score above 1 says: nearer to each other than to what else is near.
+The cosine alone prefers sentences that are near everything. The margin divides it by the mean
+cosine of both sentences with their nearest neighbours (Artetxe and Schwenk, 2019): above 1, two
+sentences are nearer to each other than to their other neighbours.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ LEAST = 1.05
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """A line of either pile, their margin and their cosine."""
+    """A line of each list, their margin and their cosine."""
 
     a: Line
     b: Line
@@ -40,16 +40,15 @@ def mine_translations(
     neighbours: int = NEIGHBOURS,
     progress: bool = False,
 ) -> list[Translation]:
-    """Find pairs across two piles whose margin is `least` or more, best first, each line once."""
+    """Find pairs across two lists whose margin is `least` or more, best first, each line once."""
     if neighbours < 1:
         raise OptionError(f"neighbours is {neighbours}; expected 1 or more. Try {NEIGHBOURS}.")
     a = vectors_of(encoder, left.texts, progress=progress)
     b = vectors_of(encoder, right.texts, progress=progress)
-    pairs = margins(a, b, neighbours=neighbours)
-    found = []
-    for row, column, margin, cosine in _once(pairs, least):
-        found.append(Translation(left.lines[row], right.lines[column], margin, cosine))
-    return found
+    return [
+        Translation(left.lines[row], right.lines[column], margin, cosine)
+        for row, column, margin, cosine in _once(margins(a, b, neighbours=neighbours), least)
+    ]
 
 
 @dataclass(frozen=True)
@@ -63,38 +62,30 @@ class Margins:
 
 
 def margins(a: Floats, b: Floats, *, neighbours: int = NEIGHBOURS) -> Margins:
-    """Score the nearest neighbours of either side, both ways."""
-    forward, backward = _neighbours(a, b, neighbours), _neighbours(b, a, neighbours)
-    left = np.repeat(np.arange(len(a)), forward.rows.shape[1])
-    right = np.repeat(np.arange(len(b)), backward.rows.shape[1])
-    rows = np.concatenate([left, backward.rows.ravel()])
-    columns = np.concatenate([forward.rows.ravel(), right])
-    cosines = np.concatenate([forward.cosines.ravel(), backward.cosines.ravel()])
-    around = (forward.cosines.mean(axis=1)[rows] + backward.cosines.mean(axis=1)[columns]) / 2
-    # Far from everything, the mean may be near zero or below, and a ratio would mean nothing.
+    """Score the nearest neighbours of each side on the other."""
+    forward_rows, forward = _neighbours(a, b, neighbours)  # both (len(a), k)
+    backward_rows, backward = _neighbours(b, a, neighbours)  # both (len(b), k)
+    left = np.repeat(np.arange(len(a)), forward.shape[1])
+    right = np.repeat(np.arange(len(b)), backward.shape[1])
+    rows = np.concatenate([left, backward_rows.ravel()])
+    columns = np.concatenate([forward_rows.ravel(), right])
+    cosines = np.concatenate([forward.ravel(), backward.ravel()])
+    around = (forward.mean(axis=1)[rows] + backward.mean(axis=1)[columns]) / 2
+    # Far from everything, the mean may be near zero or negative, and a ratio without meaning.
     scores = (cosines / np.maximum(around, np.float32(0.05))).astype(np.float32)
     return Margins(rows, columns, scores, cosines)
 
 
-@dataclass(frozen=True)
-class _Around:
-    rows: Rows  # (n, k)
-    cosines: Floats  # (n, k)
-
-
-def _neighbours(queries: Floats, documents: Floats, k: int) -> _Around:
+def _neighbours(queries: Floats, documents: Floats, k: int) -> tuple[Rows, Floats]:
     blocks = list(nearest(queries, documents, k))
-    return _Around(
-        np.concatenate([block.rows for block in blocks]),
-        np.concatenate([block.scores for block in blocks]),
-    )
+    rows = np.concatenate([block.rows for block in blocks])
+    return rows, np.concatenate([block.scores for block in blocks])
 
 
 def _once(pairs: Margins, least: float) -> Iterator[tuple[int, int, float, float]]:
-    """Take the best pairs first, and each row of either side once."""
+    """Take the best pairs first, and each row of each side once."""
     order = np.lexsort((pairs.right, pairs.left, -pairs.scores))
-    used_left: set[int] = set()
-    used_right: set[int] = set()
+    used_left, used_right = set[int](), set[int]()
     for i in order:
         row, column, score = int(pairs.left[i]), int(pairs.right[i]), float(pairs.scores[i])
         if score < least:

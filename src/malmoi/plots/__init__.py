@@ -1,4 +1,4 @@
-"""Figures: reports and vectors drawn, with Korean that can be read."""
+"""Figures of reports, words and terms, and maps of texts, with readable Korean."""
 
 from .figure import check_figure, save_figure
 from .report import plot_report

@@ -1,7 +1,7 @@
-"""One figure: drawn with matplotlib, without a screen, with Korean that can be read.
+"""One figure: drawn with matplotlib, without a screen, with readable Korean.
 
-A font with every Hangul syllable comes with malmoi, so that no figure is full of empty boxes
-wherever it is drawn; fonts of the system serve what it lacks, Chinese characters for example.
+malmoi ships a font with every Hangul syllable, so that no figure is full of empty boxes; fonts of
+the system are used for what it lacks, Chinese characters for example.
 """
 
 import functools
@@ -15,7 +15,7 @@ from ..errors import OptionError, require
 from ..io.files import writing
 
 FONT = "Malmoi Gothic"
-# Fonts with Hanja that Linux, macOS and Windows come with, or that are free to install.
+# Fonts with Hanja that come with Linux, macOS and Windows, or are free to install.
 SYSTEM_FONTS = (
     "Pretendard",
     "Noto Sans CJK KR",
@@ -39,15 +39,15 @@ Draw = Callable[[Any, Label], None]
 
 @functools.cache
 def fonts() -> tuple[str, ...]:
-    """The families figures are drawn with: malmoi's own first, then what the system has."""
-    manager = require("matplotlib.font_manager", extra="plots", purpose="drawing a figure")
+    """The font families for figures: malmoi's own first, then those of the system."""
+    manager = _matplotlib(".font_manager")
     manager.fontManager.addfont(Path(__file__).parent / "font/MalmoiGothic.ttf")
     installed = set(manager.get_font_names())
     return (FONT, *(name for name in SYSTEM_FONTS if name in installed), "DejaVu Sans")
 
 
 def label(text: str) -> str:
-    """Make any text safe to draw: one line, and no mathematics.
+    """Make any text safe to draw: on one line, and not read as mathematics.
 
     >>> label("값 $1\\n")
     '값 \\\\$1'
@@ -65,15 +65,14 @@ def short(text: str, length: int = 40) -> str:
 
 
 def save_figure(path: str | Path, draw: Draw) -> None:
-    """Draw on a fresh figure and write it as .png, .svg or .pdf.
+    """Draw on a new figure and write it as .png, .svg or .pdf.
 
     `draw` gets the figure, and a function that makes any label safe to draw.
     """
     path = Path(path)
     check_figure(path)
-    # Figure and its canvas alone, without pyplot, need no screen and leave no state behind.
-    matplotlib = require("matplotlib", extra="plots", purpose="drawing a figure")
-    figures = require("matplotlib.figure", extra="plots", purpose="drawing a figure")
+    # A Figure without pyplot needs no screen and leaves no global state.
+    matplotlib, figures = _matplotlib(""), _matplotlib(".figure")
     # The minus sign of Unicode is missing from many Korean fonts; the hyphen is in all.
     look = {"font.family": list(fonts()), "svg.fonttype": "path", "axes.unicode_minus": False}
     with matplotlib.rc_context(look):
@@ -88,10 +87,14 @@ def save_figure(path: str | Path, draw: Draw) -> None:
 
 
 def check_figure(path: Path) -> None:
-    """Raise if a figure could not be drawn there; for asking before a long run, not after it."""
+    """Raise if a figure cannot be written there; to be called before a long run."""
     if path.suffix.lower() not in ENDINGS:
         raise OptionError(
             f"{path.name} ends in {path.suffix or 'nothing'}; known are {', '.join(ENDINGS)}. "
             "Choose one of these endings."
         )
-    require("matplotlib", extra="plots", purpose="drawing a figure")
+    _matplotlib("")
+
+
+def _matplotlib(module: str) -> Any:
+    return require(f"matplotlib{module}", extra="plots", purpose="drawing a figure")

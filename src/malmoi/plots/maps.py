@@ -1,32 +1,91 @@
-"""Groups of texts as islands in the plane: those that are alike lie near each other.
+"""Vectors in the plane: a projection for all figures, and a map of topics as an HTML page.
 
-Two straight directions cannot part hundreds of topics. The groups' centres are laid out so that
-neighbours stay neighbours (t-SNE), become discs as large as their groups, are pushed apart where
-they overlap, and every text is put on its group's disc, by its two main differences there.
-
-A map of texts as one HTML page: hover to read, click a topic, search; nothing from outside.
+Two linear directions cannot separate hundreds of topics. On the page the centres of the topics
+are laid out so that neighbours stay neighbours (t-SNE), become discs as large as their topics, and
+are pushed apart where they overlap; every text lies on the disc of its topic, by the two main
+components there. The page works offline: hover to read, click a topic, search.
 """
 
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import require
 from ..io.files import writing
 from ..runtime.pooling import normalize
 from ..types import Floats
 
-_ISLANDS = 400  # more groups than this are too small to be seen; their texts lie where they fit
+Project = Literal["pca", "umap"]
+Points = NDArray[np.float64]
+
+_SAMPLE = 5000  # vectors from which the main directions are found
+_ISLANDS = 400  # further groups are too small to be seen; their texts lie between the others
 _STEPS = 400
 _EARLY = 100
 _PERPLEXITY = 12.0
-_LAND = 0.3  # of the area is land
+_LAND = 0.3  # the share of the area that the discs cover
 _PUSHES = 200
+_POINTS = 20_000  # more make a page slow
+_TEXT = 300
 
 
-def islands(vectors: Floats, labels: NDArray[np.int64]) -> Floats:
+def project(
+    vectors: Floats,
+    method: Project = "pca",
+    *,
+    labels: NDArray[np.int64] | None = None,
+    seed: int = 0,
+) -> Points:
+    """Bring vectors (n, dim) into the plane, (n, 2), centred.
+
+    Args:
+        method: "pca" takes the two principal components, "umap" needs the extra of that name.
+        labels: groups; with more than two, components that separate the groups are preferred.
+
+    The sign of a component is arbitrary. Without labels the point farthest out is positive; with
+    them the largest weight of a direction is, so that a map keeps its sides when texts are added.
+    """
+    if len(vectors) < 2:
+        return np.zeros((len(vectors), 2))
+    centred = vectors.astype(np.float64) - vectors.mean(axis=0)
+    if method == "umap" and len(vectors) > 3:
+        umap = require("umap", extra="umap", purpose="drawing with UMAP")
+        model = umap.UMAP(n_neighbors=min(15, len(vectors) - 1), random_state=seed, n_jobs=1)
+        return np.asarray(model.fit_transform(centred), dtype=np.float64)
+    axes = _axes(centred)
+    groups = np.unique(labels[labels >= 0]) if labels is not None else np.empty(0)
+    if len(groups) > 2:
+        means = np.stack([centred[labels == group].mean(axis=0) for group in groups])
+        axes = _axes(means) * 0.85 + axes * 0.15
+    points: Points = centred @ axes.T
+    if labels is None:
+        farthest = points[np.abs(points).argmax(axis=0), [0, 1]]
+        points *= np.where(farthest < 0, -1, 1)
+    return points
+
+
+def flatten(vectors: Floats, labels: NDArray[np.int64]) -> Points:
+    """Project labelled vectors into the plane, (n, 2), stretched to fill 0 to 1."""
+    return _stretched(project(vectors, labels=labels))
+
+
+def _axes(vectors: Points) -> Points:
+    """The two directions in which vectors differ most, (2, dim)."""
+    sample = vectors[:: max(1, len(vectors) // _SAMPLE)]
+    _, _, axes = np.linalg.svd(sample - sample.mean(axis=0), full_matrices=False)
+    found = np.zeros((2, vectors.shape[1]))
+    found[: min(2, len(axes))] = axes[:2]
+    # A direction and its opposite are the same to SVD; one is chosen, so that two can be mixed.
+    signs = np.sign(found[np.arange(2), np.abs(found).argmax(axis=1)])
+    found *= np.where(signs == 0, 1, signs)[:, None]
+    return found
+
+
+def islands(vectors: Floats, labels: NDArray[np.int64]) -> Points:
     """Lay out unit vectors (n, dim) of labelled groups in the plane, (n, 2), from 0 to 1."""
     groups, sizes = np.unique(labels[labels >= 0], return_counts=True)
     chosen = groups[np.argsort(-sizes, kind="stable")[:_ISLANDS]]
@@ -34,21 +93,16 @@ def islands(vectors: Floats, labels: NDArray[np.int64]) -> Floats:
     centres = normalize(np.stack([vectors[own].mean(axis=0) for own in rows]))
     counts = np.array([len(own) for own in rows], dtype=np.float64)
     radii = np.sqrt(counts / counts.sum() * _LAND / np.pi)
-    spots = _pushed_apart(_spread(neighbourly(centres)), radii)
-    plane = _strays(vectors, centres, spots)
+    spots = _pushed_apart(_stretched(neighbourly(centres)), radii)
+    plane = _between(vectors, centres, spots)
     for own, spot, radius in zip(rows, spots, radii, strict=True):
         plane[own] = spot + radius * _on_disc(vectors[own])
-    return _spread(plane).astype(np.float32)
+    return _stretched(plane)
 
 
-def neighbourly(centres: Floats) -> NDArray[np.float64]:
+def neighbourly(centres: Floats) -> Points:
     """Bring unit vectors (k, dim) into the plane so that neighbours stay neighbours (t-SNE)."""
-    count = len(centres)
-    centred = centres - centres.mean(axis=0)
-    left, values, _ = np.linalg.svd(centred.astype(np.float64), full_matrices=False)
-    spots = np.zeros((count, 2))
-    kept = min(2, len(values))
-    spots[:, :kept] = left[:, :kept] * values[:kept]
+    count, spots = len(centres), project(centres)
     if count < 4:
         return spots
     wanted = _nearness(1 - centres.astype(np.float64) @ centres.T)
@@ -66,7 +120,7 @@ def neighbourly(centres: Floats) -> NDArray[np.float64]:
     return spots
 
 
-def _nearness(distances: NDArray[np.float64]) -> NDArray[np.float64]:
+def _nearness(distances: Points) -> Points:
     """How much each pair should be neighbours (k, k), summing to 1, from distances (k, k)."""
     count = len(distances)
     aim = np.log(np.clip((count - 1) / 3, 1.5, _PERPLEXITY))
@@ -80,11 +134,11 @@ def _nearness(distances: NDArray[np.float64]) -> NDArray[np.float64]:
         weights /= weights.sum(axis=1, keepdims=True)
         spread = -(weights * np.log(np.maximum(weights, 1e-12))).sum(axis=1, keepdims=True)
         low, high = np.where(spread > aim, sharp, low), np.where(spread > aim, high, sharp)
-    both: NDArray[np.float64] = (weights + weights.T) / (2 * count)
+    both: Points = (weights + weights.T) / (2 * count)
     return both
 
 
-def _pushed_apart(spots: NDArray[np.float64], radii: NDArray[np.float64]) -> NDArray[np.float64]:
+def _pushed_apart(spots: Points, radii: Points) -> Points:
     """Move discs that overlap away from each other, a little at a time."""
     reach = 1.1 * (radii[:, None] + radii)
     for _ in range(_PUSHES):
@@ -99,56 +153,33 @@ def _pushed_apart(spots: NDArray[np.float64], radii: NDArray[np.float64]) -> NDA
     return spots
 
 
-def _on_disc(vectors: Floats) -> NDArray[np.float64]:
-    """Places on a disc of radius 1 for a group's vectors, by its two main differences."""
-    centred = vectors - vectors.mean(axis=0)
-    left, values, _ = np.linalg.svd(centred, full_matrices=False)
-    flat = np.zeros((len(vectors), 2))
-    kept = min(2, len(values))
-    flat[:, :kept] = left[:, :kept] * values[:kept]
-    scale = flat.std(axis=0)
-    flat /= np.where(scale > 1e-6, scale, 1)
-    length = np.sqrt(np.square(flat).sum(axis=1, keepdims=True))
-    # The farther out, the more crowded: squeezed so that the disc is filled evenly.
+def _on_disc(vectors: Floats) -> Points:
+    """Positions on a disc of radius 1 for a group's vectors, by its two main components."""
+    points = project(vectors)
+    scale = points.std(axis=0)
+    points /= np.where(scale > 1e-6, scale, 1)
+    length = np.sqrt(np.square(points).sum(axis=1, keepdims=True))
+    # The centre is crowded: distances from it are rescaled so that the disc is filled evenly.
     reached = np.sqrt(1 - np.exp(-np.square(length) / 2))
-    placed: NDArray[np.float64] = flat / np.maximum(length, 1e-6) * reached
+    placed: Points = points / np.maximum(length, 1e-6) * reached
     return placed
 
 
-def _strays(vectors: Floats, centres: Floats, spots: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Places between the two centres that each vector is nearest to."""
+def _between(vectors: Floats, centres: Floats, spots: Points) -> Points:
+    """Positions between the two centres that each vector is nearest to."""
     scores = vectors @ centres.T
     first = scores.argmax(axis=1)
     scores[np.arange(len(vectors)), first] = -np.inf
     second = scores.argmax(axis=1)
-    between: NDArray[np.float64] = 0.6 * spots[first] + 0.4 * spots[second]
+    between: Points = 0.6 * spots[first] + 0.4 * spots[second]
     return between
 
 
-def _spread(spots: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Fill the square from 0 to 1 but for a margin."""
+def _stretched(spots: Points) -> Points:
+    """Stretch each axis to fill 0 to 1 except for a margin."""
     low, size = spots.min(axis=0), np.maximum(np.ptp(spots, axis=0), 1e-6)
-    filled: NDArray[np.float64] = 0.04 + 0.92 * (spots - low) / size
+    filled: Points = 0.04 + 0.92 * (spots - low) / size
     return filled
-
-
-_POINTS = 20_000  # more make a page slow
-_TEXT = 300
-
-
-def flatten(vectors: Floats, labels: NDArray[np.int64]) -> Floats:
-    """Bring vectors into the plane (n, 2), from 0 to 1, along what parts the groups most."""
-    kept = labels >= 0
-    groups = np.unique(labels[kept])
-    if len(groups) > 2:
-        means = np.stack([vectors[labels == group].mean(axis=0) for group in groups])
-        axes = _axes(means) * 0.85 + _axes(vectors) * 0.15
-    else:
-        axes = _axes(vectors)
-    plane = (vectors - vectors.mean(axis=0)) @ axes.T
-    low, size = plane.min(axis=0), np.maximum(np.ptp(plane, axis=0), 1e-6)
-    found: Floats = (0.04 + 0.92 * (plane - low) / size).astype(np.float32)
-    return found
 
 
 def save_map(
@@ -161,39 +192,24 @@ def save_map(
     title: str,
     seed: int = 0,
 ) -> int:
-    """Write the page; gives how many texts are on it, a sample where there are very many."""
+    """Write the page; returns how many texts are on it, a sample if there are very many."""
     rows = np.arange(len(texts))
     if len(rows) > _POINTS:
         rows = np.sort(np.random.default_rng(seed).choice(len(texts), _POINTS, replace=False))
-    plane = _plane(vectors[rows], labels[rows])
+    lay_out = islands if len(np.unique(labels[labels >= 0])) > 2 else flatten
     points = [
-        {"x": round(float(x), 4), "y": round(float(y), 4), "t": int(labels[row]), "s": texts[row]}
-        for row, (x, y) in zip(rows.tolist(), plane, strict=True)
+        {"x": x, "y": y, "t": int(labels[row]), "s": texts[row][:_TEXT]}
+        for row, (x, y) in zip(
+            rows.tolist(),
+            lay_out(vectors[rows], labels[rows]).round(4).tolist(),
+            strict=True,
+        )
     ]
-    for point in points:
-        point["s"] = str(point["s"])[:_TEXT]
     content = {"title": title, "topics": list(topics), "points": points}
     data = json.dumps(content, ensure_ascii=False)
     page = (Path(__file__).parent / "map.html").read_text("utf-8")
-    # Text may hold "</script>"; as JSON, < may be written so that no page is ever ended by it.
+    # A text may contain "</script>", which would end the script; in JSON, < can be escaped.
     page = page.replace("__DATA__", data.replace("<", "\\u003c"))
     with writing(path) as file:
         file.write(page.encode("utf-8", "replace"))
     return len(rows)
-
-
-def _plane(vectors: Floats, labels: NDArray[np.int64]) -> Floats:
-    many = len(np.unique(labels[labels >= 0])) > 2
-    return islands(vectors, labels) if many else flatten(vectors, labels)
-
-
-def _axes(vectors: Floats) -> Floats:
-    """The two directions in which vectors differ most, (2, dim)."""
-    sample = vectors[:: max(1, len(vectors) // 5000)]
-    _, _, axes = np.linalg.svd(sample - sample.mean(axis=0), full_matrices=False)
-    found = np.zeros((2, vectors.shape[1]), dtype=np.float32)
-    found[: min(2, len(axes))] = axes[:2]
-    # A direction and its opposite are the same to SVD; one of them is chosen for good.
-    signs = np.sign(found[np.arange(2), np.abs(found).argmax(axis=1)])
-    found *= np.where(signs == 0, 1, signs)[:, None]
-    return found

@@ -1,4 +1,4 @@
-"""A report as a figure: every metric with its interval, one colour a model."""
+"""A figure of an evaluation report: every metric with its interval, one colour a model."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -24,10 +24,10 @@ def _draw_report(report: "Report", figure: Any, label: Callable[[str], str]) -> 
         models.append((comparison.model, theirs))
     figure.set_size_inches(8, 1.6 + 0.16 * len(names) * (1 + len(models)))
     bins = report.details.get("reliability")
-    axes, beside = figure.subplots(1, 2) if bins else (figure.add_subplot(), None)
+    axes, second = figure.subplots(1, 2) if bins else (figure.add_subplot(), None)
     if bins:
         figure.set_size_inches(12, max(4.0, float(figure.get_size_inches()[1])))
-        _draw_reliability(beside, bins)
+        _draw_reliability(second, bins)
     for i, (model, metrics) in enumerate(models):
         _draw_model(axes, names, metrics, (i + 1) / (len(models) + 1) - 0.5, label(model))
     axes.set_yticks(range(len(names)), [label(name) for name in names])
@@ -39,14 +39,13 @@ def _draw_report(report: "Report", figure: Any, label: Callable[[str], str]) -> 
 
 
 def _draw_reliability(axes: Any, bins: Sequence[dict[str, float]]) -> None:
-    """Draw what was said against what was so; on the diagonal both are the same."""
+    """Draw predicted probability against observed frequency; on the diagonal they agree."""
     axes.plot([0, 1], [0, 1], color="grey", linestyle=":", linewidth=1)
-    axes.plot([one["said"] for one in bins], [one["was"] for one in bins], color="tab:green")
+    predicted, observed = [one["said"] for one in bins], [one["was"] for one in bins]
+    axes.plot(predicted, observed, color="tab:green")
     sizes = [20 + 180 * one["count"] / max(b["count"] for b in bins) for one in bins]
-    axes.scatter(
-        [one["said"] for one in bins], [one["was"] for one in bins], s=sizes, color="tab:green"
-    )
-    axes.set(xlabel="probability said", ylabel="share that was so", title="reliability")
+    axes.scatter(predicted, observed, s=sizes, color="tab:green")
+    axes.set(xlabel="predicted probability", ylabel="observed frequency", title="reliability")
     axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
     axes.grid(alpha=0.3)
 

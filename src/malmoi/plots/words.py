@@ -1,44 +1,29 @@
-"""Words as figures: where they lie, how alike they are by layer, and token by token.
-
-A map of terms: what an encoder holds for near stands near.
-"""
+"""Figures of words and terms: maps, similarity by layer, values, and word by word."""
 
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import DataError, counted, require
+from ..errors import DataError, counted
 from ..runtime.pooling import normalize
 from ..types import Floats
 from ..words import Occurrence, Word, similarity
 from .figure import Label, save_figure, short
+from .maps import Points, Project, project
 
-Project = Literal["pca", "umap"]
+if TYPE_CHECKING:
+    from ..mining.texts import Neighbourhood
+
 MANY = 12  # more lines or legend entries than this cannot be told apart
-
-
-def project(vectors: Floats, method: Project = "pca", *, seed: int = 0) -> Floats:
-    """Bring vectors (n, dim) into the plane, (n, 2): by principal components or by UMAP."""
-    centred = vectors - vectors.mean(axis=0)
-    if method == "umap" and len(vectors) > 3:
-        umap = require("umap", extra="umap", purpose="drawing with UMAP")
-        model = umap.UMAP(n_neighbors=min(15, len(vectors) - 1), random_state=seed, n_jobs=1)
-        found: Floats = np.asarray(model.fit_transform(centred), dtype=np.float32)
-        return found
-    left, sizes, _ = np.linalg.svd(centred, full_matrices=False)
-    plane = np.zeros((len(vectors), 2), dtype=np.float32)
-    kept = min(2, len(sizes))
-    plane[:, :kept] = left[:, :kept] * sizes[:kept]
-    return plane
 
 
 def plot_occurrences(
     found: Sequence[Occurrence], path: str | Path, *, method: Project = "pca"
 ) -> None:
-    """Draw a word's occurrences as points in the plane, each with its sentence beside it."""
+    """Draw a word's occurrences as points in the plane, each with its sentence."""
     if len(found) < 2:
         raise DataError(
             f"the word occurs {counted(len(found), 'time')}; a map expects two or more. Give more "
@@ -50,29 +35,60 @@ def plot_occurrences(
         figure.set_size_inches(8, 6)
         axes = figure.add_subplot()
         axes.scatter(points[:, 0], points[:, 1], s=30)
-        for one, point, place in zip(found, points, label_places(points), strict=True):
-            axes.annotate(
-                label(_marked(one)),
-                point,
-                xytext=place,
-                fontsize=9,
-                arrowprops={"arrowstyle": "-", "alpha": 0.3},
-            )
+        _write_labels(axes, points, [label(_marked(one)) for one in found], [9] * len(found))
         (left, low), (width, height) = points.min(axis=0), _extent(points)
-        axes.set_xlim(left - width / 10, left + 1.5 * width)  # labels stand on the right
+        axes.set_xlim(left - width / 10, left + 1.5 * width)  # labels are on the right
         axes.set_ylim(low - height / 10, low + 1.2 * height)
         axes.set_title(
             label(f"{found[0].word.text}: {counted(len(found), 'occurrence')}, {method.upper()}")
         )
-        axes.grid(alpha=0.3)
 
     save_figure(path, draw)
+
+
+def plot_terms(found: "Neighbourhood", path: str | Path, *, method: Project = "pca") -> None:
+    """Draw query terms and their nearest ones in the plane, one colour a query term."""
+    if len(found.terms) < 3:
+        raise DataError(
+            f"{counted(len(found.terms), 'term makes', 'terms make')} no map; expected three or "
+            "more. Add some."
+        )
+    points = project(found.vectors, method)
+    owner = {term: i for i, term in enumerate(found.terms[: found.asked])}
+    best: dict[str, tuple[float, int]] = {}
+    for one in found.found:
+        best[one.near] = max(best.get(one.near, (-2.0, 0)), (one.score, owner[one.term]))
+    colours = [owner[t] if t in owner else best[t][1] for t in found.terms]
+
+    def draw(figure: Any, label: Label) -> None:
+        figure.set_size_inches(9, 7)
+        axes = figure.add_subplot()
+        asked = [i < found.asked for i in range(len(points))]
+        sizes = [70 if one else 22 for one in asked]
+        axes.scatter(points[:, 0], points[:, 1], s=sizes, c=colours, cmap="tab10", vmin=0, vmax=9)
+        names = [label(short(term, 28)) for term in found.terms]
+        _write_labels(axes, points, names, [11 if one else 8 for one in asked])
+        left, width = float(points[:, 0].min()), float(np.ptp(points[:, 0])) or 1.0
+        axes.set_xlim(left - width / 10, left + width * 4 / 3)
+        axes.set_title(label(f"{len(points)} terms, {method.upper()}"))
+
+    save_figure(path, draw)
+
+
+def _write_labels(axes: Any, points: Points, labels: Sequence[str], sizes: Sequence[int]) -> None:
+    """Write each point's label next to it, joined by a line, over a grid."""
+    for text, size, point, position in zip(
+        labels, sizes, points, label_positions(points), strict=True
+    ):
+        line = {"arrowstyle": "-", "alpha": 0.3}
+        axes.annotate(text, point, xytext=position, fontsize=size, arrowprops=line)
+    axes.grid(alpha=0.3)
 
 
 def plot_layers(
     pairs: Sequence[tuple[str, Sequence[float]]], path: str | Path, *, word: str
 ) -> None:
-    """Draw the likeness of pairs of occurrences over the layers; a pair is a name and values."""
+    """Draw the similarity of pairs of occurrences by layer; a pair is a name and its values."""
 
     def draw(figure: Any, label: Label) -> None:
         figure.set_size_inches(8, 5 + 0.16 * min(len(pairs), MANY))
@@ -81,7 +97,7 @@ def plot_layers(
             axes.plot(range(len(values)), values, marker="o", label=label(name))
         axes.set_xlabel("layer (0: embeddings)")
         axes.set_ylabel("cosine")
-        axes.set_title(label(f"{word}: likeness by layer"))
+        axes.set_title(label(f"{word}: similarity by layer"))
         axes.grid(alpha=0.3)
         if len(pairs) <= MANY:
             figure.legend(loc="outside lower center", frameon=False, fontsize=8)
@@ -108,7 +124,7 @@ def plot_values(found: Sequence[Occurrence], path: str | Path) -> None:
 
 
 def plot_tokens(left: Sequence[Word], right: Sequence[Word], path: str | Path) -> None:
-    """Draw the likeness of every word of one text with every word of another as a heat map."""
+    """Draw the similarity of every word of one text with every word of another as a heat map."""
     scores = similarity(left, right)
 
     def draw(figure: Any, label: Label) -> None:
@@ -125,24 +141,24 @@ def plot_tokens(left: Sequence[Word], right: Sequence[Word], path: str | Path) -
     save_figure(path, draw)
 
 
-def _extent(points: Floats) -> Floats:
-    """How wide and high the points lie; a little even where all lie on one spot."""
-    found: Floats = np.maximum(points.max(axis=0) - points.min(axis=0), np.float32(0.01))
+def _extent(points: Points) -> Points:
+    """The width and height of the points; a little even where all are in one spot."""
+    found: Points = np.maximum(np.ptp(points, axis=0), 0.01)
     return found
 
 
-def label_places(points: Floats) -> list[tuple[float, float]]:
-    """Where each point's label stands: beside it, and never over the label before."""
+def label_positions(points: Points) -> list[tuple[float, float]]:
+    """Where to write each point's label: next to the point, and never over another label."""
     width, height = _extent(points)
-    places: list[tuple[float, float]] = [(0.0, 0.0)] * len(points)
+    positions: list[tuple[float, float]] = [(0.0, 0.0)] * len(points)
     done: list[tuple[float, float]] = []
     for i in np.argsort(points[:, 1]):
         x, y = float(points[i, 0] + width / 60), float(points[i, 1] + height / 80)
         while any(abs(x - a) < width / 2.5 and abs(y - b) < height / 28 for a, b in done):
             y += height / 56
-        places[i] = (x, y)
-        done.append(places[i])
-    return places
+        positions[i] = (x, y)
+        done.append(positions[i])
+    return positions
 
 
 def _write_values(axes: Any, scores: Floats) -> None:
@@ -155,47 +171,7 @@ def _write_values(axes: Any, scores: Floats) -> None:
 
 
 def _marked(one: Occurrence) -> str:
-    """The sentence with its word in brackets, cut around it."""
+    """The text around a word, with the word in brackets."""
     start, end = one.word.start, one.word.end
     before, after = one.text[max(0, start - 12) : start], one.text[end : end + 18]
     return f"{before}[{one.text[start:end]}]{after}"
-
-
-if TYPE_CHECKING:
-    from ..mining.terms import Neighbourhood
-
-
-def plot_terms(found: "Neighbourhood", path: str | Path, *, method: Project = "pca") -> None:
-    """Draw the asked terms and their nearest ones in the plane, one colour an asked term."""
-    if len(found.terms) < 3:
-        raise DataError(
-            f"{counted(len(found.terms), 'term makes', 'terms make')} no map; expected three or "
-            "more. Add some."
-        )
-    points = project(found.vectors, method)
-    asked = found.terms[: found.asked]
-    owner = {term: i for i, term in enumerate(asked)}
-    best: dict[str, tuple[float, int]] = {}
-    for one in found.found:
-        best[one.near] = max(best.get(one.near, (-2.0, 0)), (one.score, owner[one.term]))
-    colours = [owner[t] if t in owner else best[t][1] for t in found.terms]
-
-    def draw(figure: Any, label: Label) -> None:
-        figure.set_size_inches(9, 7)
-        axes = figure.add_subplot()
-        sizes = [70 if i < found.asked else 22 for i in range(len(points))]
-        axes.scatter(points[:, 0], points[:, 1], s=sizes, c=colours, cmap="tab10", vmin=0, vmax=9)
-        for i, (point, place) in enumerate(zip(points, label_places(points), strict=True)):
-            axes.annotate(
-                label(short(found.terms[i], 28)),
-                point,
-                xytext=place,
-                fontsize=11 if i < found.asked else 8,
-                arrowprops={"arrowstyle": "-", "alpha": 0.25},
-            )
-        width = float(points[:, 0].max() - points[:, 0].min()) or 1.0
-        axes.set_xlim(float(points[:, 0].min()) - width / 10, float(points[:, 0].max()) + width / 3)
-        axes.set_title(label(f"{len(points)} terms, {method.upper()}"))
-        axes.grid(alpha=0.3)
-
-    save_figure(path, draw)

@@ -1,4 +1,4 @@
-"""More than one process, and more than one machine."""
+"""Encoding in several processes, and on several machines with Ray."""
 
 from .processes import encode_in_processes
 from .ray import EncodedDataset, encode_dataset

@@ -1,7 +1,7 @@
-"""The parts a data set is encoded in: planned from the files alone, so that a run can be resumed.
+"""The parts of a data set, planned from the files alone, so that a run can be resumed.
 
-A part is a stretch of rows of one .parquet file. It becomes one file of the output, which takes
-its name when it is whole: a name that is there is a part that is done.
+A part is a range of rows of one .parquet file and becomes one file of the output. That file gets
+its name when it is complete: a name that exists is a part that is done.
 """
 
 import hashlib
@@ -12,17 +12,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ..errors import DataError, OptionError, OutputError, require
+from ..errors import DataError, OutputError, require
 from ..io.files import writing
 
 VECTOR = "vector"
-_PLAN = "_malmoi.json"  # readers of .parquet folders pass over names with an underscore
+_PLAN = "_malmoi.json"  # readers of .parquet folders ignore names with an underscore
 _AT_ONCE = 2048  # rows read at a time
 
 
 @dataclass(frozen=True)
 class DatasetPart:
-    """Rows `start` to `start + rows` of a file, and the name of what they become."""
+    """Rows `start` to `start + rows` of a file, and the name of the output file."""
 
     name: str
     file: str
@@ -37,12 +37,12 @@ class Input:
     file: str
     rows: int
     size: int
-    footer: str  # a digest of what stands at a .parquet file's end: columns, places, statistics
+    footer: str  # a hash of the .parquet footer: columns, offsets, statistics
 
 
 @dataclass(frozen=True)
 class EncodingSettings:
-    """What decides the vectors; the model is known by a digest, whatever its name."""
+    """What the vectors depend on; the model is identified by a digest, whatever its name."""
 
     model: str
     digest: str
@@ -52,29 +52,36 @@ class EncodingSettings:
     prompt: str | None
     on_long: str
 
+    def options(self) -> dict[str, Any]:
+        """The options of `encode`."""
+        names = ("dim", "precision", "prompt", "on_long")
+        return {name: getattr(self, name) for name in names}
+
 
 @dataclass(frozen=True)
 class Plan:
-    """What a folder of vectors is made of, and how."""
+    """What an output folder is made from, and how."""
 
     inputs: tuple[Input, ...]
     settings: EncodingSettings
     part_rows: int
 
     def parts(self) -> list[DatasetPart]:
-        """The parts in the order of the rows, which is also that of their names."""
-        found = []
-        for number, one in enumerate(self.inputs):
-            for start in range(0, one.rows, self.part_rows):
-                rows = min(self.part_rows, one.rows - start)
-                found.append(
-                    DatasetPart(f"part-{number:06}-{start:012}.parquet", one.file, start, rows)
-                )
-        return found
+        """The parts in the order of the rows, which is also the order of their names."""
+        return [
+            DatasetPart(
+                f"part-{number:06}-{start:012}.parquet",
+                one.file,
+                start,
+                min(self.part_rows, one.rows - start),
+            )
+            for number, one in enumerate(self.inputs)
+            for start in range(0, one.rows, self.part_rows)
+        ]
 
-    def settle(self, out: Path) -> None:
-        """Write the plan into the output's folder, or check that it is the one there."""
-        path = out / _PLAN
+    def save_or_check(self, out: Path) -> None:
+        """Write the plan into the output folder, or check that the one there is the same."""
+        path, text = out / _PLAN, json.dumps(asdict(self), indent=1, ensure_ascii=False)
         out.mkdir(parents=True, exist_ok=True)
         if not path.exists():
             if any(out.glob("*.parquet")):
@@ -83,47 +90,43 @@ class Plan:
                     "begun by the same command. Name another folder."
                 )
             with writing(path) as file:
-                file.write(self._text().encode())
-        elif path.read_text("utf-8") != self._text():
+                file.write(text.encode())
+        elif (found := path.read_text("utf-8")) != text:
             raise OutputError(
-                f"{out} was begun with {self._difference(path)}; expected the same, to go on with "
+                f"{out} was begun with {_difference(found, text)}; expected the same, to resume "
                 "it. Name another folder, or remove this one."
             )
 
-    def _text(self) -> str:
-        return json.dumps(asdict(self), indent=1, ensure_ascii=False)
 
-    def _difference(self, path: Path) -> str:
-        """Name what differs, from the most to the least telling."""
-        try:
-            old = json.loads(path.read_text("utf-8"))
-        except ValueError:
-            return "something that is no plan"
-        new = json.loads(self._text())
-        if old.get("inputs") != new["inputs"]:
-            return "other files"
-        names = [
-            name
-            for name, value in new["settings"].items()
-            if old.get("settings", {}).get(name) != value and name != "digest"
-        ]
-        return f"another {names[0]}" if names else "another model or another size of parts"
+def _difference(found: str, wanted: str) -> str:
+    """Name the most important difference between two plans."""
+    try:
+        old = json.loads(found)
+    except ValueError:
+        return "something that is no plan"
+    new = json.loads(wanted)
+    if old.get("inputs") != new["inputs"]:
+        return "other files"
+    for name, value in new["settings"].items():
+        if name != "digest" and old.get("settings", {}).get(name) != value:
+            return f"another {name}"
+    return "another model or another size of parts"
 
 
 def find_inputs(paths: Sequence[str | Path], column: str) -> tuple[Input, ...]:
-    """Look at .parquet files, and those in folders, and check that each has the column."""
+    """Inspect .parquet files, and those in folders, and check that each has the column."""
     found = []
     for path in map(Path, paths):
         files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
         if not files:
             raise DataError(f"{path} has no .parquet files; expected some. Name another folder.")
-        found += [_look(file.resolve(), column) for file in files]
+        found += [_inspect(file.resolve(), column) for file in files]
     if not sum(one.rows for one in found):
         raise DataError("the files have no rows; expected texts. Name other files.")
     return tuple(found)
 
 
-def _look(file: Path, column: str) -> Input:
+def _inspect(file: Path, column: str) -> Input:
     arrow = require("pyarrow", extra="scale", purpose="reading .parquet")
     try:
         with _open(file) as source:
@@ -158,11 +161,11 @@ def _footer(file: Path) -> str:
 
 
 class Unread(Exception):
-    """A file that is there and could not be read; later it may be."""
+    """A file that exists and could not be read; another try may succeed."""
 
 
 def read_part(part: DatasetPart) -> Iterator[Any]:
-    """Yield a part's rows as record batches, in order, in memory that does not grow with it."""
+    """Yield a part's rows as record batches, in order, in bounded memory."""
     try:
         yield from _batches(part)
     except FileNotFoundError as error:
@@ -170,7 +173,7 @@ def read_part(part: DatasetPart) -> Iterator[Any]:
             f"the node {platform.node()} does not see {part.file}; expected a folder that all "
             "nodes share. Mount it there."
         ) from error
-    except OSError as error:  # would be taken for one of writing where parts are written
+    except OSError as error:  # otherwise taken for an error of writing
         raise Unread(f"{type(error).__name__} while reading {part.file}") from error
 
 
@@ -188,7 +191,7 @@ def _batches(part: DatasetPart) -> Iterator[Any]:
 
 
 def _groups(metadata: Any, part: DatasetPart) -> tuple[list[int], int]:
-    """The row groups that a part touches, and the row that the first of them begins with."""
+    """The row groups that a part overlaps, and the first row of the first of them."""
     groups: list[int] = []
     first = at = 0
     for group in range(metadata.num_row_groups):
@@ -204,12 +207,6 @@ def count_rows(file: Path) -> int:
     """How many rows a .parquet file has, by its footer."""
     with _open(file) as source:
         return int(source.metadata.num_rows)
-
-
-def check_part_rows(count: int) -> None:
-    """Refuse a size of parts that makes no sense."""
-    if count < 1:
-        raise OptionError(f"part_rows is {count}; expected 1 or more. 16384 is the default.")
 
 
 def _open(file: str | Path) -> Any:

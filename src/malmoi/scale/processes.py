@@ -1,4 +1,4 @@
-"""Encoding in several processes, each with a model of its own; rows come back in order."""
+"""Encoding in several processes, each with its own model; rows come back in order."""
 
 import itertools
 import multiprocessing
@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +20,11 @@ from ..errors import CutWarning, MalmoiError, OptionError
 from ..runtime.precision import Precision
 from ..runtime.session import usable_cores
 
-# What one process gets at a time: a second or so of work, so that the last ones end together.
+# Texts for one process at a time: about a second of work, so that all end together.
 _SHARE = 2048
 
 
-@dataclass(frozen=True)
-class _Options:
-    dim: int | None
-    precision: Precision
-    prompt: str | None
-    on_long: OnLong
-
-
-_encoder: TextEncoder | None = None  # one a process, opened when the process starts
+_encoder: TextEncoder | None = None  # one a process, loaded when the process starts
 
 
 def encode_in_processes(
@@ -48,14 +39,14 @@ def encode_in_processes(
 ) -> Iterator[NDArray[Any]]:
     """Yield one vector a text, in order, encoded by several processes that share the cores.
 
-    Threads (what `malmoi.load` does by itself) share one copy of the model and are as fast on a
-    few cores; processes pay on machines with many. Memory is bounded as in `encode_iter`.
+    Threads, which `malmoi.load` uses by itself, share one copy of the model and are as fast on a
+    few cores; processes help on machines with many. Memory is bounded as in `encode_iter`.
     """
     if processes < 1:
         raise OptionError(f"processes is {processes}; expected 1 or more. Use 1 for threads alone.")
-    open_bundle(find_model(name_or_path))  # a model that cannot be used is named here, once
+    open_bundle(find_model(name_or_path))  # so that an unusable model is reported once
     threads = max(1, usable_cores() // processes)
-    options = _Options(dim, precision, prompt, on_long)
+    options = {"dim": dim, "precision": precision, "prompt": prompt, "on_long": on_long}
     # Spawned, not forked: a fork would copy locks that onnxruntime's threads may hold.
     pool = ProcessPoolExecutor(
         processes,
@@ -67,15 +58,15 @@ def encode_in_processes(
         yield from _ordered(pool, texts, options, ahead=2 * processes)
     except BrokenProcessPool as error:
         raise MalmoiError(
-            "a process of the pool ended before its work was done; expected it to go on. It may "
-            "have been killed for want of memory: use fewer processes."
+            "a process of the pool ended before its work was done. It may have been killed "
+            "because memory ran out: use fewer processes."
         ) from error
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _ordered(
-    pool: ProcessPoolExecutor, texts: Iterable[str], options: _Options, *, ahead: int
+    pool: ProcessPoolExecutor, texts: Iterable[str], options: dict[str, Any], *, ahead: int
 ) -> Iterator[NDArray[Any]]:
     source = iter(texts)
     running: deque[Future[tuple[NDArray[Any], list[str]]]] = deque()
@@ -86,8 +77,8 @@ def _ordered(
         if not running:
             return
         if len(running) > ahead or not share:
-            vectors, told = running.popleft().result()
-            for message in told:
+            vectors, cuts = running.popleft().result()
+            for message in cuts:
                 warnings.warn(message, CutWarning, stacklevel=3)
             yield from vectors
 
@@ -97,15 +88,9 @@ def _open(name_or_path: str | Path | None, threads: int) -> None:
     _encoder = load(name_or_path, threads=threads)
 
 
-def _encode(texts: list[str], options: _Options) -> tuple[NDArray[Any], list[str]]:
+def _encode(texts: list[str], options: dict[str, Any]) -> tuple[NDArray[Any], list[str]]:
     assert _encoder is not None  # _open ran when this process started
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        vectors = _encoder.encode(
-            texts,
-            dim=options.dim,
-            precision=options.precision,
-            prompt=options.prompt,
-            on_long=options.on_long,
-        )
+        vectors = _encoder.encode(texts, **options)
     return vectors, [str(one.message) for one in caught if issubclass(one.category, CutWarning)]

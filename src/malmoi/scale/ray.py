@@ -1,11 +1,9 @@
-"""What runs on the nodes: an actor that keeps the model and turns parts into files of vectors.
+"""Encoding a data set on a Ray cluster: .parquet in, .parquet with vectors out.
 
-Encoding a data set on a Ray cluster: .parquet in, .parquet with vectors out.
-
-Ray Data hands the parts to a pool of actors. A part that is lost with its node fails alone, and
-goes into the next round together with whatever else has no file yet; the files in the output's
-folder, and nothing else, say what is done. So every row comes out once, however often nodes die,
-and a run that was stopped goes on where it was.
+Ray Data gives the parts to a pool of actors, each of which keeps a model and writes files of
+vectors. A part that is lost with its node goes into the next round, together with all others that
+have no file yet: only the files in the output folder say what is done. So every row comes out
+once, however often nodes die, and a run that was stopped can be resumed.
 """
 
 import contextlib
@@ -48,7 +46,6 @@ from .parts import (
     DatasetPart,
     EncodingSettings,
     Plan,
-    check_part_rows,
     count_rows,
     find_inputs,
     read_part,
@@ -59,9 +56,9 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class PartReport:
-    """What became of a part; `kind` and `problem` are empty when it is done.
+    """The result of a part; `kind` and `problem` are empty when it is done.
 
-    A problem with no kind of malmoi's own is worth another try.
+    `kind` is the class of a malmoi error; a problem without one is worth another try.
     """
 
     name: str
@@ -73,25 +70,23 @@ class PartReport:
 
 
 class PartEncoder:
-    """Encodes part after part with one model, opened when the first part comes.
+    """An actor that encodes parts with one model, loaded when the first part comes.
 
-    Problems are told in the report instead of raised: what Ray makes of an exception goes into
-    its logs, and a text might be in it.
+    Problems are reported instead of raised: Ray writes exceptions into its logs, and one might
+    contain a user's text.
     """
 
     def __init__(self, settings: EncodingSettings, out: str, threads: int) -> None:
-        self._settings = settings
-        self._out = Path(out)
-        self._threads = threads
+        self._settings, self._out, self._threads = settings, Path(out), threads
         self._encoder: TextEncoder | None = None
 
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Take a part as a row of Ray Data's, and give its report as another."""
+        """Encode a part given as a row of Ray Data, and return its report as another."""
         part = DatasetPart(row["name"], row["file"], int(row["start"]), int(row["rows"]))
         return vars(self.encode(part))
 
     def encode(self, part: DatasetPart) -> PartReport:
-        """Write a part's file; one that is there already is left as it is."""
+        """Write a part's file; one that exists is left as it is."""
         if (self._out / part.name).exists():
             return PartReport(part.name, part.rows)
         try:
@@ -99,7 +94,7 @@ class PartEncoder:
             return self._write(part, self._encoder)
         except MalmoiError as error:
             return PartReport(part.name, kind=type(error).__name__, problem=str(error))
-        except Exception as error:  # the text of a foreign error may quote a user's
+        except Exception as error:  # the message of a foreign error may quote a user's text
             return PartReport(part.name, problem=f"{type(error).__name__} on {platform.node()}")
 
     def _open(self) -> TextEncoder:
@@ -114,7 +109,7 @@ class PartEncoder:
         if found != settings.digest:
             raise BundleError(
                 f"the node {platform.node()} has another model {settings.model}; expected the same "
-                "everywhere. Copy it there again."
+                "on every node. Copy it there again."
             )
         return load(settings.model, threads=self._threads)
 
@@ -129,32 +124,26 @@ class PartEncoder:
                     writer.write_table(table)
                     rows += table.num_rows
                     cut, empty = cut + cut_here, empty + empty_here
-            finally:  # an open writer would write its footer into a file that is gone
+            finally:  # an open writer would write its footer into a deleted file
                 if writer is not None:
                     writer.close()
             if rows != part.rows:
                 raise DataError(
                     f"{part.file} has changed while it was read; expected "
                     f"{counted(part.rows, 'row')} from "
-                    f"row {part.start:,} on, found {rows:,}. Begin again in another folder."
+                    f"row {part.start:,} on, found {rows:,}. Start again in another folder."
                 )
         return PartReport(part.name, rows, cut, empty)
 
     def _tables(self, part: DatasetPart, encoder: TextEncoder) -> Iterator[tuple[Any, int, int]]:
-        """Each batch with its vectors beside, how many texts were cut and how many are empty."""
+        """Yield each batch with its vectors, how many texts were cut and how many are empty."""
         arrow = require("pyarrow", extra="scale", purpose="writing .parquet")
         settings = self._settings
         for batch in read_part(part):
             texts = [text or "" for text in batch.column(settings.column).to_pylist()]
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
-                vectors = encoder.encode(
-                    texts,
-                    dim=settings.dim,
-                    precision=settings.precision,  # type: ignore[arg-type]
-                    prompt=settings.prompt,
-                    on_long=settings.on_long,  # type: ignore[arg-type]
-                )
+                vectors = encoder.encode(texts, **settings.options())
             flat = arrow.array(np.ascontiguousarray(vectors).reshape(-1))
             column = arrow.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
             table = arrow.Table.from_batches([batch]).append_column(VECTOR, column)
@@ -162,24 +151,24 @@ class PartEncoder:
 
 
 def _cut(caught: list[warnings.WarningMessage]) -> int:
-    """How many texts the encoder's warnings speak of."""
-    told = [str(one.message) for one in caught if issubclass(one.category, CutWarning)]
-    return sum(int(message.split(" ", 1)[0].replace(",", "")) for message in told)
+    """How many texts were cut, by the encoder's warnings."""
+    messages = [str(one.message) for one in caught if issubclass(one.category, CutWarning)]
+    return sum(int(message.split(" ", 1)[0].replace(",", "")) for message in messages)
 
 
 def model_digest(model: str) -> str:
-    """A digest of a model: of its manifest, which has one of every file, or of its graph."""
+    """The sha256 of a model's manifest, which has those of all files, or else of its graph."""
     bundle = open_bundle(find_model(model))
     manifest = bundle.folder / MANIFEST
     return sha256(manifest if manifest.is_file() else bundle.graph)
 
 
-_FRUITLESS = 3  # rounds without a part finished before we give up
+_FRUITLESS = 3  # rounds without a finished part before giving up
 
 
 @dataclass(frozen=True)
 class EncodedDataset:
-    """What `encode_dataset` made: rows and parts in the folder, and how it went."""
+    """The result of `encode_dataset`: rows and parts in the folder, and how it went."""
 
     folder: Path
     rows: int
@@ -207,19 +196,24 @@ def encode_dataset(
 ) -> EncodedDataset:
     """Encode the `column` of .parquet files on a Ray cluster into a folder of .parquet files.
 
-    Rows keep their columns and their order (by the names of the files in the folder) and gain
-    `vector`. `address` is the cluster's HOST:PORT, "auto" for the one this machine belongs to, or
-    "local" for the cores of this machine alone. Every node must have malmoi, the model under the
-    same name, and see inputs and output under the same paths. Calling again with the same
-    arguments goes on with what is not done.
+    Rows keep their columns and their order (by the names of the files in the folder) and get a
+    column `vector`. Every node must have malmoi and the model under the same name, and see inputs
+    and output under the same paths. A second call with the same arguments resumes the first.
+
+    Args:
+        address: the cluster's HOST:PORT, "auto" for the one this machine belongs to, or "local" for
+            the cores of this machine alone.
+        part_rows: rows in a part, which is lost or done as a whole.
+        threads: cores for each actor.
     """
-    check_part_rows(part_rows)
+    if part_rows < 1:
+        raise OptionError(f"part_rows is {part_rows}; expected 1 or more. 16384 is the default.")
     listed = [inputs] if isinstance(inputs, str | Path) else list(inputs)
     ray = _import_ray()
     settings = _settings(model, column, dim, precision, prompt, on_long)
     plan = Plan(find_inputs(listed, column), settings, part_rows)
     folder = Path(out).resolve()
-    plan.settle(folder)
+    plan.save_or_check(folder)
     parts = plan.parts()
     found = len(parts) - len(_missing(parts, folder))
     if found:
@@ -234,8 +228,8 @@ def encode_dataset(
             _connected(ray, address),
             progressing("encoding", total=total, shown=progress) as advance,
         ):
-            work = _Work(ray, settings, folder, threads)
-            rounds = _until_done(work, parts, advance)
+            cluster = _Cluster(ray, settings, folder, threads)
+            rounds = _until_done(cluster, parts, advance)
     reports = {report.name: report for one in rounds for report in one}
     return EncodedDataset(
         folder,
@@ -249,7 +243,7 @@ def encode_dataset(
 
 
 @dataclass(frozen=True)
-class _Work:
+class _Cluster:
     ray: Any
     settings: EncodingSettings
     out: Path
@@ -264,65 +258,68 @@ def _settings(
     prompt: str | None,
     on_long: OnLong,
 ) -> EncodingSettings:
-    """Fix what decides the vectors, and try it on a word here, before a cluster is asked."""
+    """Collect what the vectors depend on, and try it on a word before using the cluster."""
     name = str(model or DEFAULT)
     name = str(Path(name).resolve()) if Path(name).exists() else name
-    options = {"dim": dim, "precision": precision, "prompt": prompt, "on_long": on_long}
-    load(name, threads=1).encode("말", **options)  # type: ignore[arg-type]
-    return EncodingSettings(name, model_digest(name), column, dim, precision, prompt, on_long)
+    encoder, digest = load(name, threads=1), model_digest(name)
+    settings = EncodingSettings(name, digest, column, dim, precision, prompt, on_long)
+    encoder.encode("말", **settings.options())
+    return settings
 
 
-def _until_done(work: _Work, parts: list[DatasetPart], advance: Advance) -> list[list[PartReport]]:
-    """Run round after round over the parts that have no file."""
+def _until_done(
+    cluster: _Cluster, parts: list[DatasetPart], advance: Advance
+) -> list[list[PartReport]]:
+    """Run rounds over the parts that have no file until there are none."""
     rounds: list[list[PartReport]] = []
     fruitless = 0
-    while missing := _missing(parts, work.out):
+    while missing := _missing(parts, cluster.out):
         if rounds:
             lost = "parts were lost with their workers; trying them"
             logger.info(
                 f"{counted(len(missing), 'part was lost with its worker; trying it', lost)} again"
             )
-        rounds.append(_round(work, missing, advance))
-        fruitless = 0 if len(_missing(parts, work.out)) < len(missing) else fruitless + 1
-        time.sleep(fruitless)  # what failed may be about to come back
+        rounds.append(_round(cluster, missing, advance))
+        fruitless = 0 if len(_missing(parts, cluster.out)) < len(missing) else fruitless + 1
+        time.sleep(fruitless)  # a failed node may come back soon
         if fruitless == _FRUITLESS:
             problems = [report.problem for report in rounds[-1] if report.problem]
             raise MalmoiError(
-                f"{_FRUITLESS} rounds went by without a part being finished "
-                f"({problems[0] if problems else 'no worker came back with one'}); expected every "
-                "node to have malmoi and memory for it. What is done is kept: run it again then."
+                f"{_FRUITLESS} rounds finished no part "
+                f"({problems[0] if problems else 'no worker returned one'}); expected every node "
+                "to have malmoi and enough memory. Finished parts are kept: run it again then."
             )
     return rounds
 
 
-def _round(work: _Work, parts: list[DatasetPart], advance: Advance) -> list[PartReport]:
+def _round(cluster: _Cluster, parts: list[DatasetPart], advance: Advance) -> list[PartReport]:
     reports = []
     try:
-        for report in _reports(work, parts):
+        for report in _reports(cluster, parts):
             if report.kind:
                 raise getattr(errors, report.kind, MalmoiError)(report.problem)
             advance(report.rows)
             reports.append(report)
     except MalmoiError:
         raise
-    except Exception as error:  # the files tell what is done; the rest is the next round's
+    except Exception as error:  # the files show what is done; the next round does the rest
         reports.append(PartReport("", problem=type(error).__name__))
     return reports
 
 
-def _reports(work: _Work, parts: list[DatasetPart]) -> Iterator[PartReport]:
-    """Have Ray Data run the parts, one a block and task, on as many actors as fit."""
+def _reports(cluster: _Cluster, parts: list[DatasetPart]) -> Iterator[PartReport]:
+    """Let Ray Data run the parts, one a block and task, on as many actors as fit."""
     data = require("ray.data", extra="scale", purpose="encoding on a cluster")
-    cores = int(work.ray.cluster_resources().get("CPU", 1))
-    actors = max(1, min(len(parts), cores // work.threads))
+    cores = int(cluster.ray.cluster_resources().get("CPU", 1))
+    actors = max(1, min(len(parts), cores // cluster.threads))
     rows = data.from_items([asdict(part) for part in parts], override_num_blocks=len(parts))
-    # The pool brings actors back as room allows, but their tasks are not sent again by Ray: they
-    # would wait for the same actor, for ever if its node is gone. The next round takes them.
+    # The pool restarts actors, but Ray does not retry their tasks: they would wait for the same
+    # actor, forever if its node is gone. The next round takes them.
     mapped = rows.map(
         PartEncoder,
-        fn_constructor_args=(work.settings, str(work.out), work.threads),
+        fn_constructor_args=(cluster.settings, str(cluster.out), cluster.threads),
         compute=data.ActorPoolStrategy(size=actors, max_tasks_in_flight_per_actor=2),
-        num_cpus=work.threads,
+        num_cpus=cluster.threads,
         max_restarts=-1,
         max_task_retries=0,
     )
@@ -332,16 +329,16 @@ def _reports(work: _Work, parts: list[DatasetPart]) -> Iterator[PartReport]:
 
 
 def _import_ray() -> Any:
-    # Read by Ray when it starts: no reports of how it is used leave this machine.
+    # Read by Ray when it starts: no usage statistics leave this machine.
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    # Its own complaints go to stderr from C++, past every logger.
+    # Its C++ part writes errors to stderr, past every logger.
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
-    # On a busy machine its helpers take longer to wake than the half minute it allows them.
+    # On a busy machine its agents start more slowly than the half minute it allows them.
     os.environ.setdefault("RAY_agent_register_timeout_ms", "120000")
     require("pyarrow", extra="scale", purpose="encoding on a cluster")
     ray = require("ray", extra="scale", purpose="encoding on a cluster")
     data = require("ray.data", extra="scale", purpose="encoding on a cluster")
-    with warnings.catch_warnings():  # it warns of settings that it makes itself
+    with warnings.catch_warnings():  # it warns about its own settings
         warnings.simplefilter("ignore", DeprecationWarning)
         data.DataContext.get_current().enable_progress_bars = False
     return ray
@@ -349,7 +346,7 @@ def _import_ray() -> Any:
 
 @contextlib.contextmanager
 def _connected(ray: Any, address: str) -> Iterator[None]:
-    """Connect to a cluster for the time of the block; a connection that is there is used."""
+    """Connect to a cluster for the block; an existing connection is used as it is."""
     if ray.is_initialized():
         yield
         return
@@ -357,9 +354,9 @@ def _connected(ray: Any, address: str) -> Iterator[None]:
     local = {"num_cpus": usable_cores(), "include_dashboard": False} if address == "local" else {}
     try:
         ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **local)
-    except Exception as error:  # it raises that very class when a node does not start in time
+    except Exception as error:  # it raises Exception itself when a node does not start in time
         raise _no_cluster(address, error) from error
-    # Ray Data's complaints about lost workers are dealt with here, in a line of our own.
+    # Ray Data's errors about lost workers are replaced by one line of our own.
     logging.getLogger("ray.data").setLevel(logging.CRITICAL)
     try:
         yield
@@ -368,7 +365,7 @@ def _connected(ray: Any, address: str) -> Iterator[None]:
 
 
 def _check_address(address: str) -> None:
-    """Refuse an address that is none, or where nothing answers: Ray would wait for minutes."""
+    """Raise for a bad address, or one that does not answer: Ray would wait for minutes."""
     if address in ("local", "auto"):
         return
     host, _, port = address.rpartition(":")
@@ -396,10 +393,9 @@ def _missing(parts: list[DatasetPart], out: Path) -> list[DatasetPart]:
 
 
 def _checked(parts: list[DatasetPart], out: Path) -> int:
-    """Count the rows of all parts by their footers; clear what killed workers left behind."""
+    """Count the rows of all parts by their footers; delete what killed workers left behind."""
     for path in out.glob(".part-*.part"):
         path.unlink(missing_ok=True)
-    rows = 0
     for part in parts:
         found = count_rows(out / part.name)
         if found != part.rows:
@@ -407,5 +403,4 @@ def _checked(parts: list[DatasetPart], out: Path) -> int:
                 f"{out / part.name} has {counted(found, 'row')}; expected {part.rows:,}. Remove "
                 "the file and run again."
             )
-        rows += found
-    return rows
+    return sum(part.rows for part in parts)

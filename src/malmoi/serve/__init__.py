@@ -1,1 +1,5 @@
-"""The server: HTTP API, batcher and page. FastAPI and uvicorn are imported when it is started."""
+"""The server: HTTP API, batcher and page. Starlette and uvicorn are imported when it is started.
+
+A request takes one road: `server` reads it from its socket, `middleware` lets it in, a function of
+`routes/` answers it with `engine`, which runs it in `batcher` together with others.
+"""

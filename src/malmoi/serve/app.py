@@ -1,109 +1,229 @@
-"""The application: routes, the one place that turns errors into answers, and the guard around."""
+"""The application: the table of routes, the OpenAPI document made from it, and the lifespan."""
 
-from collections.abc import AsyncIterator
+import hashlib
+import inspect
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
-from fastapi import FastAPI, Request, Response
-from fastapi.exceptions import RequestValidationError
-from starlette.exceptions import HTTPException
+from pydantic import ValidationError
+from pydantic.json_schema import models_json_schema
 from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import Response
+from starlette.routing import Route, Router
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .. import __version__
-from ..errors import MalmoiError
 from ..runtime.session import usable_cores
-from . import assets, atlas, embedding, finding, keying, looking, ranking, status, terms
-from .direct import App, Direct, refused
-from .guard import Guard
-from .house import House, Stock
-from .keys import KeyRing, read_keys
-from .refusals import Refusal, refusal_of, refusal_of_shape
-from .settings import Settings
-from .shapes import Errors
+from . import schemas
+from .api_keys import KeyRing, read_keys
+from .errors import invalid_body
+from .middleware import Gateway
+from .routes import embeddings, info, link, search, words
+from .schemas import Schema
+from .state import STATE, AppState
 
-_ERRORS: dict[int | str, dict[str, Any]] = {
-    400: {"model": Errors, "description": "an option that does not fit the model"},
-    401: {"model": Errors, "description": "no known API key"},
-    403: {"model": Errors, "description": "another site's page, or a foreign Host"},
-    404: {"model": Errors, "description": "something that is not served here"},
-    408: {"model": Errors, "description": "a body that came too slowly"},
-    413: {"model": Errors, "description": "too much at once"},
-    415: {"model": Errors, "description": "a body that is not JSON"},
-    422: {"model": Errors, "description": "a body of another shape"},
-    429: {"model": Errors, "description": "too many requests; Retry-After says when"},
-    431: {"model": Errors, "description": "headers that are too long"},
-    503: {"model": Errors, "description": "starting or stopping"},
+PAGE = Path(__file__).parent / "page"
+_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".json": "application/json",
+}
+_ERRORS = {
+    400: "an option that does not fit the model",
+    401: "no known API key",
+    403: "another site's page, or a foreign Host",
+    404: "something that is not served here",
+    408: "a body that came too slowly",
+    413: "too much at once",
+    415: "a body that is not JSON",
+    422: "a body of another shape",
+    429: "too many requests; Retry-After says when",
+    431: "headers that are too long",
+    503: "starting or stopping",
 }
 
 
-def make_app(stock: Stock, settings: Settings, *, workers: int | None = None) -> Guard:
-    """Make the ASGI application that serves a stock of models, corpora and lexicons."""
-    house = House(stock, settings)
-    ring = KeyRing(read_keys(settings.keys)) if settings.keys is not None else None
-    page = assets.read_assets()
-    app = FastAPI(
-        title="malmoi",
-        version=__version__,
-        summary="Korean, English and mixed text made comparable.",
-        docs_url=None,  # FastAPI's pages load scripts from elsewhere
-        redoc_url=None,
-        redirect_slashes=False,
-        responses=_ERRORS,
-        lifespan=_living(house, workers),
-    )
-    modules = (embedding, ranking, finding, terms, looking, keying, atlas, status)
-    routers = [module.router(house) for module in modules]
-    for router in (*routers, assets.router(page)):
-        app.include_router(router)
-    app.add_exception_handler(RequestValidationError, _answer_shape)
-    app.add_exception_handler(HTTPException, _answer_http)
-    for kind in (Refusal, MalmoiError, Exception):
-        app.add_exception_handler(kind, _answer_error)
-    direct = Direct(app, routers)
-    inner: App = direct
-    if settings.cors:
-        inner = CORSMiddleware(
-            inner,
+@dataclass(frozen=True)
+class Endpoint:
+    """A path, the function that answers it, and the schemas of both bodies."""
+
+    path: str
+    answer: Callable[..., Awaitable[Response]]
+    tag: str
+    request: type[Schema] | None = None  # none for GET
+    response: type[Schema] | None = None  # none for what is no JSON
+
+    @property
+    def method(self) -> str:
+        """GET, or POST where there is a body."""
+        return "GET" if self.request is None else "POST"
+
+
+# The paths that are asked most come first: the router tries them in order.
+ROUTES = (
+    Endpoint(
+        "/v1/embeddings",
+        embeddings.embeddings,
+        "vectors",
+        schemas.EmbeddingsRequest,
+        schemas.EmbeddingsResponse,
+    ),
+    Endpoint("/v1/search", search.search, "search", schemas.SearchRequest, schemas.SearchResponse),
+    Endpoint("/v1/link", link.link, "terms", schemas.LinkRequest, schemas.LinkResponse),
+    Endpoint("/v1/link/note", link.note, "terms", schemas.NoteRequest, schemas.NoteResponse),
+    Endpoint(
+        "/v1/rerank", embeddings.rerank, "ranking", schemas.RerankRequest, schemas.RerankResponse
+    ),
+    Endpoint(
+        "/v1/similarity",
+        embeddings.similarity,
+        "vectors",
+        schemas.SimilarityRequest,
+        schemas.SimilarityResponse,
+    ),
+    Endpoint("/v1/words", words.words, "words", schemas.WordsRequest, schemas.WordsResponse),
+    Endpoint(
+        "/v1/keywords", words.find, "words", schemas.KeywordsRequest, schemas.KeywordsResponse
+    ),
+    Endpoint("/v1/map", search.draw, "search", schemas.MapRequest, schemas.MapResponse),
+    Endpoint("/health", info.health, "status", response=schemas.HealthResponse),
+    Endpoint("/ready", info.ready, "status", response=schemas.HealthResponse),
+    Endpoint("/metrics", info.metrics, "status"),
+    Endpoint("/v1/models", info.models, "status", response=schemas.ModelsResponse),
+    Endpoint("/v1/info", info.info, "status", response=schemas.InfoResponse),
+)
+
+
+class _Bound:
+    """An endpoint with the state it works on, as an ASGI application."""
+
+    def __init__(self, endpoint: Endpoint, state: AppState) -> None:
+        self.path, self._state = endpoint.path, state
+        self._answer, self._schema = endpoint.answer, endpoint.request
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Check the body, which comes in one message, and answer."""
+        if self._schema is None:
+            response = await self._answer(self._state)
+        else:
+            try:
+                request = self._schema.model_validate_json((await receive())["body"])
+            except ValidationError as error:
+                raise invalid_body(error) from None
+            response = await self._answer(self._state, request)
+        await response(scope, receive, send)
+
+
+class _File:
+    """A file that is sent as it was read at the start: no path of a request is ever opened."""
+
+    def __init__(self, path: str, body: bytes, media_type: str) -> None:
+        self.path, self._body, self._type = path, body, media_type
+        self._tag = f'"{hashlib.sha256(body).hexdigest()[:20]}"'
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it, or say that the browser has it already."""
+        headers = {"etag": self._tag, "cache-control": "no-cache"}
+        if dict(scope["headers"]).get(b"if-none-match") == self._tag.encode():
+            response = Response(status_code=304, headers=headers)
+        else:
+            response = Response(self._body, headers=headers, media_type=self._type)
+        await response(scope, receive, send)
+
+
+def make_app(state: AppState, *, workers: int | None = None) -> ASGIApp:
+    """Make the ASGI application that serves models, corpora and lexicons."""
+
+    @asynccontextmanager
+    async def lifespan(app: Any) -> AsyncIterator[dict[str, Any]]:
+        state.open(workers=workers or usable_cores())
+        yield {STATE: state}
+        await anyio.to_thread.run_sync(state.close)
+
+    settings, files = state.settings, _read_files()
+    routes = [Route(one.path, _Bound(one, state), methods=[one.method]) for one in ROUTES]
+    routes += [Route(file.path, file, methods=["GET"]) for file in files]
+    router = Router(routes, redirect_slashes=False, lifespan=lifespan)
+    keys = KeyRing(read_keys(settings.keys)) if settings.keys is not None else None
+    public = frozenset(file.path for file in files)
+    app: ASGIApp = Gateway(router, state, keys=keys, public=public)
+    if settings.cors:  # outside, so that errors too can be read by the pages that may call
+        app = CORSMiddleware(
+            app,
             allow_origins=list(settings.cors),
             allow_methods=["GET", "POST"],
             allow_headers=["authorization", "content-type"],
         )
-    public = frozenset(page) | {"/openapi.json"}
-    # With CORS every answer needs headers of the page that asks, which the middleware adds.
-    ways = {} if settings.cors else direct.ways
-    return Guard(inner, settings, ring=ring, house=house, public=public, ways=ways)
+    return app
 
 
-def _living(house: House, workers: int | None) -> Any:
-    @asynccontextmanager
-    async def living(app: FastAPI) -> AsyncIterator[None]:
-        house.open(workers=workers or usable_cores())
-        yield
-        await anyio.to_thread.run_sync(house.close)
-
-    return living
-
-
-async def _answer_shape(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)
-    return refused(refusal_of_shape(error.errors()))
+def _read_files() -> list[_File]:
+    """The page's files and the OpenAPI document."""
+    document = json.dumps(openapi(), ensure_ascii=False).encode()
+    files = [_File("/openapi.json", document, _TYPES[".json"])]
+    for file in sorted(PAGE.rglob("*")):
+        if file.suffix in _TYPES:
+            path = (
+                "/" if file.name == "index.html" else f"/page/{file.relative_to(PAGE).as_posix()}"
+            )
+            files.append(_File(path, file.read_bytes(), _TYPES[file.suffix]))
+    return files
 
 
-async def _answer_http(request: Request, error: Exception) -> Response:
-    """Say what FastAPI itself refuses: an unknown path, a wrong method, a body that is no JSON."""
-    assert isinstance(error, HTTPException)
-    messages = {
-        400: ("no_json", "the body cannot be read as JSON. See /openapi.json."),
-        404: ("not_found", "there is nothing at this path. See /openapi.json."),
-        405: ("wrong_method", "this path takes another method. See /openapi.json."),
+def openapi() -> dict[str, Any]:
+    """Describe all routes and their schemas, as OpenAPI 3.1 has it."""
+    used = [one.request for one in ROUTES] + [one.response for one in ROUTES]
+    models = [model for model in (*used, schemas.ErrorResponse) if model is not None]
+    _, found = models_json_schema(
+        [(model, "validation") for model in dict.fromkeys(models)],
+        ref_template="#/components/schemas/{model}",
+    )
+    for schema in found["$defs"].values():
+        for one in schema["properties"].values():
+            if one.get("default", 0) is None:  # a field that may be left out, which says enough
+                del one["default"]
+    paths: dict[str, Any] = {}
+    for one in ROUTES:
+        paths.setdefault(one.path, {})[one.method.lower()] = _operation(one)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "malmoi",
+            "summary": "Korean, English and mixed text made comparable.",
+            "version": __version__,
+        },
+        "paths": paths,
+        "components": {"schemas": found["$defs"]},
     }
-    code, message = messages.get(error.status_code, ("refused", "the request was refused."))
-    response = refused(Refusal(error.status_code, code, message))
-    if error.headers and "allow" in {name.lower() for name in error.headers}:
-        response.headers.update(error.headers)
-    return response
 
 
-async def _answer_error(request: Request, error: Exception) -> Response:
-    return refused(refusal_of(error))
+def _operation(endpoint: Endpoint) -> dict[str, Any]:
+    name = endpoint.answer.__name__
+    stem = "".join(c if c.isalnum() else "_" for c in f"{name}{endpoint.path}")
+    found: dict[str, Any] = {
+        "tags": [endpoint.tag],
+        "summary": name.title(),
+        "description": inspect.getdoc(endpoint.answer),
+        "operationId": f"{stem}_{endpoint.method.lower()}",
+        "responses": {"200": {"description": "Successful Response"} | _content(endpoint.response)},
+    }
+    if endpoint.request is not None:
+        found["requestBody"] = {"required": True} | _content(endpoint.request)
+    for status, description in _ERRORS.items():
+        error = _content(schemas.ErrorResponse)
+        found["responses"][str(status)] = {"description": description} | error
+    return found
+
+
+def _content(schema: type[Schema] | None) -> dict[str, Any]:
+    if schema is None:
+        return {}
+    reference = {"$ref": f"#/components/schemas/{schema.__name__}"}
+    return {"content": {"application/json": {"schema": reference}}}

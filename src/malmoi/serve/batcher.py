@@ -62,7 +62,7 @@ class _Job(Generic[T, R]):
 
 
 @dataclass(order=True)
-class _Part(Generic[T, R]):
+class _JobPart(Generic[T, R]):
     """A stretch of a request that fits into a batch."""
 
     due: float
@@ -74,11 +74,11 @@ class _Part(Generic[T, R]):
 
 
 @dataclass(frozen=True)
-class Batch(Generic[T, R]):
+class WorkBatch(Generic[T, R]):
     """What a worker runs at once: parts that share their options."""
 
     group: Hashable
-    parts: list[_Part[T, R]]
+    parts: list[_JobPart[T, R]]
 
     @property
     def cost(self) -> int:
@@ -94,9 +94,9 @@ class Batch(Generic[T, R]):
 class Batcher(Generic[T, R]):
     """Gathers work and runs it in threads; made and used inside one event loop.
 
-    `run(group, items)` gives a row an item and is called in a worker's thread. `company()` tells
+    `run(group, items)` gives a row an item and is called in a worker's thread. `in_flight()` gives
     how many requests are being answered: when all of them are waiting here already, a batch need
-    not wait for more. `seen(batch, seconds)` hears of each batch that was run.
+    not wait for more. `on_batch(batch, seconds)` is called after each batch that was run.
     """
 
     def __init__(
@@ -105,14 +105,14 @@ class Batcher(Generic[T, R]):
         *,
         settings: Batching,
         workers: int = 1,
-        company: Callable[[], int] = lambda: 1,
-        seen: Callable[[Batch[T, R], float], None] | None = None,
+        in_flight: Callable[[], int] = lambda: 1,
+        on_batch: Callable[[WorkBatch[T, R], float], None] | None = None,
     ) -> None:
         self._run, self._settings = run, settings
-        self._company, self._seen = company, seen
+        self._in_flight, self._on_batch = in_flight, on_batch
         self._loop = asyncio.get_running_loop()
         self._changed = threading.Condition()
-        self._queues: dict[_Kind, list[_Part[T, R]]] = {}
+        self._queues: dict[_Kind, list[_JobPart[T, R]]] = {}
         self._numbers = itertools.count()
         self._stopping = False
         self._pace = _SECONDS_A_TOKEN
@@ -181,14 +181,14 @@ class Batcher(Generic[T, R]):
         self._active += 1
         for start, end in _cuts(costs, 1 if counted else self._settings.budget):
             cost = sum(costs[start:end])
-            part = _Part(due, next(self._numbers), job, start, items[start:end], cost)
+            part = _JobPart(due, next(self._numbers), job, start, items[start:end], cost)
             queue = self._queues.setdefault((group, cost if counted else 0), [])
             heapq.heappush(queue, part)
             self.waiting_parts += 1
             self.waiting_tokens += cost
             job.waiting += 1
             due += cost
-        # A worker is woken by the first text, to wait for company, and when it may start;
+        # A worker is woken by the first text, to wait for others, and when it may start;
         # waking it for each one in between would cost more than its vector.
         if first or self._ready():
             self._changed.notify()
@@ -227,7 +227,7 @@ class Batcher(Generic[T, R]):
             except RuntimeError:  # the loop is closed; nobody is left to hear
                 return
 
-    def _rows(self, batch: Batch[T, R]) -> "list[Sequence[R] | Exception]":
+    def _rows(self, batch: WorkBatch[T, R]) -> "list[Sequence[R] | Exception]":
         """Run a batch and give each part its rows; after a failure each part runs alone.
 
         So whatever is wrong with one request stays with that request.
@@ -237,13 +237,15 @@ class Batcher(Generic[T, R]):
         except Exception as error:
             if len(batch.parts) == 1:
                 return [error]
-            return [row for part in batch.parts for row in self._rows(Batch(batch.group, [part]))]
+            return [
+                row for part in batch.parts for row in self._rows(WorkBatch(batch.group, [part]))
+            ]
         ends = list(itertools.accumulate(len(part.items) for part in batch.parts))
         return [
             rows[end - len(part.items) : end] for end, part in zip(ends, batch.parts, strict=True)
         ]
 
-    def _next_batch(self) -> Batch[T, R] | None:
+    def _next_batch(self) -> WorkBatch[T, R] | None:
         """Wait for work, then a little for more of it; None when the server stops."""
         with self._changed:
             while True:
@@ -266,7 +268,7 @@ class Batcher(Generic[T, R]):
             or not self._settings.together
             or self._left_over
             or self.waiting_tokens >= self._settings.budget
-            or self._active >= self._company()
+            or self._active >= self._in_flight()
             or self._patience() == 0
         )
 
@@ -277,7 +279,7 @@ class Batcher(Generic[T, R]):
         first = min(queue[0].job.came for queue in self._queues.values())
         return max(first + self._settings.wait_seconds - time.monotonic(), 0.0)
 
-    def _take(self) -> Batch[T, R] | None:
+    def _take(self) -> WorkBatch[T, R] | None:
         """Take the part that is due first and those that may share its batch, up to the budget."""
         kind = min(self._queues, key=lambda kind: self._queues[kind][0])
         group, length = kind
@@ -288,11 +290,11 @@ class Batcher(Generic[T, R]):
                 parts += self._drain((group, length + step), _FEW - sum(p.cost for p in parts))
         sharing = self._active + sum(not part.job.waiting for part in parts)
         self._clock += sum(part.cost for part in parts) / max(sharing, 1)
-        return Batch(group, parts) if parts else None
+        return WorkBatch(group, parts) if parts else None
 
-    def _drain(self, kind: _Kind, room: int) -> list[_Part[T, R]]:
+    def _drain(self, kind: _Kind, room: int) -> list[_JobPart[T, R]]:
         """Take the parts of a queue that are due first and fit; one alone without batching."""
-        queue, parts = self._queues.get(kind, []), list[_Part[T, R]]()
+        queue, parts = self._queues.get(kind, []), list[_JobPart[T, R]]()
         while queue and queue[0].cost <= room and (self._settings.together or not parts):
             part = heapq.heappop(queue)
             self._leave(part)
@@ -303,7 +305,7 @@ class Batcher(Generic[T, R]):
             self._queues.pop(kind, None)
         return parts
 
-    def _leave(self, part: _Part[T, R]) -> None:
+    def _leave(self, part: _JobPart[T, R]) -> None:
         """Count a part out of the queue."""
         self.waiting_parts -= 1
         self.waiting_tokens -= part.cost
@@ -311,7 +313,7 @@ class Batcher(Generic[T, R]):
         self._active -= not part.job.waiting
 
     def _deliver(
-        self, batch: Batch[T, R], found: "list[Sequence[R] | Exception]", took: float
+        self, batch: WorkBatch[T, R], found: "list[Sequence[R] | Exception]", took: float
     ) -> None:
         """Hand rows to the requests they belong to; runs in the event loop."""
         # The pace follows what is measured, a tenth of the way with each batch.
@@ -327,8 +329,8 @@ class Batcher(Generic[T, R]):
             job.left -= len(part.items)
             if not job.left:
                 job.future.set_result(job.rows)
-        if self._seen is not None:
-            self._seen(batch, took)
+        if self._on_batch is not None:
+            self._on_batch(batch, took)
 
 
 def _cuts(costs: Sequence[int], budget: int) -> Iterator[tuple[int, int]]:

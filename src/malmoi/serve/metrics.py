@@ -1,11 +1,12 @@
 """What the server counts, in Prometheus' form. Labels are routes and numbers, never text."""
 
 from collections.abc import Callable
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-TYPE = CONTENT_TYPE_LATEST
+CONTENT_TYPE = CONTENT_TYPE_LATEST
 _SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60)
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 
@@ -16,42 +17,19 @@ class Metrics:
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
         self._answered: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
-        self._requests = Counter(
-            "malmoi_requests",
-            "Requests answered.",
-            ["route", "status"],
-            registry=self._registry,
+        counter: Callable[..., Counter] = partial(Counter, registry=self._registry)
+        gauge: Callable[..., Gauge] = partial(Gauge, registry=self._registry)
+        histogram: Callable[..., Histogram] = partial(Histogram, registry=self._registry)
+        times = partial(histogram, buckets=_SECONDS)
+        self._requests = counter("malmoi_requests", "Requests answered.", ["route", "status"])
+        self._seconds = times(
+            "malmoi_request_seconds", "Time from the first byte to the last.", ["route"]
         )
-        self._seconds = Histogram(
-            "malmoi_request_seconds",
-            "Time from the first byte to the last.",
-            ["route"],
-            buckets=_SECONDS,
-            registry=self._registry,
-        )
-        self._texts = Counter(
-            "malmoi_texts", "Texts and pairs run.", ["kind"], registry=self._registry
-        )
-        self._sizes = Histogram(
-            "malmoi_batch_texts",
-            "Texts in a batch.",
-            ["kind"],
-            buckets=_SIZES,
-            registry=self._registry,
-        )
-        self._runs = Histogram(
-            "malmoi_batch_seconds",
-            "Time of a batch.",
-            ["kind"],
-            buckets=_SECONDS,
-            registry=self._registry,
-        )
-        self._in_flight = Gauge(
-            "malmoi_requests_in_flight", "Requests being answered.", registry=self._registry
-        )
-        self._waiting = Gauge(
-            "malmoi_queue_tokens", "Tokens that wait.", ["kind"], registry=self._registry
-        )
+        self._texts = counter("malmoi_texts", "Texts and pairs run.", ["kind"])
+        self._sizes = histogram("malmoi_batch_texts", "Texts in a batch.", ["kind"], buckets=_SIZES)
+        self._runs = times("malmoi_batch_seconds", "Time of a batch.", ["kind"])
+        self._in_flight = gauge("malmoi_requests_in_flight", "Requests being answered.")
+        self._waiting = gauge("malmoi_queue_tokens", "Tokens that wait.", ["kind"])
 
     def request(self, route: str, status: int, seconds: float) -> None:
         """Count a request that was answered."""

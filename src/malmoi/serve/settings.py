@@ -1,4 +1,4 @@
-"""How a server is set: what it serves, where it listens, and the limits of a request."""
+"""How a server is configured: where it listens, and the limits of a request."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 from ..errors import OptionError
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
+MOST_TEXTS = 2048  # in one request, as OpenAI's own limit; the schemas bound their lists by it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,7 +17,7 @@ class Limits:
     # All bodies being held at once. Past it requests are refused before they are read.
     held_bytes: int = 256 * 1024 * 1024
     header_bytes: int = 32 * 1024
-    texts: int = 2048  # in one request, as OpenAI's own limit
+    texts: int = MOST_TEXTS  # in one request
     characters: int = 200_000  # in one text
     requests: int = 1024  # being answered at once
     seconds: float = 60.0  # from the first byte to the answer
@@ -27,6 +28,10 @@ class Limits:
         for name, value in vars(self).items():
             if value <= 0:
                 raise OptionError(f"the limit {name} is {value}; expected more than 0. Raise it.")
+        if self.texts > MOST_TEXTS:
+            raise OptionError(
+                f"the limit texts is {self.texts:,}; expected at most {MOST_TEXTS:,}. Lower it."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,27 +41,26 @@ class Batching:
     together: bool = True
     budget: int = 384  # tokens in one batch, all its texts together; as many as suit a cache
     even: int = 128  # tokens in a batch of short texts of one length; more bring little, and wait
-    wait_seconds: float = 0.002  # the longest a text waits for company
+    wait_seconds: float = 0.002  # the longest a text waits for others
     queue_tokens: int = 200_000  # waiting at once; past it the answer is 429
 
     def __post_init__(self) -> None:
-        if min(self.budget, self.even, self.queue_tokens) < 1 or not 0 <= self.wait_seconds <= 1:
-            raise OptionError(
-                f"batches have {self.budget} or {self.even} tokens, the queue {self.queue_tokens} "
-                f"and the wait is {self.wait_seconds} s; expected at least 1 token, and 0 to 1 s. "
-                "Correct these."
-            )
+        for name in ("budget", "even", "queue_tokens"):
+            if getattr(self, name) < 1:
+                raise OptionError(f"{name} is {getattr(self, name)}; expected 1 token or more.")
+        if not 0 <= self.wait_seconds <= 1:
+            raise OptionError(f"wait_seconds is {self.wait_seconds}; expected 0 to 1.")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
-    """Everything that `malmoi serve` can be told."""
+class ServerSettings:
+    """All options of `malmoi serve` but what it serves."""
 
     host: str = "127.0.0.1"
     port: int = 8010
     keys: Path | None = None  # a file of API keys; anyone may call when there is none
     cors: tuple[str, ...] = ()
-    host_names: tuple[str, ...] = ()  # names this server is known by, beside its address
+    host_names: tuple[str, ...] = ()  # names this server is known by, besides its address
     limits: Limits = field(default_factory=Limits)
     batching: Batching = field(default_factory=Batching)
     stop_seconds: float = 30.0  # how long a stop waits for what was accepted

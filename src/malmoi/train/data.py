@@ -1,4 +1,4 @@
-"""Files → examples: texts by number, labels as numbers, every doubtful row counted.
+"""Files → examples (texts by number, labels as numbers) and evaluations, bad rows counted.
 
 Everything here runs before torch is imported, so bad data are reported before anything is loaded.
 """
@@ -13,11 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import DataError
+from ..evaluate import TASKS, Settings
 from ..io.fingerprint import sha256
 from ..io.tables import BadRows, Row, read_columns
 from ..text.cleanup import is_whole
 from .objective import OBJECTIVES, Objective
 from .objectives.recipes import Data, Recipe, needed_columns
+from .schema import Evaluation
 from .terms.sampler import BatchClusters
 
 # A row with its file and line, for messages.
@@ -257,3 +259,35 @@ def _joined(entry: Data, rows: list[Found]) -> TrainingExamples:
 
 def _condition(where: dict[str, str]) -> str:
     return " where " + ", ".join(f"{k} is {v}" for k, v in where.items()) if where else ""
+
+
+_OPTIONS = ("columns", "limit", "dictionary_columns", "hold_out")
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One evaluation of a recipe, read and ready: call it with a model for its main score.
+
+    `pairs` are the texts that belong together in its file, to be looked for in the training data.
+    """
+
+    title: str
+    task: str
+    data: Any
+    pairs: list[tuple[str, str]]
+
+    def __call__(self, model: object) -> float:
+        outcome = TASKS[self.task].measure(model, self.data)
+        return float(outcome.values()[outcome.main])
+
+
+def read_measure(
+    entry: Evaluation, root: Path, *, judges: Sequence[str] | None = None, strict: bool = False
+) -> Measure:
+    """Read an evaluation's file; `judges` are the labels of a reranker, None for an encoder."""
+    task, options = TASKS[entry.task], {name: getattr(entry, name) for name in _OPTIONS}
+    dictionary = root / entry.dictionary if entry.dictionary else None
+    settings = Settings(strict=strict, dictionary=dictionary, **options)
+    rows = task.read(root / entry.file, settings).rows
+    task.check_training(rows, judges)  # now, and not after the first epoch
+    return Measure(entry.title, entry.task, rows, task.text_pairs(rows))

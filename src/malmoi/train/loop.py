@@ -39,7 +39,7 @@ from .schema import Output, Schedule
 logger = logging.getLogger(__name__)
 
 
-class Task(Protocol):
+class TrainingTask(Protocol):
     """What is trained: the loop knows nothing of encoders, pairs or files.
 
     `module` holds everything that learns, heads too. `loss` is that of the whole step, the same
@@ -100,7 +100,7 @@ class Saver:
 
     def __init__(
         self,
-        task: Task,
+        task: TrainingTask,
         optimizer: torch.optim.Optimizer,
         output: Output,
         paths: RunPaths,
@@ -179,7 +179,13 @@ class Saver:
 
 
 def train(
-    task: Task, schedule: Schedule, output: Output, *, seed: int, processes: Processes, resume: bool
+    task: TrainingTask,
+    schedule: Schedule,
+    output: Output,
+    *,
+    seed: int,
+    processes: Processes,
+    resume: bool,
 ) -> State:
     """Train a task to the end of its schedule; the best model is then in the folder `best`.
 
@@ -235,7 +241,7 @@ def train(
     return state
 
 
-def remaining(task: Task, state: State, total: int) -> Iterator[tuple[Step, bool]]:
+def remaining(task: TrainingTask, state: State, total: int) -> Iterator[tuple[Step, bool]]:
     """Yield the steps from the position of the state, and whether each is the last of its epoch.
 
     The caller counts them in the state.
@@ -249,7 +255,7 @@ def remaining(task: Task, state: State, total: int) -> Iterator[tuple[Step, bool
         yield plan[state.position], last
 
 
-def count_steps(task: Task, schedule: Schedule) -> int:
+def count_steps(task: TrainingTask, schedule: Schedule) -> int:
     """Count the steps of the whole run."""
     if schedule.steps and not schedule.epochs:
         if not task.plan(0):

@@ -123,14 +123,19 @@ class PairSchedule(Schedule):
     )
 
 
-class Output(RecipeTable):
-    """[output]: where the run writes, how often it saves, and the form of the result."""
+class BundleOutput(RecipeTable):
+    """The keys of [output] that all recipes have."""
 
     folder: str = needed("The run's folder; it must not exist yet.")
     precision: Many[Precision] = key(("float32",), "One bundle for each.", min_length=1)
     layers: Literal["none", "all"] = key("none", "all keeps hidden states, for word vectors.")
     weights: bool = key(True, "Keep torch weights in the bundle, so that it can be trained again.")
     licence: str = key("", "The licence of the weights; the base's when left out.")
+
+
+class Output(BundleOutput):
+    """[output]: where the run writes, how often it saves, and the form of the result."""
+
     checkpoint_minutes: Amount = key(5.0, "Save a checkpoint every so many minutes; 0 never.")
     checkpoint_steps: Count = key(500, "Save a checkpoint every so many steps; 0 never.")
     keep: Positive = key(2, "How many checkpoints stay on disk.")

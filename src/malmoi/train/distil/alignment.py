@@ -15,27 +15,12 @@ import torch
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from ...errors import DataError, OptionError
+from ...errors import DataError
 from ...types import Floats
+from .recipe import Align
 
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class AlignConfig:
-    """How new rows are fitted. `longest` cuts sentences, in pieces."""
-
-    epochs: float = 4.0
-    batch: int = 4096
-    learning_rate: float = 0.03
-    longest: int = 64
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot train."""
-        if self.epochs <= 0 or self.batch < 1 or self.learning_rate <= 0 or self.longest < 1:
-            raise OptionError(f"{self}: expected every number above 0. Raise the one that is not.")
 
 
 @dataclass(frozen=True)
@@ -137,8 +122,9 @@ def align_rows(
     table: Floats,
     rows: Sequence[int],
     pairs: ParallelBags,
-    config: AlignConfig | None = None,
+    config: Align | None = None,
     *,
+    seed: int = 0,
     start: Floats | None = None,
 ) -> Floats:
     """Fit the new rows on the pairs and give the whole table back, old rows untouched.
@@ -146,7 +132,7 @@ def align_rows(
     `table` is (size, dim) with `rows` to be fitted; `start` (len(rows), dim) is where they begin
     (default: the centre). A row whose piece the target side never shows keeps its old value.
     """
-    config = config or AlignConfig()
+    config = config or Align()
     fit = _Fit.prepare(table, rows, pairs)
     weight = torch.zeros(len(table), table.shape[1])
     if start is not None:
@@ -155,7 +141,7 @@ def align_rows(
     optimizer = torch.optim.Adam([weight], lr=config.learning_rate, betas=(0.9, 0.99))
     steps = max(1, round(config.epochs * len(pairs.source) / config.batch))
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / steps)
-    rng = np.random.default_rng(config.seed)
+    rng = np.random.default_rng(seed)
     for _ in range(steps):
         batch = rng.integers(0, len(pairs.source), config.batch)
         loss = fit.loss(weight, pairs, batch)

@@ -14,8 +14,7 @@ from pathlib import Path
 
 from ...errors import DataError, counted
 from ..base_model import PACKAGE, in_package
-from ..data import Check, check_file, file_rows, hash_files, is_number
-from ..evaluation import Measure, read_measure
+from ..data import Check, Measure, check_file, file_rows, hash_files, is_number, read_measure
 from .recipe import Distillation, HeldPairs, HeldRows, LessonRecipe, Parallel, Texts
 
 logger = logging.getLogger(__name__)

@@ -7,22 +7,33 @@ of similar length go down the squared distance, with an in-batch contrastive ter
 
 import hashlib
 import itertools
+import logging
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...errors import DataError, OptionError
+from ...bundle.manifest import MANIFEST, Manifest
+from ...encoder import load
+from ...errors import CutWarning, DataError
+from ...export.export import export
+from ...io.files import writing_folder
 from ...io.fingerprint import sha256
 from ...types import Floats, Ints
+from ..base_model import find_base
 from ..batching import token_batches
 from .alignment import SentenceBags
+from .recipe import Distil
 from .student import Student
+
+logger = logging.getLogger(__name__)
 
 Encode = Callable[[Sequence[str]], NDArray[np.floating]]
 
@@ -156,39 +167,7 @@ def _write_side(path: Path, lists: Sequence[Sequence[str]], student: Student) ->
 
 
 @dataclass(frozen=True)
-class DistilConfig:
-    """How long and on what a student is distilled.
-
-    `tokens` are padded tokens a step; `source_share` of the steps read the teacher's own language;
-    `contrast` weighs the in-batch term against the squared distance. A run ends after `steps` or
-    `minutes`, whichever comes first; the rates fall towards that end.
-    """
-
-    tokens: int = 4096
-    source_share: float = 0.2
-    contrast: float = 0.0
-    temperature: float = 0.05
-    steps: int = 1_000_000
-    minutes: float = float("inf")
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot train."""
-        if (
-            self.tokens < 1
-            or self.steps < 1
-            or self.minutes <= 0
-            or not 0 <= self.source_share <= 1
-        ):
-            raise OptionError(
-                f"tokens is {self.tokens}, steps {self.steps}, minutes {self.minutes} and "
-                f"source_share {self.source_share}; expected more than 0, and a "
-                "share from 0 to 1. Change the one that is not."
-            )
-
-
-@dataclass(frozen=True)
-class Progress:
+class StepReport:
     """What a step reports: its number, the share of the run done, the losses, tokens a second."""
 
     step: int
@@ -203,9 +182,10 @@ def distil(
     student: Student,
     data: DistillationTexts,
     goals: NDArray[np.float16],
-    config: DistilConfig,
+    stage: Distil,
     *,
-    report: Callable[[Progress], None] | None = None,
+    seed: int = 0,
+    report: Callable[[StepReport], None] | None = None,
     every: int = 50,
     spent: float = 0.0,
 ) -> None:
@@ -214,9 +194,10 @@ def distil(
     Time that `report` takes does not count towards `minutes`. A student that has taken steps goes
     on with the batches that come after them, `spent` minutes being used already.
     """
-    rng = np.random.default_rng(config.seed)
-    clock, meter = _Clock(config, student.steps, spent), _Meter()
-    for rows, source in itertools.islice(draw(data, config, rng), student.steps, None):
+    rng = np.random.default_rng(seed)
+    batches = draw(data, rng, tokens=stage.tokens, source_share=stage.source_share)
+    clock, meter = _Clock(stage, student.steps, spent), _Meter()
+    for rows, source in itertools.islice(batches, student.steps, None):
         progress = clock.progress()
         if progress >= 1:
             break
@@ -225,11 +206,11 @@ def distil(
         goal = torch.from_numpy(goals[data.goal[rows]].astype(np.float32))
         far = distance(vectors, goal)
         near = (
-            contrast(vectors, goal, data.goal[rows], config.temperature)
-            if config.contrast
+            contrast(vectors, goal, data.goal[rows], stage.temperature)
+            if stage.contrast
             else far * 0
         )
-        student.step(far + config.contrast * near, progress)
+        student.step(far + stage.contrast * near, progress)
         meter.add(float(far.detach()), float(near.detach()), source, int(side.sizes_at(rows).sum()))
         clock.steps += 1
         if report and clock.steps % every == 0:
@@ -261,7 +242,12 @@ def bag_ids(bags: SentenceBags, rows: Ints) -> list[list[int]]:
 
 
 def draw(
-    data: DistillationTexts, config: DistilConfig, rng: np.random.Generator, *, chunk: int = 100_000
+    data: DistillationTexts,
+    rng: np.random.Generator,
+    *,
+    tokens: int,
+    source_share: float,
+    chunk: int = 100_000,
 ) -> Iterator[tuple[Ints, bool]]:
     """Yield batches for ever: rows drawn by weight, and whether to read their source side."""
     chance = data.weight.astype(np.float64)
@@ -269,16 +255,14 @@ def draw(
     for_source, for_target = data.source.sizes(), data.target.sizes()
     while True:
         drawn = rng.choice(len(chance), chunk, p=chance)
-        on_source = rng.random(chunk) < config.source_share
+        on_source = rng.random(chunk) < source_share
         plan = []
         for source, lengths in ((True, for_source), (False, for_target)):
             rows = np.unique(
                 drawn[on_source == source]
             )  # a sentence twice in a batch teaches nothing
             if len(rows):
-                plan += [
-                    (rows[b], source) for b in token_batches(lengths[rows], config.tokens, rng)
-                ]
+                plan += [(rows[b], source) for b in token_batches(lengths[rows], tokens, rng)]
         for i in rng.permutation(len(plan)):
             yield plan[i]
 
@@ -286,13 +270,13 @@ def draw(
 class _Clock:
     """How much of a run is done, by steps or by minutes, without the pauses."""
 
-    def __init__(self, config: DistilConfig, steps: int = 0, spent: float = 0.0) -> None:
-        self.config, self.steps = config, steps
+    def __init__(self, stage: Distil, steps: int = 0, spent: float = 0.0) -> None:
+        self.stage, self.steps = stage, steps
         self.begin, self.idle = time.monotonic() - 60 * spent, 0.0
 
     def progress(self) -> float:
         minutes = (time.monotonic() - self.begin - self.idle) / 60
-        return max(self.steps / self.config.steps, minutes / self.config.minutes)
+        return self.stage.progress(self.steps, minutes)
 
     def paused(self) -> "_Pause":
         return _Pause(self)
@@ -322,7 +306,59 @@ class _Meter:
         self.near.append(near)
         self.tokens += tokens
 
-    def read(self, step: int, progress: float) -> Progress:
+    def read(self, step: int, progress: float) -> StepReport:
         speed = self.tokens / max(time.monotonic() - self.since, 1e-9)
         target, source = (float(np.mean(f)) if f else float("nan") for f in self.far)
-        return Progress(step, progress, target, source, float(np.mean(self.near)), speed)
+        return StepReport(step, progress, target, source, float(np.mean(self.near)), speed)
+
+
+def find_teacher(name: str, run: Path) -> tuple[Path, str]:
+    """Find a teacher that runs without torch, and the key of its vectors.
+
+    A folder with torch weights alone is exported into the run's folder, once.
+    """
+    folder = find_base(name)
+    key = model_key(folder)
+    if any(folder.glob("onnx/model*.onnx")) or (folder / "model.onnx").is_file():
+        return folder, key
+    if (folder / MANIFEST).is_file() and Manifest.read(folder).kind == "static":
+        return folder, key
+    bundle = run / f"teacher-{key}"
+    if not bundle.exists():
+        logger.info(f"the teacher {name} has no graph; exporting it once")
+        with writing_folder(bundle) as partial:
+            export(folder, partial, name="teacher", weights=False)
+    return bundle, key
+
+
+class CachedTeacher:
+    """Vectors of texts: read from the cache, or computed by whoever teaches."""
+
+    def __init__(self, cache: TeacherCache, encode: Encode) -> None:
+        self.cache, self.encode = cache, encode
+
+    def vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Give unit vectors from the cache, those it lacks being computed: (n, dimension)."""
+        rows = self.cache.rows(texts, self.encode)
+        found = self.cache.open()[rows].astype(np.float32)
+        return np.asarray(found / np.linalg.norm(found, axis=1, keepdims=True), dtype=np.float32)
+
+
+class Teacher(CachedTeacher):
+    """The teacher that the recipe names, run by malmoi's own runtime."""
+
+    def __init__(self, bundle: Path, key: str, cache: Path, *, threads: int | None = None) -> None:
+        self.encoder: Any = load(bundle, threads=threads)
+        super().__init__(TeacherCache(cache, key, self.dimension), self._encode)
+
+    @property
+    def dimension(self) -> int:
+        """The length of its vectors."""
+        return int(self.encoder.dimension)
+
+    def _encode(self, texts: Sequence[str]) -> NDArray[np.floating]:
+        """Compute vectors: (n, dimension)."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CutWarning)  # as long as it reads is as long as it may
+            vectors: NDArray[np.float32] = self.encoder.encode(list(texts))
+        return vectors

@@ -19,7 +19,7 @@ import torch
 from ...export.silence import silenced_libraries
 from ...io.files import writing, writing_folder
 from ...types import Floats
-from .alignment import AlignConfig, ParallelBags, align_rows, ibm1, idf, translate_rows, write_bags
+from .alignment import ParallelBags, align_rows, ibm1, idf, translate_rows, write_bags
 from .data import DistillationData
 from .recipe import Align, Distillation, Vocabulary
 from .student import open_student
@@ -282,14 +282,7 @@ def _align(
             start = _translated(settings, table, rows, bags)
             if settings.method == "ibm1":
                 return _at_norm(table, rows, start)
-        config = AlignConfig(
-            epochs=settings.epochs,
-            batch=settings.batch,
-            learning_rate=settings.learning_rate,
-            longest=settings.longest,
-            seed=recipe.seed,
-        )
-        return align_rows(table, rows, bags, config, start=start)
+        return align_rows(table, rows, bags, settings, seed=recipe.seed, start=start)
 
 
 def _translated(settings: Align, table: Floats, rows: list[int], bags: ParallelBags) -> Floats:

@@ -16,6 +16,7 @@ from ..schema import (
     AboveZero,
     Amount,
     BaseRecipe,
+    BundleOutput,
     CleanSteps,
     Count,
     Dimensions,
@@ -23,7 +24,6 @@ from ..schema import (
     Many,
     Names,
     Positive,
-    Precision,
     RecipeTable,
     Seed,
     Share,
@@ -181,6 +181,18 @@ class StageSchedule(RecipeTable):
             raise OptionError("neither steps nor minutes is set; expected one. Add a key.")
         return self
 
+    def progress(self, steps: int, minutes: float) -> float:
+        """Give the share of the stage that is done; 1 or more at its end."""
+        by_steps = steps / self.steps if self.steps else 0.0
+        return max(by_steps, minutes / self.minutes if self.minutes else 0.0)
+
+    def rate_at(self, progress: float) -> float:
+        """Give the factor on every learning rate when this share of the stage is done."""
+        if progress < self.warmup:
+            return max(progress / self.warmup, 0.01)
+        left = (1 - progress) / max(1 - self.warmup, 1e-9)
+        return max(self.floor, left)
+
 
 class Distil(StageSchedule):
     """[distil]: the teacher's vectors as goals."""
@@ -315,14 +327,9 @@ class Tune(StageSchedule):
     dropout: Share = key(0.0, "Dropout in all tasks.")
 
 
-class DistillationOutput(RecipeTable):
+class DistillationOutput(BundleOutput):
     """[output]: where the run writes, how often it saves, and the form of the result."""
 
-    folder: str = needed("The run's folder; it must not exist yet.")
-    precision: Many[Precision] = key(("float32",), "One bundle for each.", min_length=1)
-    layers: Literal["none", "all"] = key("none", "all keeps hidden states, for word vectors.")
-    weights: bool = key(True, "Keep torch weights in the bundle, so that it can be trained again.")
-    licence: str = key("", "The licence of the weights; the base's when left out.")
     checkpoint_minutes: float = key(5.0, "Save a checkpoint every so many minutes.")
     cache: str = key("", "A folder for the teacher's vectors that runs may share, one at a time.")
 

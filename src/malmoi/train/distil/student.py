@@ -10,7 +10,6 @@ import json
 import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +22,7 @@ from transformers import AutoConfig, AutoModel, PreTrainedModel
 
 from ...errors import OptionError
 from ..batching import pad, pool
+from .recipe import StageSchedule
 from .vocabulary import Spec, open_spec, read_spec
 
 
@@ -48,31 +48,6 @@ class RowAdam:
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
-@dataclass(frozen=True)
-class Rates:
-    """Learning rates by part: transformer, old embedding rows, new embedding rows.
-
-    `frozen_layers` first layers do not move. Warm-up and decay are shares of all steps;
-    the rate falls linearly to `floor` of its height.
-    """
-
-    dense: float = 2e-4
-    old_rows: float = 1e-4
-    new_rows: float = 1e-3
-    frozen_layers: int = 0
-    warmup: float = 0.05
-    floor: float = 0.02
-    weight_decay: float = 0.01
-    clip: float = 1.0
-
-    def at(self, progress: float) -> float:
-        """Give the factor on every rate when `progress` (0 to 1) of the run is done."""
-        if progress < self.warmup:
-            return max(progress / self.warmup, 0.01)
-        left = (1 - progress) / max(1 - self.warmup, 1e-9)
-        return max(self.floor, left)
-
-
 class Student:
     """A transformer that learns sentence vectors: the mean of its last states, of unit length."""
 
@@ -81,7 +56,7 @@ class Student:
         model: PreTrainedModel,
         tokenizer: Tokenizer,
         *,
-        rates: Rates,
+        rates: StageSchedule,
         new_rows: Sequence[int] = (),
         precision: str = "float32",
         longest: int = 128,
@@ -108,9 +83,11 @@ class Student:
         self.model: torch.nn.Module = torch.nn.Module.to(model, self.dtype).train()
         self.live = [dict(model.named_parameters())[name] for name in self.names]
         self.optimizer = torch.optim.AdamW(
-            _groups(self.names, self.master, rates.weight_decay), lr=rates.dense, betas=(0.9, 0.98),
+            _groups(self.names, self.master, rates.weight_decay),
+            lr=rates.learning_rate,
+            betas=(0.9, 0.98),
             fused=True,
-        )  # fmt: skip
+        )
         self.mean = {n: p.detach().clone() for n, p in zip(self.names, self.master, strict=True)}
         self.mean_table = self.table.clone() if average else self.table
         self.leaves: list[tuple[Tensor, Tensor]] = []
@@ -147,10 +124,10 @@ class Student:
 
     def apply(self, progress: float) -> None:
         """Use the gradients gathered so far."""
-        factor = self.rates.at(progress)
+        factor = self.rates.rate_at(progress)
         scale = self._gather()
         for group in self.optimizer.param_groups:
-            group["lr"] = self.rates.dense * factor
+            group["lr"] = self.rates.learning_rate * factor
         self.optimizer.step()
         self._move_rows(factor, scale)
         with torch.no_grad():

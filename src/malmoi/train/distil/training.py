@@ -23,20 +23,21 @@ from ..log import spell
 from ..loop import best_precision, check_bfloat16
 from .data import DistillationData
 from .distillation import (
-    DistilConfig,
+    CachedTeacher,
     DistillationTexts,
     ParallelText,
-    Progress,
+    StepReport,
+    Teacher,
     TeacherCache,
     distil,
+    find_teacher,
     prepare,
 )
-from .lessons.base import JointConfig, Matryoshka, encode, tune
+from .lessons.base import Matryoshka, encode, tune
 from .lessons.build import LessonBuilder, make_lessons
 from .pieces import Words
 from .recipe import Distil, Distillation, StageSchedule, Tune
-from .student import Rates, Student, open_student
-from .teacher import Taught, Teacher, find_teacher
+from .student import Student, open_student
 
 logger = logging.getLogger(__name__)
 
@@ -165,22 +166,22 @@ class Context:
         return Student(
             model,
             tokenizer,
-            rates=rates_of(stage),
+            rates=stage,
             new_rows=list(self.words.rows.values()),
             precision=self.precision,
             longest=stage.longest,
             average=stage.average,
         )
 
-    def itself(self, student: Student, key: str) -> Taught:
+    def itself(self, student: Student, key: str) -> CachedTeacher:
         """Let the student, as it is now, be the teacher; its vectors are kept by the stage's key.
 
         Only for a stage that has not started: later the student is another.
         """
         cache = TeacherCache(self.folder / "own-goals", key, self.teacher.dimension)
-        return Taught(cache, StudentModel(student).encode)
+        return CachedTeacher(cache, StudentModel(student).encode)
 
-    def data(self, student: Student, teacher: Taught | None = None) -> DistillationTexts:
+    def data(self, student: Student, teacher: CachedTeacher | None = None) -> DistillationTexts:
         """Tokenize what is distilled on, and have the teacher's vectors of it."""
         teacher = teacher or self.teacher
         weights = {entry.title: entry.weight for entry in self.recipe.parallel}
@@ -241,20 +242,6 @@ def open_context(
     return Context(recipe, dataset, base, folder, words, teacher, precision)
 
 
-def rates_of(stage: StageSchedule) -> Rates:
-    """Give a stage's learning rates as the student wants them."""
-    return Rates(
-        dense=stage.learning_rate,
-        old_rows=stage.old_rows,
-        new_rows=stage.new_rows,
-        frozen_layers=stage.frozen_layers,
-        warmup=stage.warmup,
-        floor=stage.floor,
-        weight_decay=stage.weight_decay,
-        clip=stage.clip,
-    )
-
-
 def nested_of(recipe: Distillation, dimension: int) -> Matryoshka:
     """Give the lengths of the vector that are trained, the whole one first."""
     sizes = tuple(sorted({dimension, *recipe.matryoshka}, reverse=True))
@@ -266,26 +253,14 @@ def nested_of(recipe: Distillation, dimension: int) -> Matryoshka:
     return Matryoshka(sizes, (1.0, *[recipe.short_weight] * (len(sizes) - 1)))
 
 
-_FOREVER = 1_000_000_000
-
-
 def run_distil(context: Context, stage: Distil, key: str) -> None:
     """Distil the student, from its base or from a checkpoint of this stage."""
     student = context.student(stage)
     data = context.data(student)
     checkpoints = _checkpoints(context, "distil", key)
     checkpoints.load(student)
-    config = DistilConfig(
-        tokens=stage.tokens,
-        source_share=stage.source_share,
-        contrast=stage.contrast,
-        temperature=stage.temperature,
-        steps=stage.steps or _FOREVER,
-        minutes=stage.minutes or float("inf"),
-        seed=context.recipe.seed,
-    )
 
-    def report(seen: Progress) -> None:
+    def report(seen: StepReport) -> None:
         losses = {"target": seen.loss, "source": seen.source_loss, "contrast": seen.contrast}
         speed = f"{seen.tokens_per_second:,.0f} tokens/s"
         _log_step(context, "distil", seen.step, seen.progress, losses, speed, checkpoints.minutes)
@@ -293,7 +268,8 @@ def run_distil(context: Context, stage: Distil, key: str) -> None:
 
     goals = context.teacher.cache.open()
     every, spent = _every(stage), checkpoints.spent
-    distil(student, data, goals, config, report=report, every=every, spent=spent)
+    seed = context.recipe.seed
+    distil(student, data, goals, stage, seed=seed, report=report, every=every, spent=spent)
     checkpoints.save(student)
     _measure_result(context, student, checkpoints.path, stage, "distil")
 
@@ -311,18 +287,6 @@ def run_tune(context: Context, stage: Tune, title: str, key: str, start: Path) -
     checkpoints = _checkpoints(context, title, key)
     if not checkpoints.load(student):
         student.load_checkpoint(start, optimizer=False)
-    config = JointConfig(
-        minutes=stage.minutes or float("inf"),
-        steps=stage.steps or _FOREVER,
-        together=stage.together,
-        nested=nested_of(context.recipe, context.teacher.dimension),
-        lead=stage.lead,
-        others=stage.others,
-        turns=stage.turns,
-        factors=stage.factors,
-        dropout=stage.dropout,
-        seed=context.recipe.seed,
-    )
     begin, first = time.monotonic(), student.steps
 
     def report(step: int, progress: float, losses: dict[str, float]) -> None:
@@ -330,7 +294,16 @@ def run_tune(context: Context, stage: Tune, title: str, key: str, start: Path) -
         _log_step(context, title, step, progress, losses, speed, checkpoints.minutes)
         checkpoints.save_when_due(student)
 
-    tune(student, lessons, config, report=report, every=_every(stage), spent=checkpoints.spent)
+    tune(
+        student,
+        lessons,
+        stage,
+        nested=nested_of(context.recipe, context.teacher.dimension),
+        seed=context.recipe.seed,
+        report=report,
+        every=_every(stage),
+        spent=checkpoints.spent,
+    )
     checkpoints.save(student)
     _measure_result(context, student, checkpoints.path, stage, title)
 

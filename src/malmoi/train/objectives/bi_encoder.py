@@ -26,9 +26,8 @@ from ...text.cleanup import clean
 from ...types import Ints
 from ..batching import Sizes, Step, plan_epoch
 from ..checkpoint import write_tensors
-from ..data import TrainingExamples
+from ..data import Measure, TrainingExamples
 from ..distributed import Processes
-from ..evaluation import Measure
 from ..losses import build_loss
 from ..objective import OBJECTIVES
 from .recipes import Data, Recipe

@@ -15,8 +15,7 @@ from ...classifier.documents import (
     say_leaked,
 )
 from ...errors import DataError, counted
-from ...export.source import ModelSource
-from ..base_model import read_base
+from ..base_model import PreparedData, read_base
 from ..data import check_classes, check_file, hash_files
 from .recipes import Classification, NoteData
 
@@ -117,20 +116,7 @@ def _check(parts: dict[str, list[NoteDocument]], labels: tuple[str, ...]) -> Non
         logger.info(f"{part}: {counted(len(documents), 'document')} ({shown})")
 
 
-@dataclass(frozen=True)
-class PreparedNotes:
-    """Everything a run needs that can be checked without torch."""
-
-    source: ModelSource
-    notes: Notes
-
-    @property
-    def learnt(self) -> dict[str, str]:
-        """The hashes of the files."""
-        return self.notes.hashes
-
-
-def prepare(recipe: Classification, root: Path, *, strict: bool) -> PreparedNotes:
+def prepare(recipe: Classification, root: Path, *, strict: bool) -> PreparedData:
     """Read and check everything but the weights."""
     source = read_base(recipe.base, max_tokens=recipe.max_tokens, clean=recipe.clean)
-    return PreparedNotes(source, read_notes(recipe, root, strict=strict))
+    return PreparedData(source, read_notes(recipe, root, strict=strict))

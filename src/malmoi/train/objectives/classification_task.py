@@ -41,12 +41,13 @@ from ...export.source import ModelSource
 from ...io.files import writing
 from ...runtime.tokenizer import TokenizedText
 from ...text.cleanup import clean
+from ..base_model import PreparedData
 from ..batching import Sizes, Step, plan_epoch
 from ..card import how_made, provenance
 from ..distributed import Processes
 from ..run_dir import RunPaths, write_bundles
 from .bi_encoder import freeze, read_tokens
-from .classification import Notes, PreparedNotes
+from .classification import Notes
 from .cross_encoder import build_cross_encoder, score_pieces, transformer_of
 from .recipes import Classification
 
@@ -236,20 +237,20 @@ class NoteTask:
             self.model.save_pretrained(str(folder), create_model_card=False)
 
 
-def make_task(recipe: Classification, prepared: PreparedNotes, processes: Any) -> Any:
+def make_task(recipe: Classification, prepared: PreparedData, processes: Any) -> Any:
     """Load the model and cut the notes into windows."""
-    task = NoteTask(recipe, prepared.source, prepared.notes, processes=processes)
+    task = NoteTask(recipe, prepared.source, prepared.data, processes=processes)
     windows = counted(len(task.train_windows.pieces), "window")
-    documents = counted(len(prepared.notes.parts["train"]), "document")
+    documents = counted(len(prepared.data.parts["train"]), "document")
     logger.info(f"training on {windows} of {documents}")
     return task
 
 
 def finish(
-    recipe: Classification, prepared: PreparedNotes, task: Any, paths: RunPaths, state: Any
+    recipe: Classification, prepared: PreparedData, task: Any, paths: RunPaths, state: Any
 ) -> tuple[tuple[Path, ...], dict[str, float]]:
     """Export; each finished bundle chooses on dev how windows decide, and is judged on test."""
-    notes, source = prepared.notes, prepared.source
+    notes, source = prepared.data, prepared.source
     documents = {part: len(found) for part, found in notes.parts.items()}
     training = provenance(recipe, notes.hashes, state, documents=documents, leakage=notes.leaked)
     part = "test" if notes.parts["test"] else "dev"

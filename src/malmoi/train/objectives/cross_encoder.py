@@ -34,9 +34,8 @@ from ...runtime.tokenizer import Batch, Pair, PairTokenizer, TextTokenizer, Toke
 from ...text.cleanup import clean
 from ...types import Ints
 from ..batching import Sizes, Step, plan_epoch
-from ..data import TrainingExamples
+from ..data import Measure, TrainingExamples
 from ..distributed import Processes
-from ..evaluation import Measure
 from .bi_encoder import freeze, read_tokens
 from .recipes import Recipe
 

@@ -9,14 +9,15 @@ from ...errors import by_number, counted
 from ...export.source import ModelSource
 from ..base_model import read_base
 from ..data import (
+    Measure,
     TrainingExamples,
     count_repeated,
     find_files,
     hash_files,
     learnt_files,
     read_examples,
+    read_measure,
 )
-from ..evaluation import Measure, read_measure
 from ..run_dir import RunPaths, write_bundles
 from .recipes import Recipe
 

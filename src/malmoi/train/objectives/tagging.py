@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from ...errors import DataError, by_number, counted
-from ...export.source import ModelSource
 from ...tagger.files import Marked, read_marked
-from ..base_model import read_base
+from ..base_model import PreparedData, read_base
 from ..data import check_file, hash_files
 from .recipes import TagData, Tagging
 
@@ -99,20 +98,7 @@ def _repeated(parts: dict[str, list[Marked]]) -> int:
     return total
 
 
-@dataclass(frozen=True)
-class PreparedTags:
-    """Everything a run needs that can be checked without torch."""
-
-    source: ModelSource
-    data: TaggingData
-
-    @property
-    def learnt(self) -> dict[str, str]:
-        """The hashes of the files."""
-        return self.data.hashes
-
-
-def prepare(recipe: Tagging, root: Path, *, strict: bool) -> PreparedTags:
+def prepare(recipe: Tagging, root: Path, *, strict: bool) -> PreparedData:
     """Read and check everything but the weights."""
     source = read_base(recipe.base, max_tokens=recipe.max_tokens, clean=recipe.clean)
-    return PreparedTags(source, read_tagging_data(recipe, root, strict=strict))
+    return PreparedData(source, read_tagging_data(recipe, root, strict=strict))

@@ -31,13 +31,14 @@ from ...tagger.files import EntitySpan, Marked
 from ...tagger.segment import Pieces, cut_pieces, cut_windows
 from ...tagger.tagger import SpecialTokens, find_entities, softmax
 from ...types import Floats, Ints
+from ..base_model import PreparedData
 from ..batching import Sizes, Step, plan_epoch
 from ..card import how_made, provenance
 from ..distributed import Processes
 from ..run_dir import RunPaths, write_bundles
 from .bi_encoder import freeze
 from .recipes import Tagging
-from .tagging import PreparedTags, TaggingData
+from .tagging import TaggingData
 
 logger = logging.getLogger(__name__)
 
@@ -231,7 +232,7 @@ class TaggingTask:
             self.model.save_pretrained(folder)
 
 
-def make_task(recipe: Tagging, prepared: PreparedTags, processes: Any) -> Any:
+def make_task(recipe: Tagging, prepared: PreparedData, processes: Any) -> Any:
     """Load the model and cut the texts into windows."""
     task = TaggingTask(recipe, prepared.source, prepared.data, processes=processes)
     windows = counted(len(task.windows.ids), "window")
@@ -240,7 +241,7 @@ def make_task(recipe: Tagging, prepared: PreparedTags, processes: Any) -> Any:
 
 
 def finish(
-    recipe: Tagging, prepared: PreparedTags, task: Any, paths: RunPaths, state: Any
+    recipe: Tagging, prepared: PreparedData, task: Any, paths: RunPaths, state: Any
 ) -> tuple[tuple[Path, ...], dict[str, float]]:
     """Export the best model by dev F1, and judge each finished bundle on the test part."""
     source, data = prepared.source, prepared.data

@@ -44,7 +44,7 @@ class BatchClusters:
         queue = _Queue(self, rows, rng)
         made: list[Ints] = []
         waiting: list[int] = []
-        batch = _Batch(self, lengths, size, tokens)
+        batch = _OpenBatch(self, lengths, size, tokens)
         for position in range(len(rows)):
             if queue.taken[position]:
                 continue
@@ -57,7 +57,7 @@ class BatchClusters:
                 waiting.append(int(rows[position]))
             if batch.full:
                 made.append(batch.rows())
-                batch = _Batch(self, lengths, size, tokens)
+                batch = _OpenBatch(self, lengths, size, tokens)
                 waiting = [row for row in waiting if not batch.add_if(row)]
         made.append(batch.rows())
         return [batch for batch in made if len(batch) > 1]
@@ -102,7 +102,7 @@ class _Queue:
 
 
 @dataclass
-class _Batch:
+class _OpenBatch:
     clusters: BatchClusters
     lengths: Ints
     size: int

@@ -6,10 +6,11 @@ vector is a good one too.
 """
 
 import contextlib
+import itertools
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -17,9 +18,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ....errors import DataError, OptionError, counted
+from ....errors import DataError, counted
 from ....types import Floats, Ints
-from ..distillation import DistilConfig, DistillationTexts, bag_ids, contrast, distance, draw
+from ..distillation import DistillationTexts, bag_ids, contrast, distance, draw
+from ..recipe import Tune
 from ..student import Student
 
 normalize = torch.nn.functional.normalize
@@ -258,8 +260,9 @@ class TeacherReplay:
 
     def loss(self, student: Student, nested: Matryoshka, rng: np.random.Generator) -> Tensor:
         """Take one more batch of the distillation."""
-        config = DistilConfig(tokens=self.tokens, source_share=self.source_share)
-        rows, source = next(draw(self.data, config, rng, chunk=4000))
+        share = self.source_share
+        batches = draw(self.data, rng, tokens=self.tokens, source_share=share, chunk=4000)
+        rows, source = next(batches)
         ids = bag_ids(self.data.source if source else self.data.target, rows)
         if self.alter and not source:
             pairs = zip(ids, bag_ids(self.data.source, rows), strict=True)
@@ -270,44 +273,16 @@ class TeacherReplay:
         return distance(vectors, goal) + self.contrast * near
 
 
-@dataclass(frozen=True)
-class JointConfig:
-    """How long, and how many tasks add up to one step.
-
-    The tasks named in `lead` take part in every step besides those; the losses of the others then
-    count `others` times. Each of the `turns` adds one more task to a step, the next of its names
-    each time; an empty name is a step without. `factors` multiply the losses of these by name.
-    `dropout` is the share of its states that the student drops, against overfitting.
-    """
-
-    minutes: float = float("inf")
-    steps: int = 1_000_000
-    together: int = 3
-    nested: Matryoshka = Matryoshka()
-    lead: tuple[str, ...] = ()
-    others: float = 1.0
-    turns: tuple[tuple[str, ...], ...] = ()
-    factors: Mapping[str, float] = field(default_factory=dict)
-    dropout: float = 0.0
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot train."""
-        if self.minutes <= 0 or self.steps < 1 or self.together < 1:
-            raise OptionError(
-                f"minutes is {self.minutes}, steps {self.steps} and together {self.together}; "
-                "expected more than 0. Raise the one that is not."
-            )
-
-
 Report = Callable[[int, float, dict[str, float]], None]
 
 
 def tune(
     student: Student,
     tasks: Sequence[Lesson],
-    config: JointConfig,
+    stage: Tune,
     *,
+    nested: Matryoshka,
+    seed: int = 0,
     report: Report | None = None,
     every: int = 50,
     spent: float = 0.0,
@@ -322,16 +297,16 @@ def tune(
         )
     begin, idle = time.monotonic() - 60 * spent, 0.0
     losses: dict[str, list[float]] = {}
-    for step in range(student.steps + 1, config.steps + 1):
+    for step in itertools.count(student.steps + 1):
         minutes = (time.monotonic() - begin - idle) / 60
-        progress = max((step - 1) / config.steps, minutes / config.minutes)
+        progress = stage.progress(step - 1, minutes)
         if progress >= 1:
             break
         # A generator of its own for every step: a run that was stopped continues the same.
-        rng = np.random.default_rng((config.seed, step))
-        for task, factor in draw_tasks(tasks, config, rng, step):
-            with dropout(student, config.dropout, seed=config.seed + step):
-                loss = task.loss(student, config.nested, rng)
+        rng = np.random.default_rng((seed, step))
+        for task, factor in draw_tasks(tasks, stage, rng, step):
+            with dropout(student, stage.dropout, seed=seed + step):
+                loss = task.loss(student, nested, rng)
             (loss * factor).backward()  # type: ignore[no-untyped-call]
             losses.setdefault(task.name, []).append(float(loss.detach()))
         student.apply(progress)
@@ -359,20 +334,20 @@ def dropout(student: Student, share: float, *, seed: int) -> Iterator[None]:
 
 
 def draw_tasks(
-    tasks: Sequence[Lesson], config: JointConfig, rng: np.random.Generator, step: int = 1
+    tasks: Sequence[Lesson], stage: Tune, rng: np.random.Generator, step: int = 1
 ) -> list[tuple[Lesson, float]]:
     """Choose a step's tasks, each with the factor on its loss: leading, in turn, by weight."""
-    turn = {names[(step - 1) % len(names)] for names in config.turns if names}
-    named = {*config.lead, *(name for names in config.turns for name in names)}
+    turn = {names[(step - 1) % len(names)] for names in stage.turns if names}
+    named = {*stage.lead, *(name for names in stage.turns for name in names)}
     chosen = [
-        (task, config.factors.get(task.name, 1.0))
+        (task, stage.factors.get(task.name, 1.0))
         for task in tasks
-        if task.name in config.lead or task.name in turn
+        if task.name in stage.lead or task.name in turn
     ]
     others = [task for task in tasks if task.name not in named]
-    size = min(config.together, len(others))
+    size = min(stage.together, len(others))
     if size:
         chance = np.array([task.weight for task in others]) / sum(task.weight for task in others)
         drawn = rng.choice(len(others), size, replace=False, p=chance)
-        chosen += [(others[i], config.others / size) for i in drawn]
+        chosen += [(others[i], stage.others / size) for i in drawn]
     return chosen

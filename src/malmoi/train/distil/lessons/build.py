@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from ....errors import DataError, counted
 from ..alignment import ibm1, write_bags
 from ..data import DistillationData, Pair
-from ..distillation import DistillationTexts
+from ..distillation import CachedTeacher, DistillationTexts
 from ..recipe import LESSONS, Distillation, LessonRecipe, Tune
 from ..student import Student
-from ..teacher import Taught
 from .base import Lesson, PositivePairs, ScoredPairs, TeacherReplay, blend_scores, similarity_rows
 from .relations import AlignedNames, Neighbours, nearest_rows
 from .substitution import Alter, Swaps, word_pairs
@@ -121,7 +120,7 @@ class LessonBuilder:
     recipe: Distillation
     dataset: DistillationData
     data: DistillationTexts
-    teacher: Taught
+    teacher: CachedTeacher
     student: Student
 
     @cached_property
@@ -194,7 +193,7 @@ def scored_pairs(task: LessonRecipe, rows: Rows) -> ScoredPairs:
     return ScoredPairs(task.title, found, task.weight, _size(task))
 
 
-def _blended(task: LessonRecipe, made: ScoredPairs, teacher: Taught) -> ScoredPairs:
+def _blended(task: LessonRecipe, made: ScoredPairs, teacher: CachedTeacher) -> ScoredPairs:
     if not task.teacher_share:
         return made
     # The first column of a side is in the language that the teacher knows.

@@ -1,6 +1,12 @@
-"""The desk between the event loop and the models: asks come in, work is done in threads."""
+"""The engine between the event loop and the models: requests come in, threads do the work.
+
+Corpora, lexicons and keywords call an encoder from threads of their own, as they would without a
+server. `BatchedEncoder` and `BatchedReranker` pass these calls on to the engine, where their texts
+join the batches of whatever else is being asked.
+"""
 
 import asyncio
+import dataclasses
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -11,29 +17,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..encoder import Encoder, TextEncoder
-from ..encoder.layers import layers_of
+from ..encoder.base import Encoded, OnLong
 from ..reranker.reranker import Reranker
 from ..runtime.pooling import normalize
 from ..types import Floats
 from ..words import Merge, Word
-from .batcher import Batch, Batcher, Busy, Stopping, TooLate
+from .batcher import Batcher, Busy, Stopping, TooLate, WorkBatch
 from .metrics import Metrics
-from .settings import Settings
+from .settings import ServerSettings
 
 T = TypeVar("T")
-_IDS: Hashable = "ids"
-_READ: Hashable = "read"  # texts whose ids have been read already
+_IDS: Hashable = "ids"  # the group of texts that have been tokenised already
 # Characters of a request whose texts are tokenised in the event loop, which takes them 0.1 ms or
 # so. Their lengths are known then, and they go into batches of one length.
 _SHORT = 512
 # Threads for searching and linking, which mostly wait for their texts' vectors.
-_LANES = 8
-# Requests of other kinds (search, linking) that may wait for a thread; more are told to come back.
+_THREADS = 8
+# Requests of these kinds that may wait for a thread; more are refused with 429.
 _WAITING = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class EncodedRow:
     """One text's vector, how many tokens it had, and whether it was cut."""
 
     vector: Floats
@@ -42,7 +47,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Reading:
+class WordOptions:
     """How words are read: from which layers, merged how, cut how."""
 
     layers: str | int | tuple[int, ...]
@@ -69,30 +74,30 @@ def estimate(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass")) // 4 + 2
 
 
-class Desk:
+class Engine:
     """All models of a server behind one queue each; made and used inside the event loop."""
 
     def __init__(
         self,
         encoder: TextEncoder,
         reranker: Reranker | None,
-        settings: Settings,
+        settings: ServerSettings,
         metrics: Metrics,
         *,
-        company: Callable[[], int] = lambda: 1,
+        in_flight: Callable[[], int] = lambda: 1,
         workers: int = 1,
     ) -> None:
         self.encoder, self.reranker, self._seconds = encoder, reranker, settings.limits.seconds
         make: Callable[..., Batcher[Any, Any]] = partial(
-            Batcher, settings=settings.batching, workers=workers, company=company
+            Batcher, settings=settings.batching, workers=workers, in_flight=in_flight
         )
         self.loop = asyncio.get_running_loop()
-        self._texts: Batcher[Any, Any] = make(self._encode, seen=_watch(metrics, "encode"))
+        self._texts: Batcher[Any, Any] = make(self._encode, on_batch=_counting(metrics, "encode"))
         self._pairs: Batcher[Any, float] | None = None
         if reranker is not None:
-            self._pairs = make(self._score, seen=_watch(metrics, "rerank"))
-        self._lane = ThreadPoolExecutor(_LANES, thread_name_prefix="malmoi-lane")
-        self._in_lane = 0
+            self._pairs = make(self._score, on_batch=_counting(metrics, "rerank"))
+        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="malmoi-work")
+        self._pooled = 0  # calls that wait for a thread or have one
         self._open = True
         metrics.watch_queue("encode", lambda: self._texts.waiting_tokens)
 
@@ -109,35 +114,43 @@ class Desk:
         own = self.encoder.manifest.default_prompt
         group = (prompt or None if own is None else prompt, on_long)
         rows = await self._texts.submit(texts, costs, group=group, seconds=self._seconds)
-        return _joined(rows)
+        vectors = np.stack([row.vector for row in rows])
+        return Embedded(vectors, sum(row.tokens for row in rows), sum(row.cut for row in rows))
 
     async def _embed_short(
         self, encoder: Encoder, texts: Sequence[str], prompt: str | None
     ) -> Embedded:
         ids = encoder.token_ids(texts, prompt=prompt)
         costs = [len(one) for one in ids]
-        rows = await self._texts.submit(
-            ids, costs, group=_READ, counted=True, seconds=self._seconds
-        )
+        vectors = await self._encode_ids(ids, costs, counted=True)
+        longest = encoder.max_tokens
         cut = [
-            count == encoder.max_tokens and _was_cut(encoder, text)
+            count == longest and _was_cut(encoder, text)
             for text, count in zip(texts, costs, strict=True)
         ]
-        vectors = rows[0][None] if len(rows) == 1 else np.stack(rows)
         return Embedded(vectors, sum(costs), sum(cut))
 
     async def embed_ids(self, ids: Sequence[Sequence[int]]) -> Embedded:
-        """Turn token ids, special tokens among them, into vectors."""
+        """Turn token ids, special tokens among them, into unit vectors."""
         costs = [len(one) for one in ids]
-        return _joined(await self._texts.submit(ids, costs, group=_IDS, seconds=self._seconds))
+        return Embedded(normalize(await self._encode_ids(ids, costs)), sum(costs), 0)
 
-    async def words(self, texts: Sequence[str], reading: Reading) -> list[list[Word]]:
+    async def _encode_ids(
+        self, ids: Sequence[Sequence[int]], costs: list[int], *, counted: bool = False
+    ) -> Floats:
+        rows = await self._texts.submit(
+            ids, costs, group=_IDS, counted=counted, seconds=self._seconds
+        )
+        vectors: Floats = rows[0][None] if len(rows) == 1 else np.stack(rows)
+        return vectors
+
+    async def words(self, texts: Sequence[str], options: WordOptions) -> list[list[Word]]:
         """Give the words of texts with their vectors; texts that are read alike share batches."""
         costs = self._costs(texts)
-        return await self._texts.submit(texts, costs, group=reading, seconds=self._seconds)
+        return await self._texts.submit(texts, costs, group=options, seconds=self._seconds)
 
     async def score(self, query: str, texts: Sequence[str]) -> list[float]:
-        """Score texts beside a query."""
+        """Score texts next to a query."""
         if self._pairs is None:
             raise Stopping("no reranker is served")
         own = estimate(query)
@@ -150,10 +163,10 @@ class Desk:
         """Do other work in a thread, refused when too much of it waits already."""
         if not self._open:
             raise Stopping("the server is stopping; expected it running. Try another, or later.")
-        if self._in_lane >= _WAITING:
-            raise Busy(f"{self._in_lane} requests are waiting. Try again in a second.", seconds=1)
-        self._in_lane += 1
-        future = asyncio.get_running_loop().run_in_executor(self._lane, work)
+        if self._pooled >= _WAITING:
+            raise Busy(f"{self._pooled} requests are waiting. Try again in a second.", seconds=1)
+        self._pooled += 1
+        future = asyncio.get_running_loop().run_in_executor(self._pool, work)
         # Counted until the thread is done, also when the one who asked has gone by then.
         future.add_done_callback(self._left)
         try:
@@ -166,7 +179,7 @@ class Desk:
     def close(self, *, seconds: float) -> None:
         """Finish what was accepted; blocks until then."""
         self._open = False
-        self._lane.shutdown(wait=True, cancel_futures=True)  # its work ends in the batchers
+        self._pool.shutdown(wait=True, cancel_futures=True)  # its work ends in the batchers
         for batcher in (self._texts, self._pairs):
             if batcher is not None:
                 batcher.close(seconds=seconds)
@@ -176,66 +189,46 @@ class Desk:
         return [min(estimate(text), most) for text in texts]
 
     def _left(self, future: "asyncio.Future[Any]") -> None:
-        self._in_lane -= 1
+        self._pooled -= 1
         if not future.cancelled():
             future.exception()  # asked for, so that asyncio does not complain that nobody did
 
     # What follows runs in the batchers' threads.
 
     def _encode(self, group: Hashable, items: list[Any]) -> Sequence[Any]:
-        if isinstance(group, Reading):
-            return self._read(items, group)
-        if group == _READ:
-            return self._encode_read(items)
-        if group == _IDS:
+        if isinstance(group, WordOptions):
             assert isinstance(self.encoder, Encoder)  # the route has checked it
-            vectors = normalize(self.encoder.encode_ids(items, alone=True))
-            return [
-                Row(vector, len(ids), False) for vector, ids in zip(vectors, items, strict=True)
-            ]
-        assert isinstance(group, tuple)
-        prompt, on_long = group
-        unique = list(dict.fromkeys(items))
-        rows = self._encode_texts(unique, prompt, on_long)
+            return list(self.encoder.words_of(items, **dataclasses.asdict(group)))
+        keys = [tuple(ids) for ids in items] if group == _IDS else items
+        unique = dict(zip(keys, items, strict=True))
+        rows = self._encode_unique(group, list(unique.values()))
         if len(unique) == len(items):
             return rows
         found = dict(zip(unique, rows, strict=True))
-        return [found[item] for item in items]
+        return [found[key] for key in keys]
 
-    def _encode_read(self, ids: list[list[int]]) -> Sequence[Floats]:
-        assert isinstance(self.encoder, Encoder)
-        unique = list({tuple(one): one for one in ids}.values())
-        vectors = self.encoder.encode_ids(unique, alone=True)
-        if len(unique) == len(ids):
-            return vectors  # type: ignore[return-value]
-        found = {tuple(one): vector for one, vector in zip(unique, vectors, strict=True)}
-        return [found[tuple(one)] for one in ids]
+    def _encode_unique(self, group: Hashable, items: list[Any]) -> Sequence[Any]:
+        if group == _IDS:
+            assert isinstance(self.encoder, Encoder)
+            return self.encoder.encode_ids(items, alone=True)  # type: ignore[return-value]
+        assert isinstance(group, tuple)
+        prompt, on_long = group
+        return self._encode_texts(items, prompt, on_long)
 
-    def _encode_texts(self, texts: list[str], prompt: str | None, on_long: str) -> list[Row]:
+    def _encode_texts(self, texts: list[str], prompt: str | None, on_long: str) -> list[EncodedRow]:
         encoder = self.encoder
         if not isinstance(encoder, Encoder) or on_long != "cut":
             vectors = encoder.encode(texts, prompt=prompt, on_long="windows")
             counts = encoder.count_tokens(texts) if hasattr(encoder, "count_tokens") else []
             padded = [*counts, *[0] * (len(texts) - len(counts))]
-            return [Row(vector, n, False) for vector, n in zip(vectors, padded, strict=True)]
+            return [EncodedRow(vector, n, False) for vector, n in zip(vectors, padded, strict=True)]
         ids = encoder.token_ids(texts, prompt=prompt)
         vectors = encoder.encode_ids(ids, alone=True)
         longest = encoder.max_tokens
         return [
-            Row(vector, len(one), len(one) == longest and _was_cut(encoder, text))
+            EncodedRow(vector, len(one), len(one) == longest and _was_cut(encoder, text))
             for text, one, vector in zip(texts, ids, vectors, strict=True)
         ]
-
-    def _read(self, texts: list[str], reading: Reading) -> list[list[Word]]:
-        return list(
-            layers_of(self.encoder).words_of(
-                texts,
-                layers=reading.layers,
-                merge=reading.merge,
-                by=reading.by,
-                special=reading.special,
-            )
-        )
 
     def _score(self, group: Hashable, pairs: list[Any]) -> NDArray[np.float32]:
         assert self.reranker is not None
@@ -246,13 +239,48 @@ def _was_cut(encoder: Encoder, text: str) -> bool:
     return encoder.count_tokens([text])[0] > encoder.max_tokens - 2
 
 
-def _joined(rows: list[Row]) -> Embedded:
-    vectors = np.stack([row.vector for row in rows])
-    return Embedded(vectors, sum(row.tokens for row in rows), sum(row.cut for row in rows))
-
-
-def _watch(metrics: Metrics, kind: str) -> Callable[[Batch[Any, Any], float], None]:
-    def seen(batch: Batch[Any, Any], seconds: float) -> None:
+def _counting(metrics: Metrics, kind: str) -> Callable[[WorkBatch[Any, Any], float], None]:
+    def count(batch: WorkBatch[Any, Any], seconds: float) -> None:
         metrics.batch(kind, texts=sum(len(part.items) for part in batch.parts), seconds=seconds)
 
-    return seen
+    return count
+
+
+class BatchedEncoder(TextEncoder):
+    """An encoder whose texts join an engine's batches while it has one; by itself before."""
+
+    def __init__(self, encoder: TextEncoder) -> None:
+        super().__init__(encoder.manifest, dimension=encoder.dimension)
+        self.encoder = encoder
+        self.engine: Engine | None = None
+
+    def _start(self, texts: list[str], on_long: OnLong) -> Callable[[], Encoded]:
+        engine = self.engine
+        if engine is None:
+            return self.encoder._start(texts, on_long)
+        work = engine.embed(texts, prompt="", on_long=on_long)
+        future = asyncio.run_coroutine_threadsafe(work, engine.loop)
+
+        def finish() -> Encoded:
+            found = future.result()
+            return Encoded(found.vectors, found.cut)
+
+        return finish
+
+    def _clean(self, text: str) -> str:
+        return self.encoder._clean(text)
+
+
+class BatchedReranker:
+    """A reranker whose pairs, which all have one query, join an engine's batches."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> Floats:
+        """Give one score a pair, (n,)."""
+        if not pairs:
+            return np.zeros(0, dtype=np.float32)
+        work = self._engine.score(pairs[0][0], [text for _, text in pairs])
+        scores = asyncio.run_coroutine_threadsafe(work, self._engine.loop).result()
+        return np.asarray(scores, dtype=np.float32)

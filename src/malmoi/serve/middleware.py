@@ -1,0 +1,245 @@
+"""The gateway in front of all routes: who may come in, how much they may send.
+
+A plain ASGI middleware. It reads the body itself, within limits of size and time, so that nothing
+behind it ever waits for a slow client; it cancels the work of clients that have gone; and it is
+the one place where an exception becomes an answer, so that no traceback and no text reaches a log.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ..errors import counted
+from .api_keys import Key, KeyRing
+from .errors import APIError, api_error, place_of
+from .settings import LOOPBACK
+from .state import AppState
+
+logger = logging.getLogger(__name__)
+access_logger = logging.getLogger("malmoi.serve.access")
+
+CONNECTION = "malmoi.connection"  # in the state of a scope: the connection that brought it
+GONE = 499  # what nginx calls a client that closed; counted, never sent
+_PROBES = ("/health", "/ready")  # they carry no key
+
+
+class Tracked(Protocol):
+    """A connection that wants to know how far a request is."""
+
+    def begin(self, leave: Callable[[], None]) -> None:
+        """A request has begun; `leave` is called when its client goes."""
+
+    def answer(self) -> None:
+        """Its answer begins."""
+
+    def finish(self, *, unread: bool) -> None:
+        """It has ended; `unread` if its body was not read to the end."""
+
+
+class Gateway:
+    """Lets requests in, one `_Request` each, and counts them."""
+
+    def __init__(
+        self, app: ASGIApp, state: AppState, *, keys: KeyRing | None, public: frozenset[str]
+    ) -> None:
+        self.app, self.state, self._keys = app, state, keys
+        self._settings, self._limits = state.settings, state.settings.limits
+        self._names = frozenset((*LOOPBACK, *state.settings.host_names))
+        self._public = public.union(_PROBES)
+        self._held = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        scope["app"] = self  # Starlette's router raises its 404 and 405 where there is one
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+        elif scope["type"] == "http":
+            await _Request(self, scope, receive, send).run()
+        else:
+            await send({"type": "websocket.close", "code": 1008})
+
+    def admit(self, scope: Scope, headers: dict[bytes, bytes]) -> Key | None:
+        """Check everything that can be checked before the body is read."""
+        size = sum(len(name) + len(value) for name, value in scope["headers"])
+        if size > self._limits.header_bytes:
+            raise APIError(431, "headers_too_large", "the headers are too long. Send fewer.")
+        if self.state.running > self._limits.requests:
+            raise APIError(429, "busy", "too many requests are being answered. Try again.", wait=1)
+        if not self._settings.cors and headers.get(b"sec-fetch-site") == b"cross-site":
+            raise APIError(403, "cross_site", "pages of other sites may not call this server.")
+        self._check_host(headers)
+        return self._check_key(scope["path"], headers)
+
+    def _check_host(self, headers: dict[bytes, bytes]) -> None:
+        """Refuse foreign names on loopback, so that no site can point its own name here."""
+        if self._settings.host not in LOOPBACK or self._keys is not None:
+            return
+        host = headers.get(b"host", b"").decode("latin-1").lower()
+        name, _, port = host.rpartition(":")
+        name = name if port.isdigit() else host
+        if name.strip("[]") not in self._names:
+            raise APIError(
+                403,
+                "unknown_host",
+                "the header Host names another machine; expected localhost. "
+                "Start the server with --host-name to allow the name.",
+            )
+
+    def _check_key(self, path: str, headers: dict[bytes, bytes]) -> Key | None:
+        if self._keys is None or path in self._public:
+            return None
+        scheme, _, given = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+        key = self._keys.find(given.strip()) if scheme.lower() == "bearer" else None
+        if key is None:
+            raise APIError(
+                401,
+                "invalid_api_key",
+                "no known key was given; expected the header Authorization: Bearer KEY. "
+                "Ask whoever runs this server for one.",
+            )
+        if wait := self._keys.take(key):
+            rate = counted(key.rate, "request")
+            raise APIError(429, "rate_limit", f"more than {rate} a minute. Wait.", wait=wait)
+        return key
+
+    async def read_body(self, scope: Scope, headers: dict[bytes, bytes], receive: Receive) -> bytes:
+        """Read the body within its limits; its bytes count as held until `release`."""
+        if scope["method"] in ("POST", "PUT", "PATCH"):
+            kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+            if kind != b"application/json":
+                raise APIError(415, "no_json", "the body has another type than application/json.")
+        stated, most = headers.get(b"content-length", b"0"), self._limits.body_bytes
+        if not stated.isdigit() or len(stated) > 12 or int(stated) > most:
+            raise _too_large(most)
+        parts: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(self._limits.body_seconds):
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise APIError(GONE, "gone", "the client closed")
+                    parts.append(message.get("body", b""))
+                    size += len(parts[-1])
+                    self._hold(len(parts[-1]))
+                    if size > most:
+                        raise _too_large(most)
+                    if not message.get("more_body"):
+                        return b"".join(parts)
+        except TimeoutError:
+            self.release(size)
+            raise APIError(408, "slow_body", "the body came too slowly. Send it at once.") from None
+        except BaseException:
+            self.release(size)
+            raise
+
+    def _hold(self, size: int) -> None:
+        self._held += size
+        if self._held > self._limits.held_bytes:
+            raise APIError(429, "busy", "too many bodies are being read. Try again.", wait=1)
+
+    def release(self, size: int) -> None:
+        """Forget bytes that were held."""
+        self._held -= size
+
+
+def _too_large(most: int) -> APIError:
+    return APIError(413, "body_too_large", f"the body has more than {most:,} bytes. Split it.")
+
+
+class _Request:
+    """One request on its way through the gateway."""
+
+    def __init__(self, gateway: Gateway, scope: Scope, receive: Receive, send: Send) -> None:
+        self._gateway, self._scope = gateway, scope
+        self._receive, self._forward = receive, send
+        self._task = asyncio.current_task()
+        self._connection: Tracked | None = scope.get("state", {}).get(CONNECTION)
+        self._key: Key | None = None
+        self._status = 0
+        self._unread, self._gone = True, False
+
+    async def run(self) -> None:
+        """Answer it, whatever happens, and count it."""
+        state, began = self._gateway.state, time.perf_counter()
+        state.running += 1
+        if self._connection is not None:
+            self._connection.begin(self._leave)
+        try:
+            await self._answer()
+        except Exception as error:
+            await self._send_error(error)
+        except asyncio.CancelledError:
+            if not self._gone:
+                raise
+            await self._close()
+        finally:
+            state.running -= 1
+            if self._connection is not None:
+                self._connection.finish(unread=self._unread)
+            self._count(time.perf_counter() - began)
+
+    async def _answer(self) -> None:
+        gateway, headers = self._gateway, dict(self._scope["headers"])
+        self._key = gateway.admit(self._scope, headers)
+        body = await gateway.read_body(self._scope, headers, self._receive)
+        self._unread = False
+        try:
+            await gateway.app(self._scope, _replay(body), self._send)
+        finally:
+            gateway.release(len(body))
+
+    def _leave(self) -> None:
+        """Cancel the work: the client has closed before it had its answer."""
+        if self._task is not None:
+            self._gone = True
+            self._task.cancel()
+
+    async def _send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+            if self._connection is not None:
+                self._connection.answer()
+        await self._forward(message)
+
+    async def _send_error(self, error: Exception) -> None:
+        found = api_error(error)
+        if found.status >= 500 and not isinstance(error, APIError):
+            logger.error("%s at %s", type(error).__name__, place_of(error))
+        if self._status or found.status == GONE:  # too late to say anything else
+            self._status = self._status or GONE
+        else:
+            await found.response()(self._scope, self._receive, self._send)
+
+    async def _close(self) -> None:
+        """End the answer to a client that has gone: uvicorn logs answers that have no end."""
+        if not self._status:
+            await self._send({"type": "http.response.start", "status": GONE, "headers": []})
+            await self._forward({"type": "http.response.body", "body": b""})
+        self._status = GONE
+
+    def _count(self, seconds: float) -> None:
+        # The route as it was declared: a path that nobody declared may be anything at all.
+        route = getattr(self._scope.get("endpoint"), "path", "-")
+        self._gateway.state.metrics.request(route, self._status, seconds)
+        name = self._key.name if self._key else "-"
+        method = self._scope["method"]
+        access_logger.info("%s %s %d %.1f ms %s", method, route, self._status, 1e3 * seconds, name)
+
+
+def _replay(body: bytes) -> Receive:
+    """Give the application the body in one message, and after it only silence."""
+    given = False
+
+    async def receive() -> Message:
+        nonlocal given
+        if given:
+            await asyncio.Event().wait()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive

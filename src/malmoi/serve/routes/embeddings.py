@@ -1,0 +1,126 @@
+"""Vectors, and what is computed from texts at once: /v1/embeddings, /v1/similarity, /v1/rerank."""
+
+import numpy as np
+from starlette.responses import Response
+
+from ...encoder import Encoder
+from ...runtime.pooling import normalize
+from ...types import Floats
+from ..engine import Embedded
+from ..errors import APIError
+from ..schemas import EmbeddingsRequest, RerankRequest, SimilarityRequest
+from ..state import AppState
+from . import json_response, write_vectors
+
+Input = str | list[str] | list[int] | list[list[int]]
+
+
+async def embeddings(state: AppState, request: EmbeddingsRequest) -> Response:
+    """Turn texts, or token ids of the model, into vectors; OpenAI's shape."""
+    name = state.resources.encoder.name
+    state.check_model(request.model, name)
+    found = await _embed(state, request)
+    vectors = _shorten(state, found.vectors, request.dimensions)
+    data = [
+        {"object": "embedding", "index": i, "embedding": row}
+        for i, row in enumerate(write_vectors(vectors, request.encoding_format))
+    ]
+    usage = {"prompt_tokens": found.tokens, "total_tokens": found.tokens}
+    answer = {"object": "list", "model": name, "data": data, "usage": usage}
+    return json_response(answer, cut=found.cut)
+
+
+async def similarity(state: AppState, request: SimilarityRequest) -> Response:
+    """Compare texts by the cosine of their vectors."""
+    name = state.resources.encoder.name
+    state.check_model(request.model, name)
+    b = request.a if request.b is None else request.b
+    left = [request.a] if isinstance(request.a, str) else request.a
+    right = [b] if isinstance(b, str) else b
+    texts = state.check_texts([*left, *right], param="a")
+    found = await state.engine.embed(texts)
+    vectors = normalize(found.vectors)
+    scores = vectors[: len(left)] @ vectors[len(left) :].T
+    rounded = scores.astype(np.float64).round(6).tolist()
+    return json_response({"model": name, "scores": rounded}, cut=found.cut)
+
+
+async def rerank(state: AppState, request: RerankRequest) -> Response:
+    """Sort texts by how well they answer a query, the best first."""
+    reranker = state.resources.find_reranker()
+    state.check_model(request.model, reranker.name)
+    texts = [text if isinstance(text, str) else text.text for text in request.documents]
+    state.check_texts([request.query, *texts], param="documents")
+    scores = await state.engine.score(request.query, texts)
+    order = sorted(range(len(texts)), key=lambda i: -scores[i])[: request.top_n]
+    results = [
+        {"index": i, "relevance_score": round(float(scores[i]), 7)}
+        | ({"document": {"text": texts[i]}} if request.return_documents else {})
+        for i in order
+    ]
+    return json_response({"model": reranker.name, "results": results})
+
+
+async def _embed(state: AppState, request: EmbeddingsRequest) -> Embedded:
+    texts, ids = _texts_or_ids(request.input)
+    if ids:
+        return await state.engine.embed_ids(_check_ids(state, ids))
+    state.check_texts(texts, param="input")
+    known = state.resources.encoder.manifest.prompts
+    if request.prompt is not None and request.prompt not in known:
+        raise APIError(
+            400,
+            "unknown_prompt",
+            f"the model has no such prompt; it has: {', '.join(known) or 'none'}.",
+            param="prompt",
+        )
+    return await state.engine.embed(texts, prompt=request.prompt, on_long=request.on_long)
+
+
+def _texts_or_ids(given: Input) -> tuple[list[str], list[list[int]]]:
+    """Tell texts from token lists; a lone one of either comes in a list of its own."""
+    if isinstance(given, str):
+        return [given], []
+    texts = [item for item in given if isinstance(item, str)]
+    lone = [item for item in given if isinstance(item, int)]
+    lists = [item for item in given if isinstance(item, list)]
+    return texts, [lone] if lone else lists
+
+
+def _check_ids(state: AppState, ids: list[list[int]]) -> list[list[int]]:
+    encoder = state.resources.encoder
+    if not isinstance(encoder, Encoder):
+        raise APIError(400, "no_token_ids", f"{encoder.name} reads text only.", param="input")
+    state.check_count(len(ids), param="input")
+    longest, rows = max(map(len, ids)), encoder.vocabulary
+    if longest > encoder.max_tokens:
+        raise APIError(
+            400,
+            "too_many_tokens",
+            f"a list has {longest:,} ids; the model reads {encoder.max_tokens}. Cut it.",
+            param="input",
+        )
+    if max(map(max, ids)) >= rows:
+        raise APIError(
+            400,
+            "unknown_token",
+            f"an id is not in the model's vocabulary of {rows:,}; ids are those of its own "
+            "tokenizer. Send text instead.",
+            param="input",
+        )
+    return ids
+
+
+def _shorten(state: AppState, vectors: Floats, dimensions: int | None) -> Floats:
+    encoder = state.resources.encoder
+    if dimensions is None or dimensions == encoder.dimension:
+        return vectors
+    if dimensions > encoder.dimension:
+        raise APIError(
+            400,
+            "too_many_dimensions",
+            f"the model's vectors have {encoder.dimension} dimensions. Ask for at most as many.",
+            param="dimensions",
+        )
+    cut = vectors[:, :dimensions]
+    return normalize(cut) if encoder.manifest.normalize else cut

@@ -1,0 +1,74 @@
+"""What the server says of itself: /health, /ready, /metrics, /v1/models and /v1/info."""
+
+from starlette.responses import Response
+
+from ... import __version__
+from ...bundle.manifest import Manifest
+from ..errors import APIError
+from ..metrics import CONTENT_TYPE
+from ..state import AppState
+from . import json_response
+
+
+async def health(state: AppState) -> Response:
+    """Say that the process lives."""
+    return json_response({"status": "ok"})
+
+
+async def ready(state: AppState) -> Response:
+    """Say that requests are taken; 503 while starting or stopping."""
+    if not state.ready:
+        raise APIError(503, "stopping", "the server takes no requests now. Try again.", wait=1)
+    return json_response({"status": "ok"})
+
+
+async def metrics(state: AppState) -> Response:
+    """Give counters and times in Prometheus' form."""
+    return Response(state.metrics.text(), media_type=CONTENT_TYPE)
+
+
+async def models(state: AppState) -> Response:
+    """List the models that are served, in OpenAI's shape."""
+    served = [state.resources.encoder, state.resources.reranker]
+    data = [_model(one.manifest) for one in served if one is not None]
+    return json_response({"object": "list", "data": data})
+
+
+async def info(state: AppState) -> Response:
+    """Say what is served and within which limits: what the page and the client begin with."""
+    resources, limits = state.resources, state.settings.limits
+    return json_response(
+        {
+            "version": __version__,
+            "encoder": _model(resources.encoder.manifest),
+            "reranker": _model(resources.reranker.manifest) if resources.reranker else None,
+            "layers": resources.layers,
+            "corpora": [
+                {"name": name, "documents": len(corpus), "fields": corpus.store.fields()}
+                for name, corpus in resources.corpora.items()
+            ],
+            "lexicons": [
+                {"name": name, "names": len(lexicon.linker.lexicon)}
+                for name, lexicon in resources.lexicons.items()
+            ],
+            "limits": {
+                "texts": limits.texts,
+                "characters": limits.characters,
+                "body_bytes": limits.body_bytes,
+            },
+        }
+    )
+
+
+def _model(manifest: Manifest) -> dict[str, object]:
+    return {
+        "id": manifest.name,
+        "object": "model",
+        "created": 0,
+        "owned_by": "malmoi",
+        "kind": manifest.kind,
+        "dimension": manifest.dimension,
+        "max_tokens": manifest.max_tokens,
+        "languages": list(manifest.languages),
+        "licence": manifest.licence,
+    }

@@ -1,0 +1,136 @@
+"""Words in their sentences, and phrases of a text: /v1/words and /v1/keywords."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from starlette.responses import Response
+
+from ...encoder import Encoder
+from ...errors import OptionError
+from ...mining.keywords import keywords
+from ...plots.maps import Points, project
+from ...runtime.pooling import normalize
+from ...types import Floats
+from ...words import Word
+from ...words import find as find_word
+from ..engine import WordOptions
+from ..errors import APIError
+from ..schemas import KeywordsRequest, WordsRequest
+from ..state import AppState
+from . import json_response, write_vectors
+
+# The most numbers that one answer's vectors may have: some tens of megabytes.
+_NUMBERS = 8_000_000
+
+
+async def find(state: AppState, request: KeywordsRequest) -> Response:
+    """Give the phrases nearest to a whole text, and not to each other, best first."""
+    state.check_texts([request.text], param="text")
+    if not request.text.strip():
+        return json_response({"keywords": []})
+    found = await state.engine.call(
+        lambda: keywords(state.batched, request.text, top=request.top, diversity=request.diversity)
+    )
+    listed = [{"text": o.text, "score": round(o.score, 6), "count": o.count} for o in found]
+    return json_response({"keywords": listed})
+
+
+async def words(state: AppState, request: WordsRequest) -> Response:
+    """Cut texts into words with their vectors, and compare the occurrences of one of them."""
+    encoder = _with_layers(state)
+    state.check_texts(request.texts, param="texts")
+    top = encoder.reader.layers - 1
+    try:
+        found = await state.engine.words(request.texts, _options(request, top))
+    except OptionError:
+        raise _no_such_layer(top) from None
+    if request.vectors:
+        _check_numbers(found)
+    # Only a word's occurrences are compared here, which is little; all else was done before.
+    return json_response(await state.engine.call(partial(_compare, encoder, request, found, top)))
+
+
+def _with_layers(state: AppState) -> Encoder:
+    encoder = state.resources.encoder
+    if not isinstance(encoder, Encoder) or not encoder.reader.layers:
+        raise APIError(
+            404,
+            "no_layers",
+            f"{encoder.name} shows none of its layers. Export it with: malmoi export --layers all",
+        )
+    return encoder
+
+
+def _options(request: WordsRequest, top: int) -> WordOptions:
+    layer = top if request.layer is None else request.layer
+    numbers = [layer] if isinstance(layer, int) else layer if isinstance(layer, list) else []
+    if any(number > top for number in numbers):
+        raise _no_such_layer(top)
+    layers = tuple(layer) if isinstance(layer, list) else layer
+    return WordOptions(layers, request.merge, request.by, request.special)
+
+
+def _no_such_layer(top: int) -> APIError:
+    return APIError(
+        400,
+        "unknown_layer",
+        f"the model has the layers 0 to {top}; besides numbers there are the names last, "
+        "second-to-last, and sum-, mean- and concat- with last-N or all.",
+        param="layer",
+    )
+
+
+def _check_numbers(texts: list[list[Word]]) -> None:
+    held = sum(word.vector.size * (1 + len(word.tokens)) for own in texts for word in own)
+    if held > _NUMBERS:
+        raise APIError(
+            413,
+            "too_many_numbers",
+            f"the vectors have {held:,} numbers; at most {_NUMBERS:,} go into one answer. "
+            "Send fewer texts, or ask for fewer layers.",
+            param="texts",
+        )
+
+
+def _compare(
+    encoder: Encoder, request: WordsRequest, texts: list[list[Word]], top: int
+) -> dict[str, Any]:
+    places = [
+        (i, word)
+        for i, own in enumerate(texts)
+        for word in (find_word(own, request.word) if request.word else ())
+    ]
+    vectors = np.zeros((0, 1), dtype=np.float32)
+    if places:
+        vectors = normalize(np.stack([word.vector for _, word in places]))
+    form = request.encoding_format if request.vectors else None
+    return {
+        "model": encoder.name,
+        "layer": top if request.layer is None else request.layer,
+        "layers": top + 1,
+        "texts": [[_word(word, form) for word in own] for own in texts],
+        "occurrences": [{"text": i} | _word(word, None) for i, word in places],
+        "scores": (vectors @ vectors.T).astype(np.float64).round(5).tolist(),
+        "points": _points(vectors).astype(np.float64).round(5).tolist(),
+    }
+
+
+def _word(word: Word, form: str | None) -> dict[str, Any]:
+    found = {"word": word.text, "start": word.start, "end": word.end, "pieces": list(word.pieces)}
+    if form is None:
+        return found
+    vectors = np.stack([word.vector, *(token.vector for token in word.tokens)])
+    vector, *others = write_vectors(vectors, form)
+    tokens = [
+        {"text": one.text, "start": one.start, "end": one.end, "special": one.special, "vector": v}
+        for one, v in zip(word.tokens, others, strict=True)
+    ]
+    return found | {"vector": vector, "tokens": tokens}
+
+
+def _points(vectors: Floats) -> Points:
+    """Lay vectors (n, dim) out in the plane; (n, 2), within -1 to 1."""
+    points = project(vectors)
+    longest = float(np.abs(points).max(initial=0))
+    return points / longest if longest > 1e-6 else np.zeros_like(points)

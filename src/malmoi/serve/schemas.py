@@ -1,0 +1,468 @@
+"""The JSON that goes in and out, with examples: this is what /openapi.json shows.
+
+Every list of a request has a `max_length`, and its first error ends the check (`fail_fast`):
+pydantic would otherwise collect an error for each element of a hostile body.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from .settings import MOST_TEXTS
+
+Texts = Annotated[list[str], Field(min_length=1, max_length=MOST_TEXTS, fail_fast=True)]
+TextOrTexts = Annotated[str | Texts, Field(union_mode="left_to_right")]
+Ids = Annotated[
+    list[Annotated[int, Field(ge=0, le=2**31)]],
+    Field(min_length=1, max_length=65_536, fail_fast=True),
+]
+IdLists = Annotated[list[Ids], Field(min_length=1, max_length=MOST_TEXTS, fail_fast=True)]
+ModelName = Annotated[
+    str | None, Field(description="The served model's name, as /v1/models has it.", max_length=200)
+]
+Name = Annotated[str | None, Field(max_length=200, description="As /v1/info has it.")]
+Count = Annotated[int, Field(ge=1, le=100)]
+Layer = Annotated[int, Field(ge=0, le=1000)]
+Layers = Annotated[list[Layer], Field(min_length=1, max_length=32, fail_fast=True)]
+Format = Literal["float", "base64"]
+
+
+class Schema(BaseModel):
+    """A body whose fields are all known: a misspelt one is an error, not ignored."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+def example(**fields: Any) -> ConfigDict:
+    """Set a schema's example for the OpenAPI document."""
+    return ConfigDict(json_schema_extra={"example": fields})
+
+
+class ErrorDetail(Schema):
+    """What went wrong, where, and what to do."""
+
+    message: str
+    type: str
+    param: str | None
+    code: str
+
+
+class ErrorResponse(Schema):
+    """An error, in OpenAI's shape."""
+
+    error: ErrorDetail
+
+
+class EmbeddingsRequest(Schema):
+    """Texts to turn into vectors, in OpenAI's shape; `prompt` and `on_long` are malmoi's own."""
+
+    model_config = example(
+        model="ko-en-small", input=["배가 아파요", "My stomach hurts"], dimensions=128
+    )
+
+    input: Annotated[
+        str | Texts | Ids | IdLists,
+        Field(union_mode="left_to_right", description="A text, texts, or token ids of the model."),
+    ]
+    model: ModelName = None
+    dimensions: Annotated[int | None, Field(ge=1, le=65536)] = None
+    encoding_format: Format = "float"
+    user: Annotated[str | None, Field(description="Taken and not used.")] = None
+    prompt: Annotated[str | None, Field(description="One of the model's prompts, by name.")] = None
+    on_long: Annotated[
+        Literal["cut", "windows"],
+        Field(description="What is done with texts longer than the model reads."),
+    ] = "cut"
+
+
+class EmbeddingItem(Schema):
+    """One vector: numbers, or the base64 of little-endian float32."""
+
+    object: Literal["embedding"]
+    index: int
+    embedding: list[float] | str
+
+
+class Usage(Schema):
+    """How many tokens were read."""
+
+    prompt_tokens: int
+    total_tokens: int
+
+
+class EmbeddingsResponse(Schema):
+    """Vectors, in the order of the texts."""
+
+    object: Literal["list"]
+    model: str
+    data: list[EmbeddingItem]
+    usage: Usage
+
+
+class SimilarityRequest(Schema):
+    """Two texts or lists of texts to compare; one list alone is compared with itself."""
+
+    model_config = example(a=["배가 아파요"], b=["My stomach hurts", "The ship sails"])
+
+    a: TextOrTexts
+    b: Annotated[str | Texts | None, Field(union_mode="left_to_right")] = None
+    model: ModelName = None
+
+
+class SimilarityResponse(Schema):
+    """Cosines: a row for each text of `a`, a column for each of `b`."""
+
+    model: str
+    scores: list[list[float]]
+
+
+class RerankDocument(Schema):
+    """A text in an object, as some clients send it."""
+
+    text: str
+
+
+class RerankRequest(Schema):
+    """A query and texts to put in order, in the shape that Cohere and Jina share."""
+
+    model_config = example(
+        query="환불은 언제 되나요?",
+        documents=["배송은 사흘 걸립니다", "환불은 5일 안에 됩니다"],
+        top_n=2,
+    )
+
+    query: str
+    documents: Annotated[
+        list[str | RerankDocument],
+        Field(
+            min_length=1,
+            max_length=MOST_TEXTS,
+            fail_fast=True,
+            description="Texts, or objects with a field `text`.",
+        ),
+    ]
+    model: ModelName = None
+    top_n: Annotated[int | None, Field(ge=1, le=2**31)] = None
+    return_documents: bool = False
+
+
+class RerankResult(Schema):
+    """One text of a ranking: its place in the list that was sent, and its score."""
+
+    index: int
+    relevance_score: float
+    document: RerankDocument | None = None
+
+
+class RerankResponse(Schema):
+    """The texts that answer best, the best first."""
+
+    model: str
+    results: list[RerankResult]
+
+
+class SearchRequest(Schema):
+    """A question to a corpus; the first one that is served when none is named."""
+
+    model_config = example(query="환불은 언제 되나요?", k=5, mode="hybrid", filter={"lang": "ko"})
+
+    query: str
+    corpus: Name = None
+    k: Count = 10
+    mode: Literal["hybrid", "dense", "keyword"] = "hybrid"
+    rerank: Annotated[bool, Field(description="Let the reranker order what was found.")] = False
+    depth: Annotated[int, Field(ge=1, le=200, description="How many a reranker reads.")] = 50
+    filter: Annotated[
+        dict[str, str | int | float | bool], Field(max_length=16, default_factory=dict)
+    ]
+
+
+class SearchHit(Schema):
+    """A document that was found; `rank_before` is its place before it was reranked."""
+
+    id: str
+    text: str
+    score: float
+    scores: dict[str, float]
+    metadata: dict[str, Any]
+    matches: list[tuple[int, int]]
+    rank_before: int | None
+
+
+class RankBefore(Schema):
+    """A document among the first before reranking: its score then, and its place now."""
+
+    id: str
+    text: str
+    score: float
+    rank_after: int
+
+
+class SearchResponse(Schema):
+    """The documents that fit best, the best first; `before` is the order before reranking."""
+
+    corpus: str
+    mode: str
+    reranked: bool
+    documents: int
+    hits: list[SearchHit]
+    before: list[RankBefore]
+
+
+class MapRequest(Schema):
+    """A corpus to lay out flat."""
+
+    model_config = example(corpus="faq", groups=6)
+
+    corpus: Name = None
+    groups: Annotated[int | None, Field(ge=2, le=24)] = None
+
+
+class MapGroup(Schema):
+    """Documents near each other, with the words that tell them from the others."""
+
+    size: int
+    words: list[str]
+
+
+class MapPoint(Schema):
+    """A document's place."""
+
+    id: str
+    text: str
+    x: float
+    y: float
+    group: int
+
+
+class MapResponse(Schema):
+    """A corpus laid out flat."""
+
+    corpus: str
+    documents: int
+    shown: int
+    groups: list[MapGroup]
+    points: list[MapPoint]
+
+
+class LinkRequest(Schema):
+    """Mentions to link to the codes of a lexicon."""
+
+    model_config = example(mentions=["DM nephropathy", "간경화"], k=3)
+
+    mentions: TextOrTexts
+    lexicon: Name = None
+    k: Count = 5
+
+
+class LinkCandidate(Schema):
+    """A concept that a mention may mean, with the names that speak for it and why."""
+
+    code: str
+    score: float
+    ko: str | None
+    en: str | None
+    names: list[str]
+    why: str
+
+
+class LinkedMention(Schema):
+    """A mention and its candidates, the best first."""
+
+    mention: str
+    candidates: list[LinkCandidate]
+
+
+class LinkResponse(Schema):
+    """The mentions, in the order in which they were sent."""
+
+    lexicon: str
+    results: list[LinkedMention]
+
+
+class NoteRequest(Schema):
+    """A note whose mentions are to be found and linked."""
+
+    model_config = example(text="pt는 HTN, DM 있으며 CXR상 pneumonia 의심", k=3)
+
+    text: str
+    lexicon: Name = None
+    k: Count = 5
+
+
+class MentionInNote(LinkedMention):
+    """A mention of a note: where it stands, what is said of it, what found it."""
+
+    start: int
+    end: int
+    attributes: list[str]
+    by: str
+
+
+class NoteResponse(Schema):
+    """The mentions of a note, in order; offsets count code points.
+
+    `cut` is where reading stopped for want of time, null for a note that was read whole.
+    """
+
+    lexicon: str
+    mentions: list[MentionInNote]
+    cut: int | None
+
+
+class WordsRequest(Schema):
+    """Texts to cut into words, and a word whose occurrences are compared."""
+
+    model_config = example(
+        texts=["배를 타고 바다에 나간다", "배가 달고 맛있다"], word="배", layer=6
+    )
+
+    texts: Annotated[list[str], Field(min_length=1, max_length=64, fail_fast=True)]
+    word: Annotated[str | None, Field(max_length=100)] = None
+    layer: Annotated[
+        Layer | Annotated[str, Field(max_length=40)] | Layers | None,
+        Field(
+            union_mode="left_to_right",
+            description="A layer's number, 0 being the embeddings; several numbers, whose vectors "
+            "stand side by side; or a name such as sum-last-4. The last layer by default.",
+        ),
+    ] = None
+    merge: Annotated[
+        Literal["mean", "first", "last", "max", "sum"],
+        Field(description="What makes one vector of a word's pieces."),
+    ] = "mean"
+    by: Annotated[
+        Literal["spaces", "morphemes"], Field(description="morphemes needs malmoi[korean].")
+    ] = "spaces"
+    special: Annotated[bool, Field(description="Give the model's special tokens too.")] = False
+    vectors: Annotated[bool, Field(description="Give each word's vector, and its tokens'.")] = False
+    encoding_format: Format = "float"
+
+
+class WordToken(Schema):
+    """One piece of a word, with its vector."""
+
+    text: str
+    start: int
+    end: int
+    special: bool
+    vector: list[float] | str
+
+
+class WordItem(Schema):
+    """A word, where it stands in its text, and its pieces; vectors when they were asked for."""
+
+    word: str
+    start: int
+    end: int
+    pieces: list[str]
+    vector: list[float] | str | None = None
+    tokens: list[WordToken] | None = None
+
+
+class WordOccurrence(WordItem):
+    """A word, and which of the texts it stands in."""
+
+    text: int
+
+
+class WordsResponse(Schema):
+    """The words of each text; for the word asked about, cosines and a flat picture."""
+
+    model: str
+    layer: int | str | list[int]
+    layers: int
+    texts: list[list[WordItem]]
+    occurrences: list[WordOccurrence]
+    scores: list[list[float]]
+    points: list[tuple[float, float]]
+
+
+class KeywordsRequest(Schema):
+    """A text whose telling phrases are wanted."""
+
+    model_config = example(
+        text="당뇨병 환자의 혈당을 검사했다. Diabetic nephropathy was ruled out.", top=5
+    )
+
+    text: str
+    top: Count = 10
+    diversity: Annotated[
+        float, Field(ge=0, le=1, description="How much a phrase loses by similarity to others.")
+    ] = 0.3
+
+
+class KeywordItem(Schema):
+    """A phrase, how near it is to its text, and how often it stands there."""
+
+    text: str
+    score: float
+    count: int
+
+
+class KeywordsResponse(Schema):
+    """The phrases, the best first."""
+
+    keywords: list[KeywordItem]
+
+
+class ModelInfo(Schema):
+    """One model that is served."""
+
+    id: str
+    object: Literal["model"]
+    created: int
+    owned_by: str
+    kind: str
+    dimension: int
+    max_tokens: int
+    languages: list[str]
+    licence: str
+
+
+class ModelsResponse(Schema):
+    """All models that are served."""
+
+    object: Literal["list"]
+    data: list[ModelInfo]
+
+
+class HealthResponse(Schema):
+    """Whether the process lives, or takes requests."""
+
+    status: Literal["ok", "stopping"]
+
+
+class LimitsInfo(Schema):
+    """What one request may bring."""
+
+    texts: int
+    characters: int
+    body_bytes: int
+
+
+class CorpusInfo(Schema):
+    """One corpus that is served."""
+
+    name: str
+    documents: int
+    fields: list[str]
+
+
+class LexiconInfo(Schema):
+    """One lexicon that is served."""
+
+    name: str
+    names: int
+
+
+class InfoResponse(Schema):
+    """What is served, and within which limits."""
+
+    version: str
+    encoder: ModelInfo
+    reranker: ModelInfo | None
+    layers: int
+    corpora: list[CorpusInfo]
+    lexicons: list[LexiconInfo]
+    limits: LimitsInfo

@@ -1,0 +1,250 @@
+"""What a running server has at hand, as every route sees it."""
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from ..bundle.catalog import shipped_models
+from ..clinical.reader import NoteReader
+from ..corpus import Corpus
+from ..encoder import Encoder, TextEncoder, load
+from ..errors import DataError
+from ..io.tables import read_rows
+from ..linking import Linker
+from ..reranker.reranker import Reranker, load_reranker
+from .engine import BatchedEncoder, Engine
+from .errors import APIError
+from .metrics import Metrics
+from .settings import ServerSettings
+
+T = TypeVar("T")
+STATE = "malmoi.state"  # where the lifespan puts the state, for connections to find
+RERANKER = "ko-en-reranker"
+# Served where nothing is named: a bilingual FAQ, and a lexicon of common conditions.
+_SAMPLE_FAQ = Path(__file__).parents[1] / "data/faq.tsv"
+_SAMPLE_CORPUS, _SAMPLE_LEXICON = "faq", "sample"
+
+
+class SampleCorpus(Corpus):
+    """The sample FAQ, in a folder that goes when the corpus does."""
+
+    _folder: "tempfile.TemporaryDirectory[str] | None" = None
+
+    @classmethod
+    def make(cls, encoder: TextEncoder) -> "SampleCorpus":
+        """Encode the sample's questions, which takes a moment."""
+        folder = tempfile.TemporaryDirectory(prefix="malmoi-")
+        corpus = cls.open(Path(folder.name) / f"{_SAMPLE_CORPUS}.malmoi", encoder)
+        corpus._folder = folder
+        corpus.add(
+            {"id": row["id"], "text": row["question"]}
+            | {field: row[field] for field in ("answer", "topic", "lang")}
+            for row in read_rows(_SAMPLE_FAQ)
+        )
+        return corpus
+
+    def close(self) -> None:
+        """Let go of the file, and of its folder."""
+        super().close()
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
+
+
+@dataclass(frozen=True)
+class LexiconTools:
+    """A lexicon, ready to link mentions and to read notes."""
+
+    linker: Linker
+    notes: NoteReader
+
+
+@dataclass(frozen=True)
+class Resources:
+    """Everything that was named at the start; a request can name no other file."""
+
+    encoder: TextEncoder
+    reranker: Reranker | None = None
+    corpora: Mapping[str, Corpus] = field(default_factory=dict)
+    lexicons: Mapping[str, LexiconTools] = field(default_factory=dict)
+    # The encoder as corpora and lexicons were given it, so that their texts join the batches.
+    batched: BatchedEncoder | None = None
+
+    @property
+    def layers(self) -> int:
+        """How many layers of the encoder can be looked at; 0 if none."""
+        encoder = self.encoder
+        return encoder.reader.layers if isinstance(encoder, Encoder) else 0
+
+    def corpus(self, name: str | None) -> tuple[str, Corpus]:
+        """Give a corpus by its name, the first one without."""
+        return _named(self.corpora, name, kind="corpus", option="--corpus FILE")
+
+    def lexicon(self, name: str | None) -> tuple[str, LexiconTools]:
+        """Give a lexicon's linker and reader of notes by its name, the first one without."""
+        return _named(self.lexicons, name, kind="lexicon", option="--lexicon FOLDER")
+
+    def find_reranker(self) -> Reranker:
+        """Give the reranker, or say that there is none."""
+        if self.reranker is None:
+            raise APIError(
+                404,
+                "no_reranker",
+                "no reranker is served here. Start the server with: malmoi serve --reranker MODEL",
+            )
+        return self.reranker
+
+    def close(self) -> None:
+        """Let go of the files."""
+        for corpus in self.corpora.values():
+            corpus.close()
+
+
+def _named(served: Mapping[str, T], name: str | None, *, kind: str, option: str) -> tuple[str, T]:
+    if not served:
+        raise APIError(
+            404, f"no_{kind}", f"no {kind} is served here. Start with: malmoi serve {option}"
+        )
+    if name is None:
+        return next(iter(served.items()))
+    if name not in served:
+        raise APIError(
+            404,
+            f"{kind}_not_found",
+            f"that {kind} is not served here; served are: {', '.join(served)}.",
+            param=kind,
+        )
+    return name, served[name]
+
+
+def load_resources(
+    model: str | Path | None = None,
+    *,
+    reranker: str | None = None,
+    corpora: Sequence[Path] = (),
+    lexicons: Sequence[str] = (),
+    samples: bool = True,
+    threads: int | None = None,
+) -> Resources:
+    """Open what a server is to serve.
+
+    The shipped reranker goes with it unless another is named ("none" for none), and the samples
+    where no corpus or no lexicon is named. A corpus must be there already, made with this encoder.
+    """
+    if reranker is None:
+        reranker = RERANKER if RERANKER in shipped_models() else "none"
+    encoder = load(model, threads=threads)
+    batched = BatchedEncoder(encoder)
+    opened = {_stem(path): _open_corpus(path, batched) for path in corpora}
+    if samples and not opened:
+        opened[_SAMPLE_CORPUS] = SampleCorpus.make(batched)
+    names = list(lexicons) or ([_SAMPLE_LEXICON] if samples else [])
+    return Resources(
+        encoder,
+        None if reranker == "none" else load_reranker(reranker, encoder=encoder, threads=threads),
+        opened,
+        {_stem(name): _open_lexicon(name, batched) for name in names},
+        batched,
+    )
+
+
+def _stem(path: str | Path) -> str:
+    return Path(path).name.removesuffix(".malmoi").removesuffix(".lexicon")
+
+
+def _open_corpus(path: Path, encoder: TextEncoder) -> Corpus:
+    if not path.exists():
+        raise DataError(
+            f"there is no corpus {path}; expected a file made before. Make it with: malmoi index"
+        )
+    return Corpus.open(path, encoder)
+
+
+def _open_lexicon(name: str, encoder: TextEncoder) -> LexiconTools:
+    linker = Linker(name, encoder)
+    return LexiconTools(linker, NoteReader(linker))
+
+
+@dataclass
+class AppState:
+    """The resources, the settings, and the engine, which is there while the server runs."""
+
+    resources: Resources
+    settings: ServerSettings
+    metrics: Metrics = field(default_factory=Metrics)
+    running: int = 0  # requests being answered, counted by the middleware
+    arriving: int = 0  # requests whose bytes came in this turn of the loop, by their connections
+    _engine: Engine | None = None
+
+    def __post_init__(self) -> None:
+        self.batched = self.resources.batched or BatchedEncoder(self.resources.encoder)
+
+    @property
+    def engine(self) -> Engine:
+        """What runs the models."""
+        if self._engine is None:
+            raise APIError(503, "starting", "the server is starting. Try again.", wait=1)
+        return self._engine
+
+    @property
+    def ready(self) -> bool:
+        """Tell whether requests are taken."""
+        return self._engine is not None
+
+    def open(self, *, workers: int) -> None:
+        """Start the engine's threads; inside the event loop."""
+        self.metrics.watch_requests(lambda: self.running)
+        self._engine = Engine(
+            self.resources.encoder,
+            self.resources.reranker,
+            self.settings,
+            self.metrics,
+            in_flight=lambda: self.running + self.arriving,
+            workers=workers,
+        )
+        self.batched.engine = self._engine
+
+    def close(self) -> None:
+        """Finish what was accepted."""
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            engine.close(seconds=self.settings.stop_seconds)
+            self.batched.engine = None
+            self.resources.close()
+
+    def check_model(self, name: str | None, served: str) -> None:
+        """Refuse a model that is not served, so that nobody takes one's vectors for another's."""
+        if name not in (None, "", served):
+            raise APIError(
+                404,
+                "model_not_found",
+                f"that model is not served here; served is {served}. "
+                "Name it, or leave the field out.",
+                param="model",
+            )
+
+    def check_texts(self, texts: list[str], *, param: str) -> list[str]:
+        """Refuse more or longer texts than one request may bring."""
+        self.check_count(len(texts), param=param)
+        longest, most = max(map(len, texts), default=0), self.settings.limits.characters
+        if longest > most:
+            raise APIError(
+                413,
+                "text_too_long",
+                f"a text has {longest:,} characters; at most {most:,}. Cut it.",
+                param=param,
+            )
+        return texts
+
+    def check_count(self, count: int, *, param: str) -> None:
+        """Refuse more texts than one request may bring."""
+        most = self.settings.limits.texts
+        if count > most:
+            raise APIError(
+                413,
+                "too_many_texts",
+                f"{count:,} texts in one request; at most {most:,}. Send parts.",
+                param=param,
+            )

@@ -1,0 +1,288 @@
+"""Requests on their way: whole, in pieces, one after the other, too slow, too long, left alone."""
+
+import contextlib
+import json
+import re
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from malmoi.encoder import Encoder
+from malmoi.serve.api_keys import make_key
+from malmoi.serve.settings import Limits, ServerSettings
+from malmoi.serve.state import Resources
+from tests.support.servers import Served, serving, wait_for
+
+
+def request(body: object, *headers: bytes, path: bytes = b"/v1/embeddings") -> bytes:
+    data = json.dumps(body).encode()
+    head = [b"POST %s HTTP/1.1" % path, b"host: localhost", b"content-type: application/json"]
+    head += [b"content-length: %d" % len(data), *headers, b"", b""]
+    return b"\r\n".join(head) + data
+
+
+def answers(link: socket.socket, count: int) -> list[tuple[bytes, bytes]]:
+    """Read so many answers, heads and bodies, from a connection that stays open."""
+    found, rest = [], b""
+    while len(found) < count:
+        head, mark, body = rest.partition(b"\r\n\r\n")
+        size = re.search(rb"content-length: (\d+)", head)
+        if mark and size and len(body) >= int(size[1]):
+            found.append((head, body[: int(size[1])]))
+            rest = body[int(size[1]) :]
+        else:
+            part = link.recv(1 << 16)
+            assert part, rest
+            rest += part
+    return found
+
+
+@pytest.fixture
+def link(server: Served) -> Iterator[socket.socket]:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as opened:
+        yield opened
+
+
+def vectors(body: bytes) -> np.ndarray:
+    return np.array([row["embedding"] for row in json.loads(body)["data"]])
+
+
+def test_a_body_in_pieces_is_put_together(link: socket.socket, resources: Resources) -> None:
+    whole = request({"input": ["cat", "the dog sleeps"]})
+    for start in range(0, len(whole), 40):
+        link.sendall(whole[start : start + 40])
+        threading.Event().wait(0.002)
+    [(head, body)] = answers(link, 1)
+    assert head.startswith(b"HTTP/1.1 200 OK") and b"content-security-policy" in head
+    own = resources.encoder.encode(["cat", "the dog sleeps"])
+    assert np.allclose(vectors(body), own, atol=1e-4)
+
+
+def test_requests_sent_at_once_are_answered_in_order(
+    link: socket.socket, resources: Resources
+) -> None:
+    texts = ["cat", "the dog sleeps", "pear", "a cat and a dog"]
+    odd = b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n"
+    sent = [request({"input": text}) for text in texts]
+    link.sendall(sent[0] + sent[1] + odd + sent[2] + request({"input": 3}) + sent[3])
+    found = answers(link, 6)
+    assert [head[9:12] for head, _ in found] == [b"200", b"200", b"200", b"200", b"422", b"200"]
+    given = [vectors(found[i][1])[0] for i in (0, 1, 3, 5)]
+    assert np.allclose(given, resources.encoder.encode(texts), atol=1e-4)
+
+
+def test_large_upgrading_and_chunked_requests_are_answered(link: socket.socket) -> None:
+    link.sendall(request({"input": "cat " * 20_000}) + request({"input": "cat"}, b"upgrade: h2c"))
+    chunked = (
+        b"POST /v1/embeddings HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    )
+    link.sendall(chunked + b'transfer-encoding: chunked\r\n\r\nf\r\n{"input":"cat"}\r\n0\r\n\r\n')
+    found = answers(link, 3)
+    assert [head[9:12] for head, _ in found] == [b"200"] * 3
+    assert np.allclose(vectors(found[1][1]), vectors(found[2][1]))
+
+
+def test_a_small_body_that_does_not_come_is_not_waited_for(resources: Resources) -> None:
+    with serving(
+        resources, ServerSettings(limits=Limits(body_seconds=0.2, held_bytes=100))
+    ) as server:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=20) as link:
+            link.sendall(request({"input": "cat"})[:-3])
+            [(head, body)] = answers(link, 1)
+            assert head.startswith(b"HTTP/1.1 408") and b"connection: close" in head
+            assert b"slow_body" in body and link.recv(10) == b""
+        answer = server.post("/v1/embeddings", {"input": "cat " * 50})
+        assert answer.status == 429 and answer.headers["connection"] == "close"
+        assert server.post("/v1/embeddings", {"input": "cat"}).status == 200
+        assert server.state.running == 0
+
+
+def test_strangers_are_refused_before_their_body_comes(
+    resources: Resources, tmp_path: Path
+) -> None:
+    key = make_key("team", tmp_path / "keys")
+    with serving(resources, ServerSettings(keys=tmp_path / "keys")) as server:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=20) as link:
+            whole = request({"input": "cat"})
+            link.sendall(whole[:-5])
+            [(head, _)] = answers(link, 1)
+            assert head.startswith(b"HTTP/1.1 401") and b"connection: close" not in head
+            link.sendall(whole[-5:])  # the rest is passed over, and the connection is good
+            link.sendall(request({"input": "cat"}, b"authorization: Bearer " + key.encode()))
+            assert answers(link, 1)[0][0].startswith(b"HTTP/1.1 200")
+
+
+def test_bodies_of_another_shape_are_described(server: Served) -> None:
+    cases = [
+        (b'{"input": "cat"', "no JSON"),
+        (b"[" * 100_000, "no JSON"),
+        (b'{"input": "cat", "dimension": 3}', "dimension: no such field"),
+        (b'{"input": "cat", "dimensions": "3"}', "dimensions: Input should be a valid integer"),
+        (b"[]", "the body: Input should be an object"),
+        (b'{"input": "\\ud800"}', "no JSON"),
+        (b'{"input": "\xff"}', "no JSON"),
+    ]
+    for raw, message in cases:
+        answer = server.ask("POST", "/v1/embeddings", raw=raw)
+        assert answer.status == 422 and message in answer.json["error"]["message"]
+        assert answer.json["error"]["code"] == "invalid_body"
+
+
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [
+        ("/v1/embeddings", "input"),
+        ("/v1/similarity", "a"),
+        ("/v1/rerank", "documents"),
+        ("/v1/link", "mentions"),
+        ("/v1/words", "texts"),
+    ],
+)
+def test_long_lists_are_refused_without_an_error_for_each_element(
+    server: Served, path: str, field: str
+) -> None:
+    others = {"query": "cat"} if path == "/v1/rerank" else {}
+    for bad in (-1, [], {}, None):
+        began = time.perf_counter()
+        answer = server.post(path, {field: [bad] * 20_000, **others})
+        assert answer.status == 422 and time.perf_counter() - began < 1
+        assert len(answer.body) < 1000
+    answer = server.post(path, {field: ["cat"] * 2049, **others})
+    assert answer.status == (422 if path == "/v1/words" else 413)
+    code = "invalid_body" if path == "/v1/words" else "too_many_texts"
+    assert answer.json["error"]["code"] == code
+
+
+def test_a_body_of_unknown_fields_is_refused_as_a_whole(server: Served) -> None:
+    fields = {f"field{i}": i for i in range(20_000)}
+    for body in (fields, {"query": "cat", "filter": {name: [] for name in fields}}):
+        answer = server.post("/v1/search", body)
+        assert answer.status == 422 and len(answer.body) < 1000
+        assert re.search(r"in \d+,\d+ places", answer.json["error"]["message"])
+
+
+def test_errors_carry_the_headers_of_the_site_that_may_call(
+    resources: Resources, tmp_path: Path
+) -> None:
+    key = make_key("team", tmp_path / "keys")
+    settings = ServerSettings(cors=("https://app.example",), keys=tmp_path / "keys")
+    with serving(resources, settings) as allowed:
+        origin = {"origin": "https://app.example"}
+        bodies = ({"input": "cat"}, {"input": 3}, {"input": "cat", "model": "other"})
+        for body, status in zip(bodies, (200, 422, 404), strict=True):
+            sent = origin | {"authorization": f"Bearer {key}"}
+            answer = allowed.post("/v1/embeddings", body, **sent)
+            assert answer.status == status
+            assert answer.headers["access-control-allow-origin"] == "https://app.example"
+        stranger = allowed.post("/v1/embeddings", bodies[0], **origin)
+        assert stranger.status == 401
+        assert stranger.headers["access-control-allow-origin"] == "https://app.example"
+        asked = origin | {"access_control_request_method": "POST"}
+        assert allowed.ask("OPTIONS", "/v1/embeddings", **asked).status == 200
+
+
+def test_other_methods_and_paths_are_explained(server: Served) -> None:
+    answer = server.get("/v1/embeddings")
+    assert answer.status == 405 and answer.headers["allow"] == "POST"
+    assert answer.json["error"]["code"] == "wrong_method"
+    answer = server.get("/v1/nowhere")
+    assert answer.status == 404 and answer.json["error"]["code"] == "not_found"
+    assert server.ask("HEAD", "/health").status == 200
+    page = server.get("/")
+    assert server.get("/", if_none_match=page.headers["etag"]).status == 304
+
+
+def test_headers_without_end_are_refused(server: Served, link: socket.socket) -> None:
+    link.sendall(b"GET /health HTTP/1.1\r\nhost: localhost\r\nx-long: ")
+    for _ in range(5):
+        link.sendall(b"v" * 10_000)
+        time.sleep(0.01)
+    [(head, body)] = answers(link, 1)
+    assert head.startswith(b"HTTP/1.1 431") and b"headers_too_large" in body
+    assert link.recv(10) == b""
+    answer = server.get("/health", **{f"x_{i}": "v" * 1000 for i in range(40)})
+    assert answer.status == 431 and answer.json["error"]["code"] == "headers_too_large"
+
+
+def test_no_connection_is_held_by_bytes_that_are_no_request(
+    resources: Resources, tmp_path: Path
+) -> None:
+    """After an answer: blank lines, headers that stop, and a body that nobody reads."""
+    make_key("team", tmp_path / "keys")
+    settings = ServerSettings(limits=Limits(header_seconds=0.4), keys=tmp_path / "keys")
+    health = b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n"
+    unread = request({"input": "cat " * 1000})
+    with serving(resources, settings) as server:
+        for sent, dripped in ((health, b"\r\n"), (health, b"G"), (unread[:300], b"\r\n")):
+            with socket.create_connection(("127.0.0.1", server.port), timeout=20) as link:
+                link.sendall(sent)
+                [(head, _)] = answers(link, 1)
+                assert head[9:12] == (b"401" if sent.startswith(b"POST") else b"200")
+                began = time.monotonic()
+                with contextlib.suppress(ConnectionError):
+                    while time.monotonic() - began < 5:
+                        link.sendall(dripped)
+                        time.sleep(0.05)
+                assert time.monotonic() - began < 3
+
+
+def test_a_large_body_of_a_stranger_is_passed_over(resources: Resources, tmp_path: Path) -> None:
+    key = make_key("team", tmp_path / "keys")
+    large = request({"input": "cat " * 100_000})
+    with serving(resources, ServerSettings(keys=tmp_path / "keys")) as server:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=20) as link:
+            link.sendall(large)
+            assert answers(link, 1)[0][0].startswith(b"HTTP/1.1 401")
+            link.sendall(request({"input": "cat"}, b"authorization: Bearer " + key.encode()))
+            assert answers(link, 1)[0][0].startswith(b"HTTP/1.1 200")
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """What the encoder waits for before it encodes."""
+    gate = threading.Event()
+    own = Encoder.encode_ids
+
+    def slow(self: Encoder, *args: object, **options: object) -> object:
+        gate.wait(10)
+        return own(self, *args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Encoder, "encode_ids", slow)
+    return gate
+
+
+def test_who_leaves_is_forgotten_at_once(resources: Resources, gate: threading.Event) -> None:
+    with serving(resources, workers=1) as server:
+        state = server.state
+        links = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(3)]
+        for link in links:
+            link.sendall(request({"input": "cat"}))
+        wait_for(lambda: state.running == 3)
+        for link in links:
+            link.close()
+        wait_for(lambda: state.running == 0)
+        gate.set()
+        assert server.post("/v1/embeddings", {"input": "dog"}).status == 200
+        text = server.get("/metrics").body.decode()
+        assert 'malmoi_requests_total{route="/v1/embeddings",status="499"} 3.0' in text
+
+
+def test_who_leaves_with_requests_in_line_is_not_written_to(
+    resources: Resources, gate: threading.Event, caplog: pytest.LogCaptureFixture
+) -> None:
+    large = request({"input": "cat " * 20_000})
+    with serving(resources, workers=1) as server:
+        state = server.state
+        for sent in (large * 2, large + request({"input": "cat"}), request({"input": "cat"}) * 2):
+            with socket.create_connection(("127.0.0.1", server.port)) as link:
+                link.sendall(sent)
+                wait_for(lambda: state.running == 1)
+        gate.set()  # who sent two small ones at once is read again when the first is answered
+        wait_for(lambda: state.running == 0)
+        assert server.post("/v1/embeddings", {"input": "dog"}).status == 200
+    assert not caplog.records
