@@ -20,13 +20,18 @@ def shipped_models() -> list[str]:
 
 
 def find_model(name_or_path: str | Path | None = None, *, weights: bool = False) -> Path:
-    """Find a model's folder; only a hub id that names no folder here asks the network.
+    """Find a model's folder; the network is asked only for a hub id that names no folder here.
 
-    A folder on disk wins over a shipped model of the same name, and both over the hub, from
-    which `weights` fetches what training needs instead of what running needs.
+    A folder on disk wins over a shipped model of the same name, and both over the hub. `weights`
+    fetches what training needs from there instead of what running needs.
     """
+    if name_or_path is None and DEFAULT not in shipped_models():
+        raise BundleNotFound(
+            f"the model {DEFAULT} is not in this installation; expected it in {SHIPPED}. "
+            "Name a model folder, or make one with: malmoi export"
+        )
     if name_or_path is None:
-        return _shipped(DEFAULT)
+        return SHIPPED / DEFAULT
     folder = Path(name_or_path).expanduser()
     if folder.exists():
         return folder
@@ -38,15 +43,6 @@ def find_model(name_or_path: str | Path | None = None, *, weights: bool = False)
     raise BundleNotFound(
         f"there is no folder {name} and no shipped model of that name; shipped are: "
         f"{', '.join(shipped_models()) or 'none'}. Name a folder, a shipped model or a hub id."
-    )
-
-
-def _shipped(name: str) -> Path:
-    if name in shipped_models():
-        return SHIPPED / name
-    raise BundleNotFound(
-        f"the model {name} is not in this installation; expected it in {SHIPPED}. "
-        "Name a model folder, or make one with: malmoi export"
     )
 
 

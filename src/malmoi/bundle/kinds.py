@@ -1,4 +1,4 @@
-"""The kinds of models: which class runs each, and how a person opens one."""
+"""The kinds of models: which class runs each, and how a user opens one."""
 
 from dataclasses import dataclass
 from importlib import import_module
@@ -7,11 +7,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of bundle.
-
-    `runner` names its class as "module:class" and is imported when a bundle is opened, so that
-    a kind may stand anywhere below this package.
-    """
+    """One kind of bundle; its class, "module:class", is imported when a bundle is opened."""
 
     runner: str
     hint: str

@@ -1,7 +1,4 @@
-"""A vector per word, in its sentence, from chosen layers.
-
-It reads a bundle's graph layer by layer; `Encoder.words` uses it.
-"""
+"""Word vectors in their sentence, from chosen layers of a graph; `Encoder.words` uses them."""
 
 from .compare import Occurrence, by_layer, find, occurrences, similarity
 from .reader import MERGES, LayerReader, Layers, Merge, PieceVector, Word, layer_names, no_layers

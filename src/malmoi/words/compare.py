@@ -1,4 +1,4 @@
-"""Words compared: where a word occurs, and how alike its occurrences are."""
+"""Where a word occurs in texts, and how similar its occurrences are."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from .reader import Word
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """A word, and which of the texts it stands in."""
+    """A word, and the text and the number of the text that it stands in."""
 
     text: str
     owner: int
@@ -40,7 +40,7 @@ def find(words: Sequence[Word], wanted: str) -> list[Word]:
 def occurrences(
     texts: Sequence[str], words: Sequence[Sequence[Word]], wanted: str
 ) -> list[Occurrence]:
-    """Find a word in every text; a text without it raises, and says which words it has."""
+    """Find a word in every text; raises a DataError that names a text without it."""
     found: list[Occurrence] = []
     for owner, (text, own) in enumerate(zip(texts, words, strict=True)):
         here = find(own, wanted)
@@ -57,10 +57,9 @@ def occurrences(
 def by_layer(words: Sequence[Word], layers: int) -> Floats:
     """Cosines among words in every layer; (layers, n, n).
 
-    The words are to be read with all layers side by side: `layers="concat-all"`.
+    The words must be read with `layers="concat-all"`.
     """
-    states = np.stack([word.vector for word in words]).reshape(len(words), layers, -1)
-    unit = normalize(states)
+    unit = normalize(np.stack([word.vector for word in words]).reshape(len(words), layers, -1))
     found: Floats = np.einsum("ald,bld->lab", unit, unit)
     return found
 
