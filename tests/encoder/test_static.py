@@ -115,7 +115,7 @@ def test_long_texts_are_read_whole(
         whole = encoder.encode([text, text + "sweet", "배"], on_long=on_long)  # type: ignore[arg-type]
     np.testing.assert_allclose(whole[0], encoder.encode("cat dog boat sea 배 당뇨"), atol=1e-4)
     assert np.abs(whole[0] - whole[1]).max() > 1e-6  # the last word was read
-    monkeypatch.setattr(static, "_STRETCH", 30)
+    monkeypatch.setattr(static, "_PART", 30)
     np.testing.assert_allclose(encoder.encode([text, text + "sweet", "배"]), whole, atol=1e-4)
 
 
@@ -272,7 +272,10 @@ def _table(folder: Path) -> Path:
     [
         ({"pieces": None}, "should have pieces as int8 of shape .*; found no such array"),
         ({"scales": None}, "pieces as int8 of shape .0, 16.; found int8 of shape .31, 16."),
-        ({"scales": np.full(ROWS, np.nan, dtype=np.float32)}, "values in scales that are not fin"),
+        (
+            {"scales": np.full(ROWS, np.nan, dtype=np.float32)},
+            "scales as float32 .* found values that are not finite",
+        ),
         ({"pieces": np.zeros((ROWS, 4), dtype=np.int8)}, r"found int8 of shape \(31, 4\)"),
         ({"empty": np.zeros(16, dtype=np.float32)}, "an array empty whose length is not 1"),
         (

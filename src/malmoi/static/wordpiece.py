@@ -1,7 +1,7 @@
-"""Words → ids of their pieces, each distinct word tokenised once.
+"""Words → ids of their tokens, each distinct word tokenised once.
 
 A tokenizer takes most of a static encoder's time, and most words of a text have been seen before.
-Words are what stands between spaces; each is cleaned and tokenised on its own, and remembered.
+Each word between spaces is cleaned and tokenised on its own, and cached.
 """
 
 import re
@@ -25,13 +25,13 @@ _PART = re.compile("[0-9A-Za-z가-힣]+|.", re.DOTALL)
 # What cleaning may do to a word of ASCII and Hangul syllables; all other steps leave it alone.
 _CHANGING = {"scripts", "lower"}
 _WIDTH = array("i").itemsize
-# What may be remembered, in characters with a word's overhead counted as some: about 60 MB.
+# The size of the cache in characters, with a word's overhead counted as some: about 60 MB.
 _ROOM = 8_000_000
 _OVERHEAD = 32
 
 
 class WordPieces:
-    """A tokenizer that remembers words. Safe to use from several threads."""
+    """A tokenizer that caches words. Safe to use from several threads."""
 
     def __init__(self, tokenizer: "Tokenizer", *, steps: Sequence[str] = SAFE) -> None:
         tokenizer.no_padding()
@@ -50,15 +50,14 @@ class WordPieces:
         return cls(read_tokenizer(path), steps=steps)
 
     def bags(self, texts: Sequence[str]) -> EmbeddingBags:
-        """Give the ids of each text's pieces, special tokens not among them."""
+        """Give the ids of each text's tokens, without special tokens."""
         words = " ".join(texts).split(" ")
         found = self._look_up(words)
         lengths = np.fromiter(map(len, found), dtype=np.int64, count=len(found)) // _WIDTH
         ends = np.cumsum([text.count(" ") + 1 for text in texts], dtype=np.int64)  # in words
-        ends = np.cumsum(lengths)[ends - 1]  # in pieces
-        return EmbeddingBags(
-            np.frombuffer(b"".join(found), dtype=np.intc), np.diff(ends, prepend=0)
-        )
+        ends = np.cumsum(lengths)[ends - 1]  # in tokens
+        ids = np.frombuffer(b"".join(found), dtype=np.intc)
+        return EmbeddingBags(ids, np.diff(ends, prepend=0))
 
     def _look_up(self, words: list[str]) -> list[bytes]:
         try:  # one pass when every word is known, as in all but the first texts
@@ -79,7 +78,7 @@ class WordPieces:
 
     def _tokenise(self, words: Sequence[str]) -> list[bytes]:
         """Clean and tokenise words, the plain ones by the short way."""
-        ids = [self._pieces(word) for word in words]
+        ids = [self._short_way(word) for word in words]
         rest = [i for i, found in enumerate(ids) if found is None]
         # With the space before it a word is spelt as inside a sentence, where that matters.
         texts = [" " + clean(words[i], self._steps) for i in rest]
@@ -88,18 +87,18 @@ class WordPieces:
             ids[i] = encoding.ids
         return [array("i", found or ()).tobytes() for found in ids]
 
-    def _pieces(self, word: str) -> list[int] | None:
+    def _short_way(self, word: str) -> list[int] | None:
         if self._plain is None:
             return None
-        return self._plain.pieces(clean(word, self._steps) if self._changing else word)
+        return self._plain.encode(clean(word, self._steps) if self._changing else word)
 
 
 class _Plain:
     """The short way for words of ASCII and Hangul syllables with BERT's kind of tokenizer.
 
     There the normaliser does nothing but lower the case, and words are split at punctuation, so
-    the model can be asked directly. That is several times faster than the whole tokenizer, whose
-    answer it gives; other tokenizers and other words do not come here.
+    the model can be called directly: several times faster than the whole tokenizer, with the same
+    result.
     """
 
     def __init__(self, model: "WordPiece", *, lower: bool, without: Iterable[str]) -> None:
@@ -111,14 +110,13 @@ class _Plain:
 
     @classmethod
     def of(cls, tokenizer: "Tokenizer") -> "_Plain | None":
-        """Make one for a tokenizer, or None where the short way would not give its answer."""
+        """Make one for a tokenizer, or None where the result would not be the same."""
         from tokenizers.models import WordPiece
         from tokenizers.pre_tokenizers import BertPreTokenizer
 
         model, normalizer = tokenizer.model, tokenizer.normalizer
-        if not isinstance(model, WordPiece):
-            return None
-        if not isinstance(tokenizer.pre_tokenizer, BertPreTokenizer):
+        splits = isinstance(tokenizer.pre_tokenizer, BertPreTokenizer)
+        if not (isinstance(model, WordPiece) and splits):
             return None
         sample = _ASCII + "가각힣뷁"
         normal = normalizer.normalize_str(sample) if normalizer else sample
@@ -129,13 +127,13 @@ class _Plain:
         without = {*"".join(added).lower(), *"".join(added).upper()}
         return cls(model, lower=normal != sample, without=without)
 
-    def pieces(self, word: str) -> list[int] | None:
+    def encode(self, word: str) -> list[int] | None:
         """Give a word's ids, or None for a word that is not plain."""
         if not self._fits(word):
             return None
         word = word.lower() if self._lower else word
         if word.isalnum():
-            # The longest piece is taken first, so a word that is one has no other.
+            # The longest token is taken first, so a word that is one has no other.
             whole = self._whole(word) if len(word) <= self._longest else None
             if whole is not None:
                 return [whole]

@@ -1,4 +1,4 @@
-"""Probabilities of labels → entities: the likeliest sequence that makes sense.
+"""Probabilities of labels → entities, by the most probable valid sequence.
 
 Labels are "O", "B-X" and "I-X". An I-X may only follow a B-X or an I-X.
 """
@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from ..types import Floats, Ints
 
 OUTSIDE = "O"
-# Where all but this much says "no entity", none is looked for; the path is found around it.
+# Units that are "O" with this probability need no search; sequences are found between them.
 _SURE = 0.999
 
 
 @dataclass(frozen=True, slots=True)
 class LabelRun:
-    """Units first…last-1 are an entity of a type; `score` is the mean of its labels' shares."""
+    """Units first…last-1 are an entity; `score` is the mean probability of its labels."""
 
     first: int
     last: int
@@ -39,7 +39,9 @@ def decode(shares: Floats, labels: Sequence[str]) -> list[LabelRun]:
     """Find entities in (n, labels) probabilities."""
     path = np.zeros(len(shares), dtype=np.int64)
     allowed = _allowed(labels)
-    for first, last in _islands(shares[:, 0] < _SURE):
+    unsure = np.concatenate([[False], shares[:, 0] < _SURE, [False]])
+    edges = np.flatnonzero(np.diff(unsure.astype(np.int8)))
+    for first, last in edges.reshape(-1, 2).tolist():
         path[first:last] = _likeliest(shares[first:last], allowed)
     return list(_runs(path, shares, labels))
 
@@ -53,16 +55,11 @@ def _allowed(labels: Sequence[str]) -> NDArray[np.bool_]:
     return table
 
 
-def _islands(found: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], found, [False]]).astype(np.int8)))
-    yield from ((int(first), int(last)) for first, last in edges.reshape(-1, 2))
-
-
 def _likeliest(shares: Floats, allowed: NDArray[np.bool_]) -> Ints:
-    """Viterbi's way: the best sum of logarithms among sequences whose steps are allowed."""
+    """Viterbi: the best sum of logarithms among sequences whose steps are allowed."""
     scores = np.log(np.maximum(shares, 1e-12).astype(np.float64))
     steps = np.where(allowed, 0.0, -np.inf)
-    best = scores[0] + steps[0]  # what stands before an island is no entity
+    best = scores[0] + steps[0]  # the unit before is no entity
     back = np.zeros(shares.shape, dtype=np.int64)
     for i in range(1, len(scores)):
         ways = best[:, None] + steps

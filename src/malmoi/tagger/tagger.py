@@ -1,4 +1,4 @@
-"""Tagger: joins words, windows, a graph and the decoding of labels."""
+"""The tagger: text → tokens → windows → a graph → labels → entities."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -9,10 +9,11 @@ import numpy as np
 
 from ..bundle.bundle import Bundle, open_bundle
 from ..bundle.catalog import find_model
-from ..errors import BundleError, TextError, counted
+from ..errors import BundleError, counted
+from ..runtime.pooling import softmax as softmax
 from ..runtime.runner import Runner, in_turn
 from ..runtime.tokenizer import Batch, TokenizedText, read_tokenizer
-from ..text.cleanup import SAFE, as_text
+from ..text.cleanup import SAFE, as_texts
 from ..types import Floats
 from .decode import OUTSIDE, decode
 from .segment import UNITS, Pieces, Window, cut_pieces, cut_windows
@@ -24,7 +25,7 @@ _WINDOWS_AT_ONCE = 256
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """What a tagger has found: text[start:end] of the text it was given."""
+    """An entity that a tagger has found: text[start:end] of the text it was given."""
 
     text: str
     type: str
@@ -52,7 +53,7 @@ class Tagger:
         self.max_tokens = bundle.manifest.max_tokens
         self.unit = read_unit(bundle.folder)
         self._runner = Runner(bundle, threads=threads)
-        # One that neither cuts nor pads: windows are cut here.
+        # One that neither cuts nor pads: windows are cut by `cut_windows`.
         self._tokenizer = read_tokenizer(bundle.tokenizer)
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
@@ -68,16 +69,12 @@ class Tagger:
         return f"<Tagger {self.name}: {', '.join(self.types)}, {self.max_tokens} tokens>"
 
     def tag(self, text: str) -> list[Entity]:
-        """Find the entities of a text of any length, in the order they stand in it."""
+        """Find the entities of a text of any length, in their order."""
         return self.tag_all([text])[0]
 
     def tag_all(self, texts: Sequence[str]) -> list[list[Entity]]:
         """Find the entities of many texts; windows of all of them run together."""
-        if isinstance(texts, str | bytes):
-            raise TextError(
-                f"texts is {type(texts).__name__}; expected a list of strings. Use tag for one."
-            )
-        checked = [as_text(text, where=f"texts[{i}]") for i, text in enumerate(texts)]
+        checked = as_texts(texts)
         steps = self.manifest.clean or SAFE
         cut = [cut_pieces(self._tokenizer, text, steps, unit=self.unit) for text in checked]
         shares = self._shares(cut)
@@ -87,7 +84,7 @@ class Tagger:
         ]
 
     def _shares(self, cut: Sequence[Pieces]) -> list[Floats]:
-        """Give each text's probabilities, one row a piece: (pieces, labels)."""
+        """Give each text's probabilities, one row a token: (tokens, labels)."""
         shares = [np.zeros((len(p.ids), len(self.labels)), dtype=np.float32) for p in cut]
         size = self.max_tokens - self.frame.count
         jobs = [(i, window) for i, pieces in enumerate(cut) for window in cut_windows(pieces, size)]
@@ -103,11 +100,11 @@ class Tagger:
     def _start(
         self, block: Sequence[tuple[int, Window]], cut: Sequence[Pieces]
     ) -> Callable[[], Iterator[Floats]]:
-        pieces = [
+        inputs = [
             TokenizedText(i, self.frame.around(cut[owner].ids[window.begin : window.end].tolist()))
             for i, (owner, window) in enumerate(block)
         ]
-        longest = max(len(piece.ids) for piece in pieces)
+        longest = max(len(one.ids) for one in inputs)
         width = len(self.labels)
 
         def run(batch: Batch) -> Floats:
@@ -116,8 +113,8 @@ class Tagger:
             rows[:, : logits.shape[1] * width] = logits.reshape(len(logits), -1)
             return rows
 
-        wait = self._runner.start(pieces, run)
-        return lambda: iter(wait().reshape(len(pieces), longest, width))
+        wait = self._runner.start(inputs, run)
+        return lambda: iter(wait().reshape(len(inputs), longest, width))
 
     def _check(self) -> None:
         """Run one word, so that a graph which does not fit is found now."""
@@ -141,7 +138,7 @@ class Tagger:
 
 @dataclass(frozen=True)
 class SpecialTokens:
-    """The special tokens that stand before and after a window's pieces."""
+    """The special tokens before and after a window's tokens."""
 
     before: list[int]
     after: list[int]
@@ -165,7 +162,7 @@ class SpecialTokens:
 
 
 def read_unit(folder: Path) -> str:
-    """Read what a tagger gives labels to: words, or pieces of them."""
+    """Read what a tagger gives labels to: words or tokens."""
     try:
         settings = json.loads((folder / SETTINGS).read_text("utf-8"))
         unit = str(settings["unit"])
@@ -175,21 +172,17 @@ def read_unit(folder: Path) -> str:
             "settings. Train the tagger again with: malmoi train"
         ) from error
     if unit not in UNITS:
-        raise BundleError(f'{folder / SETTINGS} says unit "{unit}"; known are {", ".join(UNITS)}.')
+        raise BundleError(
+            f'{folder / SETTINGS} says unit "{unit}"; known are {", ".join(UNITS)}. '
+            "Train the tagger again with: malmoi train"
+        )
     return unit
-
-
-def softmax(logits: Floats) -> Floats:
-    """Turn scores into shares that sum to 1, over the last axis."""
-    raised = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    shares: Floats = raised / raised.sum(axis=-1, keepdims=True)
-    return shares
 
 
 def find_entities(
     text: str, pieces: Pieces, shares: Floats, labels: Sequence[str]
 ) -> Iterator[Entity]:
-    """Decode a text's probabilities, (pieces, labels), into entities with their places."""
+    """Decode a text's probabilities, (tokens, labels), into entities."""
     for run in decode(shares[pieces.heads], labels):
         start, end = int(pieces.starts[run.first]), int(pieces.ends[run.last - 1])
         yield Entity(text[start:end], run.type, start, end, run.score)
