@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 import malmoi
 from malmoi.bundle.bundle import Manifest
 from malmoi.errors import BundleError, BundleNotFound, CutWarning, OptionError, TextError
+from malmoi.reranker.blend import squash
 from malmoi.reranker.reranker import RankedText, Reranker
 from tests.support import graphs
 from tests.support.graphs import Run
@@ -69,13 +70,13 @@ def test_identity_leaves_scores_as_they_are(tmp_path: Path) -> None:
     np.testing.assert_allclose(scores, by_hand(PAIRS)[:, 0], rtol=1e-5)
 
 
-def test_a_large_score_does_not_overflow(reranker: Reranker) -> None:
-    found = reranker._activated(np.array([[1e4], [-1e4], [0]], dtype=np.float32))
+def test_a_large_score_does_not_overflow() -> None:
+    found = squash(np.array([[1e4], [-1e4], [0]], dtype=np.float32))
     assert found[:, 0].tolist() == [1.0, 0.0, 0.5]
 
 
-def test_low_scores_stay_apart(reranker: Reranker) -> None:
-    found = reranker._activated(np.array([[-20], [-20.001], [-30]], dtype=np.float32))[:, 0]
+def test_low_scores_stay_apart() -> None:
+    found = squash(np.array([[-20], [-20.001], [-30]], dtype=np.float32))[:, 0]
     assert found[0] > found[1] > found[2] > 0 and found.dtype == np.float32
 
 

@@ -1,8 +1,4 @@
-"""Long documents: windows → scores → one decision.
-
-`load_classifier` opens a trained classifier of notes; `windows.py` cuts at sentence borders,
-`decision.py` makes one probability of many, `calibration.py` says how far it can be trusted.
-"""
+"""Classification of long notes: windows → scores → one decision."""
 
 from .calibration import Bin, expected_error, fit_temperature, reliability, soften
 from .classifier import Decision, NoteClassifier, ScoredWindow, load_classifier

@@ -1,4 +1,4 @@
-"""Probabilities that mean what they say: temperature, and the reliability of what is left."""
+"""Calibration of probabilities: temperature scaling, and the reliability of the result."""
 
 from dataclasses import dataclass
 
@@ -6,17 +6,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import DataError
+from ..runtime.pooling import softmax
 from ..types import Doubles
 
 _LEAST, _MOST = 0.05, 20.0
 _ROUNDS = 60
 _GOLDEN = (5**0.5 - 1) / 2
-_TINY = 1e-9  # the surest probability that a logarithm is taken of
+_TINY = 1e-9  # the smallest probability of which a logarithm is taken
 
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """Decisions of like probability: how many, what they said on average, how many were so."""
+    """Decisions of similar probability: their count, mean probability and share that was true."""
 
     low: float
     high: float
@@ -31,14 +32,12 @@ def soften(probabilities: object, temperature: float) -> Doubles:
     >>> soften([[0.2, 0.8]], 1.0).round(3).tolist()
     [[0.2, 0.8]]
     """
-    logs = np.log(np.clip(np.asarray(probabilities, dtype=np.float64), _TINY, 1.0)) / temperature
-    raised = np.exp(logs - logs.max(axis=1, keepdims=True))
-    found: Doubles = raised / raised.sum(axis=1, keepdims=True)
-    return found
+    logs: Doubles = np.log(np.clip(np.asarray(probabilities, dtype=np.float64), _TINY, 1.0))
+    return softmax(logs / temperature)
 
 
 def fit_temperature(probabilities: object, labels: object) -> float:
-    """Find the temperature under which the labels are likeliest, by golden section.
+    """Find the temperature under which the labels are most probable, by golden section.
 
     >>> said = [[0.1, 0.9]] * 10
     >>> round(float(soften(said, fit_temperature(said, [1] * 7 + [0] * 3))[0, 1]), 3)
@@ -59,7 +58,7 @@ def fit_temperature(probabilities: object, labels: object) -> float:
 
 
 def reliability(probabilities: object, happened: object, *, bins: int = 10) -> list[Bin]:
-    """Sort decisions by what they said into equal bins; empty ones are left out.
+    """Sort decisions by probability into bins of equal width; empty ones are left out.
 
     >>> reliability([0.05, 0.95], [0, 1], bins=2)
     [Bin(low=0.0, high=0.5, count=1, said=0.05, was=0.0), \
@@ -67,20 +66,17 @@ Bin(low=0.5, high=1.0, count=1, said=0.95, was=1.0)]
     """
     said = np.asarray(probabilities, dtype=np.float64)
     was = np.asarray(happened, dtype=np.float64)
-    places = np.minimum((said * bins).astype(np.intp), bins - 1)
+    owners = np.minimum((said * bins).astype(np.intp), bins - 1)
     found = []
-    for i in range(bins):
-        here = places == i
-        if here.any():
-            edges = (i / bins, (i + 1) / bins)
-            found.append(
-                Bin(*edges, int(here.sum()), float(said[here].mean()), float(was[here].mean()))
-            )
+    for i in sorted(set(owners.tolist())):
+        here = owners == i
+        means = float(said[here].mean()), float(was[here].mean())
+        found.append(Bin(i / bins, (i + 1) / bins, int(here.sum()), *means))
     return found
 
 
 def expected_error(bins: list[Bin]) -> float:
-    """The mean distance between what was said and what was so, weighted by count."""
+    """The mean distance between probability and truth, weighted by count."""
     total = sum(one.count for one in bins)
     return sum(one.count * abs(one.said - one.was) for one in bins) / total
 

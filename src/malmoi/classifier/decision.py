@@ -1,4 +1,4 @@
-"""Many windows' probabilities → the document's: the largest, the mean, or both joined.
+"""The probabilities of many windows → the document's, by a rule.
 
 Shapes: a document's windows (n, labels), a document's probabilities (labels,), both float64.
 """
@@ -19,7 +19,7 @@ GRID = (0.1, 0.2, 0.3, 0.5, 0.8, 1.3, 2.0, 3.2, 5.0, 8.0, 13.0, 20.0, 32.0, 50.0
 
 @dataclass(frozen=True)
 class Rule:
-    """How windows decide: a name of `RULES`, and the `c` of "joint"."""
+    """How windows decide: the name of one of `RULES`, and the `c` of "joint"."""
 
     name: str = "joint"
     c: float = C
@@ -34,8 +34,8 @@ class Rule:
 def joint(windows: object, c: float = C) -> Doubles:
     """Give (P_max + P_mean · n/c) / (1 + n/c) for each label.
 
-    With few windows the most telling one decides, with many their mean; `c` says how many "many"
-    is. One window keeps its own probability.
+    With few windows the strongest one decides, with many their mean; `c` says how many that is.
+    One window keeps its own probability.
 
     >>> joint([[0.2], [0.8]], c=2.0).round(4).tolist()
     [0.65]
@@ -65,15 +65,11 @@ def combine(windows: object, rule: Rule, *, weights: object = None) -> Doubles:
         found = table.max(axis=0)
     else:
         found = table[0] if rule.name == "first" else table.mean(axis=0)
-    return found / found.sum() if len(found) > 2 else _two(found)
-
-
-def _two(found: Doubles) -> Doubles:
-    """Keep the second of two labels, the positive one, as the rule made it; the first is its rest.
-
-    The formula is one of a single event's probability: dividing by the sum would change it.
-    """
-    return found if len(found) < 2 else np.array([1 - found[1], found[1]])
+    # The formula is for the probability of one event, which dividing by the sum would change: of
+    # two labels the second, the positive one, stays as the rule made it.
+    if len(found) == 2:
+        return np.array([1 - found[1], found[1]])
+    return found / found.sum() if len(found) > 2 else found
 
 
 def tune(
@@ -81,8 +77,7 @@ def tune(
 ) -> float:
     """Choose the `c` whose decisions have the best score; of equal ones the middle one.
 
-    `documents` are tables of windows; `score` judges the list of their decisions, as the area
-    under a curve on development data does.
+    `documents` are tables of windows; `score` takes the list of their decisions.
     """
     choices = [float(c) for c in np.asarray(grid, dtype=np.float64)]
     scores = [score([combine(one, Rule("joint", c)) for one in documents]) for c in choices]

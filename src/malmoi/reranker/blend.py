@@ -1,7 +1,7 @@
-"""An encoder's similarity blended with a reranker's score: each sees what the other misses.
+"""An encoder's similarity blended with a reranker's score.
 
-A small cross-encoder reads two texts word against word; the encoder it came from has read far
-more text and is deeper. The weighted sum of what both say is better than either.
+A small cross-encoder compares two texts word by word; the encoder it came from is deeper and was
+trained on far more text. The weighted sum of both scores is better than either.
 """
 
 import warnings
@@ -20,13 +20,10 @@ from ..types import Floats
 
 @dataclass(frozen=True, slots=True)
 class ScoreBlend:
-    """The encoder's name, and the weights of both models' words in a pair's score.
+    """The encoder's name, and the weights of its cosine and of the reranker's own score.
 
-    The weighted sum of a reranker's own score and the encoder's cosine is squashed to 0 … 1.
-
-    >>> Join("ko-en-small", cross=1.0, cosine=2.0, constant=-1.0).of(
-    ...     np.array([0.5]), np.array([0.75])
-    ... ).tolist()
+    >>> blend = ScoreBlend("ko-en-small", cross=1.0, cosine=2.0, constant=-1.0)
+    >>> blend.of(np.array([0.5]), np.array([0.75])).tolist()
     [1.0]
     """
 
@@ -58,43 +55,42 @@ class ScoreBlend:
         return asdict(self)
 
     def of(self, scores: Floats, cosines: Floats) -> Floats:
-        """Join a reranker's own scores and the encoder's cosines, both (n,), not squashed yet."""
-        joined = self.cross * scores + self.cosine * cosines + self.constant
-        return joined.astype(np.float32)
+        """Give the weighted sum of a reranker's own scores and the encoder's cosines, all (n,)."""
+        blended = self.cross * scores + self.cosine * cosines + self.constant
+        return blended.astype(np.float32)
 
 
 def open_encoder(blend: ScoreBlend, *, threads: int | None) -> TextEncoder:
-    """Open the encoder that a reranker names; only shipped ones, so that no path is followed."""
+    """Open the encoder that a reranker names, if it is a shipped one: no path is followed."""
     if blend.encoder not in shipped_models():
         raise BundleError(
-            f'the reranker joins its score with "{blend.encoder}", which is not shipped with this '
+            f'the reranker blends its score with "{blend.encoder}", which is not shipped with this '
             f"installation ({', '.join(shipped_models()) or 'nothing is'}); expected a shipped "
-            "encoder. Hand the encoder over: malmoi.load_reranker(path, encoder=…)"
+            "encoder. Pass the encoder: malmoi.load_reranker(path, encoder=…)"
         )
     return load(blend.encoder, threads=threads)
 
 
 def squash(values: Floats) -> Floats:
-    """Bring any numbers between 0 and 1 (the logistic function).
+    """The logistic function: any numbers to 0 … 1.
 
     >>> squash(np.array([0, 1e4, -1e4], dtype=np.float32)).tolist()
     [0.5, 1.0, 0.0]
     """
-    # With exp of what is below 0 only: nothing overflows, and low scores stay apart.
+    # exp of negative numbers only: nothing overflows, and low scores stay distinct.
     small = np.exp(-np.abs(values))
     squashed: Floats = np.where(values >= 0, 1, small) / (1 + small)
     return squashed
 
 
 def cosines(encoder: TextEncoder, pairs: Sequence[Pair]) -> Floats:
-    """How alike the encoder finds the texts of each pair, (n,); each distinct text read once."""
+    """The encoder's cosine for each pair, (n,); each distinct text is encoded once."""
     rows: dict[str, int] = {}
-    places = [[rows.setdefault(text, len(rows)) for text in pair] for pair in pairs]
-    if not rows:
-        return np.empty(0, dtype=np.float32)
+    at = np.array(
+        [[rows.setdefault(text, len(rows)) for text in pair] for pair in pairs], dtype=np.int64
+    ).reshape(-1, 2)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CutWarning)  # the reranker warns of the pairs it cuts
         vectors = encoder.encode(list(rows))
-    at = np.array(places)
     found: Floats = np.einsum("nd,nd->n", vectors[at[:, 0]], vectors[at[:, 1]])
     return found

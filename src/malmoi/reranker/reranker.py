@@ -1,4 +1,4 @@
-"""Cross-encoder scores: both texts read together, which is slower than vectors and closer."""
+"""The cross-encoder: both texts are read together, slower and more exact than vectors."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -21,20 +21,21 @@ from ..errors import (
     counted,
 )
 from ..io.progress import progressing
+from ..runtime.pooling import softmax
 from ..runtime.runner import Runner, chunks, in_turn
 from ..runtime.tokenizer import Batch, Pair, PairTokenizer
-from ..text.cleanup import SAFE, as_text, clean
+from ..text.cleanup import SAFE, as_text, as_texts, clean
 from ..types import Floats
 from .blend import ScoreBlend, cosines, open_encoder, squash
 
 _LOGITS = "logits"
-# The names under which data sets know "the second text says what the first does".
+# The labels that data sets use for "the second text says what the first does".
 _SIMILAR = ("entailment", "same", "paraphrase", "duplicate", "equivalent", "relevant", "함의")
 
 
 @dataclass(frozen=True, slots=True)
 class RankedText:
-    """One text of a ranking: its place in the list that was given, and its score."""
+    """One text of a ranking: its index in the list that was given, and its score."""
 
     index: int
     text: str
@@ -47,11 +48,11 @@ def load_reranker(
     encoder: TextEncoder | None = None,
     threads: int | None = None,
 ) -> "Reranker":
-    """Open a reranker: a folder, a shipped model's name, or a hub id; the shipped one without.
+    """Open a reranker: the shipped one, or a folder, a shipped model's name or a hub id.
 
-    Some rerankers, the shipped one among them, blend an encoder's similarity with their own
-    score; it is opened with them, or `encoder` is used if it is the one they name. `threads` is
-    how many cores to use; all that this process may use when left out.
+    - `encoder`: used if it is the one whose similarity the reranker blends with its own score;
+      otherwise that encoder is opened too.
+    - `threads`: how many cores to use; all that this process may use when left out.
     """
     if name_or_path is None and RERANKER not in shipped_models():
         raise BundleNotFound(
@@ -90,18 +91,17 @@ class Reranker:
         A model with one output gives that output, from 0 to 1 where it was trained so. One with
         several labels gives the probability of the label that means similarity ("entailment",
         "same", "paraphrase", …), and raises a BundleError if it has no such label. Pairs longer
-        than the model reads are cut, with one CutWarning. Identical pairs are
-        scored once.
+        than the model reads are cut, with one CutWarning. Identical pairs are scored once.
         """
-        if not self.labels:
-            outputs = self._outputs(pairs, progress)
-            return self._mixed(self._activated(outputs)[:, 0], pairs)
-        column = similar_label(self.labels)
-        return self._activated(self._outputs(pairs, progress))[:, column]
+        column = similar_label(self.labels) if self.labels else 0
+        scores = self._activated(pairs, progress)[:, column]
+        if self._blend is None or self._encoder is None:
+            return scores
+        return squash(self._blend.of(scores, cosines(self._encoder, pairs)))
 
     def own_scores(self, pairs: Sequence[Pair]) -> Floats:
-        """Give what `score` would without the blended encoder, (n,); of a model without labels."""
-        return self._activated(self._outputs(pairs, False))[:, 0]
+        """Give the scores of a model without labels before an encoder's are blended in, (n,)."""
+        return self._activated(pairs, False)[:, 0]
 
     def probabilities(self, pairs: Sequence[Pair], *, progress: bool = False) -> Floats:
         """Give the probability of each of the model's `labels` for each pair, (n, labels)."""
@@ -110,7 +110,7 @@ class Reranker:
                 f"{self.name} has one score and no labels; expected a model with labels. "
                 "Use score instead."
             )
-        return self._activated(self._outputs(pairs, progress))
+        return self._activated(pairs, progress)
 
     def rank(self, query: str, texts: Sequence[str], *, k: int | None = None) -> list[RankedText]:
         """Sort texts by their score with the query, the best `k` or all; ties keep their order.
@@ -119,13 +119,8 @@ class Reranker:
         """
         if k is not None and k < 1:
             raise OptionError(f"k is {k}; expected 1 or more. Leave it out for all texts.")
-        if isinstance(texts, str | bytes):
-            raise TextError(
-                f"texts is {type(texts).__name__}; expected a list of strings. "
-                "Put one text into a list."
-            )
+        listed = as_texts(texts)
         as_text(query, where="query")
-        listed = [as_text(text, where=f"texts[{i}]") for i, text in enumerate(texts)]
         scores = self.score([(query, text) for text in listed])
         order = np.argsort(-scores, kind="stable")[:k]
         return [RankedText(int(i), listed[i], float(scores[i])) for i in order]
@@ -133,7 +128,7 @@ class Reranker:
     def _open_blend(
         self, encoder: TextEncoder | None
     ) -> tuple[ScoreBlend | None, TextEncoder | None]:
-        """Find the encoder that the bundle wants blended with its scores, if any."""
+        """Open the encoder whose similarity is blended with the scores, if there is one."""
         if not self.manifest.beside or self.labels:
             return None, None
         blend = ScoreBlend.read(self.manifest.beside, where=str(self.bundle.folder / MANIFEST))
@@ -141,19 +136,18 @@ class Reranker:
             encoder = open_encoder(blend, threads=self.threads)
         return blend, encoder
 
-    def _mixed(self, scores: Floats, pairs: Sequence[Pair]) -> Floats:
-        """Blend the encoder's similarity with the graph's own scores, (n,), if it is asked for."""
-        if self._blend is None or self._encoder is None:
-            return scores
-        return squash(self._blend.of(scores, cosines(self._encoder, pairs)))
+    def _activated(self, pairs: Sequence[Pair], progress: bool) -> Floats:
+        outputs = self._outputs(pairs, progress)
+        if self.manifest.activation == "sigmoid":
+            return squash(outputs)
+        return softmax(outputs) if self.labels else outputs
 
     def _outputs(self, pairs: Sequence[Pair], progress: bool) -> Floats:
         """Run every distinct pair through the graph; (n, outputs)."""
-        cleaned = self._cleaned(pairs)
         rows: dict[Pair, int] = {}
-        owners = [rows.setdefault(pair, len(rows)) for pair in cleaned]
+        owners = [rows.setdefault(pair, len(rows)) for pair in self._cleaned(pairs)]
         outputs = np.empty((len(rows), self.manifest.dimension), dtype=np.float32)
-        started = (self._start(chunk) for chunk in chunks(rows, _characters))
+        started = (self._start(part) for part in chunks(rows, lambda p: len(p[0]) + len(p[1])))
         at = cut = 0
         with progressing("scoring", total=len(rows), shown=progress) as advance:
             for block, cut_here in in_turn(started):
@@ -166,13 +160,13 @@ class Reranker:
                 f"{cut:,} of {counted(len(rows), 'pair')} {were} longer than {self.max_tokens} "
                 f"tokens and {were} cut, the longer text first",
                 CutWarning,
-                stacklevel=3,  # the caller of score or probabilities
+                stacklevel=4,  # the caller of score or probabilities
             )
         return outputs[owners]
 
     def _start(self, pairs: list[Pair]) -> Callable[[], tuple[Floats, int]]:
-        pieces, cut = self._pairs.encode(pairs)
-        wait = self._runner.start(pieces, self._run)
+        inputs, cut = self._pairs.encode(pairs)
+        wait = self._runner.start(inputs, self._run)
         return lambda: (wait(), cut)
 
     def _run(self, batch: Batch) -> Floats:
@@ -180,22 +174,16 @@ class Reranker:
         return logits
 
     def _cleaned(self, pairs: Sequence[Pair]) -> list[Pair]:
-        """Check every pair and clean its texts, a text that stands in many pairs once."""
-        checked = [_as_pair(pair, i) for i, pair in enumerate(_as_sequence(pairs))]
+        """Check every pair, and clean each distinct text once."""
+        if not isinstance(pairs, Sequence) or isinstance(pairs, str | bytes):
+            raise TextError(
+                f"pairs is {type(pairs).__name__}; expected a list of pairs of texts. "
+                "Put the pairs into a list."
+            )
+        checked = [_as_pair(pair, i) for i, pair in enumerate(pairs)]
         steps = self.manifest.clean or SAFE
-        texts = {text: "" for pair in checked for text in pair}
-        for text in texts:
-            texts[text] = clean(text, steps)
-        return [(texts[a], texts[b]) for a, b in checked]
-
-    def _activated(self, outputs: Floats) -> Floats:
-        if self.manifest.activation == "sigmoid":
-            return squash(outputs)
-        if self.labels:
-            raised = np.exp(outputs - outputs.max(axis=1, keepdims=True))
-            shares: Floats = raised / raised.sum(axis=1, keepdims=True)
-            return shares
-        return outputs
+        cleaned = {text: clean(text, steps) for text in {t for pair in checked for t in pair}}
+        return [(cleaned[a], cleaned[b]) for a, b in checked]
 
     def _check_graph(self) -> None:
         """Run one short pair, so that a graph which does not fit is found now."""
@@ -229,15 +217,6 @@ def similar_label(labels: Sequence[str]) -> int:
     )
 
 
-def _as_sequence(pairs: Sequence[Pair]) -> Sequence[Pair]:
-    if isinstance(pairs, Sequence) and not isinstance(pairs, str | bytes):
-        return pairs
-    raise TextError(
-        f"pairs is {type(pairs).__name__}; expected a list of pairs of texts. "
-        "Put the pairs into a list."
-    )
-
-
 def _as_pair(pair: object, i: int) -> Pair:
     if isinstance(pair, tuple | list) and len(pair) == 2:
         a, b = pair
@@ -247,7 +226,3 @@ def _as_pair(pair: object, i: int) -> Pair:
         f"pairs[{i}] is {type(pair).__name__}{size}; expected two texts. "
         "Give a list of pairs, and one pair inside a list."
     )
-
-
-def _characters(pair: Pair) -> int:
-    return len(pair[0]) + len(pair[1])
