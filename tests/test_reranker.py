@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 import malmoi
 from malmoi.bundle.bundle import Manifest
 from malmoi.errors import BundleError, BundleNotFound, CutWarning, OptionError, TextError
-from malmoi.reranker.blend import squash
-from malmoi.reranker.reranker import RankedText, Reranker
+from malmoi.reranker.reranker import RankedText, Reranker, squash
 from tests.support import graphs
 from tests.support.graphs import Run
 

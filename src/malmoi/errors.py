@@ -18,6 +18,7 @@ Every message says what was found, what was expected and what to do.
 """
 
 import importlib
+from collections.abc import Iterable
 from types import ModuleType
 
 
@@ -98,6 +99,14 @@ def counted(count: int, one: str, many: str = "") -> str:
 def by_number(count: int, one: str, many: str) -> str:
     """Choose the singular or the plural of a word: `by_number(2, "is", "are")` is "are"."""
     return one if count == 1 else many
+
+
+def check_choice(name: str, value: object, known: Iterable[str]) -> None:
+    """Raise an OptionError if an option's value is not one of those known."""
+    if value not in (listed := tuple(known)):
+        raise OptionError(
+            f"{name} is {value!r}; known are {', '.join(listed)}. Choose one of these."
+        )
 
 
 def require(module: str, *, extra: str, purpose: str) -> ModuleType:

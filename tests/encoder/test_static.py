@@ -19,8 +19,7 @@ import malmoi
 import malmoi.static.encoder as static
 from malmoi.bundle.bundle import Manifest
 from malmoi.io.arrays import read_safetensors, write_safetensors
-from malmoi.static.embedding_bag import EmbeddingBags, sum_rows
-from malmoi.static.wordpiece import WordPieces
+from malmoi.static.wordpiece import EmbeddingBags, WordPieces, sum_rows
 from malmoi.text.symbols import spell_symbols
 from tests.support import graphs
 from tests.support.graphs import write_static

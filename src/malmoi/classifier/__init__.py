@@ -1,8 +1,18 @@
 """Classification of long notes: windows → scores → one decision."""
 
-from .calibration import Bin, expected_error, fit_temperature, reliability, soften
 from .classifier import Decision, NoteClassifier, ScoredWindow, load_classifier
-from .decision import RULES, Rule, combine, joint, tune
+from .decision import (
+    RULES,
+    Bin,
+    Rule,
+    combine,
+    expected_error,
+    fit_temperature,
+    joint,
+    reliability,
+    soften,
+    tune,
+)
 from .windows import TextSpan, cut_windows, sentences
 
 __all__ = [

@@ -17,8 +17,7 @@ from ..runtime.runner import Runner, chunks, in_turn
 from ..runtime.tokenizer import Batch, TextTokenizer
 from ..text.cleanup import SAFE, as_text, clean
 from ..types import Doubles, Floats
-from .calibration import soften
-from .decision import Rule, combine
+from .decision import Rule, combine, soften
 from .windows import TextSpan, cut_windows
 
 DECISION = "decision.json"

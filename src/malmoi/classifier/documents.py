@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 
-from ..errors import DataError, OptionError, by_number, counted
+from ..errors import DataError, OptionError, by_number, check_choice, counted
 from ..io.fingerprint import hash_number
 from ..io.tables import BadRows, read_columns
 from ..text.cleanup import is_whole
@@ -77,8 +77,7 @@ def read_documents(
     - `labels`: the labels of a model; others are an error.
     - `decide`: whether a document is a "note" or all the notes of a "patient".
     """
-    if decide not in DECIDE:
-        raise OptionError(f"decide is {decide!r}; known are {' and '.join(DECIDE)}. Choose one.")
+    check_choice("decide", decide, DECIDE)
     named = ", ".join(map(str, files))
     choice = choice or LabelChoice()
     rows = [row for file in files for row in _read(file, columns, root, strict)]

@@ -4,13 +4,13 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
-from typing import Any, Literal, overload
+from typing import Any, Literal, get_args, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..bundle.manifest import Manifest
-from ..errors import CutWarning, OptionError, TextError, by_number, counted
+from ..errors import CutWarning, OptionError, TextError, by_number, check_choice, counted
 from ..io.progress import progressing
 from ..runtime.pooling import normalize
 from ..runtime.precision import Precision, check_precision, to_precision
@@ -121,10 +121,7 @@ class TextEncoder(ABC):
                 f"Choose one from 1 to {self.dimension}."
             )
         check_precision(precision)
-        if on_long not in ("cut", "windows"):
-            raise OptionError(
-                f'on_long is {on_long!r}; known are "cut" and "windows". Choose one of these.'
-            )
+        check_choice("on_long", on_long, get_args(OnLong))
         return _EncodeOptions(dim, precision, self._prefix(prompt), on_long)
 
     def _prefix(self, prompt: str | None) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import OptionError
+from ..errors import check_choice
 
 Precision = Literal["float32", "int8", "binary"]
 PRECISIONS: tuple[str, ...] = get_args(Precision)
@@ -47,7 +47,4 @@ def from_int8(codes: NDArray[np.int8]) -> NDArray[np.float32]:
 
 def check_precision(precision: str) -> None:
     """Raise an OptionError for a precision that is not known."""
-    if precision not in PRECISIONS:
-        raise OptionError(
-            f"precision is {precision!r}; known are {', '.join(PRECISIONS)}. Choose one of these."
-        )
+    check_choice("precision", precision, PRECISIONS)

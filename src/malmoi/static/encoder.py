@@ -14,8 +14,7 @@ from ..io.arrays import read_safetensors
 from ..runtime.runner import choose_threads
 from ..types import Floats
 from ..words.reader import no_layers
-from .embedding_bag import EmbeddingBags, sum_rows
-from .wordpiece import WordPieces
+from .wordpiece import EmbeddingBags, WordPieces, sum_rows
 
 # Longer texts are read in parts of this many characters, to bound memory.
 _PART = 500_000

@@ -1,4 +1,8 @@
-"""The tagger: text → tokens → windows → a graph → labels → entities."""
+"""The tagger: text → tokens → windows → a graph → labels → entities.
+
+Labels are "O", "B-X" and "I-X". An I-X may only follow a B-X or an I-X; of the sequences without
+such a fault the most probable one is taken.
+"""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -6,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..bundle.bundle import Bundle, open_bundle
 from ..bundle.catalog import find_model
@@ -14,11 +19,13 @@ from ..runtime.pooling import softmax as softmax
 from ..runtime.runner import Runner, in_turn
 from ..runtime.tokenizer import Batch, TokenizedText, read_tokenizer
 from ..text.cleanup import SAFE, as_texts
-from ..types import Floats
-from .decode import OUTSIDE, decode
+from ..types import Floats, Ints
 from .segment import UNITS, Pieces, Window, cut_pieces, cut_windows
 
 SETTINGS = "tagger.json"
+OUTSIDE = "O"
+# Units that are "O" with this probability need no search; sequences are found between them.
+_SURE = 0.999
 _LOGITS = "logits"
 _WINDOWS_AT_ONCE = 256
 
@@ -183,6 +190,67 @@ def find_entities(
     text: str, pieces: Pieces, shares: Floats, labels: Sequence[str]
 ) -> Iterator[Entity]:
     """Decode a text's probabilities, (tokens, labels), into entities."""
-    for run in decode(shares[pieces.heads], labels):
-        start, end = int(pieces.starts[run.first]), int(pieces.ends[run.last - 1])
-        yield Entity(text[start:end], run.type, start, end, run.score)
+    for first, last, name, score in decode(shares[pieces.heads], labels):
+        start, end = int(pieces.starts[first]), int(pieces.ends[last - 1])
+        yield Entity(text[start:end], name, start, end, score)
+
+
+def make_labels(types: Sequence[str]) -> tuple[str, ...]:
+    """Give the labels of entity types, "O" first.
+
+    >>> make_labels(["Disease"])
+    ('O', 'B-Disease', 'I-Disease')
+    """
+    return (OUTSIDE, *(f"{mark}-{name}" for name in types for mark in "BI"))
+
+
+def decode(shares: Floats, labels: Sequence[str]) -> list[tuple[int, int, str, float]]:
+    """Find entities in probabilities (n, labels): first unit, last + 1, type and score.
+
+    The score is the mean probability of the entity's labels.
+    """
+    path = np.zeros(len(shares), dtype=np.int64)
+    allowed = _allowed(labels)
+    unsure = np.concatenate([[False], shares[:, 0] < _SURE, [False]])
+    edges = np.flatnonzero(np.diff(unsure.astype(np.int8)))
+    for first, last in edges.reshape(-1, 2).tolist():
+        path[first:last] = _likeliest(shares[first:last], allowed)
+    begins = [i for i in np.flatnonzero(path).tolist() if labels[path[i]].startswith("B-")]
+    return [_entity_at(first, path, shares, labels) for first in begins]
+
+
+def _allowed(labels: Sequence[str]) -> NDArray[np.bool_]:
+    """Which label may follow which: (labels, labels), from the row to the column."""
+    table = np.ones((len(labels), len(labels)), dtype=bool)
+    for column, name in enumerate(labels):
+        if name.startswith("I-"):
+            table[:, column] = [before[2:] == name[2:] for before in labels]
+    return table
+
+
+def _likeliest(shares: Floats, allowed: NDArray[np.bool_]) -> Ints:
+    """Viterbi: the best sum of logarithms among sequences whose steps are allowed."""
+    scores = np.log(np.maximum(shares, 1e-12).astype(np.float64))
+    steps = np.where(allowed, 0.0, -np.inf)
+    best = scores[0] + steps[0]  # the unit before is no entity
+    back = np.zeros(shares.shape, dtype=np.int64)
+    for i in range(1, len(scores)):
+        ways = best[:, None] + steps
+        back[i] = ways.argmax(axis=0)
+        best = ways.max(axis=0) + scores[i]
+    path = np.zeros(len(scores), dtype=np.int64)
+    path[-1] = best.argmax()
+    for i in range(len(scores) - 1, 0, -1):
+        path[i - 1] = back[i, path[i]]
+    return path
+
+
+def _entity_at(
+    first: int, path: Ints, shares: Floats, labels: Sequence[str]
+) -> tuple[int, int, str, float]:
+    name = labels[path[first]][2:]
+    last = first + 1
+    while last < len(path) and labels[path[last]] == f"I-{name}":
+        last += 1
+    score = float(np.mean(shares[np.arange(first, last), path[first:last]]))
+    return first, last, name, score

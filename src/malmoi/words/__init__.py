@@ -1,7 +1,20 @@
 """Word vectors in their sentence, from chosen layers of a graph; `Encoder.words` uses them."""
 
-from .compare import Occurrence, by_layer, find, occurrences, similarity
-from .reader import MERGES, LayerReader, Layers, Merge, PieceVector, Word, layer_names, no_layers
+from .reader import (
+    MERGES,
+    LayerReader,
+    Layers,
+    Merge,
+    Occurrence,
+    PieceVector,
+    Word,
+    by_layer,
+    find,
+    layer_names,
+    no_layers,
+    occurrences,
+    similarity,
+)
 from .segment import By
 
 __all__ = [

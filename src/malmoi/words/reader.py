@@ -1,4 +1,4 @@
-"""Reads words and sentences out of chosen layers: texts → words with a vector each."""
+"""Reads words and sentences out of chosen layers, and compares occurrences of a word."""
 
 import functools
 import itertools
@@ -11,7 +11,15 @@ from typing import Literal
 import numpy as np
 
 from ..bundle.manifest import Manifest
-from ..errors import BundleError, CutWarning, OptionError, by_number, counted
+from ..errors import (
+    BundleError,
+    CutWarning,
+    DataError,
+    OptionError,
+    by_number,
+    check_choice,
+    counted,
+)
 from ..runtime.pooling import FUNCTIONS, normalize
 from ..runtime.runner import Runner
 from ..runtime.session import Session
@@ -158,10 +166,7 @@ class LayerReader:
         self, texts: Iterable[str], *, layers: Layers, merge: Merge, by: By, special: bool
     ) -> Iterator[list[Word]]:
         """Yield the words of each text."""
-        if merge not in MERGES:
-            raise OptionError(
-                f"merge is {merge!r}; known are {', '.join(MERGES)}. Choose one of these."
-            )
+        check_choice("merge", merge, MERGES)
         choice = self._choose(layers)
         pairs = ((text, self._cutter.cut(as_text(text), by)) for text in texts)
         return self._in_blocks(pairs, choice, merge, special)
@@ -176,10 +181,7 @@ class LayerReader:
     def sentences(self, texts: Sequence[str], *, layers: Layers, pooling: str | None) -> Floats:
         """Pool the chosen layers' states of each text; (n, width), of length 1."""
         name = pooling or self._manifest.pooling.split("+")[0]
-        if name not in FUNCTIONS:
-            raise OptionError(
-                f"pooling is {name!r}; known are {', '.join(FUNCTIONS)}. Choose one of these."
-            )
+        check_choice("pooling", name, FUNCTIONS)
         choice = self._choose(layers)
 
         def compute(batch: Batch) -> Floats:
@@ -242,3 +244,62 @@ class LayerReader:
             first = sum(token.special for token in tokens[:1])
             words = [*marks[:first], *words, *marks[first:]]
         return words
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """A word, and the text and the number of the text that it stands in."""
+
+    text: str
+    owner: int
+    word: Word
+
+
+def similarity(words: Sequence[Word], others: Sequence[Word] | None = None) -> Floats:
+    """Cosines of words with others, or among themselves; (len(words), len(others))."""
+    left = _stack(words)
+    right = left if others is None else _stack(others)
+    found: Floats = left @ right.T
+    return found
+
+
+def find(words: Sequence[Word], wanted: str) -> list[Word]:
+    """Give the words that are the wanted one, or else those that begin with it.
+
+    Words by spaces carry their particles, so that 배를 is an occurrence of 배 there.
+    """
+    exact = [word for word in words if word.text == wanted]
+    return exact or [word for word in words if word.text.startswith(wanted)]
+
+
+def occurrences(
+    texts: Sequence[str], words: Sequence[Sequence[Word]], wanted: str
+) -> list[Occurrence]:
+    """Find a word in every text; raises a DataError that names a text without it."""
+    found: list[Occurrence] = []
+    for owner, (text, own) in enumerate(zip(texts, words, strict=True)):
+        here = find(own, wanted)
+        if not here:
+            has = ", ".join(word.text for word in own) or "no words"
+            raise DataError(
+                f"text {owner + 1} has no word {wanted!r}; it has {has}. "
+                "Choose one of these, or leave the text out."
+            )
+        found += [Occurrence(text, owner, word) for word in here]
+    return found
+
+
+def by_layer(words: Sequence[Word], layers: int) -> Floats:
+    """Cosines among words in every layer; (layers, n, n).
+
+    The words must be read with `layers="concat-all"`.
+    """
+    unit = normalize(np.stack([word.vector for word in words]).reshape(len(words), layers, -1))
+    found: Floats = np.einsum("ald,bld->lab", unit, unit)
+    return found
+
+
+def _stack(words: Sequence[Word]) -> Floats:
+    if not words:
+        return np.zeros((0, 0), dtype=np.float32)
+    return normalize(np.stack([word.vector for word in words]))
