@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ..errors import BundleError, BundleNotFound
 from . import sentence_transformers as foreign
-from .kinds import KINDS
+from .catalog import KINDS
 from .manifest import MANIFEST, Manifest
 from .sentence_transformers import DenseSpec
 

@@ -1,7 +1,10 @@
-"""A model's name → its folder: shipped with malmoi, on this disk, or on the hub when named."""
+"""A model's name → its folder (shipped, on this disk, or on the hub); its kind → its class."""
 
 import re
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from ..errors import BundleNotFound, OfflineError, require
 
@@ -55,3 +58,28 @@ def _download(name: str, files: list[str]) -> Path:
             f"there is no folder {name}, and it could not be fetched from the hub "
             f"({type(error).__name__}). Check the name and the network, or name a folder."
         ) from error
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of bundle; its class, "module:class", is imported when a bundle is opened."""
+
+    runner: str
+    hint: str
+
+
+KINDS: dict[str, Kind] = {
+    "encoder": Kind("malmoi.encoder.transformer:Encoder", "malmoi.load"),
+    "static": Kind("malmoi.static.encoder:StaticEncoder", "malmoi.load"),
+    "reranker": Kind("malmoi.reranker.reranker:Reranker", "malmoi.load_reranker or malmoi rerank"),
+    "tagger": Kind("malmoi.tagger.tagger:Tagger", "malmoi.load_tagger or malmoi tag"),
+    "classifier": Kind(
+        "malmoi.classifier.classifier:NoteClassifier", "malmoi.load_classifier or malmoi classify"
+    ),
+}
+
+
+def runner_of(kind: str) -> Any:
+    """Import the class that runs bundles of a kind."""
+    module, _, name = KINDS[kind].runner.partition(":")
+    return getattr(import_module(module), name)

@@ -9,7 +9,7 @@ from typing import Any
 from ..errors import BundleCorrupt, BundleError
 from ..io.fingerprint import check_format, find_changed, hash_folder, is_inside, write_json
 from ..text.cleanup import SAFE, STEPS
-from .kinds import KINDS
+from .catalog import KINDS
 
 MANIFEST = "malmoi.json"
 FORMAT = 1

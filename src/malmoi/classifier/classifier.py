@@ -13,7 +13,7 @@ from ..bundle.catalog import find_model
 from ..errors import BundleError, OptionError, TextError, counted
 from ..io.progress import progressing
 from ..runtime.pooling import softmax
-from ..runtime.runner import Runner, chunks, in_turn
+from ..runtime.runner import LOGITS, GraphModel, chunks, in_turn
 from ..runtime.tokenizer import Batch, TextTokenizer
 from ..text.cleanup import SAFE, as_text, clean
 from ..types import Doubles, Floats
@@ -21,7 +21,6 @@ from .decision import Rule, combine, soften
 from .windows import TextSpan, cut_windows
 
 DECISION = "decision.json"
-_LOGITS = "logits"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,15 +109,12 @@ def load_classifier(name_or_path: str | Path, *, threads: int | None = None) -> 
     return NoteClassifier(bundle, threads=threads)
 
 
-class NoteClassifier:
+class NoteClassifier(GraphModel):
     """Scores windows of long notes and decides. Make one with `malmoi.load_classifier`."""
 
     def __init__(self, bundle: Bundle, *, threads: int | None = None) -> None:
-        self.bundle, self.manifest = bundle, bundle.manifest
-        self.name, self.labels = bundle.manifest.name, bundle.manifest.labels
-        self.max_tokens = bundle.manifest.max_tokens
+        super().__init__(bundle, threads=threads)
         self.pool = DecisionPool.read(bundle.folder)
-        self._runner = Runner(bundle, threads=threads)
         self._steps = bundle.manifest.clean or SAFE
         self._state = f"layer_{bundle.manifest.layers - 1}" if bundle.manifest.layers else None
         self._check_graph()
@@ -195,9 +191,8 @@ class NoteClassifier:
 
     def _run(self, batch: Batch) -> Floats:
         if self._state is None:
-            [logits] = self._runner.session.run(batch, [_LOGITS])
-            return logits
-        logits, states = self._runner.session.run(batch, [_LOGITS, self._state])
+            return super()._run(batch)
+        logits, states = self._runner.session.run(batch, [LOGITS, self._state])
         return np.concatenate([logits, states[:, 0]], axis=1)
 
     def _split(
@@ -215,12 +210,10 @@ class NoteClassifier:
     def _check_graph(self) -> None:
         """Run one short text, so that a graph which does not fit is found now."""
         session = self._runner.session
-        wanted = [_LOGITS, *([self._state] if self._state else [])]
-        missing = [name for name in wanted if name not in session.outputs]
-        if missing or len(self.labels) < 2:
+        if len(self.labels) < 2 or self._state not in (None, *session.outputs):
             raise BundleError(
                 f"{session.path} has the outputs {', '.join(session.outputs)} and "
-                f"{counted(len(self.labels), 'label')}; expected {', '.join(wanted)} and two "
+                f"{counted(len(self.labels), 'label')}; expected {self._state or LOGITS} and two "
                 "labels or more. Train the classifier again with: malmoi train"
             )
         width = self._start(["가 a"])().shape[1]

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from ..bundle.bundle import open_bundle
-from ..bundle.catalog import find_model
-from ..bundle.kinds import KINDS
+from ..bundle.catalog import KINDS, find_model
 from ..classifier import load_classifier
 from ..encoder import load
 from ..errors import DataError

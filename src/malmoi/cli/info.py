@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from ..bundle.bundle import Bundle, open_bundle
-from ..bundle.catalog import find_model
-from ..bundle.kinds import KINDS
+from ..bundle.catalog import KINDS, find_model
 
 _SKIPPED = ("files", "training", "scores", "format")
 

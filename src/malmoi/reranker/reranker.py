@@ -27,12 +27,11 @@ from ..errors import (
 )
 from ..io.progress import progressing
 from ..runtime.pooling import softmax
-from ..runtime.runner import Runner, chunks, in_turn
-from ..runtime.tokenizer import Batch, Pair, PairTokenizer
+from ..runtime.runner import GraphModel, chunks, in_turn
+from ..runtime.tokenizer import Pair, PairTokenizer
 from ..text.cleanup import SAFE, as_text, as_texts, clean
 from ..types import Floats
 
-_LOGITS = "logits"
 # The labels that data sets use for "the second text says what the first does".
 _SIMILAR = ("entailment", "same", "paraphrase", "duplicate", "equivalent", "relevant", "함의")
 
@@ -110,19 +109,13 @@ def load_reranker(
     return Reranker(bundle, encoder=encoder, threads=threads)
 
 
-class Reranker:
+class Reranker(GraphModel):
     """A cross-encoder on onnxruntime. Make one with `malmoi.load_reranker`."""
 
     def __init__(
         self, bundle: Bundle, *, encoder: TextEncoder | None = None, threads: int | None = None
     ) -> None:
-        self.bundle = bundle
-        self.manifest = bundle.manifest
-        self.name = bundle.manifest.name
-        self.labels = bundle.manifest.labels
-        self.max_tokens = bundle.manifest.max_tokens
-        self._runner = Runner(bundle, threads=threads)
-        self.threads = self._runner.threads
+        super().__init__(bundle, threads=threads)
         self._pairs = PairTokenizer(self._runner.tokens)
         self._check_graph()
         self._blend, self._encoder = self._open_blend(encoder)
@@ -215,10 +208,6 @@ class Reranker:
         wait = self._runner.start(inputs, self._run)
         return lambda: (wait(), cut)
 
-    def _run(self, batch: Batch) -> Floats:
-        [logits] = self._runner.session.run(batch, [_LOGITS])
-        return logits
-
     def _cleaned(self, pairs: Sequence[Pair]) -> list[Pair]:
         """Check every pair, and clean each distinct text once."""
         if not isinstance(pairs, Sequence) or isinstance(pairs, str | bytes):
@@ -233,16 +222,11 @@ class Reranker:
 
     def _check_graph(self) -> None:
         """Run one short pair, so that a graph which does not fit is found now."""
-        session, stated = self._runner.session, self.manifest.dimension
-        if _LOGITS not in session.outputs:
-            raise BundleError(
-                f"{session.path} has the outputs {', '.join(session.outputs)}; expected {_LOGITS}. "
-                "Export the model again with: malmoi export"
-            )
+        stated = self.manifest.dimension
         found = self._start([("가", "a")])()[0].shape[1]
         if found != stated or len(self.labels) != (stated if stated > 1 else 0):
             raise BundleError(
-                f"{session.path} gives {counted(found, 'score')} a pair, and malmoi.json says "
+                f"{self.bundle.graph} gives {counted(found, 'score')} a pair, and malmoi.json says "
                 f"{stated} with {counted(len(self.labels), 'label')}; expected the same, and no "
                 "label for a single score. Export the model again with: malmoi export"
             )

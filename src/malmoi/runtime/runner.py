@@ -15,6 +15,7 @@ from .session import Session, usable_cores
 from .tokenizer import EVEN, Batch, TextTokenizer, TokenizedText
 
 T = TypeVar("T")
+LOGITS = "logits"
 Compute = Callable[[Batch], Floats]
 
 # A chunk is what is tokenised, sorted and run together. Enough texts for full batches of every
@@ -64,6 +65,26 @@ class Runner:
         """Run all batches and yield each with its result, (n, …), in order."""
         batches = list(self.tokens.batches(inputs, even=EVEN))
         yield from zip(batches, self._pool.map(compute, batches), strict=True)
+
+
+class GraphModel:
+    """A model whose graph gives logits: what rerankers, taggers and classifiers share."""
+
+    def __init__(self, bundle: Bundle, *, threads: int | None = None) -> None:
+        self.bundle, self.manifest = bundle, bundle.manifest
+        self.name, self.labels = bundle.manifest.name, bundle.manifest.labels
+        self.max_tokens = bundle.manifest.max_tokens
+        self._runner = Runner(bundle, threads=threads)
+        self.threads = self._runner.threads
+        if LOGITS not in self._runner.session.outputs:
+            raise BundleError(
+                f"{bundle.graph} has the outputs {', '.join(self._runner.session.outputs)}; "
+                f"expected {LOGITS}. Export or train the model again: malmoi export, malmoi train"
+            )
+
+    def _run(self, batch: Batch) -> Floats:
+        [logits] = self._runner.session.run(batch, [LOGITS])
+        return logits
 
 
 def share_out(batches: Iterable[Batch], threads: int) -> list[Batch]:

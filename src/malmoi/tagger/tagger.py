@@ -16,7 +16,7 @@ from ..bundle.bundle import Bundle, open_bundle
 from ..bundle.catalog import find_model
 from ..errors import BundleError, counted
 from ..runtime.pooling import softmax as softmax
-from ..runtime.runner import Runner, in_turn
+from ..runtime.runner import GraphModel, in_turn
 from ..runtime.tokenizer import Batch, TokenizedText, read_tokenizer
 from ..text.cleanup import SAFE, as_texts
 from ..types import Floats, Ints
@@ -26,7 +26,6 @@ SETTINGS = "tagger.json"
 OUTSIDE = "O"
 # Units that are "O" with this probability need no search; sequences are found between them.
 _SURE = 0.999
-_LOGITS = "logits"
 _WINDOWS_AT_ONCE = 256
 
 
@@ -49,17 +48,12 @@ def load_tagger(name_or_path: str | Path, *, threads: int | None = None) -> "Tag
     return Tagger(open_bundle(find_model(name_or_path), kinds=("tagger",)), threads=threads)
 
 
-class Tagger:
+class Tagger(GraphModel):
     """A token classifier on onnxruntime. Make one with `malmoi.load_tagger`."""
 
     def __init__(self, bundle: Bundle, *, threads: int | None = None) -> None:
-        self.bundle = bundle
-        self.manifest = bundle.manifest
-        self.name = bundle.manifest.name
-        self.labels = bundle.manifest.labels
-        self.max_tokens = bundle.manifest.max_tokens
+        super().__init__(bundle, threads=threads)
         self.unit = read_unit(bundle.folder)
-        self._runner = Runner(bundle, threads=threads)
         # One that neither cuts nor pads: windows are cut by `cut_windows`.
         self._tokenizer = read_tokenizer(bundle.tokenizer)
         self._tokenizer.no_truncation()
@@ -115,7 +109,7 @@ class Tagger:
         width = len(self.labels)
 
         def run(batch: Batch) -> Floats:
-            [logits] = self._runner.session.run(batch, [_LOGITS])  # (n, length, labels)
+            logits = self._run(batch)  # (n, length, labels)
             rows = np.zeros((len(logits), longest * width), dtype=np.float32)
             rows[:, : logits.shape[1] * width] = logits.reshape(len(logits), -1)
             return rows
@@ -125,21 +119,21 @@ class Tagger:
 
     def _check(self) -> None:
         """Run one word, so that a graph which does not fit is found now."""
-        session, stated = self._runner.session, len(self.labels)
-        if _LOGITS not in session.outputs or self.labels[:1] != (OUTSIDE,):
+        if self.labels[:1] != (OUTSIDE,):
             raise BundleError(
-                f"{session.path} has the outputs {', '.join(session.outputs)}, and malmoi.json the "
-                f"labels {', '.join(self.labels) or 'none'}; expected {_LOGITS}, and labels that "
-                'begin with "O". Train the tagger again with: malmoi train'
+                f"malmoi.json of {self.bundle.folder} has the labels "
+                f"{', '.join(self.labels) or 'none'}; expected labels that begin with "
+                f'"{OUTSIDE}". Train the tagger again with: malmoi train'
             )
         ids = self.frame.around([self.frame.before[0] if self.frame.before else 0])
         batch = next(self._runner.tokens.batches([TokenizedText(0, ids)]))
-        [logits] = session.run(batch, [_LOGITS])
-        if logits.shape != (1, len(ids), stated):
+        logits = self._run(batch)
+        if logits.shape != (1, len(ids), len(self.labels)):
             raise BundleError(
-                f"{session.path} gives logits of the shape {logits.shape} for "
+                f"{self.bundle.graph} gives logits of the shape {logits.shape} for "
                 f"{counted(len(ids), 'token')}; "
-                f"expected one of {stated} labels a token. Train the tagger again."
+                f"expected {len(self.labels)} labels a token. Train the tagger again with: "
+                "malmoi train"
             )
 
 

@@ -19,16 +19,8 @@ _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _SPACE = re.compile(r"\s+")
 
 # U+FF01–FF5E are ASCII moved by a constant; the wide space and the wide signs stand apart.
-_WIDTH = {0xFF01 + i: 0x21 + i for i in range(0x5E)} | {
-    0x3000: 0x20,
-    0xFFE0: 0xA2,
-    0xFFE1: 0xA3,
-    0xFFE2: 0xAC,
-    0xFFE3: 0xAF,
-    0xFFE4: 0xA6,
-    0xFFE5: 0xA5,
-    0xFFE6: 0x20A9,
-}
+_WIDTH = {0xFF01 + i: 0x21 + i for i in range(0x5E)} | {0x3000: 0x20}
+_WIDTH |= {0xFFE0 + i: ord(sign) for i, sign in enumerate("¢£¬¯¦¥₩")}
 
 _LEAD = "ㄱㄲㄴㄷㄸㄹㅁㅂㅃㅅㅆㅇㅈㅉㅊㅋㅌㅍㅎ"
 _VOWEL = "ㅏㅐㅑㅒㅓㅔㅕㅖㅗㅘㅙㅚㅛㅜㅝㅞㅟㅠㅡㅢㅣ"

@@ -17,6 +17,7 @@ from ..text.aligned import Aligned, align
 from ..text.morphemes import Morpheme, morphemes
 
 Span = tuple[int, int]
+_Token = tuple[int, int, int]  # id, start, end
 By = Literal["spaces", "morphemes"] | Sequence[Span]
 
 _CHUNK = re.compile(r"\S+")
@@ -59,7 +60,7 @@ class Segmenter:
 
     def __init__(self, tokens: TextTokenizer, steps: Sequence[str]) -> None:
         self._tokens, self._steps = tokens, steps
-        self._tails: dict[str, list[tuple[int, int, int]] | None] = {}
+        self._tails: dict[str, list[_Token] | None] = {}
 
     def cut(self, text: str, by: By) -> Cut:
         """Give a text's tokens and words, with offsets into the text as given."""
@@ -101,37 +102,33 @@ class Segmenter:
         units: list[Unit] = []
         for start, end in itertools.pairwise(borders):
             part = text[start:end]
-            found = self._head(part, spaced=start > 0) if not units else self._tail(part)
+            # Some tokenizers mark a word's start by the space before it.
+            found = self._tail(part) if units else self._after(" " if start else "", part)
             if found is None:
                 return None
-            units += [Unit(token, start + a, start + b, False) for token, a, b in found]
+            units += [Unit(token, start + max(a, 0), start + b, False) for token, a, b in found]
         return units
 
-    def _head(self, part: str, *, spaced: bool) -> list[tuple[int, int, int]]:
-        space = int(spaced)  # some tokenizers mark a word's start by the space before it
-        encoding = self._tokens.tokenizer.encode(" " * space + part, add_special_tokens=False)
-        return [
-            (token, max(a - space, 0), b - space)
-            for token, (a, b) in zip(encoding.ids, encoding.offsets, strict=True)
-        ]
+    def _after(self, prefix: str, part: str) -> list[_Token]:
+        """Tokenise a part with a prefix before it; offsets are those in the part."""
+        encoding = self._tokens.tokenizer.encode(prefix + part, add_special_tokens=False)
+        pairs = zip(encoding.ids, encoding.offsets, strict=True)
+        return [(token, a - len(prefix), b - len(prefix)) for token, (a, b) in pairs]
 
-    def _tail(self, part: str) -> list[tuple[int, int, int]] | None:
+    def _tail(self, part: str) -> list[_Token] | None:
+        """Tokenise a part as the continuation of a word."""
         if part not in self._tails:
             if len(self._tails) > _KEPT:
                 self._tails = {}
-            self._tails[part] = next(filter(None, (self._after(a, part) for a in _ANCHORS)), None)
+            self._tails[part] = None
+            for anchor in _ANCHORS:
+                tokens = self._after(anchor, part)
+                own = [token for token in tokens if token[1] >= 0]
+                # All of the part must be there, and none of it merged with the anchor.
+                if own and own[0][1] == 0 and len(own) < len(tokens) and tokens[0][2] == 0:
+                    self._tails[part] = own
+                    break
         return self._tails[part]
-
-    def _after(self, anchor: str, part: str) -> list[tuple[int, int, int]] | None:
-        encoding = self._tokens.tokenizer.encode(anchor + part, add_special_tokens=False)
-        found = [
-            (token, a - 1, b - 1)
-            for token, (a, b) in zip(encoding.ids, encoding.offsets, strict=True)
-            if a >= 1
-        ]
-        # All of the part must be there, and none of it merged with the anchor.
-        whole = found and found[0][1] == 0 and len(found) < len(encoding.ids)
-        return found if whole and encoding.offsets[0][1] == 1 else None
 
     def _fitted(self, units: list[Unit]) -> tuple[list[Unit], bool]:
         """Drop tokens at the end of a text that has more than the model reads."""
