@@ -1,10 +1,8 @@
 """Static encoders keep the same promises as the others: any text in, a unit vector out."""
 
-import gc
 import json
 import tracemalloc
 import warnings
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -22,17 +20,9 @@ from malmoi.io.arrays import read_safetensors, write_safetensors
 from malmoi.static.wordpiece import EmbeddingBags, WordPieces, sum_rows
 from malmoi.text.symbols import spell_symbols
 from tests.support import graphs
+from tests.support.encoders import TEXTS, stream_peak
 from tests.support.graphs import write_static
 
-TEXTS = [
-    "배를 타고 바다",
-    "the cat sleeps",
-    "고양이 잔다",
-    "환자 는 diabetes nephropathy",
-    "",
-    "the cat sleeps",
-    "a",
-]
 ROWS = len(graphs.WORDS)
 
 
@@ -139,20 +129,7 @@ def test_a_stream_takes_constant_memory(
 ) -> None:
     monkeypatch.setattr("malmoi.static.wordpiece._ROOM", 100_000)  # every number is a new word
 
-    def lines(count: int) -> Iterator[str]:
-        for i in range(count):
-            yield f"cat dog {i}"
-
-    def peak(count: int) -> int:
-        gc.collect()
-        tracemalloc.start()
-        for vector in encoder.encode_iter(lines(count)):
-            assert vector.shape == (16,)
-        found = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        return found
-
-    assert peak(20_000) < peak(8_000) * 1.5
+    assert stream_peak(encoder, 20_000) < stream_peak(encoder, 8_000) * 1.5
 
 
 def test_what_it_does_not_know_is_named(tmp_path: Path) -> None:
