@@ -22,19 +22,22 @@ def shipped_models() -> list[str]:
     return sorted(path.parent.name for path in SHIPPED.glob("*/malmoi.json"))
 
 
-def find_model(name_or_path: str | Path | None = None, *, weights: bool = False) -> Path:
+def find_model(
+    name_or_path: str | Path | None = None, *, default: str = DEFAULT, weights: bool = False
+) -> Path:
     """Find a model's folder; the network is asked only for a hub id that names no folder here.
 
-    A folder on disk wins over a shipped model of the same name, and both over the hub. `weights`
-    fetches what training needs from there instead of what running needs.
+    A folder on disk wins over a shipped model of the same name, and both over the hub. `default`
+    is the shipped model for None. `weights` fetches what training needs from the hub instead of
+    what running needs.
     """
-    if name_or_path is None and DEFAULT not in shipped_models():
+    if name_or_path is None and default not in shipped_models():
         raise BundleNotFound(
-            f"the model {DEFAULT} is not in this installation; expected it in {SHIPPED}. "
-            "Name a model folder, or make one with: malmoi export"
+            f"the model {default} is not in this installation; expected it in {SHIPPED}. "
+            "Name a model folder, or make one with: malmoi export (malmoi train for a reranker)"
         )
     if name_or_path is None:
-        return SHIPPED / DEFAULT
+        return SHIPPED / default
     folder = Path(name_or_path).expanduser()
     if folder.exists():
         return folder

@@ -16,15 +16,7 @@ from ..bundle.bundle import Bundle, open_bundle
 from ..bundle.catalog import RERANKER, find_model, shipped_models
 from ..bundle.manifest import MANIFEST
 from ..encoder import TextEncoder, load
-from ..errors import (
-    BundleError,
-    BundleNotFound,
-    CutWarning,
-    OptionError,
-    TextError,
-    by_number,
-    counted,
-)
+from ..errors import BundleError, CutWarning, OptionError, TextError, by_number, counted
 from ..io.progress import progressing
 from ..runtime.pooling import softmax
 from ..runtime.runner import GraphModel, chunks, in_turn
@@ -99,13 +91,7 @@ def load_reranker(
       otherwise that encoder is opened too.
     - `threads`: how many cores to use; all that this process may use when left out.
     """
-    if name_or_path is None and RERANKER not in shipped_models():
-        raise BundleNotFound(
-            f"no reranker came with this installation; expected {RERANKER}. Name a reranker's "
-            "folder; one is made with: malmoi train recipes/ko-en-reranker.toml"
-        )
-    folder = find_model(RERANKER if name_or_path is None else name_or_path)
-    bundle = open_bundle(folder, kinds=("reranker",))
+    bundle = open_bundle(find_model(name_or_path, default=RERANKER), kinds=("reranker",))
     return Reranker(bundle, encoder=encoder, threads=threads)
 
 

@@ -11,15 +11,7 @@ from typing import Literal
 import numpy as np
 
 from ..bundle.manifest import Manifest
-from ..errors import (
-    BundleError,
-    CutWarning,
-    DataError,
-    OptionError,
-    by_number,
-    check_choice,
-    counted,
-)
+from ..errors import BundleError, CutWarning, DataError, OptionError, check_choice, counted
 from ..runtime.pooling import FUNCTIONS, normalize
 from ..runtime.runner import Runner
 from ..runtime.session import Session
@@ -206,8 +198,7 @@ class LayerReader:
         if shortened:
             warnings.warn(
                 f"{counted(shortened, 'text was', 'texts were')} longer than "
-                f"{self._runner.tokens.max_tokens} tokens "
-                f"and {by_number(shortened, 'was', 'were')} cut; words beyond are left out",
+                f"{self._runner.tokens.max_tokens} tokens; the words beyond are left out",
                 CutWarning,
                 stacklevel=3,
             )
