@@ -155,7 +155,10 @@ def read_marked(
         found = [_joined(s, scheme, "" if letters else " ", findings) for s in sentences]
     findings.report()
     if not found:
-        raise DataError(f"{path} has no sentence; expected some. Check the file.")
+        raise DataError(
+            f"{path} has no sentence; expected one or more. Name a file with a token and its label "
+            "in each line, or JSON lines with text and entities."
+        )
     return found
 
 

@@ -37,9 +37,13 @@ class LayerChoice:
     outputs: tuple[str, ...]
     join: str
 
+    def __call__(self, states: Sequence[Floats]) -> Floats:
+        """Join states (n, …, hidden), one a layer, into (n, …, width)."""
+        return _JOINS[self.join](states)
+
     def read(self, session: Session, batch: Batch) -> Floats:
         """Run a batch and join the chosen layers' states, (n, length, width)."""
-        return _JOINS[self.join](session.run(batch, self.outputs))
+        return self(session.run(batch, self.outputs))
 
 
 _JOINS: dict[str, Callable[[Sequence[Floats]], Floats]] = {
