@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 import malmoi
 from malmoi.bundle.bundle import Manifest
 from malmoi.errors import BundleError, BundleNotFound, CutWarning, OptionError, TextError
-from malmoi.reranker.reranker import RankedText, Reranker
+from malmoi.reranker.reranker import RankedText, Reranker, squash
 from tests.support import graphs
 from tests.support.graphs import Run
 
@@ -69,13 +69,13 @@ def test_identity_leaves_scores_as_they_are(tmp_path: Path) -> None:
     np.testing.assert_allclose(scores, by_hand(PAIRS)[:, 0], rtol=1e-5)
 
 
-def test_a_large_score_does_not_overflow(reranker: Reranker) -> None:
-    found = reranker._activated(np.array([[1e4], [-1e4], [0]], dtype=np.float32))
+def test_a_large_score_does_not_overflow() -> None:
+    found = squash(np.array([[1e4], [-1e4], [0]], dtype=np.float32))
     assert found[:, 0].tolist() == [1.0, 0.0, 0.5]
 
 
-def test_low_scores_stay_apart(reranker: Reranker) -> None:
-    found = reranker._activated(np.array([[-20], [-20.001], [-30]], dtype=np.float32))[:, 0]
+def test_low_scores_stay_apart() -> None:
+    found = squash(np.array([[-20], [-20.001], [-30]], dtype=np.float32))[:, 0]
     assert found[0] > found[1] > found[2] > 0 and found.dtype == np.float32
 
 
@@ -284,9 +284,10 @@ def test_the_command_tells_what_is_wrong_in_a_line(run_here: Run, folder: Path) 
 def test_without_a_name_the_shipped_one_is_opened_or_missed(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("malmoi.reranker.reranker.shipped_models", list)
-    with pytest.raises(BundleNotFound, match="no reranker came with this installation"):
+    monkeypatch.setattr("malmoi.bundle.catalog.shipped_models", list)
+    with pytest.raises(BundleNotFound, match="ko-en-reranker is not in this installation"):
         malmoi.load_reranker()
-    monkeypatch.setattr("malmoi.reranker.reranker.shipped_models", lambda: ["ko-en-reranker"])
-    monkeypatch.setattr("malmoi.reranker.reranker.find_model", lambda name: folder)
+    monkeypatch.setattr("malmoi.bundle.catalog.shipped_models", lambda: ["ko-en-reranker"])
+    monkeypatch.setattr("malmoi.bundle.catalog.SHIPPED", folder.parent)
+    folder.rename(folder.parent / "ko-en-reranker")
     assert malmoi.load_reranker().score(PAIRS).shape == (len(PAIRS),)

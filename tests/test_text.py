@@ -25,6 +25,26 @@ def test_a_step_done_twice_is_a_step_done_once(step: str, text: str) -> None:
     assert clean_up.STEPS[step](once) == once
 
 
+@pytest.mark.parametrize(
+    ("step", "given", "expected"),
+    [
+        ("surrogates", "a\ud83d\ude00b\ud800", "a😀b\ufffd"),
+        ("compose", "\u1112\u1161\u11ab", "한"),
+        ("invisible", "당\u200b뇨", "당뇨"),
+        ("control", "a\x00b", "a b"),
+        ("spaces", "  배가 \n 아프다 ", "배가 아프다"),
+        ("lower", "COVID-19 검사", "covid-19 검사"),
+    ],
+)
+def test_a_step_by_its_name(step: str, given: str, expected: str) -> None:
+    assert clean_up.clean(given, [step]) == expected
+    assert clean_up.is_whole(expected)
+
+
+def test_half_a_surrogate_pair_is_not_whole() -> None:
+    assert not clean_up.is_whole("\ud800")
+
+
 @given(text=ANY | KOREAN)
 def test_standard_clean_up_is_stable_and_encodable(text: str) -> None:
     once = clean_up.clean(text)

@@ -14,11 +14,11 @@
     ├── OfflineError (ConnectionError)      a download was asked for and could not be made
     └── MissingExtra (ImportError)          a part of malmoi that is not installed
 
-Every message has three beats: what was found, what was expected, what to do; `counted` words its
-numbers.
+Every message says what was found, what was expected and what to do.
 """
 
 import importlib
+from collections.abc import Iterable
 from types import ModuleType
 
 
@@ -31,7 +31,7 @@ class BundleError(MalmoiError, ValueError):
 
 
 class BundleNotFound(BundleError, FileNotFoundError):
-    """No model stands at the named place."""
+    """There is no model at the named path."""
 
     # FileNotFoundError formats its arguments as "[Errno …]"; the message alone is wanted here.
     __str__ = Exception.__str__
@@ -88,7 +88,7 @@ class CutWarning(UserWarning):
 
 
 def counted(count: int, one: str, many: str = "") -> str:
-    """Give a number with what it counts, for a message.
+    """Word a number of things for a message.
 
     >>> counted(1, "row"), counted(1200, "row"), counted(0, "entity is", "entities are")
     ('1 row', '1,200 rows', '0 entities are')
@@ -97,20 +97,20 @@ def counted(count: int, one: str, many: str = "") -> str:
 
 
 def by_number(count: int, one: str, many: str) -> str:
-    """Choose the word that goes with a number.
-
-    >>> by_number(1, "is", "are"), by_number(2, "is", "are")
-    ('is', 'are')
-    """
+    """Choose the singular or the plural of a word: `by_number(2, "is", "are")` is "are"."""
     return one if count == 1 else many
 
 
-def require(module: str, *, extra: str, purpose: str) -> ModuleType:
-    """Import a module that an extra brings, or say which extra brings it.
+def check_choice(name: str, value: object, known: Iterable[str]) -> None:
+    """Raise an OptionError if an option's value is not one of those known."""
+    if value not in (listed := tuple(known)):
+        raise OptionError(
+            f"{name} is {value!r}; known are {', '.join(listed)}. Choose one of these."
+        )
 
-    >>> require("json", extra="none", purpose="reading JSON").__name__
-    'json'
-    """
+
+def require(module: str, *, extra: str, purpose: str) -> ModuleType:
+    """Import a module of an extra, or raise a MissingExtra that names the extra."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""The old name of `malmoi.classifier`, kept so that code written for 0.1 goes on working."""
+"""The old name of `malmoi.classifier`, kept for code written for 0.1."""
 
 from .classifier import *  # noqa: F403
 from .classifier import __all__  # noqa: F401

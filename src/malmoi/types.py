@@ -1,4 +1,4 @@
-"""Type names that every package uses, so that none is imported for them alone."""
+"""Type names that every package uses."""
 
 import numpy as np
 from numpy.typing import NDArray

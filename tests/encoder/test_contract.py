@@ -18,17 +18,8 @@ from numpy.typing import NDArray
 import malmoi
 import malmoi.runtime.runner as runner
 from tests.support import graphs
-from tests.support.encoders import LOCAL, SERVED, Opened
+from tests.support.encoders import LOCAL, SERVED, TEXTS, Opened
 
-TEXTS = [
-    "배를 타고 바다",
-    "the cat sleeps",
-    "고양이 잔다",
-    "환자 는 diabetes nephropathy",
-    "",
-    "the cat sleeps",
-    "a",
-]
 HOSTILE = ["\ud800 배", "a\x00b", "\udfff", "\x00", " \t\n", "\u202e배", "🙂", "￿"]
 LONG = " ".join(["cat dog boat sea 배 당뇨"] * 5)  # 30 words; the tiny model reads 10
 CASES = [*LOCAL, *(pytest.param(name, marks=pytest.mark.server) for name in SERVED)]

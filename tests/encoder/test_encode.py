@@ -1,9 +1,7 @@
 """Encoding: any text in, the right vector out, in order, once, and never cut in silence."""
 
-import gc
 import tracemalloc
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +12,7 @@ from hypothesis import strategies as st
 import malmoi
 from malmoi.runtime.tokenizer import TextTokenizer, plan
 from tests.support import graphs
+from tests.support.encoders import stream_peak
 
 LONG = " ".join(["cat dog boat sea 배 당뇨"] * 5)  # 30 words; the tiny model reads 10
 
@@ -75,20 +74,7 @@ def test_a_huge_text_is_cut_before_it_is_tokenised(encoder: malmoi.TextEncoder) 
 
 @pytest.mark.slow
 def test_a_stream_takes_constant_memory(encoder: malmoi.TextEncoder) -> None:
-    def lines(count: int) -> Iterator[str]:
-        for i in range(count):
-            yield f"cat dog {i}"
-
-    def peak(count: int) -> int:
-        gc.collect()
-        tracemalloc.start()
-        for vector in encoder.encode_iter(lines(count)):
-            assert vector.shape == (16,)
-        found = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        return found
-
-    assert peak(40_000) < peak(10_000) * 1.5
+    assert stream_peak(encoder, 40_000) < stream_peak(encoder, 10_000) * 1.5
 
 
 @pytest.mark.parametrize("dim", [0, -1, 17])

@@ -1,10 +1,8 @@
 """Static encoders keep the same promises as the others: any text in, a unit vector out."""
 
-import gc
 import json
 import tracemalloc
 import warnings
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -19,21 +17,12 @@ import malmoi
 import malmoi.static.encoder as static
 from malmoi.bundle.bundle import Manifest
 from malmoi.io.arrays import read_safetensors, write_safetensors
-from malmoi.static.embedding_bag import EmbeddingBags, sum_rows
-from malmoi.static.wordpiece import WordPieces
+from malmoi.static.wordpiece import EmbeddingBags, WordPieces, sum_rows
 from malmoi.text.symbols import spell_symbols
 from tests.support import graphs
+from tests.support.encoders import TEXTS, stream_peak
 from tests.support.graphs import write_static
 
-TEXTS = [
-    "배를 타고 바다",
-    "the cat sleeps",
-    "고양이 잔다",
-    "환자 는 diabetes nephropathy",
-    "",
-    "the cat sleeps",
-    "a",
-]
 ROWS = len(graphs.WORDS)
 
 
@@ -115,7 +104,7 @@ def test_long_texts_are_read_whole(
         whole = encoder.encode([text, text + "sweet", "배"], on_long=on_long)  # type: ignore[arg-type]
     np.testing.assert_allclose(whole[0], encoder.encode("cat dog boat sea 배 당뇨"), atol=1e-4)
     assert np.abs(whole[0] - whole[1]).max() > 1e-6  # the last word was read
-    monkeypatch.setattr(static, "_STRETCH", 30)
+    monkeypatch.setattr(static, "_PART", 30)
     np.testing.assert_allclose(encoder.encode([text, text + "sweet", "배"]), whole, atol=1e-4)
 
 
@@ -140,20 +129,7 @@ def test_a_stream_takes_constant_memory(
 ) -> None:
     monkeypatch.setattr("malmoi.static.wordpiece._ROOM", 100_000)  # every number is a new word
 
-    def lines(count: int) -> Iterator[str]:
-        for i in range(count):
-            yield f"cat dog {i}"
-
-    def peak(count: int) -> int:
-        gc.collect()
-        tracemalloc.start()
-        for vector in encoder.encode_iter(lines(count)):
-            assert vector.shape == (16,)
-        found = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        return found
-
-    assert peak(20_000) < peak(8_000) * 1.5
+    assert stream_peak(encoder, 20_000) < stream_peak(encoder, 8_000) * 1.5
 
 
 def test_what_it_does_not_know_is_named(tmp_path: Path) -> None:
@@ -272,7 +248,10 @@ def _table(folder: Path) -> Path:
     [
         ({"pieces": None}, "should have pieces as int8 of shape .*; found no such array"),
         ({"scales": None}, "pieces as int8 of shape .0, 16.; found int8 of shape .31, 16."),
-        ({"scales": np.full(ROWS, np.nan, dtype=np.float32)}, "values in scales that are not fin"),
+        (
+            {"scales": np.full(ROWS, np.nan, dtype=np.float32)},
+            "scales as float32 .* found values that are not finite",
+        ),
         ({"pieces": np.zeros((ROWS, 4), dtype=np.int8)}, r"found int8 of shape \(31, 4\)"),
         ({"empty": np.zeros(16, dtype=np.float32)}, "an array empty whose length is not 1"),
         (

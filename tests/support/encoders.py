@@ -1,6 +1,8 @@
 """Everything that promises to be an encoder, opened over one tiny model."""
 
 import contextlib
+import gc
+import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -10,6 +12,15 @@ from typing import Any
 import malmoi
 from tests.support import graphs
 
+TEXTS = [
+    "배를 타고 바다",
+    "the cat sleeps",
+    "고양이 잔다",
+    "환자 는 diabetes nephropathy",
+    "",
+    "the cat sleeps",
+    "a",
+]
 PROMPTS = {"query": "the ", "document": "a "}
 
 
@@ -68,3 +79,14 @@ def batched(folder: Path) -> Iterator[Opened]:
 Open = Callable[[Path], AbstractContextManager[Opened]]
 LOCAL: dict[str, Open] = {"transformer": transformer, "static": static}
 SERVED: dict[str, Open] = {"client": client, "batched": batched}
+
+
+def stream_peak(encoder: malmoi.TextEncoder, count: int) -> int:
+    """The memory at most that encoding a stream of so many texts takes, in bytes."""
+    gc.collect()
+    tracemalloc.start()
+    for vector in encoder.encode_iter(f"cat dog {i}" for i in range(count)):
+        assert vector.shape == (16,)
+    found = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return found

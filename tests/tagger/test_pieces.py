@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
-from malmoi.tagger.decode import decode, make_labels
 from malmoi.tagger.segment import Pieces, cut_pieces, cut_windows
+from malmoi.tagger.tagger import decode, make_labels
 
 STEPS = ("surrogates", "narrow", "invisible", "compose", "spaces")
 SPELT = ("surrogates", "narrow", "invisible", "symbols", "compose", "spaces")
@@ -141,11 +141,11 @@ def shares(rows: list[dict[str, float]]) -> np.ndarray:
 def test_the_likeliest_sequence_that_makes_sense() -> None:
     # By itself each unit would be O, I-X, I-X: no entity begins. Together they are one.
     found = decode(shares([{"O": 0.5, "B-X": 0.4}, {"I-X": 0.9}, {"I-X": 0.9}]), LABELS)
-    assert [(run.first, run.last, run.type) for run in found] == [(0, 3, "X")]
+    assert [run[:3] for run in found] == [(0, 3, "X")]
     found = decode(shares([{"B-X": 0.9}, {"I-Y": 0.5, "I-X": 0.4}]), LABELS)
-    assert [(run.first, run.last, run.type) for run in found] == [(0, 2, "X")]
+    assert [run[:3] for run in found] == [(0, 2, "X")]
     found = decode(shares([{"B-X": 1}, {"B-X": 1}, {"O": 1}, {"B-Y": 1}, {"I-Y": 1}]), LABELS)
-    assert [(run.first, run.last, run.type) for run in found] == [
+    assert [run[:3] for run in found] == [
         (0, 1, "X"),
         (1, 2, "X"),
         (3, 5, "Y"),
@@ -156,4 +156,4 @@ def test_the_likeliest_sequence_that_makes_sense() -> None:
 
 def test_scores_are_the_mean_of_the_labels() -> None:
     [run] = decode(np.array([[0.1, 0.9, 0, 0, 0], [0.3, 0.1, 0.6, 0, 0]], np.float32), LABELS)
-    assert run.score == pytest.approx(0.75)
+    assert run[3] == pytest.approx(0.75)

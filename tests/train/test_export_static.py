@@ -10,8 +10,7 @@ import pytest
 import malmoi
 from malmoi.export.static import export_static
 from malmoi.export.static_table import Lessons, principal_axes, quantise
-from malmoi.static.embedding_bag import EmbeddingBags
-from malmoi.static.wordpiece import WordPieces
+from malmoi.static.wordpiece import EmbeddingBags, WordPieces
 from tests.support import graphs, tiny
 
 LINES = [

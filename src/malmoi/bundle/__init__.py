@@ -1,4 +1,4 @@
-"""A bundle is a model folder that both worlds read: malmoi's runtime and sentence-transformers.
+"""A bundle is a model folder that malmoi's runtime and sentence-transformers both read.
 
 `open_bundle` takes a folder with malmoi's manifest, checked file by file, or a plain
 sentence-transformers folder with an ONNX graph inside.

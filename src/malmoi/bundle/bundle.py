@@ -1,19 +1,13 @@
-"""A bundle is a model folder that both worlds read: malmoi's runtime and sentence-transformers.
-
-`open_bundle` takes a folder with malmoi's manifest, checked file by file, or a plain
-sentence-transformers folder with an ONNX graph inside.
-"""
+"""Opens a model folder, and says what to do with a folder that cannot be opened."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import BundleError, BundleNotFound
 from . import sentence_transformers as foreign
-from .kinds import KINDS
+from .catalog import KINDS
 from .manifest import MANIFEST, Manifest
 from .sentence_transformers import DenseSpec
-
-__all__ = ["MANIFEST", "Bundle", "DenseSpec", "Manifest", "open_bundle"]
 
 _GRAPHS = ("onnx/model.onnx", "model.onnx")
 _WEIGHTS = ("*.safetensors", "*.bin", "*.pt")
@@ -23,7 +17,7 @@ _WEIGHTS = ("*.safetensors", "*.bin", "*.pt")
 class Bundle:
     """An opened model folder; nothing of the model itself is loaded yet.
 
-    `steps` are what remains to be done with token states when the graph does not pool them.
+    `steps` are what follows the token states where the graph does not pool them.
     """
 
     folder: Path

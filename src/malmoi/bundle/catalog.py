@@ -1,7 +1,10 @@
-"""A model's name → its folder: shipped with malmoi, on this disk, or on the hub when named."""
+"""A model's name → its folder (shipped, on this disk, or on the hub); its kind → its class."""
 
 import re
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from ..errors import BundleNotFound, OfflineError, require
 
@@ -19,14 +22,22 @@ def shipped_models() -> list[str]:
     return sorted(path.parent.name for path in SHIPPED.glob("*/malmoi.json"))
 
 
-def find_model(name_or_path: str | Path | None = None, *, weights: bool = False) -> Path:
-    """Find a model's folder; only a hub id that names no folder here asks the network.
+def find_model(
+    name_or_path: str | Path | None = None, *, default: str = DEFAULT, weights: bool = False
+) -> Path:
+    """Find a model's folder; the network is asked only for a hub id that names no folder here.
 
-    A folder on disk wins over a shipped model of the same name, and both over the hub, from
-    which `weights` fetches what training needs instead of what running needs.
+    A folder on disk wins over a shipped model of the same name, and both over the hub. `default`
+    is the shipped model for None. `weights` fetches what training needs from the hub instead of
+    what running needs.
     """
+    if name_or_path is None and default not in shipped_models():
+        raise BundleNotFound(
+            f"the model {default} is not in this installation; expected it in {SHIPPED}. "
+            "Name a model folder, or make one with: malmoi export (malmoi train for a reranker)"
+        )
     if name_or_path is None:
-        return _shipped(DEFAULT)
+        return SHIPPED / default
     folder = Path(name_or_path).expanduser()
     if folder.exists():
         return folder
@@ -41,15 +52,6 @@ def find_model(name_or_path: str | Path | None = None, *, weights: bool = False)
     )
 
 
-def _shipped(name: str) -> Path:
-    if name in shipped_models():
-        return SHIPPED / name
-    raise BundleNotFound(
-        f"the model {name} is not in this installation; expected it in {SHIPPED}. "
-        "Name a model folder, or make one with: malmoi export"
-    )
-
-
 def _download(name: str, files: list[str]) -> Path:
     hub = require("huggingface_hub", extra="hub", purpose=f"fetching {name} from the hub")
     try:
@@ -59,3 +61,28 @@ def _download(name: str, files: list[str]) -> Path:
             f"there is no folder {name}, and it could not be fetched from the hub "
             f"({type(error).__name__}). Check the name and the network, or name a folder."
         ) from error
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of bundle; its class, "module:class", is imported when a bundle is opened."""
+
+    runner: str
+    hint: str
+
+
+KINDS: dict[str, Kind] = {
+    "encoder": Kind("malmoi.encoder.transformer:Encoder", "malmoi.load"),
+    "static": Kind("malmoi.static.encoder:StaticEncoder", "malmoi.load"),
+    "reranker": Kind("malmoi.reranker.reranker:Reranker", "malmoi.load_reranker or malmoi rerank"),
+    "tagger": Kind("malmoi.tagger.tagger:Tagger", "malmoi.load_tagger or malmoi tag"),
+    "classifier": Kind(
+        "malmoi.classifier.classifier:NoteClassifier", "malmoi.load_classifier or malmoi classify"
+    ),
+}
+
+
+def runner_of(kind: str) -> Any:
+    """Import the class that runs bundles of a kind."""
+    module, _, name = KINDS[kind].runner.partition(":")
+    return getattr(import_module(module), name)

@@ -1,4 +1,4 @@
-"""`malmoi.json`: what a bundle says of itself, with the hash of each of its files."""
+"""`malmoi.json`: what a model is and how to run it, with the hash of each file of its folder."""
 
 import dataclasses
 import json
@@ -9,7 +9,7 @@ from typing import Any
 from ..errors import BundleCorrupt, BundleError
 from ..io.fingerprint import check_format, find_changed, hash_folder, is_inside, write_json
 from ..text.cleanup import SAFE, STEPS
-from .kinds import KINDS
+from .catalog import KINDS
 
 MANIFEST = "malmoi.json"
 FORMAT = 1
@@ -22,13 +22,13 @@ _REMEDY = "Export the model again with: malmoi export"
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a reader must know to run a bundle, and what a person wants to know of it.
+    """What is needed to run a bundle, and what a user wants to know about it.
 
-    `pooling` is one name, or several joined by "+" whose vectors stand side by side. `layers` is
-    the number of hidden-state outputs `layer_0 … layer_n` of the graph, 0 where it has none.
-    `activation` is what makes scores of a reranker's or classifier's outputs, of which there are
-    `dimension`: one without a name, or one for each of the `labels`. `beside` names the encoder
-    whose similarity is blended with a reranker's score, with the weights of both.
+    - `pooling`: one name, or several joined by "+" whose vectors are concatenated.
+    - `layers`: the number of hidden-state outputs `layer_0 … layer_n` of the graph.
+    - `activation`: makes scores of a reranker's or classifier's `dimension` outputs, of which
+      there is one, or one for each of the `labels`.
+    - `beside`: the encoder whose similarity is blended with a reranker's score, and both weights.
     """
 
     kind: str = "encoder"
@@ -72,24 +72,26 @@ class Manifest:
     def from_json(cls, data: object, *, where: str) -> "Manifest":
         """Make a manifest from parsed JSON; `where` names it in messages."""
         found = check_format(data, FORMAT, where=where, remedy=_REMEDY, error=BundleError)
-        values: dict[str, Any] = {}
-        for spec in dataclasses.fields(cls):
-            if spec.name in found:
-                values[spec.name] = _typed(found[spec.name], spec, where)
-        manifest = cls(**values)
+        specs = [spec for spec in dataclasses.fields(cls) if spec.name in found]
+        manifest = cls(**{spec.name: _typed(found[spec.name], spec, where) for spec in specs})
         manifest.check(where)
         return manifest
 
     def check(self, where: str) -> None:
         """Raise a BundleError for the first field outside its range."""
-        _one_of(self.kind, tuple(KINDS), "kind", where)
-        for pooling in self.pooling.split("+"):
-            _one_of(pooling, POOLINGS, "pooling", where)
-        _one_of(self.precision, PRECISIONS, "precision", where)
-        if self.activation:
-            _one_of(self.activation, ACTIVATIONS, "activation", where)
-        for step in self.clean:
-            _one_of(step, tuple(STEPS), "clean", where)
+        for name, values, known in (
+            ("kind", [self.kind], tuple(KINDS)),
+            ("pooling", self.pooling.split("+"), POOLINGS),
+            ("precision", [self.precision], PRECISIONS),
+            ("activation", [self.activation] if self.activation else [], ACTIVATIONS),
+            ("clean", self.clean, tuple(STEPS)),
+        ):
+            for value in values:
+                if value not in known:
+                    listed = ", ".join(known[:-1]) + " and " + known[-1]
+                    raise BundleError(
+                        f'{where} says {name} "{value}"; known are {listed}. {_REMEDY}'
+                    )
         for name in ("dimension", "max_tokens"):
             if getattr(self, name) < 1:
                 raise BundleError(
@@ -122,9 +124,12 @@ class Manifest:
         path = find_changed(folder, self.files)
         if path is None:
             return
-        found = f"{path} is not the file that {MANIFEST} describes (its sha256 differs: cut short, "
-        found += "changed or damaged)"
-        if not path.is_file():
+        if path.is_file():
+            found = (
+                f"{path} is not the file that {MANIFEST} describes (its sha256 differs: cut short, "
+                "changed or damaged)"
+            )
+        else:
             name = path.relative_to(folder).as_posix()
             found = f"{folder} lacks {name}, which its {MANIFEST} lists"
         raise BundleCorrupt(
@@ -132,13 +137,7 @@ class Manifest:
         )
 
 
-def _one_of(value: str, known: tuple[str, ...], name: str, where: str) -> None:
-    if value not in known:
-        listed = ", ".join(known[:-1]) + " and " + known[-1]
-        raise BundleError(f'{where} says {name} "{value}"; known are {listed}. {_REMEDY}')
-
-
-def _typed(value: object, spec: "dataclasses.Field[Any]", where: str) -> object:
+def _typed(value: object, spec: "dataclasses.Field[Any]", where: str) -> Any:
     """Check a JSON value against the type of its field; lists become tuples."""
     default = spec.default
     if default is dataclasses.MISSING and spec.default_factory is not dataclasses.MISSING:

@@ -1,8 +1,8 @@
-"""Sentence-transformers folders: the foreign format is known here and nowhere else.
+"""Reads and writes the folder layout of sentence-transformers, which only this module knows.
 
-Both generations of its files are read: module types `sentence_transformers.models.*` and the
-newer dotted paths, `pooling_mode_mean_tokens: true` and `pooling_mode: "mean"`. The old ones are
-written, because every reader knows them.
+Both generations are read: module types `sentence_transformers.models.*` and newer dotted paths,
+`pooling_mode_mean_tokens: true` and `pooling_mode: "mean"`. The old ones are written, because
+every reader knows them.
 """
 
 import json
@@ -25,18 +25,12 @@ _POOLING_KEYS = {
     "pooling_mode_lasttoken": "lasttoken",
 }
 _POOLING_NAMES = {"mean_sqrt_len_tokens": "mean_sqrt_len"} | {name: name for name in POOLINGS}
-_ACTIVATIONS = {
-    "Identity": "identity",
-    "Tanh": "tanh",
-    "ReLU": "relu",
-    "GELU": "gelu",
-    "Sigmoid": "sigmoid",
-}
+_ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "Sigmoid")
 
 
 @dataclass(frozen=True)
 class DenseSpec:
-    """A Dense module: where its weights are and what follows the product."""
+    """A Dense module: the file of its weights, and its activation function."""
 
     weights: Path
     activation: str
@@ -44,10 +38,10 @@ class DenseSpec:
 
 @dataclass(frozen=True)
 class ForeignFolder:
-    """What a sentence-transformers folder asks for, in malmoi's terms.
+    """A sentence-transformers folder in malmoi's terms.
 
-    `root` holds the transformer itself (older folders keep it in "0_Transformer"). `steps` are
-    what follows the token states, in order: "pool", "normalize" or a DenseSpec.
+    `root` holds the transformer itself (older folders keep it in "0_Transformer"). `steps`
+    follow the token states, in order: "pool", "normalize" or a DenseSpec.
     """
 
     root: Path
@@ -77,16 +71,16 @@ def read_folder(folder: Path, graph: str) -> ForeignFolder:
     root = folder
     for module in sorted(modules, key=lambda module: int(module.get("idx", 0))):
         kind = str(module.get("type", "")).rsplit(".", 1)[-1]
-        place = folder / str(module.get("path", ""))
+        path = folder / str(module.get("path", ""))
         if kind == "Transformer":
-            root = place
+            root = path
         elif kind == "Pooling":
-            pooling = read_pooling(place / "config.json")
+            pooling = read_pooling(path / "config.json")
             steps.append("pool")
         elif kind == "Normalize":
             steps.append("normalize")
         elif kind == "Dense":
-            steps.append(_read_dense(place))
+            steps.append(_read_dense(path))
         elif kind != "Dropout":  # dropout does nothing once a model is trained
             raise BundleError(
                 f"{folder / MODULES} has a module {kind!r}; known are Transformer, Pooling, Dense, "
@@ -124,7 +118,7 @@ def _manifest(
 
 
 def read_max_tokens(root: Path, config: dict[str, Any], settings: dict[str, Any]) -> int:
-    """Find the longest input: it has had three homes over the years."""
+    """Find the longest input, which has had three places over the years."""
     tokenizer = read_json(root / "tokenizer_config.json", missing={})
     positions = int(config.get("max_position_embeddings") or 512)
     if config.get("model_type") in ("roberta", "xlm-roberta", "mpnet", "camembert"):
@@ -150,17 +144,17 @@ def read_pooling(path: Path) -> str:
     return "+".join(_POOLING_NAMES[name] for name in names)
 
 
-def _read_dense(place: Path) -> DenseSpec:
-    config = read_json(place / "config.json")
-    weights = place / "model.safetensors"
+def _read_dense(folder: Path) -> DenseSpec:
+    config = read_json(folder / "config.json")
+    weights = folder / "model.safetensors"
     activation = str(config.get("activation_function", "Identity")).rsplit(".", 1)[-1]
     if config.get("use_residual") or activation not in _ACTIVATIONS or not weights.is_file():
         raise BundleError(
-            f"the Dense module {place} has no model.safetensors, a residual or the activation "
+            f"the Dense module {folder} has no model.safetensors, a residual or the activation "
             f"{activation!r}; known are {', '.join(_ACTIVATIONS)}. "
             "Export the model with: malmoi export"
         )
-    return DenseSpec(weights, _ACTIVATIONS[activation])
+    return DenseSpec(weights, activation.lower())
 
 
 def write_layout(
@@ -176,21 +170,21 @@ def write_layout(
 ) -> list[Path]:
     """Write the small files that make a transformer's folder a sentence-transformers one.
 
-    `hidden` is the width of the token states; `steps` are what follows them, in order ("pool",
-    "dense", "normalize"). `lower` asks for lower case before the tokenizer. Gives each step's
-    folder, where a Dense module's weights belong.
+    `hidden` is the width of the token states; `steps` follow them, in order ("pool", "dense",
+    "normalize"). `lower` asks for lower case before the tokenizer. Gives each step's folder,
+    where a Dense module's weights belong.
     """
-    modules = [_module(0, "", "Transformer")]
-    places = []
-    for idx, step in enumerate(steps, start=1):
-        kind = {"pool": "Pooling", "dense": "Dense", "normalize": "Normalize"}[step]
-        modules.append(_module(idx, f"{idx}_{kind}", kind))
-        places.append(folder / f"{idx}_{kind}")
-        places[-1].mkdir(exist_ok=True)
-        if step == "pool":
-            write_json(places[-1] / "config.json", _pooling_config(pooling, hidden))
-        elif step == "normalize":
-            write_json(places[-1] / "config.json", {})
+    kinds = [{"pool": "Pooling", "dense": "Dense", "normalize": "Normalize"}[s] for s in steps]
+    names = [f"{idx}_{kind}" for idx, kind in enumerate(kinds, start=1)]
+    modules = [
+        {"idx": idx, "name": str(idx), "path": name, "type": f"sentence_transformers.models.{kind}"}
+        for idx, (name, kind) in enumerate([("", "Transformer"), *zip(names, kinds, strict=True)])
+    ]
+    for step, name in zip(steps, names, strict=True):
+        (folder / name).mkdir(exist_ok=True)
+        if step != "dense":
+            config = _pooling_config(pooling, hidden) if step == "pool" else {}
+            write_json(folder / name / "config.json", config)
     write_json(folder / MODULES, modules)
     settings = {"max_seq_length": max_tokens, "do_lower_case": lower}
     write_json(folder / "sentence_bert_config.json", settings)
@@ -200,26 +194,17 @@ def write_layout(
         "similarity_fn_name": "cosine",
     }
     write_json(folder / "config_sentence_transformers.json", shared)
-    return places
+    return [folder / name for name in names]
 
 
 def _pooling_config(pooling: str, hidden: int) -> dict[str, Any]:
     active = pooling.split("+")
     keys: dict[str, Any] = {key: name in active for key, name in _POOLING_KEYS.items()}
     if active != [name for name in _POOLING_KEYS.values() if name in active]:
-        # The old keys know one order of vectors side by side; any other needs the new key.
+        # The old keys know one order of concatenated vectors; any other needs the new key.
         names = {name: key for key, name in _POOLING_NAMES.items() if key not in POOLINGS}
         keys["pooling_mode"] = [names.get(name, name) for name in active]
     return {"word_embedding_dimension": hidden} | keys
-
-
-def _module(idx: int, path: str, kind: str) -> dict[str, Any]:
-    return {
-        "idx": idx,
-        "name": str(idx),
-        "path": path,
-        "type": f"sentence_transformers.models.{kind}",
-    }
 
 
 def write_json(path: Path, data: object) -> None:
@@ -228,7 +213,7 @@ def write_json(path: Path, data: object) -> None:
 
 
 def read_json(path: Path, *, missing: Any = None) -> Any:
-    """Read a JSON file; `missing` is given for a file that is not there, if it is not None."""
+    """Read a JSON file; if it is not there, give `missing` unless that is None."""
     if missing is not None and not path.is_file():
         return missing
     try:

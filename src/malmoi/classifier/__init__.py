@@ -1,12 +1,18 @@
-"""Long documents: windows → scores → one decision.
+"""Classification of long notes: windows → scores → one decision."""
 
-`load_classifier` opens a trained classifier of notes; `windows.py` cuts at sentence borders,
-`decision.py` makes one probability of many, `calibration.py` says how far it can be trusted.
-"""
-
-from .calibration import Bin, expected_error, fit_temperature, reliability, soften
 from .classifier import Decision, NoteClassifier, ScoredWindow, load_classifier
-from .decision import RULES, Rule, combine, joint, tune
+from .decision import (
+    RULES,
+    Bin,
+    Rule,
+    combine,
+    expected_error,
+    fit_temperature,
+    joint,
+    reliability,
+    soften,
+    tune,
+)
 from .windows import TextSpan, cut_windows, sentences
 
 __all__ = [

@@ -1,33 +1,31 @@
-"""A classifier of long notes on onnxruntime: every window is scored, then they decide together."""
+"""The classifier of long notes: every window is scored, and a rule makes one decision."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..bundle.bundle import Bundle, open_bundle
 from ..bundle.catalog import find_model
 from ..errors import BundleError, OptionError, TextError, counted
 from ..io.progress import progressing
-from ..runtime.runner import Runner, chunks, in_turn
+from ..runtime.pooling import softmax
+from ..runtime.runner import LOGITS, GraphModel, chunks, in_turn
 from ..runtime.tokenizer import Batch, TextTokenizer
 from ..text.cleanup import SAFE, as_text, clean
-from ..types import Floats
-from .calibration import soften
-from .decision import Rule, combine
+from ..types import Doubles, Floats
+from .decision import Rule, combine, soften
 from .windows import TextSpan, cut_windows
 
 DECISION = "decision.json"
-_LOGITS = "logits"
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredWindow:
-    """One window: its note, where it stands in it, and each label's probability there."""
+    """One window: its note, its span in the note, and each label's probability."""
 
     note: int
     start: int
@@ -38,9 +36,9 @@ class ScoredWindow:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What is decided of one document, or of one patient's notes together.
+    """The decision about one document, or one patient's notes together.
 
-    `probabilities` go with the model's `labels`; `windows` stand in the order of the text.
+    `probabilities` go with the model's `labels`; `windows` are in the order of the text.
     """
 
     label: str
@@ -49,18 +47,18 @@ class Decision:
     windows: tuple[ScoredWindow, ...]
 
     def telling(self, labels: Sequence[str], *, k: int = 3) -> list[ScoredWindow]:
-        """The windows that speak most for the decision, the strongest first."""
+        """Give the windows with the strongest evidence for the decision, best first."""
         column = list(labels).index(self.label)
         return sorted(self.windows, key=lambda one: -one.probabilities[column])[:k]
 
 
 @dataclass(frozen=True)
 class DecisionPool:
-    """How a bundle decides: its rule, the temperature, attention's vectors where it has some."""
+    """How a bundle decides: its rule, its temperature, and attention's vector if it has one."""
 
     rule: Rule = field(default_factory=Rule)
     temperature: float = 1.0
-    direction: NDArray[np.float64] | None = None  # (hidden,)
+    direction: Doubles | None = None  # (hidden,)
 
     @classmethod
     def read(cls, folder: Path) -> "DecisionPool":
@@ -79,38 +77,26 @@ class DecisionPool:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise BundleError(
                 f"{path} cannot be read ({type(error).__name__}); expected rule, c and "
-                "temperature. Train the classifier again."
+                "temperature. Train the classifier again with: malmoi train"
             ) from error
 
     def to_json(self) -> dict[str, Any]:
         """Give what `read` reads."""
-        data: dict[str, Any] = {
-            "rule": self.rule.name,
-            "c": self.rule.c,
-            "temperature": self.temperature,
-        }
-        if self.direction is not None:
-            data["attention"] = [round(float(x), 6) for x in self.direction]
-        return data
-
-    def weights(self, states: Floats) -> NDArray[np.float64] | None:
-        """Attention's share of each window, (n,), from the windows' states (n, hidden)."""
+        data = {"rule": self.rule.name, "c": self.rule.c, "temperature": self.temperature}
         if self.direction is None:
-            return None
-        return attend(states, self.direction)
+            return data
+        return data | {"attention": [round(float(x), 6) for x in self.direction]}
 
 
-def attend(states: object, direction: object) -> NDArray[np.float64]:
-    """Give windows their shares by a softmax over how far they point in a direction."""
-    raw = np.asarray(states, dtype=np.float64) @ np.asarray(direction, dtype=np.float64)
-    raised = np.exp(raw - raw.max())
-    found: NDArray[np.float64] = raised / raised.sum()
-    return found
+def attend(states: object, direction: object) -> Doubles:
+    """Give the windows' weights, (n,): a softmax of their states (n, hidden) times a direction."""
+    raw: Doubles = np.asarray(states, dtype=np.float64) @ np.asarray(direction, dtype=np.float64)
+    return softmax(raw)
 
 
 @dataclass(frozen=True)
 class ScoredWindows:
-    """The windows of one document, scored: shares (n, labels), states (n, hidden) or none."""
+    """A document's windows: note and span, probabilities (n, labels), states (n, hidden)."""
 
     spans: list[tuple[int, TextSpan]]
     shares: Floats
@@ -123,15 +109,12 @@ def load_classifier(name_or_path: str | Path, *, threads: int | None = None) -> 
     return NoteClassifier(bundle, threads=threads)
 
 
-class NoteClassifier:
+class NoteClassifier(GraphModel):
     """Scores windows of long notes and decides. Make one with `malmoi.load_classifier`."""
 
     def __init__(self, bundle: Bundle, *, threads: int | None = None) -> None:
-        self.bundle, self.manifest = bundle, bundle.manifest
-        self.name, self.labels = bundle.manifest.name, bundle.manifest.labels
-        self.max_tokens = bundle.manifest.max_tokens
+        super().__init__(bundle, threads=threads)
         self.pool = DecisionPool.read(bundle.folder)
-        self._runner = Runner(bundle, threads=threads)
         self._steps = bundle.manifest.clean or SAFE
         self._state = f"layer_{bundle.manifest.layers - 1}" if bundle.manifest.layers else None
         self._check_graph()
@@ -140,12 +123,11 @@ class NoteClassifier:
         return f"<NoteClassifier {self.name}: {', '.join(self.labels)}>"
 
     def classify(self, notes: str | Sequence[str], *, rule: Rule | None = None) -> Decision:
-        """Decide of one note, or of all the notes of one patient together.
+        """Decide about one note, or about all the notes of one patient together.
 
-        Empty notes among several are passed over; a TextError says when no text is left.
+        Empty notes among several are passed over; raises a TextError if no text is left.
         """
-        listed = [notes] if isinstance(notes, str) else list(notes)
-        [scored] = self.score([listed])
+        [scored] = self.score([[notes] if isinstance(notes, str) else list(notes)])
         return self.decide(scored, rule=rule)
 
     def score(
@@ -155,7 +137,12 @@ class NoteClassifier:
         spans: list[list[tuple[int, TextSpan]]] = []
         texts: list[str] = []
         for i, notes in enumerate(documents):
-            found = [(j, s) for j, note in enumerate(notes) for s in self._windows(note, i)]
+            checked = [as_text(note, where=f"document {i}") for note in notes]
+            found = [
+                (j, span)
+                for j, note in enumerate(checked)
+                for span in note_windows(note, self._runner.tokens, self._steps)
+            ]
             if not found:
                 raise TextError(
                     f"document {i} has no text; expected some in every document. "
@@ -166,7 +153,7 @@ class NoteClassifier:
         return self._split(spans, self._outputs(texts, progress))
 
     def decide(self, scored: ScoredWindows, *, rule: Rule | None = None) -> Decision:
-        """Make one decision of scored windows, by the bundle's own rule when none is named."""
+        """Make one decision from scored windows, by the bundle's own rule if none is given."""
         chosen = rule or self.pool.rule
         weights = None
         if chosen.name == "attention":
@@ -175,32 +162,21 @@ class NoteClassifier:
                     f"{self.name} has no attention; expected one trained with it. "
                     "Choose another rule."
                 )
-            weights = self.pool.weights(scored.states)
+            weights = attend(scored.states, self.pool.direction)
         joined = combine(scored.shares, chosen, weights=weights)
-        [calm] = soften(joined[None], self.pool.temperature)
-        best = int(calm.argmax())
+        [softened] = soften(joined[None], self.pool.temperature).tolist()
+        shares = [tuple(row) for row in scored.shares.tolist()]
+        each = [None] * len(shares) if weights is None else weights.tolist()
         windows = tuple(
-            ScoredWindow(
-                note,
-                span.start,
-                span.end,
-                tuple(float(p) for p in shares),
-                None if weights is None else float(weights[i]),
-            )
-            for i, ((note, span), shares) in enumerate(
-                zip(scored.spans, scored.shares, strict=True)
-            )
+            ScoredWindow(note, span.start, span.end, row, weight)
+            for (note, span), row, weight in zip(scored.spans, shares, each, strict=True)
         )
-        named = {label: float(p) for label, p in zip(self.labels, calm, strict=True)}
-        return Decision(self.labels[best], float(calm[best]), named, windows)
-
-    def _windows(self, note: str, document: int) -> list[TextSpan]:
-        return note_windows(
-            as_text(note, where=f"document {document}"), self._runner.tokens, self._steps
-        )
+        probabilities = dict(zip(self.labels, softened, strict=True))
+        best = max(self.labels, key=probabilities.__getitem__)
+        return Decision(best, probabilities[best], probabilities, windows)
 
     def _outputs(self, texts: list[str], progress: bool) -> Floats:
-        """Run texts through the graph; logits and state side by side, (n, labels + hidden)."""
+        """Run texts through the graph; logits and state concatenated, (n, labels + hidden)."""
         blocks = []
         started = (self._start(chunk) for chunk in chunks(texts, len))
         with progressing("scoring windows", total=len(texts), shown=progress) as advance:
@@ -209,50 +185,43 @@ class NoteClassifier:
                 advance(len(block))
         return np.concatenate(blocks)
 
-    def _start(self, texts: list[str]) -> Any:
-        pieces, _ = self._runner.tokens.encode(texts)
-        return self._runner.start(pieces, self._run)
+    def _start(self, texts: list[str]) -> Callable[[], Floats]:
+        inputs, _ = self._runner.tokens.encode(texts)
+        return self._runner.start(inputs, self._run)
 
     def _run(self, batch: Batch) -> Floats:
         if self._state is None:
-            [logits] = self._runner.session.run(batch, [_LOGITS])
-            return logits
-        logits, states = self._runner.session.run(batch, [_LOGITS, self._state])
+            return super()._run(batch)
+        logits, states = self._runner.session.run(batch, [LOGITS, self._state])
         return np.concatenate([logits, states[:, 0]], axis=1)
 
     def _split(
         self, spans: list[list[tuple[int, TextSpan]]], outputs: Floats
     ) -> list[ScoredWindows]:
-        logits = outputs[:, : len(self.labels)].astype(np.float64)
-        raised = np.exp(logits - logits.max(axis=1, keepdims=True))
-        shares = (raised / raised.sum(axis=1, keepdims=True)).astype(np.float32)
+        shares = softmax(outputs[:, : len(self.labels)].astype(np.float64)).astype(np.float32)
         states = outputs[:, len(self.labels) :] if self._state else None
         found, at = [], 0
-        for mine in spans:
-            here = slice(at, at + len(mine))
-            found.append(
-                ScoredWindows(mine, shares[here], None if states is None else states[here])
-            )
-            at += len(mine)
+        for own in spans:
+            part = slice(at, at + len(own))
+            found.append(ScoredWindows(own, shares[part], None if states is None else states[part]))
+            at += len(own)
         return found
 
     def _check_graph(self) -> None:
         """Run one short text, so that a graph which does not fit is found now."""
         session = self._runner.session
-        wanted = [_LOGITS, *([self._state] if self._state else [])]
-        missing = [name for name in wanted if name not in session.outputs]
-        if missing or len(self.labels) < 2:
+        if len(self.labels) < 2 or self._state not in (None, *session.outputs):
             raise BundleError(
                 f"{session.path} has the outputs {', '.join(session.outputs)} and "
-                f"{counted(len(self.labels), 'label')}; expected {', '.join(wanted)} and two "
-                "labels or more. "
-                "Train the classifier again."
+                f"{counted(len(self.labels), 'label')}; expected {self._state or LOGITS} and two "
+                "labels or more. Train the classifier again with: malmoi train"
             )
         width = self._start(["가 a"])().shape[1]
         if width < len(self.labels):
             raise BundleError(
                 f"{session.path} gives {counted(width, 'score')} and malmoi.json names "
-                f"{len(self.labels)} labels; expected as many. Train the classifier again."
+                f"{len(self.labels)} labels; expected as many. Train the classifier again with: "
+                "malmoi train"
             )
 
 

@@ -1,4 +1,4 @@
-"""Many windows' probabilities → the document's: the largest, the mean, or both joined.
+"""The probabilities of many windows → the document's, by a rule, and their calibration.
 
 Shapes: a document's windows (n, labels), a document's probabilities (labels,), both float64.
 """
@@ -7,26 +7,31 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..errors import OptionError, TextError
+from ..errors import DataError, OptionError, TextError, check_choice
+from ..runtime.pooling import softmax
 from ..types import Doubles
 
 RULES = ("joint", "max", "mean", "first", "attention")
 C = 2.0
 # From "nearly the mean" to "nearly the largest", each about 1.6 times the one before.
 GRID = (0.1, 0.2, 0.3, 0.5, 0.8, 1.3, 2.0, 3.2, 5.0, 8.0, 13.0, 20.0, 32.0, 50.0, 100.0, 1000.0)
+_LEAST, _MOST = 0.05, 20.0
+_ROUNDS = 60
+_GOLDEN = (5**0.5 - 1) / 2
+_TINY = 1e-9  # the smallest probability of which a logarithm is taken
 
 
 @dataclass(frozen=True)
 class Rule:
-    """How windows decide: a name of `RULES`, and the `c` of "joint"."""
+    """How windows decide: the name of one of `RULES`, and the `c` of "joint"."""
 
     name: str = "joint"
     c: float = C
 
     def __post_init__(self) -> None:
-        if self.name not in RULES:
-            raise OptionError(f"rule is {self.name!r}; known are {', '.join(RULES)}. Choose one.")
+        check_choice("rule", self.name, RULES)
         if not self.c > 0:
             raise OptionError(f"c is {self.c}; expected more than 0. Leave it out for {C:g}.")
 
@@ -34,8 +39,8 @@ class Rule:
 def joint(windows: object, c: float = C) -> Doubles:
     """Give (P_max + P_mean · n/c) / (1 + n/c) for each label.
 
-    With few windows the most telling one decides, with many their mean; `c` says how many "many"
-    is. One window keeps its own probability.
+    With few windows the strongest one decides, with many their mean; `c` says how many that is.
+    One window keeps its own probability.
 
     >>> joint([[0.2], [0.8]], c=2.0).round(4).tolist()
     [0.65]
@@ -65,15 +70,11 @@ def combine(windows: object, rule: Rule, *, weights: object = None) -> Doubles:
         found = table.max(axis=0)
     else:
         found = table[0] if rule.name == "first" else table.mean(axis=0)
-    return found / found.sum() if len(found) > 2 else _two(found)
-
-
-def _two(found: Doubles) -> Doubles:
-    """Keep the second of two labels, the positive one, as the rule made it; the first is its rest.
-
-    The formula is one of a single event's probability: dividing by the sum would change it.
-    """
-    return found if len(found) < 2 else np.array([1 - found[1], found[1]])
+    # The formula is for the probability of one event, which dividing by the sum would change: of
+    # two labels the second, the positive one, stays as the rule made it.
+    if len(found) == 2:
+        return np.array([1 - found[1], found[1]])
+    return found / found.sum() if len(found) > 2 else found
 
 
 def tune(
@@ -81,8 +82,7 @@ def tune(
 ) -> float:
     """Choose the `c` whose decisions have the best score; of equal ones the middle one.
 
-    `documents` are tables of windows; `score` judges the list of their decisions, as the area
-    under a curve on development data does.
+    `documents` are tables of windows; `score` takes the list of their decisions.
     """
     choices = [float(c) for c in np.asarray(grid, dtype=np.float64)]
     scores = [score([combine(one, Rule("joint", c)) for one in documents]) for c in choices]
@@ -96,3 +96,74 @@ def _table(windows: object) -> Doubles:
     if not len(table):
         raise TextError("the note has no text; expected some. Leave empty notes out.")
     return table
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """Decisions of similar probability: their count, mean probability and share that was true."""
+
+    low: float
+    high: float
+    count: int
+    said: float
+    was: float
+
+
+def soften(probabilities: object, temperature: float) -> Doubles:
+    """Divide log-probabilities by the temperature and make them add up to 1 again; (n, labels).
+
+    >>> soften([[0.2, 0.8]], 1.0).round(3).tolist()
+    [[0.2, 0.8]]
+    """
+    logs: Doubles = np.log(np.clip(np.asarray(probabilities, dtype=np.float64), _TINY, 1.0))
+    return softmax(logs / temperature)
+
+
+def fit_temperature(probabilities: object, labels: object) -> float:
+    """Find the temperature under which the labels are most probable, by golden section.
+
+    >>> said = [[0.1, 0.9]] * 10
+    >>> round(float(soften(said, fit_temperature(said, [1] * 7 + [0] * 3))[0, 1]), 3)
+    0.7
+    """
+    table = np.asarray(probabilities, dtype=np.float64)
+    gold = np.asarray(labels, dtype=np.intp)
+    if not len(table):
+        raise DataError("no decision to calibrate on; expected some. Name a file with notes.")
+    low, high = np.log(_LEAST), np.log(_MOST)
+    for _ in range(_ROUNDS):
+        left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+        if _surprise(table, gold, left) < _surprise(table, gold, right):
+            high = right
+        else:
+            low = left
+    return float(np.exp((low + high) / 2))
+
+
+def reliability(probabilities: object, happened: object, *, bins: int = 10) -> list[Bin]:
+    """Sort decisions by probability into bins of equal width; empty ones are left out.
+
+    >>> reliability([0.05, 0.95], [0, 1], bins=2)
+    [Bin(low=0.0, high=0.5, count=1, said=0.05, was=0.0), \
+Bin(low=0.5, high=1.0, count=1, said=0.95, was=1.0)]
+    """
+    said = np.asarray(probabilities, dtype=np.float64)
+    was = np.asarray(happened, dtype=np.float64)
+    owners = np.minimum((said * bins).astype(np.intp), bins - 1)
+    found = []
+    for i in sorted(set(owners.tolist())):
+        here = owners == i
+        means = float(said[here].mean()), float(was[here].mean())
+        found.append(Bin(i / bins, (i + 1) / bins, int(here.sum()), *means))
+    return found
+
+
+def expected_error(bins: list[Bin]) -> float:
+    """The mean distance between probability and truth, weighted by count."""
+    total = sum(one.count for one in bins)
+    return sum(one.count * abs(one.said - one.was) for one in bins) / total
+
+
+def _surprise(table: Doubles, gold: NDArray[np.intp], logarithm: float) -> float:
+    softened = soften(table, float(np.exp(logarithm)))
+    return float(-np.log(np.clip(softened[np.arange(len(gold)), gold], _TINY, 1.0)).mean())

@@ -1,15 +1,16 @@
-"""Labelled notes out of files, by note or by patient, and splits that keep patients whole.
+"""Reads labelled notes, by note or by patient, and splits them without leaking patients.
 
-A split is decided by a patient's id alone, so a patient met again tomorrow goes where the first
-note went, and no note of one stands on both sides.
+A split is decided by a patient's id alone, so that all notes of a patient, later ones included,
+are in the same part.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 
-from ..errors import DataError, OptionError, by_number, counted
+from ..errors import DataError, OptionError, by_number, check_choice, counted
 from ..io.fingerprint import hash_number
 from ..io.tables import BadRows, read_columns
 from ..text.cleanup import is_whole
@@ -20,7 +21,7 @@ DECIDE = ("note", "patient")
 
 @dataclass(frozen=True)
 class NoteDocument:
-    """What one decision is made of: a patient's notes, or one note."""
+    """What one decision is about: a patient's notes, or one note."""
 
     patient: str
     label: str
@@ -29,10 +30,11 @@ class NoteDocument:
 
 @dataclass(frozen=True)
 class LabelChoice:
-    """Which rows count and what their labels become.
+    """Which rows are kept and what their labels become; one option at most.
 
-    `positive` joins these labels into "yes" and all others into "no"; `labels` keeps these rows
-    only; `largest` keeps the rows of so many commonest labels.
+    - `positive`: these labels become "yes" and all others "no".
+    - `labels`: only rows with these labels are kept.
+    - `largest`: only the rows of this many most frequent labels are kept.
     """
 
     positive: tuple[str, ...] = ()
@@ -46,23 +48,15 @@ class LabelChoice:
             )
 
     def names(self, found: Sequence[str]) -> tuple[str, ...]:
-        """Give the labels that a model has, in its order, from those of the rows."""
-        if self.positive:
-            return ("no", "yes")
-        if self.labels:
-            return self.labels
+        """Give the model's labels, in its order, from those of the rows."""
+        if self.positive or self.labels:
+            return self.labels or ("no", "yes")
         counts = Counter(found)
-        if self.largest:
-            kept = sorted(counts, key=lambda label: (-counts[label], label))[: self.largest]
-            return tuple(sorted(kept))
-        return tuple(sorted(counts))
+        kept = sorted(counts, key=lambda label: (-counts[label], label))
+        return tuple(sorted(kept[: self.largest or None]))
 
 
-@dataclass
-class _Rows:
-    patient: list[str] = field(default_factory=list)
-    label: list[str] = field(default_factory=list)
-    note: list[str] = field(default_factory=list)
+_Row = tuple[str, str, str]  # patient, label, note
 
 
 def read_documents(
@@ -75,67 +69,73 @@ def read_documents(
     root: Path | None = None,
     strict: bool = False,
 ) -> list[NoteDocument]:
-    """Read labelled notes; `labels` are those of a model, and others are then an error.
+    """Read labelled notes; notes without text are passed over and counted.
 
-    `columns` names "text", "label" and, where there is one, "patient"; without it every note is a
-    patient of its own, named by its file under `root` and its line, so that a split is the same
-    wherever the data lie. Notes without text are passed over and counted.
+    - `columns`: the columns of "text", "label" and, if there is one, "patient". Without it every
+      note is a patient of its own, named by its file under `root` and its line, so that a split
+      does not depend on where the data are.
+    - `labels`: the labels of a model; others are an error.
+    - `decide`: whether a document is a "note" or all the notes of a "patient".
     """
-    if decide not in DECIDE:
-        raise OptionError(f"decide is {decide!r}; known are {' and '.join(DECIDE)}. Choose one.")
-    rows = _Rows()
-    for file in files:
-        _read(file, columns, rows, root, strict)
+    check_choice("decide", decide, DECIDE)
+    named = ", ".join(map(str, files))
     choice = choice or LabelChoice()
+    rows = [row for file in files for row in _read(file, columns, root, strict)]
     if choice.positive:
-        _check_known(choice.positive, rows.label, files)
-        rows.label = ["yes" if label in choice.positive else "no" for label in rows.label]
-    kept = set(choice.names(rows.label))
+        have = {label for _, label, _ in rows}
+        missing = [label for label in choice.positive if label not in have]
+        if missing:
+            raise DataError(
+                f"no note of {named} has the label {missing[0]!r}, which positive names; expected "
+                "one or more. Correct the label in positive."
+            )
+        rows = [(p, "yes" if label in choice.positive else "no", n) for p, label, n in rows]
+    found = [label for _, label, _ in rows]
+    kept = set(choice.names(found))
     if labels:
-        _check_labels(rows.label if not (choice.labels or choice.largest) else kept, labels)
+        _check_labels(kept if choice.labels or choice.largest else set(found), labels)
         kept = set(labels)
-    listed = [
-        (patient, label, note)
-        for patient, label, note in zip(rows.patient, rows.label, rows.note, strict=True)
-        if label in kept
-    ]
-    if not listed:
+    rows = [row for row in rows if row[1] in kept]
+    if not rows:
         raise DataError(
-            f"{_named(files)} give no notes with text and a label; expected some. "
+            f"{named} give no notes with text and a label; expected some. "
             "Check the files and the columns."
         )
-    return (
-        _by_patient(listed)
-        if decide == "patient"
-        else [NoteDocument(p, x, (n,)) for p, x, n in listed]
-    )
+    if decide == "patient":
+        return _by_patient(rows)
+    return [NoteDocument(patient, label, (note,)) for patient, label, note in rows]
 
 
 def part_of(patient: str, *, dev: float, test: float, seed: int = 0) -> str:
-    """Say which part a patient belongs to; the same one always goes to the same.
+    """Give the part a patient belongs to, which is always the same.
 
     >>> {part_of(str(i), dev=0.1, test=0.2) for i in range(100)} == {"train", "dev", "test"}
     True
     """
-    place = hash_number(f"{seed}\t{patient}") / 2**64
-    return "test" if place < test else "dev" if place < test + dev else "train"
+    share = hash_number(f"{seed}\t{patient}") / 2**64
+    return "test" if share < test else "dev" if share < test + dev else "train"
 
 
 def leakage(parts: Mapping[str, Sequence[NoteDocument]]) -> dict[str, int]:
-    """Count the patients and the very same notes that stand in two parts, by "a and b"."""
-    found: dict[str, int] = {}
-    names = [name for name in PARTS if parts.get(name)]
-    for i, first in enumerate(names):
-        for second in names[i + 1 :]:
-            for what, keys in (("patients", _patients), ("notes", _notes)):
-                shared = keys(parts[first]) & keys(parts[second])
-                if shared:
-                    found[f"{what} of {first} and {second}"] = len(shared)
-    return found
+    """Count the patients and the identical notes that are in two parts, by "notes of a and b"."""
+    seen: dict[str, dict[str, set[str]]] = {
+        name: {
+            "patients": {one.patient for one in parts[name]},
+            "notes": {" ".join(note.split()) for one in parts[name] for note in one.notes},
+        }
+        for name in PARTS
+        if parts.get(name)
+    }
+    shared = {
+        f"{what} of {first} and {second}": len(seen[first][what] & seen[second][what])
+        for first, second in combinations(seen, 2)
+        for what in ("patients", "notes")
+    }
+    return {where: count for where, count in shared.items() if count}
 
 
 def say_leaked(what: str, count: int) -> str:
-    """Say one finding of `leakage`.
+    """Word one finding of `leakage`.
 
     >>> say_leaked("notes of train and dev", 1), say_leaked("patients of train and test", 2)
     ('1 note of train and dev is the same', '2 patients of train and test are the same')
@@ -144,35 +144,26 @@ def say_leaked(what: str, count: int) -> str:
     return f"{counted(count, thing)} of {where} {by_number(count, 'is', 'are')} the same"
 
 
-def _patients(documents: Sequence[NoteDocument]) -> set[str]:
-    return {one.patient for one in documents}
-
-
-def _notes(documents: Sequence[NoteDocument]) -> set[str]:
-    return {" ".join(note.split()) for one in documents for note in one.notes}
-
-
 def _read(
-    file: str | Path, columns: Mapping[str, str], rows: _Rows, root: Path | None, strict: bool
-) -> None:
+    file: str | Path, columns: Mapping[str, str], root: Path | None, strict: bool
+) -> Iterator[_Row]:
     bad = BadRows(str(file), strict)
     inside = root is not None and Path(file).is_relative_to(root)
     name = Path(file).relative_to(root).as_posix() if inside and root else str(file)
     remedy = "Correct the columns."
     for line, row in read_columns(file, list(columns.values()), bad, remedy=remedy):
-        if not row[columns["text"]].strip():
+        note, label = row[columns["text"]], row[columns["label"]].strip()
+        if not note.strip():
             bad.add(line, "an empty note", "text")
-        elif not row[columns["label"]].strip() or not is_whole(row[columns["label"]]):
+        elif not label or not is_whole(label):
             bad.add(line, "no label", "one")
         else:
-            rows.note.append(row[columns["text"]])
-            rows.label.append(row[columns["label"]].strip())
-            alone = f"{name}:{line}"
-            rows.patient.append(row[columns["patient"]] if "patient" in columns else alone)
+            patient = row[columns["patient"]] if "patient" in columns else f"{name}:{line}"
+            yield patient, label, note
     bad.report()
 
 
-def _by_patient(rows: list[tuple[str, str, str]]) -> list[NoteDocument]:
+def _by_patient(rows: Sequence[_Row]) -> list[NoteDocument]:
     notes: dict[str, list[str]] = {}
     labels: dict[str, str] = {}
     for patient, label, note in rows:
@@ -182,29 +173,14 @@ def _by_patient(rows: list[tuple[str, str, str]]) -> list[NoteDocument]:
                 'Correct the labels, or decide by note (decide = "note").'
             )
         notes.setdefault(patient, []).append(note)
-    return [
-        NoteDocument(patient, labels[patient], tuple(found)) for patient, found in notes.items()
-    ]
+    return [NoteDocument(patient, labels[patient], tuple(own)) for patient, own in notes.items()]
 
 
-def _check_known(wanted: Sequence[str], found: Sequence[str], files: Sequence[str | Path]) -> None:
-    missing = [label for label in wanted if label not in set(found)]
-    if missing:
-        raise DataError(
-            f"no note of {_named(files)} has the label {missing[0]!r}, which positive names; "
-            "expected some. Correct the label."
-        )
-
-
-def _check_labels(found: "Sequence[str] | set[str]", known: Sequence[str]) -> None:
-    unknown = sorted(set(found) - set(known))
+def _check_labels(found: set[str], known: Sequence[str]) -> None:
+    unknown = found - set(known)
     if unknown:
         raise DataError(
             f"{counted(len(unknown), 'label')} of the notes "
             f"{by_number(len(unknown), 'is', 'are')} not the model's, which are "
             f"{', '.join(known)}. Correct them, or name the rows to keep."
         )
-
-
-def _named(files: Sequence[str | Path]) -> str:
-    return ", ".join(str(file) for file in files)

@@ -1,4 +1,4 @@
-"""A long text → windows that end where sentences end, with offsets into the text itself."""
+"""A long text → sentences, and windows of whole sentences, with offsets into the text."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -30,19 +30,19 @@ class TextSpan:
 
 
 def sentences(text: str) -> list[TextSpan]:
-    """Find the sentences of a text, white space around them left out.
+    """Find the sentences of a text, without the white space around them.
 
     >>> [text[s.start:s.end] for text in ["Dr. Kim 진료함. 열은 없다."] for s in sentences(text)]
     ['Dr. Kim 진료함.', '열은 없다.']
     """
-    found, start = [], 0
+    found: list[TextSpan] = []
+    start = 0
     for mark in _END.finditer(text):
-        if mark.group().startswith(".") and _goes_on(text, start, mark.start()):
+        if mark.group().startswith(".") and _is_abbreviation(text, start, mark.start()):
             continue
-        found.append(TextSpan(start, mark.end()))
+        found += _trimmed(text, start, mark.end())
         start = mark.end()
-    found.append(TextSpan(start, len(text)))
-    return [span for span in (_trimmed(text, span) for span in found) if span.end > span.start]
+    return found + _trimmed(text, start, len(text))
 
 
 def cut_windows(
@@ -55,13 +55,21 @@ def cut_windows(
 
     >>> words = lambda texts: [len(text.split()) for text in texts]
     >>> cut_windows("a b c. d e. f g h i j k.", words, size=5)
-    [Span(start=0, end=11), Span(start=12, end=17), Span(start=18, end=24)]
+    [TextSpan(start=0, end=11), TextSpan(start=12, end=17), TextSpan(start=18, end=24)]
     """
     parts = [part for span in sentences(text) for part in _shortened(text, span)]
-    return list(_gathered(list(_fitting(text, parts, count, size)), size))
+    windows: list[TextSpan] = []
+    used = 0
+    for span, tokens in _fitting(text, parts, count, size):
+        if windows and used + tokens <= size:
+            windows[-1], used = TextSpan(windows[-1].start, span.end), used + tokens
+        else:
+            windows.append(span)
+            used = tokens
+    return windows
 
 
-def _goes_on(text: str, start: int, dot: int) -> bool:
+def _is_abbreviation(text: str, start: int, dot: int) -> bool:
     """Tell whether a dot belongs to the word before it."""
     before = _LAST_WORD.search(text, max(start, dot - 40), dot)
     if before is None:
@@ -72,23 +80,23 @@ def _goes_on(text: str, start: int, dot: int) -> bool:
     return word.lower() in _ABBREVIATIONS or initial or (word.isdigit() and alone)
 
 
-def _trimmed(text: str, span: TextSpan) -> TextSpan:
-    start, end = span.start, span.end
+def _trimmed(text: str, start: int, end: int) -> list[TextSpan]:
+    """Leave off white space at both ends; none if nothing is left."""
     while start < end and text[start].isspace():
         start += 1
     while end > start and text[end - 1].isspace():
         end -= 1
-    return TextSpan(start, end)
+    return [TextSpan(start, end)] if end > start else []
 
 
 def _shortened(text: str, span: TextSpan) -> Iterator[TextSpan]:
-    """Cut what no tokenizer should have to read at once."""
-    while span.end - span.start > _LONGEST:
-        middle = _border(text, span.start, span.start + _LONGEST)
-        yield _trimmed(text, TextSpan(span.start, middle))
-        span = _trimmed(text, TextSpan(middle, span.end))
-    if span.end > span.start:
-        yield span
+    """Cut what is too long to be tokenised at once."""
+    rest = [span]
+    while rest and rest[0].end - rest[0].start > _LONGEST:
+        middle = _border(text, rest[0].start, rest[0].start + _LONGEST)
+        yield from _trimmed(text, rest[0].start, middle)
+        rest = _trimmed(text, middle, rest[0].end)
+    yield from rest
 
 
 def _border(text: str, start: int, end: int) -> int:
@@ -102,29 +110,12 @@ def _border(text: str, start: int, end: int) -> int:
 def _fitting(
     text: str, spans: list[TextSpan], count: Callable[[Sequence[str]], Sequence[int]], size: int
 ) -> Iterator[tuple[TextSpan, int]]:
-    """Give spans with their tokens, each halved until it fits."""
+    """Give spans with their counts of tokens, each halved until it fits."""
     counts = count([text[span.start : span.end] for span in spans]) if spans else []
     for span, tokens in zip(spans, counts, strict=True):
         if tokens <= size or span.end - span.start < 2:
             yield span, min(tokens, size)
             continue
         middle = _border(text, span.start, (span.start + span.end) // 2)
-        halves = [
-            _trimmed(text, TextSpan(span.start, middle)),
-            _trimmed(text, TextSpan(middle, span.end)),
-        ]
-        yield from _fitting(text, [half for half in halves if half.end > half.start], count, size)
-
-
-def _gathered(spans: list[tuple[TextSpan, int]], size: int) -> Iterator[TextSpan]:
-    window: TextSpan | None = None
-    used = 0
-    for span, tokens in spans:
-        if window is not None and used + tokens <= size:
-            window, used = TextSpan(window.start, span.end), used + tokens
-            continue
-        if window is not None:
-            yield window
-        window, used = span, tokens
-    if window is not None:
-        yield window
+        halves = _trimmed(text, span.start, middle) + _trimmed(text, middle, span.end)
+        yield from _fitting(text, halves, count, size)

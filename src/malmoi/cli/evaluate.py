@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from typer import Argument, BadParameter, Option
 
 from ..bundle.bundle import open_bundle
-from ..bundle.catalog import find_model
-from ..bundle.kinds import KINDS
+from ..bundle.catalog import KINDS, find_model
 from ..classifier import load_classifier
 from ..encoder import load
 from ..errors import DataError

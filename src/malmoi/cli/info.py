@@ -7,8 +7,7 @@ from typing import Annotated
 from typer import Argument
 
 from ..bundle.bundle import Bundle, open_bundle
-from ..bundle.catalog import find_model
-from ..bundle.kinds import KINDS
+from ..bundle.catalog import KINDS, find_model
 from .output import Json, print_json
 
 _SKIPPED = ("files", "training", "scores", "format")

@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ..bundle.bundle import open_bundle
-from ..bundle.catalog import find_model
-from ..bundle.kinds import runner_of
+from ..bundle.catalog import find_model, runner_of
 from .base import TextEncoder
 from .transformer import Encoder
 

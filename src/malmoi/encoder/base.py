@@ -4,18 +4,18 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
-from typing import Any, Literal, overload
+from typing import Any, Literal, get_args, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..bundle.manifest import Manifest
-from ..errors import CutWarning, OptionError, TextError, by_number, counted
+from ..errors import CutWarning, OptionError, TextError, by_number, check_choice, counted
 from ..io.progress import progressing
 from ..runtime.pooling import normalize
 from ..runtime.precision import Precision, check_precision, to_precision
 from ..runtime.runner import chunks, in_turn
-from ..text.cleanup import SAFE, as_text, clean
+from ..text.cleanup import SAFE, as_text, as_texts, clean
 from ..types import Floats
 
 OnLong = Literal["cut", "windows"]
@@ -54,22 +54,26 @@ class TextEncoder(ABC):
     ) -> NDArray[Any]:
         """Turn texts into vectors: (n, dim) for an iterable of texts, (dim,) for one string.
 
-        `dim` keeps the first dimensions and renormalises; `precision` "int8" gives int8 codes and
-        "binary" packed bits. `prompt` names one of the model's prompts, or is a prefix that ends
-        in a space or colon. Texts longer than the model reads are cut, with one
-        CutWarning, or covered by overlapping windows. Identical texts are encoded once.
+        - `dim`: keep the first dimensions and renormalise.
+        - `precision`: "int8" gives int8 codes, "binary" packed bits.
+        - `prompt`: the name of one of the model's prompts, or a prefix that ends in a space or
+          colon.
+        - `on_long`: "cut" cuts texts longer than the model reads, with one CutWarning; "windows"
+          covers them by overlapping windows.
+
+        Identical texts are encoded once.
         """
         options = self._options(dim, precision, prompt, on_long)
         listed = _as_list(texts)
         unique = list(dict.fromkeys(listed))
-        vectors = self._empty(len(unique), options)
+        row = to_precision(np.zeros((1, dim or self.dimension), dtype=np.float32), precision)
+        vectors = np.empty((len(unique), row.shape[1]), dtype=row.dtype)
         at = 0
         for block in self._blocks(unique, options, total=len(unique), progress=progress):
             vectors[at : at + len(block)] = block
             at += len(block)
         vectors = _spread(vectors, unique, listed)
-        row: NDArray[Any] = vectors[0] if isinstance(texts, str) else vectors
-        return row
+        return vectors[0] if isinstance(texts, str) else vectors
 
     def encode_iter(
         self,
@@ -86,9 +90,10 @@ class TextEncoder(ABC):
         Options are those of `encode`. Identical texts that come near each other are encoded once.
         """
         total = len(texts) if isinstance(texts, Sized) else None
-        options = self._options(dim, precision, prompt, on_long)
         # Options are checked here and now, not when the first vector is asked for.
-        return _rows(self._blocks(texts, options, total=total, progress=progress))
+        options = self._options(dim, precision, prompt, on_long)
+        blocks = self._blocks(texts, options, total=total, progress=progress)
+        return (row for block in blocks for row in block)
 
     # A str is a Sequence[str] to the type checker, so the first overload is marked to win.
     @overload
@@ -109,18 +114,15 @@ class TextEncoder(ABC):
 
     def _options(
         self, dim: int | None, precision: str, prompt: str | None, on_long: OnLong
-    ) -> "_Options":
+    ) -> "_EncodeOptions":
         if dim is not None and not 1 <= dim <= self.dimension:
             raise OptionError(
                 f"dim is {dim}; the model's vectors have {self.dimension} dimensions. "
                 f"Choose one from 1 to {self.dimension}."
             )
         check_precision(precision)
-        if on_long not in ("cut", "windows"):
-            raise OptionError(
-                f'on_long is {on_long!r}; known are "cut" and "windows". Choose one of these.'
-            )
-        return _Options(dim, precision, self._prefix(prompt), on_long)
+        check_choice("on_long", on_long, get_args(OnLong))
+        return _EncodeOptions(dim, precision, self._prefix(prompt), on_long)
 
     def _prefix(self, prompt: str | None) -> str:
         known = self.manifest.prompts
@@ -136,17 +138,14 @@ class TextEncoder(ABC):
             "Name one of these, or end a prefix of your own with a space or a colon."
         )
 
-    def _empty(self, count: int, options: "_Options") -> NDArray[Any]:
-        width = options.dim or self.dimension
-        template = to_precision(np.zeros((1, width), dtype=np.float32), options.precision)
-        return np.empty((count, template.shape[1]), dtype=template.dtype)
-
     def _blocks(
-        self, texts: Iterable[str], options: "_Options", *, total: int | None, progress: bool
+        self, texts: Iterable[str], options: "_EncodeOptions", *, total: int | None, progress: bool
     ) -> Iterator[NDArray[Any]]:
         """Encode chunk after chunk, the next ones running while one is given out."""
         cut = count = 0
-        started = (self._start_chunk(chunk, options) for chunk in _chunks(texts))
+        if not (isinstance(texts, list) and _all_text(texts)):
+            texts = (as_text(text, where=f"texts[{i}]") for i, text in enumerate(texts))
+        started = (self._start_chunk(chunk, options) for chunk in chunks(texts, len))
         with progressing("encoding", total=total, shown=progress) as advance:
             for block, cut_here in in_turn(started):
                 cut, count = cut + cut_here, count + len(block)
@@ -162,7 +161,7 @@ class TextEncoder(ABC):
             )
 
     def _start_chunk(
-        self, chunk: list[str], options: "_Options"
+        self, chunk: list[str], options: "_EncodeOptions"
     ) -> Callable[[], tuple[NDArray[Any], int]]:
         """Clean a chunk, encode what is distinct in it, and spread the vectors again."""
         cleaned = self._cleaned(chunk, options.prefix)
@@ -181,7 +180,7 @@ class TextEncoder(ABC):
 
         return finish
 
-    def _cleaned(self, texts: list[str], prefix: str) -> list[str]:
+    def _cleaned(self, texts: Sequence[str], prefix: str) -> list[str]:
         return [prefix + self._clean(text) for text in texts]
 
     def _clean(self, text: str) -> str:
@@ -197,13 +196,8 @@ def _spread(vectors: NDArray[Any], distinct: list[str], texts: list[str]) -> NDA
     return spread
 
 
-def _rows(blocks: Iterable[NDArray[Any]]) -> Iterator[NDArray[Any]]:
-    for block in blocks:
-        yield from block
-
-
 @dataclass(frozen=True)
-class _Options:
+class _EncodeOptions:
     dim: int | None
     precision: str
     prefix: str
@@ -219,19 +213,9 @@ def _as_list(texts: str | Iterable[str]) -> list[str]:
             "Decode bytes first."
         )
     listed = list(texts)
-    if not _all_text(listed):
-        for i, text in enumerate(listed):
-            as_text(text, where=f"texts[{i}]")
-    return listed
+    return listed if _all_text(listed) else as_texts(listed)
 
 
 def _all_text(values: list[str]) -> bool:
-    """Say whether all are plain strings, as nearly always."""
+    """Tell whether all are plain strings, as they nearly always are."""
     return set(map(type, values)) <= {str}
-
-
-def _chunks(texts: Iterable[str]) -> Iterator[list[str]]:
-    if isinstance(texts, list) and _all_text(texts):
-        return chunks(texts, len)
-    checked = (as_text(value, where=f"texts[{i}]") for i, value in enumerate(texts))
-    return chunks(checked, len)

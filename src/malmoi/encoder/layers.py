@@ -1,6 +1,5 @@
 """Word vectors and chosen layers, which encoders with a transformer have."""
 
-import functools
 from collections.abc import Iterable, Iterator, Sequence
 
 from ..types import Floats
@@ -12,7 +11,7 @@ from .base import TextEncoder
 class LayerAccess:
     """Words in their sentence, for encoders whose hidden layers can be read."""
 
-    name: str
+    reader: LayerReader
 
     def words(
         self,
@@ -25,11 +24,12 @@ class LayerAccess:
     ) -> list[Word]:
         """Give the words of a text, each with its vector (width,) and its tokens.
 
-        `layers` is "last", "second-to-last", "sum-last-4", "concat-last-4", "mean-all" and the
-        like, a layer's number (0 is the embeddings), or several, whose states are joined.
-        `merge` makes one vector of a word's tokens. `by` cuts at "spaces", or by "morphemes" so
-        that 배가 and 배를 share their noun, or at spans of your own. `special` gives the model's
-        special tokens too.
+        - `layers`: "last", "second-to-last", "sum-last-4", "concat-last-4", "mean-all" and the
+          like, a layer's number (0 is the embeddings), or several, which are concatenated.
+        - `merge`: how one vector is made of a word's tokens.
+        - `by`: where words end: at "spaces", by "morphemes" (배가 and 배를 share their noun), or
+          at spans of your own.
+        - `special`: give the model's special tokens too.
         """
         [found] = self.words_of([text], layers=layers, merge=merge, by=by, special=special)
         return found
@@ -54,14 +54,6 @@ class LayerAccess:
         `pooling` is the model's own when left out.
         """
         return self.reader.sentences(list(texts), layers=layers, pooling=pooling)
-
-    @functools.cached_property
-    def reader(self) -> LayerReader:
-        """What reads words and sentences out of the layers."""
-        return self._open_reader()
-
-    def _open_reader(self) -> LayerReader:
-        raise NotImplementedError
 
 
 def layers_of(encoder: TextEncoder) -> LayerAccess:

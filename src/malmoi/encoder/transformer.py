@@ -1,7 +1,6 @@
-"""Encoder: tokens, session and pooling joined, with as many batches at once as there are cores."""
+"""The encoder with a transformer: tokenizer, graph and pooling, as many batches as cores."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,23 +11,15 @@ from ..io.arrays import read_safetensors
 from ..runtime.pooling import ACTIVATIONS, normalize, pool
 from ..runtime.runner import Runner
 from ..runtime.tokenizer import Batch, TokenizedText
-from ..types import Floats
+from ..types import Floats, Ints
 from ..words.reader import LayerReader
 from .base import Encoded, OnLong, TextEncoder
 from .layers import LayerAccess
 
 _POOLED = "sentence_embedding"
 _STATES = ("token_embeddings", "last_hidden_state")
-# Text is windowed in stretches of this many characters, so that a book needs no more memory
-# than a page.
-_STRETCH = 200_000
-
-
-@dataclass(frozen=True)
-class _Dense:
-    weight: Floats  # (out, in)
-    bias: Floats  # (out,)
-    activation: str
+# Long texts are cut into windows in parts of this many characters, to bound memory.
+_PART = 200_000
 
 
 class Encoder(LayerAccess, TextEncoder):
@@ -40,8 +31,9 @@ class Encoder(LayerAccess, TextEncoder):
         self.threads = self._runner.threads
         self._tokens, self._session = self._runner.tokens, self._runner.session
         self._output = self._choose_output()
-        self._dense = [_load_dense(step) for step in bundle.steps if isinstance(step, DenseSpec)]
+        self._steps = [_make_step(step, bundle.manifest.pooling) for step in bundle.steps]
         super().__init__(bundle.manifest, dimension=self._probe())
+        self.reader = LayerReader(self._runner, bundle.manifest)
 
     def __repr__(self) -> str:
         return f"<Encoder {self.name}: {self.dimension} dimensions, {self.max_tokens} tokens>"
@@ -51,10 +43,10 @@ class Encoder(LayerAccess, TextEncoder):
 
         `alone` uses the calling thread and no other, for callers that have several already.
         """
-        pieces = [TokenizedText(owner, list(one)) for owner, one in enumerate(ids)]
+        inputs = [TokenizedText(owner, list(one)) for owner, one in enumerate(ids)]
         if alone:
-            return self._runner.run(pieces, self._vectors)
-        return self._runner.start(pieces, self._vectors)()
+            return self._runner.run(inputs, self._vectors)
+        return self._runner.start(inputs, self._vectors)()
 
     @property
     def vocabulary(self) -> int:
@@ -63,22 +55,16 @@ class Encoder(LayerAccess, TextEncoder):
 
     def token_ids(self, texts: Sequence[str], *, prompt: str | None = None) -> list[list[int]]:
         """Give the ids that `encode` reads of each text: cleaned, after its prompt, and cut."""
-        prefix = self._prefix(prompt)
-        pieces, _ = self._tokens.encode([prefix + self._clean(text) for text in texts])
-        return [piece.ids for piece in pieces]
+        inputs, _ = self._tokens.encode(self._cleaned(texts, self._prefix(prompt)))
+        return [one.ids for one in inputs]
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Count each text's tokens before anything is cut, special tokens left out."""
-        return [
-            count for _, count in self._tokens.encode_plain([self._clean(text) for text in texts])
-        ]
-
-    def _open_reader(self) -> LayerReader:
-        return LayerReader(self._runner, self.manifest)
+        return [count for _, count in self._tokens.encode_plain(self._cleaned(texts, ""))]
 
     def _choose_output(self) -> str:
         """The graph's own vectors where it pools, else the token states."""
-        # A foreign graph may have both; its modules.json says what is to be done, so states win.
+        # A foreign graph may have both; its modules.json says how to pool, so states win.
         foreign = not self.bundle.manifest.files
         names = (*_STATES, _POOLED) if foreign else (_POOLED, *_STATES)
         for name in names:
@@ -91,8 +77,8 @@ class Encoder(LayerAccess, TextEncoder):
 
     def _probe(self) -> int:
         """Run one short text, so that a graph which does not fit is found now; gives its width."""
-        pieces, _ = self._tokens.encode(["가 a"])
-        width = int(self._vectors(next(self._tokens.batches(pieces))).shape[-1])
+        inputs, _ = self._tokens.encode(["가 a"])
+        width = int(self._vectors(next(self._tokens.batches(inputs))).shape[-1])
         stated = self.bundle.manifest.dimension
         if self.bundle.manifest.files and width != stated:
             raise BundleError(
@@ -104,8 +90,8 @@ class Encoder(LayerAccess, TextEncoder):
     def _start(self, texts: list[str], on_long: OnLong) -> Callable[[], Encoded]:
         if on_long == "windows":
             return lambda: Encoded(self._in_windows(texts), 0)
-        pieces, cut = self._tokens.encode(texts)
-        wait = self._runner.start(pieces, self._vectors)
+        inputs, cut = self._tokens.encode(texts)
+        wait = self._runner.start(inputs, self._vectors)
         return lambda: Encoded(wait(), cut)
 
     def _vectors(self, batch: Batch) -> Floats:
@@ -113,50 +99,48 @@ class Encoder(LayerAccess, TextEncoder):
         [found] = self._session.run(batch, [self._output])
         if self._output == _POOLED:
             return found
-        dense = iter(self._dense)
-        for step in self.bundle.steps:
-            if step == "pool":
-                found = pool(found, batch.mask, self.bundle.manifest.pooling)
-            elif step == "normalize":
-                found = normalize(found)
-            else:
-                layer = next(dense)
-                found = ACTIVATIONS[layer.activation](found @ layer.weight.T + layer.bias)
+        for step in self._steps:
+            found = step(found, batch.mask)
         return found
 
     def _in_windows(self, texts: list[str]) -> Floats:
         """Cover each text by windows and take the mean of their vectors by tokens, (n, dim)."""
         sums = np.zeros((len(texts), self.dimension), dtype=np.float32)
         totals = np.zeros((len(texts), 1), dtype=np.float32)
-        for owners, stretches in _groups(texts):
-            pieces = self._tokens.windows(stretches)
-            rows = [owners[piece.owner] for piece in pieces]
-            weights = np.array([[len(piece.ids)] for piece in pieces], dtype=np.float32)
-            np.add.at(sums, rows, self._runner.start(pieces, self._vectors)() * weights)
+        for owners, parts in _parts(texts):
+            windows = self._tokens.windows(parts)
+            rows = [owners[window.owner] for window in windows]
+            weights = np.array([[len(window.ids)] for window in windows], dtype=np.float32)
+            np.add.at(sums, rows, self._runner.start(windows, self._vectors)() * weights)
             np.add.at(totals, rows, weights)
         means = sums / totals
         return normalize(means) if self.manifest.normalize else means
 
 
-def _groups(texts: Sequence[str]) -> Iterator[tuple[list[int], list[str]]]:
-    """Cut texts into stretches, and give them in groups of bounded size with their owners."""
+def _parts(texts: Sequence[str]) -> Iterator[tuple[list[int], list[str]]]:
+    """Cut texts into parts, and give them in groups of bounded size with their owners."""
     owners: list[int] = []
-    stretches: list[str] = []
+    parts: list[str] = []
     size = 0
     for owner, text in enumerate(texts):
-        for start in range(0, max(len(text), 1), _STRETCH):
+        for start in range(0, max(len(text), 1), _PART):
             owners.append(owner)
-            stretches.append(text[start : start + _STRETCH])
-            size += len(stretches[-1])
-            if size >= 2 * _STRETCH:
-                yield owners, stretches
-                owners, stretches, size = [], [], 0
-    if stretches:
-        yield owners, stretches
+            parts.append(text[start : start + _PART])
+            size += len(parts[-1])
+            if size >= 2 * _PART:
+                yield owners, parts
+                owners, parts, size = [], [], 0
+    if parts:
+        yield owners, parts
 
 
-def _load_dense(spec: DenseSpec) -> _Dense:
-    arrays = read_safetensors(spec.weights)
-    weight = np.array(arrays["linear.weight"], dtype=np.float32)
-    bias = arrays.get("linear.bias", np.zeros(len(weight), dtype=np.float32))
-    return _Dense(weight, np.array(bias, dtype=np.float32), spec.activation)
+def _make_step(step: str | DenseSpec, pooling: str) -> Callable[[Floats, Ints], Floats]:
+    """Make the function of one module that follows the graph; it takes states and mask."""
+    if step == "pool":
+        return lambda states, mask: pool(states, mask, pooling)
+    if not isinstance(step, DenseSpec):
+        return lambda vectors, mask: normalize(vectors)
+    arrays, activation = read_safetensors(step.weights), ACTIVATIONS[step.activation]
+    weight = np.array(arrays["linear.weight"], dtype=np.float32)  # (out, in)
+    bias = np.array(arrays.get("linear.bias", np.zeros(len(weight))), dtype=np.float32)
+    return lambda vectors, mask: activation(vectors @ weight.T + bias)

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from ..encoder import TextEncoder
 from ..errors import DataError, counted
 from ..runtime.pooling import normalize
-from ..static.embedding_bag import EmbeddingBags, sum_rows
-from ..static.wordpiece import WordPieces
+from ..static.wordpiece import EmbeddingBags, WordPieces, sum_rows
 from ..types import Floats
 
 logger = logging.getLogger(__name__)

@@ -1,6 +1,5 @@
 """Cross-encoders: scores for pairs of texts, blended with an encoder's similarity if asked."""
 
-from .blend import ScoreBlend
-from .reranker import RankedText, Reranker, load_reranker
+from .reranker import RankedText, Reranker, ScoreBlend, load_reranker
 
 __all__ = ["RankedText", "Reranker", "ScoreBlend", "load_reranker"]

@@ -1,44 +1,82 @@
-"""Cross-encoder scores: both texts read together, which is slower than vectors and closer."""
+"""The cross-encoder: both texts are read together, slower and more exact than vectors.
+
+A small cross-encoder compares two texts word by word; the encoder it came from is deeper and was
+trained on far more text. A weighted sum of both scores (`ScoreBlend`) is better than either.
+"""
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ..bundle.bundle import Bundle, open_bundle
 from ..bundle.catalog import RERANKER, find_model, shipped_models
 from ..bundle.manifest import MANIFEST
-from ..encoder import TextEncoder
-from ..errors import (
-    BundleError,
-    BundleNotFound,
-    CutWarning,
-    OptionError,
-    TextError,
-    by_number,
-    counted,
-)
+from ..encoder import TextEncoder, load
+from ..errors import BundleError, CutWarning, OptionError, TextError, by_number, counted
 from ..io.progress import progressing
-from ..runtime.runner import Runner, chunks, in_turn
-from ..runtime.tokenizer import Batch, Pair, PairTokenizer
-from ..text.cleanup import SAFE, as_text, clean
+from ..runtime.pooling import softmax
+from ..runtime.runner import GraphModel, chunks, in_turn
+from ..runtime.tokenizer import Pair, PairTokenizer
+from ..text.cleanup import SAFE, as_text, as_texts, clean
 from ..types import Floats
-from .blend import ScoreBlend, cosines, open_encoder, squash
 
-_LOGITS = "logits"
-# The names under which data sets know "the second text says what the first does".
+# The labels that data sets use for "the second text says what the first does".
 _SIMILAR = ("entailment", "same", "paraphrase", "duplicate", "equivalent", "relevant", "함의")
 
 
 @dataclass(frozen=True, slots=True)
 class RankedText:
-    """One text of a ranking: its place in the list that was given, and its score."""
+    """One text of a ranking: its index in the list that was given, and its score."""
 
     index: int
     text: str
     score: float
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreBlend:
+    """The encoder's name, and the weights of its cosine and of the reranker's own score.
+
+    >>> blend = ScoreBlend("ko-en-small", cross=1.0, cosine=2.0, constant=-1.0)
+    >>> blend.of(np.array([0.5]), np.array([0.75])).tolist()
+    [1.0]
+    """
+
+    encoder: str
+    cross: float
+    cosine: float
+    constant: float
+
+    @classmethod
+    def read(cls, data: dict[str, Any], *, where: str) -> "ScoreBlend":
+        """Make one from a manifest's field; `where` names the file in messages."""
+        try:
+            numbers = [float(data[name]) for name in ("cross", "cosine", "constant")]
+            name = str(data["encoder"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise BundleError(
+                f'{where} has a "beside" without encoder, cross, cosine and constant; expected '
+                "all four. Export the model again with: malmoi export"
+            ) from error
+        if not np.isfinite(numbers).all():
+            raise BundleError(
+                f'{where} has weights in "beside" that are not numbers; expected finite ones. '
+                "Export the model again with: malmoi export"
+            )
+        return cls(name, *numbers)
+
+    def to_json(self) -> dict[str, Any]:
+        """Give what a manifest keeps."""
+        return asdict(self)
+
+    def of(self, scores: Floats, cosines: Floats) -> Floats:
+        """Give the weighted sum of a reranker's own scores and the encoder's cosines, all (n,)."""
+        blended = self.cross * scores + self.cosine * cosines + self.constant
+        return blended.astype(np.float32)
 
 
 def load_reranker(
@@ -47,35 +85,23 @@ def load_reranker(
     encoder: TextEncoder | None = None,
     threads: int | None = None,
 ) -> "Reranker":
-    """Open a reranker: a folder, a shipped model's name, or a hub id; the shipped one without.
+    """Open a reranker: the shipped one, or a folder, a shipped model's name or a hub id.
 
-    Some rerankers, the shipped one among them, blend an encoder's similarity with their own
-    score; it is opened with them, or `encoder` is used if it is the one they name. `threads` is
-    how many cores to use; all that this process may use when left out.
+    - `encoder`: used if it is the one whose similarity the reranker blends with its own score;
+      otherwise that encoder is opened too.
+    - `threads`: how many cores to use; all that this process may use when left out.
     """
-    if name_or_path is None and RERANKER not in shipped_models():
-        raise BundleNotFound(
-            f"no reranker came with this installation; expected {RERANKER}. Name a reranker's "
-            "folder; one is made with: malmoi train recipes/ko-en-reranker.toml"
-        )
-    folder = find_model(RERANKER if name_or_path is None else name_or_path)
-    bundle = open_bundle(folder, kinds=("reranker",))
+    bundle = open_bundle(find_model(name_or_path, default=RERANKER), kinds=("reranker",))
     return Reranker(bundle, encoder=encoder, threads=threads)
 
 
-class Reranker:
+class Reranker(GraphModel):
     """A cross-encoder on onnxruntime. Make one with `malmoi.load_reranker`."""
 
     def __init__(
         self, bundle: Bundle, *, encoder: TextEncoder | None = None, threads: int | None = None
     ) -> None:
-        self.bundle = bundle
-        self.manifest = bundle.manifest
-        self.name = bundle.manifest.name
-        self.labels = bundle.manifest.labels
-        self.max_tokens = bundle.manifest.max_tokens
-        self._runner = Runner(bundle, threads=threads)
-        self.threads = self._runner.threads
+        super().__init__(bundle, threads=threads)
         self._pairs = PairTokenizer(self._runner.tokens)
         self._check_graph()
         self._blend, self._encoder = self._open_blend(encoder)
@@ -90,18 +116,17 @@ class Reranker:
         A model with one output gives that output, from 0 to 1 where it was trained so. One with
         several labels gives the probability of the label that means similarity ("entailment",
         "same", "paraphrase", …), and raises a BundleError if it has no such label. Pairs longer
-        than the model reads are cut, with one CutWarning. Identical pairs are
-        scored once.
+        than the model reads are cut, with one CutWarning. Identical pairs are scored once.
         """
-        if not self.labels:
-            outputs = self._outputs(pairs, progress)
-            return self._mixed(self._activated(outputs)[:, 0], pairs)
-        column = similar_label(self.labels)
-        return self._activated(self._outputs(pairs, progress))[:, column]
+        column = similar_label(self.labels) if self.labels else 0
+        scores = self._activated(pairs, progress)[:, column]
+        if self._blend is None or self._encoder is None:
+            return scores
+        return squash(self._blend.of(scores, cosines(self._encoder, pairs)))
 
     def own_scores(self, pairs: Sequence[Pair]) -> Floats:
-        """Give what `score` would without the blended encoder, (n,); of a model without labels."""
-        return self._activated(self._outputs(pairs, False))[:, 0]
+        """Give the scores of a model without labels before an encoder's are blended in, (n,)."""
+        return self._activated(pairs, False)[:, 0]
 
     def probabilities(self, pairs: Sequence[Pair], *, progress: bool = False) -> Floats:
         """Give the probability of each of the model's `labels` for each pair, (n, labels)."""
@@ -110,7 +135,7 @@ class Reranker:
                 f"{self.name} has one score and no labels; expected a model with labels. "
                 "Use score instead."
             )
-        return self._activated(self._outputs(pairs, progress))
+        return self._activated(pairs, progress)
 
     def rank(self, query: str, texts: Sequence[str], *, k: int | None = None) -> list[RankedText]:
         """Sort texts by their score with the query, the best `k` or all; ties keep their order.
@@ -119,13 +144,8 @@ class Reranker:
         """
         if k is not None and k < 1:
             raise OptionError(f"k is {k}; expected 1 or more. Leave it out for all texts.")
-        if isinstance(texts, str | bytes):
-            raise TextError(
-                f"texts is {type(texts).__name__}; expected a list of strings. "
-                "Put one text into a list."
-            )
+        listed = as_texts(texts)
         as_text(query, where="query")
-        listed = [as_text(text, where=f"texts[{i}]") for i, text in enumerate(texts)]
         scores = self.score([(query, text) for text in listed])
         order = np.argsort(-scores, kind="stable")[:k]
         return [RankedText(int(i), listed[i], float(scores[i])) for i in order]
@@ -133,7 +153,7 @@ class Reranker:
     def _open_blend(
         self, encoder: TextEncoder | None
     ) -> tuple[ScoreBlend | None, TextEncoder | None]:
-        """Find the encoder that the bundle wants blended with its scores, if any."""
+        """Open the encoder whose similarity is blended with the scores, if there is one."""
         if not self.manifest.beside or self.labels:
             return None, None
         blend = ScoreBlend.read(self.manifest.beside, where=str(self.bundle.folder / MANIFEST))
@@ -141,19 +161,18 @@ class Reranker:
             encoder = open_encoder(blend, threads=self.threads)
         return blend, encoder
 
-    def _mixed(self, scores: Floats, pairs: Sequence[Pair]) -> Floats:
-        """Blend the encoder's similarity with the graph's own scores, (n,), if it is asked for."""
-        if self._blend is None or self._encoder is None:
-            return scores
-        return squash(self._blend.of(scores, cosines(self._encoder, pairs)))
+    def _activated(self, pairs: Sequence[Pair], progress: bool) -> Floats:
+        outputs = self._outputs(pairs, progress)
+        if self.manifest.activation == "sigmoid":
+            return squash(outputs)
+        return softmax(outputs) if self.labels else outputs
 
     def _outputs(self, pairs: Sequence[Pair], progress: bool) -> Floats:
         """Run every distinct pair through the graph; (n, outputs)."""
-        cleaned = self._cleaned(pairs)
         rows: dict[Pair, int] = {}
-        owners = [rows.setdefault(pair, len(rows)) for pair in cleaned]
+        owners = [rows.setdefault(pair, len(rows)) for pair in self._cleaned(pairs)]
         outputs = np.empty((len(rows), self.manifest.dimension), dtype=np.float32)
-        started = (self._start(chunk) for chunk in chunks(rows, _characters))
+        started = (self._start(part) for part in chunks(rows, lambda p: len(p[0]) + len(p[1])))
         at = cut = 0
         with progressing("scoring", total=len(rows), shown=progress) as advance:
             for block, cut_here in in_turn(started):
@@ -166,49 +185,34 @@ class Reranker:
                 f"{cut:,} of {counted(len(rows), 'pair')} {were} longer than {self.max_tokens} "
                 f"tokens and {were} cut, the longer text first",
                 CutWarning,
-                stacklevel=3,  # the caller of score or probabilities
+                stacklevel=4,  # the caller of score or probabilities
             )
         return outputs[owners]
 
     def _start(self, pairs: list[Pair]) -> Callable[[], tuple[Floats, int]]:
-        pieces, cut = self._pairs.encode(pairs)
-        wait = self._runner.start(pieces, self._run)
+        inputs, cut = self._pairs.encode(pairs)
+        wait = self._runner.start(inputs, self._run)
         return lambda: (wait(), cut)
 
-    def _run(self, batch: Batch) -> Floats:
-        [logits] = self._runner.session.run(batch, [_LOGITS])
-        return logits
-
     def _cleaned(self, pairs: Sequence[Pair]) -> list[Pair]:
-        """Check every pair and clean its texts, a text that stands in many pairs once."""
-        checked = [_as_pair(pair, i) for i, pair in enumerate(_as_sequence(pairs))]
+        """Check every pair, and clean each distinct text once."""
+        if not isinstance(pairs, Sequence) or isinstance(pairs, str | bytes):
+            raise TextError(
+                f"pairs is {type(pairs).__name__}; expected a list of pairs of texts. "
+                "Put the pairs into a list."
+            )
+        checked = [_as_pair(pair, i) for i, pair in enumerate(pairs)]
         steps = self.manifest.clean or SAFE
-        texts = {text: "" for pair in checked for text in pair}
-        for text in texts:
-            texts[text] = clean(text, steps)
-        return [(texts[a], texts[b]) for a, b in checked]
-
-    def _activated(self, outputs: Floats) -> Floats:
-        if self.manifest.activation == "sigmoid":
-            return squash(outputs)
-        if self.labels:
-            raised = np.exp(outputs - outputs.max(axis=1, keepdims=True))
-            shares: Floats = raised / raised.sum(axis=1, keepdims=True)
-            return shares
-        return outputs
+        cleaned = {text: clean(text, steps) for text in {t for pair in checked for t in pair}}
+        return [(cleaned[a], cleaned[b]) for a, b in checked]
 
     def _check_graph(self) -> None:
         """Run one short pair, so that a graph which does not fit is found now."""
-        session, stated = self._runner.session, self.manifest.dimension
-        if _LOGITS not in session.outputs:
-            raise BundleError(
-                f"{session.path} has the outputs {', '.join(session.outputs)}; expected {_LOGITS}. "
-                "Export the model again with: malmoi export"
-            )
+        stated = self.manifest.dimension
         found = self._start([("가", "a")])()[0].shape[1]
         if found != stated or len(self.labels) != (stated if stated > 1 else 0):
             raise BundleError(
-                f"{session.path} gives {counted(found, 'score')} a pair, and malmoi.json says "
+                f"{self.bundle.graph} gives {counted(found, 'score')} a pair, and malmoi.json says "
                 f"{stated} with {counted(len(self.labels), 'label')}; expected the same, and no "
                 "label for a single score. Export the model again with: malmoi export"
             )
@@ -229,15 +233,6 @@ def similar_label(labels: Sequence[str]) -> int:
     )
 
 
-def _as_sequence(pairs: Sequence[Pair]) -> Sequence[Pair]:
-    if isinstance(pairs, Sequence) and not isinstance(pairs, str | bytes):
-        return pairs
-    raise TextError(
-        f"pairs is {type(pairs).__name__}; expected a list of pairs of texts. "
-        "Put the pairs into a list."
-    )
-
-
 def _as_pair(pair: object, i: int) -> Pair:
     if isinstance(pair, tuple | list) and len(pair) == 2:
         a, b = pair
@@ -249,5 +244,37 @@ def _as_pair(pair: object, i: int) -> Pair:
     )
 
 
-def _characters(pair: Pair) -> int:
-    return len(pair[0]) + len(pair[1])
+def open_encoder(blend: ScoreBlend, *, threads: int | None) -> TextEncoder:
+    """Open the encoder that a reranker names, if it is a shipped one: no path is followed."""
+    if blend.encoder not in shipped_models():
+        raise BundleError(
+            f'the reranker blends its score with "{blend.encoder}", which is not shipped with this '
+            f"installation ({', '.join(shipped_models()) or 'nothing is'}); expected a shipped "
+            "encoder. Pass the encoder: malmoi.load_reranker(path, encoder=…)"
+        )
+    return load(blend.encoder, threads=threads)
+
+
+def squash(values: Floats) -> Floats:
+    """The logistic function: any numbers to 0 … 1.
+
+    >>> squash(np.array([0, 1e4, -1e4], dtype=np.float32)).tolist()
+    [0.5, 1.0, 0.0]
+    """
+    # exp of negative numbers only: nothing overflows, and low scores stay distinct.
+    small = np.exp(-np.abs(values))
+    squashed: Floats = np.where(values >= 0, 1, small) / (1 + small)
+    return squashed
+
+
+def cosines(encoder: TextEncoder, pairs: Sequence[Pair]) -> Floats:
+    """The encoder's cosine for each pair, (n,); each distinct text is encoded once."""
+    rows: dict[str, int] = {}
+    at = np.array(
+        [[rows.setdefault(text, len(rows)) for text in pair] for pair in pairs], dtype=np.int64
+    ).reshape(-1, 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CutWarning)  # the reranker warns of the pairs it cuts
+        vectors = encoder.encode(list(rows))
+    found: Floats = np.einsum("nd,nd->n", vectors[at[:, 0]], vectors[at[:, 1]])
+    return found

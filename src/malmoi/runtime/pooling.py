@@ -1,16 +1,19 @@
-"""Token states → one vector a text. Pooling is a name that picks a function.
+"""Token states → one vector a text: poolings and activations, chosen by name.
 
 Shapes: states (n, length, hidden) float32, mask (n, length) with 1 for real tokens, vectors
-(n, hidden) float32. Bundles that malmoi exports pool inside their graph; these functions serve
-foreign folders, chosen layers and the tests.
+(n, hidden) float32. Bundles that malmoi exports pool inside their graph; these functions are for
+folders of sentence-transformers and for chosen layers.
 """
 
 from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..types import Floats, Ints
+from ..types import Doubles, Floats, Ints
+
+F = TypeVar("F", np.float32, np.float64)
 
 
 def cls(states: Floats, mask: Ints) -> Floats:
@@ -20,44 +23,44 @@ def cls(states: Floats, mask: Ints) -> Floats:
 
 def mean(states: Floats, mask: Ints) -> Floats:
     """The mean over real tokens."""
-    counts = np.maximum(mask.sum(axis=1, keepdims=True), 1).astype(np.float32)  # (n, 1)
-    averaged: Floats = _sum(states, mask) / counts
-    return averaged
+    return _sum(states, mask) / _count(mask)
 
 
 def mean_sqrt_len(states: Floats, mask: Ints) -> Floats:
     """The sum over real tokens, divided by the root of their number."""
-    counts = np.maximum(mask.sum(axis=1, keepdims=True), 1).astype(np.float32)
-    scaled: Floats = _sum(states, mask) / np.sqrt(counts)
-    return scaled
+    roots: Floats = np.sqrt(_count(mask))
+    return _sum(states, mask) / roots
 
 
 def maximum(states: Floats, mask: Ints) -> Floats:
     """The largest value over real tokens, in each dimension."""
     lowest = np.float32(np.finfo(np.float32).min)
     largest = np.where(mask[:, :, None] == 1, states, lowest).max(axis=1)
-    found: Floats = np.where(mask.any(axis=1, keepdims=True), largest, np.float32(0))
-    return found
+    return np.where(mask.any(axis=1, keepdims=True), largest, np.float32(0))
 
 
 def weightedmean(states: Floats, mask: Ints) -> Floats:
     """The mean with weights 1, 2, 3 … by position, as decoder models use it."""
-    weights = (np.cumsum(mask, axis=1) * mask).astype(np.float32)  # (n, length)
-    total = np.maximum(weights.sum(axis=1, keepdims=True), 1)
-    weighted: Floats = np.einsum("nld,nl->nd", states, weights, dtype=np.float32) / total
-    return weighted
+    weights = np.cumsum(mask, axis=1) * mask  # (n, length)
+    return _sum(states, weights) / _count(weights)
 
 
 def lasttoken(states: Floats, mask: Ints) -> Floats:
     """The last real token's state."""
     last = np.maximum(mask.sum(axis=1) - 1, 0)
-    states_of_last: Floats = states[np.arange(len(states)), last]
-    return states_of_last
+    found: Floats = states[np.arange(len(states)), last]
+    return found
 
 
-def _sum(states: Floats, mask: Ints) -> Floats:
-    total: Floats = np.einsum("nld,nl->nd", states, mask.astype(np.float32), dtype=np.float32)
+def _sum(states: Floats, weights: Ints) -> Floats:
+    total: Floats = np.einsum("nld,nl->nd", states, weights.astype(np.float32), dtype=np.float32)
     return total
+
+
+def _count(weights: Ints) -> Floats:
+    """The sum of each row, at least 1 for a text without tokens; (n, 1)."""
+    count: Floats = np.maximum(weights.sum(axis=1, keepdims=True), 1).astype(np.float32)
+    return count
 
 
 FUNCTIONS: dict[str, Callable[[Floats, Ints], Floats]] = {
@@ -71,7 +74,7 @@ FUNCTIONS: dict[str, Callable[[Floats, Ints], Floats]] = {
 
 
 def pool(states: Floats, mask: Ints, pooling: str) -> Floats:
-    """Apply a pooling by name; names joined by "+" give vectors side by side."""
+    """Apply a pooling by name; names joined by "+" give concatenated vectors."""
     parts = [FUNCTIONS[name](states, mask) for name in pooling.split("+")]
     return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
@@ -84,6 +87,13 @@ def normalize(vectors: Floats) -> Floats:
     return unit
 
 
+def softmax(logits: NDArray[F]) -> NDArray[F]:
+    """Turn scores into probabilities that sum to 1 over the last axis."""
+    raised = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    shares: NDArray[F] = raised / raised.sum(axis=-1, keepdims=True)
+    return shares
+
+
 ACTIVATIONS: dict[str, Callable[[Floats], Floats]] = {
     "identity": lambda x: x,
     "tanh": lambda x: np.tanh(x),
@@ -93,10 +103,11 @@ ACTIVATIONS: dict[str, Callable[[Floats], Floats]] = {
 }
 
 
-def _erf(x: Floats) -> NDArray[np.float64]:
+def _erf(x: Floats) -> Doubles:
     """The error function, by Abramowitz and Stegun 7.1.26 (numpy has none); exact to 1.5e-7."""
-    t = 1 / (1 + 0.3275911 * np.abs(x.astype(np.float64)))
+    size = np.abs(x.astype(np.float64))
+    t = 1 / (1 + 0.3275911 * size)
     series = ((((1.061405429 * t - 1.453152027) * t) + 1.421413741) * t - 0.284496736) * t
-    tail: NDArray[np.float64] = (series + 0.254829592) * t * np.exp(-(x.astype(np.float64) ** 2))
-    signed: NDArray[np.float64] = np.sign(x) * (1 - tail)
-    return signed
+    tail = (series + 0.254829592) * t * np.exp(-(size**2))
+    found: Doubles = np.sign(x) * (1 - tail)
+    return found

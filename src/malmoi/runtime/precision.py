@@ -1,7 +1,7 @@
-"""Vectors at a quarter or a thirty-second of their size.
+"""Vectors at a quarter (int8) or a thirty-second (binary) of their size.
 
-int8 uses one scale for every vector of a model, so that integer dot products of two vectors can
-be compared with those of two others; binary keeps the sign of each dimension, eight to a byte.
+int8 uses one scale for every vector of a model, so that integer dot products are comparable;
+binary keeps the sign of each dimension, eight to a byte.
 """
 
 from typing import Any, Literal, get_args
@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import OptionError
+from ..errors import check_choice
 
 Precision = Literal["float32", "int8", "binary"]
 PRECISIONS: tuple[str, ...] = get_args(Precision)
@@ -20,11 +20,7 @@ _DEVIATIONS = 6.0
 
 
 def int8_scale(dim: int) -> float:
-    """The factor between a unit vector's value and its int8 code.
-
-    >>> round(int8_scale(384), 1)
-    414.8
-    """
+    """The factor between a unit vector's value and its int8 code."""
     return 127.0 * float(np.sqrt(dim)) / _DEVIATIONS
 
 
@@ -50,8 +46,5 @@ def from_int8(codes: NDArray[np.int8]) -> NDArray[np.float32]:
 
 
 def check_precision(precision: str) -> None:
-    """Raise for a precision that is not known."""
-    if precision not in PRECISIONS:
-        raise OptionError(
-            f"precision is {precision!r}; known are {', '.join(PRECISIONS)}. Choose one of these."
-        )
+    """Raise an OptionError for a precision that is not known."""
+    check_choice("precision", precision, PRECISIONS)

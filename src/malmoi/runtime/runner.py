@@ -15,13 +15,14 @@ from .session import Session, usable_cores
 from .tokenizer import EVEN, Batch, TextTokenizer, TokenizedText
 
 T = TypeVar("T")
+LOGITS = "logits"
 Compute = Callable[[Batch], Floats]
 
 # A chunk is what is tokenised, sorted and run together. Enough texts for full batches of every
 # length, few enough that a stream of a million costs no memory.
 _CHUNK_ITEMS = 2048
 _CHUNK_CHARACTERS = 2_000_000
-# While one chunk is being collected the next is already running, so no core waits at its end.
+# While one chunk is collected the next one runs already, so that no core waits.
 _CHUNKS_AHEAD = 2
 # Tokens: a smaller batch would not be faster in two parts.
 _WORTH_HALVING = 2 * EVEN
@@ -31,11 +32,15 @@ class Runner:
     """A bundle's tokenizer and graph, opened and checked, with the threads that run them."""
 
     def __init__(self, bundle: Bundle, *, threads: int | None = None) -> None:
+        manifest = bundle.manifest
         self.threads = choose_threads(threads)
-        self.tokens = TextTokenizer.from_file(
-            bundle.tokenizer, max_tokens=bundle.manifest.max_tokens
-        )
-        _check_vocabulary(bundle, self.tokens.vocabulary)
+        self.tokens = TextTokenizer.from_file(bundle.tokenizer, max_tokens=manifest.max_tokens)
+        if 0 < manifest.vocabulary < self.tokens.vocabulary:
+            raise BundleError(
+                f"the tokenizer of {bundle.folder} has {self.tokens.vocabulary:,} tokens and its "
+                f"graph embeds {manifest.vocabulary:,}; expected no more tokens than that. They "
+                "come from different models: export the model again with: malmoi export"
+            )
         # One thread a batch and several batches at once beat one batch over several threads: a
         # batch this small leaves threads waiting (docs/decisions/one-thread-a-batch.md).
         self.session = Session(bundle.graph, threads=1)
@@ -57,14 +62,34 @@ class Runner:
     def each(
         self, inputs: Sequence[TokenizedText], compute: Compute
     ) -> Iterator[tuple[Batch, Floats]]:
-        """Run all batches and give each with what was computed of it, (n, …), as it is done."""
+        """Run all batches and yield each with its result, (n, …), in order."""
         batches = list(self.tokens.batches(inputs, even=EVEN))
         yield from zip(batches, self._pool.map(compute, batches), strict=True)
 
 
+class GraphModel:
+    """A model whose graph gives logits: what rerankers, taggers and classifiers share."""
+
+    def __init__(self, bundle: Bundle, *, threads: int | None = None) -> None:
+        self.bundle, self.manifest = bundle, bundle.manifest
+        self.name, self.labels = bundle.manifest.name, bundle.manifest.labels
+        self.max_tokens = bundle.manifest.max_tokens
+        self._runner = Runner(bundle, threads=threads)
+        self.threads = self._runner.threads
+        if LOGITS not in self._runner.session.outputs:
+            raise BundleError(
+                f"{bundle.graph} has the outputs {', '.join(self._runner.session.outputs)}; "
+                f"expected {LOGITS}. Export or train the model again: malmoi export, malmoi train"
+            )
+
+    def _run(self, batch: Batch) -> Floats:
+        [logits] = self._runner.session.run(batch, [LOGITS])
+        return logits
+
+
 def share_out(batches: Iterable[Batch], threads: int) -> list[Batch]:
-    """Put the largest first and halve the last ones, so that no thread waits long at the end."""
-    ordered = sorted(batches, key=_size)
+    """Sort the largest first and halve the last ones, so that no thread waits long at the end."""
+    ordered = sorted(batches, key=lambda batch: -batch.ids.size)
     if threads == 1:
         return ordered
     last = [
@@ -72,20 +97,11 @@ def share_out(batches: Iterable[Batch], threads: int) -> list[Batch]:
         for batch in ordered[-threads:]
         for part in (batch.halves() if batch.ids.size >= _WORTH_HALVING else [batch])
     ]
-    return ordered[:-threads] + sorted(last, key=_size)
-
-
-def _size(batch: Batch) -> int:
-    """Sort the largest first."""
-    return -int(batch.ids.size)
+    return ordered[:-threads] + sorted(last, key=lambda batch: -batch.ids.size)
 
 
 def choose_threads(threads: int | None) -> int:
-    """Give the number of threads asked for, or as many as there are usable cores.
-
-    >>> choose_threads(3)
-    3
-    """
+    """Give the number of threads asked for, or as many as there are usable cores."""
     if threads is not None and threads < 1:
         raise OptionError(f"threads is {threads}; expected 1 or more. Leave it out for all.")
     return threads or usable_cores()
@@ -102,33 +118,18 @@ def _collect(count: int, found: Sequence[tuple[Batch, "Future[Floats] | Floats"]
     return rows
 
 
-def _check_vocabulary(bundle: Bundle, tokens: int) -> None:
-    rows = bundle.manifest.vocabulary
-    if rows and tokens > rows:
-        raise BundleError(
-            f"the tokenizer of {bundle.folder} has {tokens:,} tokens and its graph embeds "
-            f"{rows:,}; expected no more tokens than that. They come from different models: "
-            "export the model again with: malmoi export"
-        )
-
-
 def chunks(items: Iterable[T], size: Callable[[T], int]) -> Iterator[list[T]]:
     """Cut a stream into lists of bounded length and bounded total size in characters.
 
     >>> [len(chunk) for chunk in chunks(["배"] * 3000, len)]
     [2048, 952]
     """
-    if isinstance(items, list):
+    if isinstance(items, list):  # sums of slices are faster than counting item by item
         for start in range(0, len(items), _CHUNK_ITEMS):
             part = items[start : start + _CHUNK_ITEMS]
             small = sum(map(size, part)) <= _CHUNK_CHARACTERS
-            yield from [part] if small else _by_size(part, size)
-    else:
-        yield from _by_size(items, size)
-
-
-def _by_size(items: Iterable[T], size: Callable[[T], int]) -> Iterator[list[T]]:
-    """Cut a stream, counting item by item."""
+            yield from [part] if small else chunks(iter(part), size)
+        return
     chunk: list[T] = []
     characters = 0
     for item in items:

@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ..errors import BundleCorrupt, BundleError, counted
+from ..types import Floats
 from .tokenizer import Batch
 
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
@@ -58,16 +56,13 @@ class Session:
         self._run_options = ort.RunOptions()
         self._run_options.log_severity_level = _SILENT
 
-    def run(self, batch: Batch, outputs: Sequence[str]) -> list[NDArray[np.float32]]:
+    def run(self, batch: Batch, outputs: Sequence[str]) -> list[Floats]:
         """Run a batch and give the named outputs, each (n, …) float32."""
         arrays = dict(zip(_INPUTS, (batch.ids, batch.mask, batch.types), strict=True))
         feed = {name: arrays[name] for name in self.inputs}
         try:
-            found: list[NDArray[np.float32]] = self._session.run(
-                list(outputs), feed, self._run_options
-            )
+            found: list[Floats] = self._session.run(list(outputs), feed, self._run_options)
         except Exception as error:
-            # The graph's own message may quote shapes, never text.
             raise BundleError(
                 f"{self.path} failed on a batch of {counted(batch.ids.shape[0], 'text')} with ids "
                 f"up to {batch.ids.max()}; expected a graph that fits its tokenizer. "
@@ -77,18 +72,11 @@ class Session:
 
 
 def usable_cores() -> int:
-    """Count the cores this process may really use: affinity and a container's limit.
-
-    >>> usable_cores() >= 1
-    True
-    """
+    """Count the cores that this process may use: its affinity, and a container's limit."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return max(1, min(cores or 1, _container_cores()))
-
-
-def _container_cores(path: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
     try:
-        quota, period = path.read_text().split()[:2]
-        return max(1, math.ceil(int(quota) / int(period)))
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()[:2]
+        limit = math.ceil(int(quota) / int(period))
     except (OSError, ValueError):  # no such file, or "max"
-        return 1 << 16
+        return cores or 1
+    return max(1, min(cores or 1, limit))

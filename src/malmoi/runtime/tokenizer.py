@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..errors import BundleCorrupt, BundleError
+from ..types import Ints
 
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 # machine measured, much smaller ones pay the cost of a call, and of fetching the weights, too
 # often (see docs/decisions/one-thread-a-batch.md). Two texts of 200 tokens just fit.
 BUDGET = 416
-# From so many tokens on, padding costs more than the call that a batch of its own needs.
+# From this many tokens on, padding costs more than the call of another batch.
 EVEN = 64
-# More characters than this for one token the tokenizer allows are only ever white space or one
-# unknown word, so text beyond `max_tokens` times it cannot matter to a cut text.
+# Only white space or one unknown word has more characters than this to a token, so text beyond
+# `max_tokens` times it cannot matter to a text that is cut.
 _CHARACTERS_A_TOKEN = 64
 _PAD_TOKENS = ("[PAD]", "<pad>")
 
@@ -43,18 +43,18 @@ class TokenizedText:
 class Batch:
     """Padded ids, ready for a session. All arrays are (n, length) int64."""
 
-    rows: NDArray[np.int64]  # (n,) which input each row is
-    ids: NDArray[np.int64]
-    mask: NDArray[np.int64]
-    types: NDArray[np.int64]
+    rows: Ints  # (n,) which input each row is
+    ids: Ints
+    mask: Ints
+    types: Ints
 
     def halves(self) -> "list[Batch]":
         """Cut into two of nearly as many rows; one row stays as it is."""
         half = -(-len(self.rows) // 2)
-        return [self._part(slice(half)), self._part(slice(half, None))][: len(self.rows)]
-
-    def _part(self, rows: slice) -> "Batch":
-        return Batch(self.rows[rows], self.ids[rows], self.mask[rows], self.types[rows])
+        return [
+            Batch(self.rows[part], self.ids[part], self.mask[part], self.types[part])
+            for part in (slice(half), slice(half, None))
+        ][: len(self.rows)]
 
 
 class TextTokenizer:
@@ -64,7 +64,9 @@ class TextTokenizer:
         self.max_tokens = max_tokens
         # tokenizer.json may carry padding to a fixed length; batches are padded here instead.
         padding = tokenizer.padding
-        self.pad_id = int(padding["pad_id"]) if padding else _find_pad(tokenizer)
+        named = [tokenizer.token_to_id(token) for token in _PAD_TOKENS]
+        found = next((token for token in named if token is not None), 0)
+        self.pad_id = int(padding["pad_id"]) if padding else found
         tokenizer.no_padding()
         self.vocabulary = tokenizer.get_vocab_size(with_added_tokens=True)
         specials = tokenizer.num_special_tokens_to_add(is_pair=False)
@@ -131,7 +133,7 @@ class TextTokenizer:
         for rows in plan(np.array(counts, dtype=np.int64), budget, even=even):
             yield self._pad(rows, [inputs[row] for row in rows])
 
-    def _pad(self, rows: NDArray[np.int64], inputs: Sequence[TokenizedText]) -> Batch:
+    def _pad(self, rows: Ints, inputs: Sequence[TokenizedText]) -> Batch:
         lengths = {len(one.ids) for one in inputs}
         # int64 because every exporter writes int64 inputs into the graph.
         if len(lengths) == 1 and all(one.types is None for one in inputs):
@@ -150,9 +152,7 @@ class TextTokenizer:
         return Batch(rows, ids, mask, types)
 
 
-def plan(
-    lengths: NDArray[np.int64], budget: int, *, even: int | None = None
-) -> list[NDArray[np.int64]]:
+def plan(lengths: Ints, budget: int, *, even: int | None = None) -> list[Ints]:
     """Split rows into batches of at most `budget` padded tokens, longest with longest.
 
     A batch that holds `even` tokens ends where the next row is shorter, so that most batches
@@ -175,7 +175,7 @@ def plan(
     return batches
 
 
-def _even_end(lengths: NDArray[np.int64], least: int) -> int:
+def _even_end(lengths: Ints, least: int) -> int:
     """Where the falling lengths change for the first time after `least` of them, or their end."""
     changes = np.flatnonzero(np.diff(lengths)) + 1
     after = changes[changes >= least]
@@ -195,40 +195,7 @@ def read_tokenizer(path: Path) -> "Tokenizer":
         ) from error
 
 
-def _find_pad(tokenizer: "Tokenizer") -> int:
-    for token in _PAD_TOKENS:
-        found = tokenizer.token_to_id(token)
-        if found is not None:
-            return int(found)
-    return 0
-
-
 Pair = tuple[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """Special tokens that stand at one place of every pair."""
-
-    ids: list[int]
-    types: list[int]
-
-
-@dataclass(frozen=True, slots=True)
-class _Frame:
-    """What stands before, between and after two texts, and the segment ids of the texts."""
-
-    before: _Part
-    between: _Part
-    after: _Part
-    first: int
-    second: int
-
-    def join(self, a: list[int], b: list[int]) -> tuple[list[int], list[int]]:
-        """Give the ids and segment ids of a pair."""
-        ids = self.before.ids + a + self.between.ids + b + self.after.ids
-        types = [*self.before.types, *[self.first] * len(a), *self.between.types]
-        return ids, [*types, *[self.second] * len(b), *self.after.types]
 
 
 class PairTokenizer:
@@ -236,9 +203,8 @@ class PairTokenizer:
 
     def __init__(self, tokens: TextTokenizer) -> None:
         self._tokens = tokens
-        self._frame = _find_frame(tokens.tokenizer)
-        parts = (self._frame.before, self._frame.between, self._frame.after)
-        self._budget = tokens.max_tokens - sum(len(part.ids) for part in parts)
+        self._ids, self._types = _read_template(tokens.tokenizer)
+        self._budget = tokens.max_tokens - sum(map(len, self._ids))
         if self._budget < 2:
             raise BundleError(
                 f"the model reads {tokens.max_tokens} tokens, which leaves {self._budget} for two "
@@ -254,9 +220,14 @@ class PairTokenizer:
             (left, left_length), (right, right_length) = encoded[a], encoded[b]
             kept_left, kept_right = share(left_length, right_length, self._budget)
             cut += kept_left + kept_right < left_length + right_length
-            ids, types = self._frame.join(left[:kept_left], right[:kept_right])
-            inputs.append(TokenizedText(owner, ids, types))
+            inputs.append(self._join(owner, left[:kept_left], right[:kept_right]))
         return inputs, cut
+
+    def _join(self, owner: int, a: list[int], b: list[int]) -> TokenizedText:
+        before, between, after = self._ids
+        starts, first, middles, second, ends = self._types
+        types = [*starts, *first * len(a), *middles, *second * len(b), *ends]
+        return TokenizedText(owner, before + a + between + b + after, types)
 
 
 def share(a: int, b: int, budget: int) -> tuple[int, int]:
@@ -274,8 +245,12 @@ def share(a: int, b: int, budget: int) -> tuple[int, int]:
     return (a, budget - a) if a <= half else (half, budget - half)
 
 
-def _find_frame(tokenizer: "Tokenizer") -> _Frame:
-    """Read the template from a pair of one-letter texts."""
+def _read_template(tokenizer: "Tokenizer") -> tuple[list[list[int]], list[list[int]]]:
+    """Read how a tokenizer joins pairs, from a pair of one-letter texts.
+
+    Gives the special ids before, between and after the texts, and the segment ids of all five
+    parts: special tokens, first text, special tokens, second text, special tokens.
+    """
     truncation = tokenizer.truncation
     tokenizer.no_truncation()
     encoding = tokenizer.encode("a", "a")
@@ -288,16 +263,8 @@ def _find_frame(tokenizer: "Tokenizer") -> _Frame:
             "Such a tokenizer cannot join pairs: export the model again with: malmoi export"
         )
     first, second = sides.index(0), sides.index(1)
-    after_first = len(sides) - sides[::-1].index(0)
-    after_second = len(sides) - sides[::-1].index(1)
-    return _Frame(
-        before=_part(encoding, 0, first),
-        between=_part(encoding, after_first, second),
-        after=_part(encoding, after_second, len(sides)),
-        first=encoding.type_ids[first],
-        second=encoding.type_ids[second],
-    )
-
-
-def _part(encoding: "Encoding", start: int, end: int) -> _Part:
-    return _Part(encoding.ids[start:end], encoding.type_ids[start:end])
+    after_first, after_second = (len(sides) - sides[::-1].index(side) for side in (0, 1))
+    specials = (slice(first), slice(after_first, second), slice(after_second, None))
+    texts = (slice(first, first + 1), slice(second, second + 1))
+    parts = (specials[0], texts[0], specials[1], texts[1], specials[2])
+    return [encoding.ids[s] for s in specials], [encoding.type_ids[s] for s in parts]

@@ -1,4 +1,4 @@
-"""StaticEncoder: a vector for each piece of the vocabulary, summed; no graph is run."""
+"""The static encoder: a vector for each token of the vocabulary, summed; no graph is run."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,12 +14,10 @@ from ..io.arrays import read_safetensors
 from ..runtime.runner import choose_threads
 from ..types import Floats
 from ..words.reader import no_layers
-from .embedding_bag import EmbeddingBags, sum_rows
-from .wordpiece import WordPieces
+from .wordpiece import EmbeddingBags, WordPieces, sum_rows
 
-# Texts are read in stretches of this many characters, so that a library needs no more memory
-# than a book.
-_STRETCH = 500_000
+# Longer texts are read in parts of this many characters, to bound memory.
+_PART = 500_000
 _WORTH_THREADS = 256  # texts
 _NOTHING = 1e-12  # the length under which a sum has no direction
 _REMEDY = "Make it again with: malmoi export --static"
@@ -28,10 +26,9 @@ _REMEDY = "Make it again with: malmoi export --static"
 class StaticEncoder(TextEncoder):
     """A sentence encoder without a transformer. Make one with `malmoi.load`.
 
-    A text's vector is the sum of its pieces' rows, given length 1: word order does not count, and
-    neither does length, so nothing is ever cut and both ways of `on_long` are the same. A text
-    without a single piece (the empty one, or spaces alone) gets the vector that the table keeps
-    for it.
+    A text's vector is the sum of its tokens' rows, given length 1. Word order does not count, and
+    texts of any length are read whole, so `on_long` has no effect. A text without tokens (empty,
+    or only spaces) gets a vector of its own from the table.
     """
 
     def __init__(self, bundle: Bundle, *, threads: int | None = None) -> None:
@@ -40,29 +37,35 @@ class StaticEncoder(TextEncoder):
         self._table, self._blank = _read_table(bundle)
         super().__init__(bundle.manifest, dimension=len(self._blank))
         self._words = WordPieces.from_file(bundle.tokenizer, steps=bundle.manifest.clean)
-        _check_vocabulary(bundle, self._words.vocabulary, len(self._table))
+        if self._words.vocabulary > len(self._table):
+            raise BundleError(
+                f"the tokenizer of {bundle.folder} has {self._words.vocabulary:,} tokens and its "
+                f"table {len(self._table):,} rows; expected a row for each. They come from "
+                f"different models. {_REMEDY}"
+            )
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="malmoi")
 
     def __repr__(self) -> str:
         return f"<StaticEncoder {self.name}: {self.dimension} dimensions, texts of any length>"
 
     def words(self, *texts: object, **options: object) -> NoReturn:
-        """Raise: a table of vectors has no hidden layers, so a word has one vector everywhere."""
+        """Raise a BundleError: a table of vectors has no hidden layers."""
         raise no_layers(self.name)
 
     words_of = encode_layers = words
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Count each text's pieces."""
-        return [int(count) for count in self._words.bags(list(texts)).counts]
+        """Count each text's tokens."""
+        counts: list[int] = self._words.bags(list(texts)).counts.tolist()
+        return counts
 
-    def _cleaned(self, texts: list[str], prefix: str) -> list[str]:
+    def _cleaned(self, texts: Sequence[str], prefix: str) -> list[str]:
         # Words are cleaned when they are tokenised, each distinct one once.
-        return [prefix + text for text in texts] if prefix else texts
+        return [prefix + text for text in texts]
 
     def _start(self, texts: list[str], on_long: OnLong) -> Callable[[], Encoded]:
-        if max(map(len, texts)) > _STRETCH:
-            return lambda: Encoded(self._unit(self._in_stretches(texts)), 0)
+        if max(map(len, texts)) > _PART:
+            return lambda: Encoded(self._in_parts(texts), 0)
         bags = self._words.bags(texts)
         return lambda: Encoded(self._vectors(bags), 0)
 
@@ -73,47 +76,55 @@ class StaticEncoder(TextEncoder):
         of numpy's and of Python's take turns of milliseconds, which costs more than it saves.
         """
         parts = bags.split(self.threads) if len(bags.counts) >= _WORTH_THREADS else [bags]
-        others = [self._pool.submit(self._sums, part) for part in parts[1:]]
-        found = [self._sums(parts[0]), *(other.result() for other in others)]
+        others = [self._pool.submit(self._sum, part) for part in parts[1:]]
+        found = [self._sum(parts[0]), *(other.result() for other in others)]
         return found[0] if len(found) == 1 else np.concatenate(found)
 
-    def _sums(self, bags: EmbeddingBags) -> Floats:
+    def _sum(self, bags: EmbeddingBags) -> Floats:
         return self._unit(sum_rows(self._table, bags))
 
-    def _in_stretches(self, texts: list[str]) -> Floats:
-        """Sum each text stretch by stretch; (n, dim)."""
+    def _in_parts(self, texts: list[str]) -> Floats:
+        """Read each text part by part; (n, dim)."""
         sums = np.zeros((len(texts), self.dimension), dtype=np.float32)
         for row, text in enumerate(texts):
-            for stretch in _stretches(text):
-                sums[row] += sum_rows(self._table, self._words.bags([stretch]))[0]
-        return sums
+            for part in _parts(text):
+                sums[row] += sum_rows(self._table, self._words.bags([part]))[0]
+        return self._unit(sums)
 
     def _unit(self, sums: Floats) -> Floats:
-        """Give each row length 1; where nothing was summed the empty text's vector stands."""
+        """Give each row length 1, and rows without a direction the empty text's vector."""
         lengths = np.linalg.norm(sums, axis=1, keepdims=True)
         units: Floats = sums / np.maximum(lengths, np.float32(_NOTHING))
         units[lengths[:, 0] < _NOTHING] = self._blank
         return units
 
 
-def _stretches(text: str) -> Iterator[str]:
-    """Cut a text at spaces into stretches of bounded length; a longer word is cut too."""
+def _parts(text: str) -> Iterator[str]:
+    """Cut a text at spaces into parts of bounded length; a longer word is cut too."""
     start = 0
-    while len(text) - start > _STRETCH:
-        end = text.rfind(" ", start, start + _STRETCH) + 1 or start + _STRETCH
+    while len(text) - start > _PART:
+        end = text.rfind(" ", start, start + _PART) + 1 or start + _PART
         yield text[start:end]
         start = end
     yield text[start:]
 
 
 def _read_table(bundle: Bundle) -> tuple[Floats, Floats]:
-    """Read the rows (vocabulary, dim) as float32, and the vector of a text without pieces."""
+    """Read the rows (vocabulary, dim) as float32, and the vector of a text without tokens."""
     arrays = read_safetensors(bundle.graph)
     dim = bundle.manifest.dimension
     rows = len(arrays.get("scales", ()))
-    _check(bundle, arrays, "pieces", (rows, dim), "int8")
-    _check(bundle, arrays, "scales", (rows,), "float32")
-    _check(bundle, arrays, "empty", (dim,), "float32")
+    for name, shape, dtype in (
+        ("pieces", (rows, dim), "int8"),
+        ("scales", (rows,), "float32"),
+        ("empty", (dim,), "float32"),
+    ):
+        wrong = _find_fault(arrays.get(name), shape, dtype)
+        if wrong:
+            raise BundleCorrupt(
+                f"{bundle.graph} should have {name} as {dtype} of shape {shape}; found {wrong}. "
+                f"{_REMEDY}"
+            )
     empty: Floats = np.array(arrays["empty"])
     if not abs(float(np.linalg.norm(empty)) - 1) < 1e-3:
         raise BundleCorrupt(
@@ -124,25 +135,10 @@ def _read_table(bundle: Bundle) -> tuple[Floats, Floats]:
     return np.multiply(arrays["pieces"], arrays["scales"][:, None], dtype=np.float32), empty
 
 
-def _check(
-    bundle: Bundle, arrays: dict[str, NDArray[Any]], name: str, shape: tuple[int, ...], dtype: str
-) -> None:
-    found = arrays.get(name)
-    if found is None or found.shape != shape or str(found.dtype) != dtype:
-        what = "no such array" if found is None else f"{found.dtype} of shape {found.shape}"
-        raise BundleCorrupt(
-            f"{bundle.graph} should have {name} as {dtype} of shape {shape}; found {what}. "
-            f"{_REMEDY}"
-        )
-    if dtype == "float32" and not np.isfinite(found).all():
-        raise BundleCorrupt(
-            f"{bundle.graph} has values in {name} that are not finite; expected numbers. {_REMEDY}"
-        )
-
-
-def _check_vocabulary(bundle: Bundle, tokens: int, rows: int) -> None:
-    if tokens > rows:
-        raise BundleError(
-            f"the tokenizer of {bundle.folder} has {tokens:,} tokens and its table {rows:,} rows; "
-            f"expected a row for each. They come from different models. {_REMEDY}"
-        )
+def _find_fault(found: NDArray[Any] | None, shape: tuple[int, ...], dtype: str) -> str:
+    if found is None:
+        return "no such array"
+    if found.shape != shape or str(found.dtype) != dtype:
+        return f"{found.dtype} of shape {found.shape}"
+    finite = dtype == "int8" or bool(np.isfinite(found).all())
+    return "" if finite else "values that are not finite"

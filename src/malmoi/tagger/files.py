@@ -1,8 +1,8 @@
 """Files of marked entities → texts with spans, and the labelling schemes IOB1, IOB2 and BIOES.
 
 CoNLL files have a token a line with its label in the last column, and a blank line after each
-sentence. JSON lines have a text and its entities. Both become a text and spans in letters; every
-doubtful place is counted.
+sentence. JSON lines have a text and its entities. Both become a text and spans in characters;
+every repair is counted.
 
 Labels that make no sense are repaired by conlleval's rule: an I-X (or E-X) that follows no X
 starts an entity, and an entity ends where anything but its own continuation stands. With BIOES, a
@@ -42,12 +42,12 @@ class LabelledWord:
 
 
 def find_scheme(sentences: Sequence[Sequence[str]]) -> str:
-    """Look which scheme labels are written in.
+    """Find out which scheme labels are written in.
 
     >>> find_scheme([["O", "B-X", "E-X", "S-X"]]), find_scheme([["I-X", "B-X", "O", "I-X"]])
     ('bioes', 'iob1')
     """
-    starts = after = 0  # a B- that need not be one, and an I- that follows nothing
+    starts = after = 0  # B- at the start of an entity, and I- there
     for labels in sentences:
         before = "O"
         for label in labels:
@@ -67,14 +67,14 @@ def spans_of(
     first, name = -1, ""
     for i, token in enumerate([*tokens, LabelledWord("", "O")]):
         mark, kind = _SAME.get(token.label[0], token.label[0]), token.label[2:]
-        goes_on = mark in "IE" and first >= 0 and kind == name
-        if mark in "IE" and not goes_on and scheme != "iob1" and note:
+        continues = mark in "IE" and first >= 0 and kind == name
+        if mark in "IE" and not continues and scheme != "iob1" and note:
             after = "another type" if first >= 0 else "O"
             note(token.line, f"{mark}- after {after}", "it begins an entity")
-        if first >= 0 and not goes_on:
+        if first >= 0 and not continues:
             yield first, i, name
             first = -1
-        if mark != "O" and not goes_on:
+        if mark != "O" and not continues:
             first, name = i, kind
         if mark in "ES" and scheme == "bioes" and first >= 0:
             yield first, i + 1, name
@@ -88,7 +88,7 @@ _TYPES = ("type", "label", "entity", "tag")
 
 @dataclass(frozen=True, slots=True)
 class EntitySpan:
-    """An entity's place in its text, text[start:end], and its type."""
+    """An entity, text[start:end], and its type."""
 
     start: int
     end: int
@@ -105,7 +105,7 @@ class Marked:
 
 @dataclass
 class Findings:
-    """What was wrong in a file and how it was repaired; `strict` stops at the first."""
+    """What was wrong in a file and how it was repaired; `strict` raises at the first."""
 
     path: str
     strict: bool
@@ -113,7 +113,7 @@ class Findings:
     lines: dict[str, int] = field(default_factory=dict)
 
     def add(self, line: int, found: str, repair: str) -> None:
-        """Note one place; raises a DataError when reading is strict."""
+        """Count one repair, or raise a DataError if reading is strict."""
         if self.strict:
             raise DataError(
                 f"line {line} of {self.path}: {found}. Correct that line; without --strict "
@@ -124,7 +124,7 @@ class Findings:
         self.lines.setdefault(what, line)
 
     def report(self) -> None:
-        """Tell each kind of finding once, with its first line."""
+        """Log each kind of repair once, with its first line."""
         for what, count in self.counts.items():
             logger.info(
                 f"{self.path}: {counted(count, 'time')} {what}, first in line {self.lines[what]:,}"
@@ -134,10 +134,11 @@ class Findings:
 def read_marked(
     path: str | Path, *, scheme: str = "auto", letters: bool | None = None, strict: bool = False
 ) -> list[Marked]:
-    """Read a file of entities, .jsonl by texts and spans, any other as CoNLL columns.
+    """Read a file of entities: .jsonl with texts and spans, any other as CoNLL columns.
 
-    `scheme` is iob1, iob2, bioes, or auto, which looks at the file. `letters` says that each
-    line is one letter, spaces too; left out, the file is looked at.
+    - `scheme`: iob1, iob2, bioes, or auto, which finds it out from the file.
+    - `letters`: whether each line is one character, spaces included; None finds it out.
+    - `strict`: raise a DataError at the first line that needs repair.
     """
     if scheme not in SCHEMES:
         raise DataError(f"scheme is {scheme!r}; known are {', '.join(SCHEMES)}. Choose one.")
@@ -149,20 +150,24 @@ def read_marked(
         if scheme == "auto":
             scheme = find_scheme([[token.label for token in s] for s in sentences])
         if letters is None:
-            letters = _is_letters(sentences)
+            words = [token.word for sentence in sentences[:200] for token in sentence]
+            letters = " " in words and all(len(word) <= 2 for word in words)
         found = [_joined(s, scheme, "" if letters else " ", findings) for s in sentences]
     findings.report()
     if not found:
-        raise DataError(f"{path} has no sentence; expected some. Check the file.")
+        raise DataError(
+            f"{path} has no sentence; expected one or more. Name a file with a token and its label "
+            "in each line, or JSON lines with text and entities."
+        )
     return found
 
 
 def _sentences(path: str | Path, findings: Findings) -> Iterator[list[LabelledWord]]:
     sentence: list[LabelledWord] = []
     for number, line in enumerate(read_lines(path), start=1):
-        # A header of comments may stand before the first sentence or any other; a token "##"
-        # has a label after it.
-        if line.startswith("-DOCSTART-") or (line.startswith("##") and not _last_tag(line)):
+        # Comments may stand before any sentence; a token "##" has a label after it.
+        comment = line.startswith("##") and not _TAG.match(_cells(line)[-1].strip())
+        if line.startswith("-DOCSTART-") or comment:
             continue
         if not line.strip(" \r\n"):
             if sentence:
@@ -174,28 +179,19 @@ def _sentences(path: str | Path, findings: Findings) -> Iterator[list[LabelledWo
         yield sentence
 
 
-def _last_tag(line: str) -> str:
-    parts = line.rsplit("\t", 1) if "\t" in line else line.rsplit(None, 1)
-    return parts[-1] if len(parts) == 2 and _TAG.match(parts[-1].strip()) else ""
+def _cells(line: str) -> list[str]:
+    return line.split("\t") if "\t" in line else line.split()
 
 
 def _token(line: str, number: int, findings: Findings) -> LabelledWord:
     """Take the first column as the token and the last as its label."""
-    cells = line.split("\t") if "\t" in line else line.split()
+    cells = _cells(line)
     word, label = cells[0], cells[-1].strip() if len(cells) > 1 else ""
     if not _TAG.match(label):
         found = "a line without a label" if len(cells) < 2 else "a label that is none"
         findings.add(number, found, "the token is kept as O")
         label = "O"
     return LabelledWord(word, label, number)
-
-
-def _is_letters(sentences: Sequence[Sequence[LabelledWord]]) -> bool:
-    """Tell whether tokens are single letters, spaces among them."""
-    some = sentences[:200]
-    return any(t.word == " " for s in some for t in s) and all(
-        len(t.word) <= 2 for s in some for t in s
-    )
 
 
 def _joined(
@@ -243,16 +239,12 @@ def _span(item: Any) -> EntitySpan:
 def _kept(
     text: str, spans: list[EntitySpan], line: int, findings: Findings
 ) -> Iterator[EntitySpan]:
-    """Pass over spans outside the text, and of two that overlap the shorter."""
-    inside = []
-    for span in spans:
-        if 0 <= span.start < span.end <= len(text):
-            inside.append(span)
-        else:
-            findings.add(line, "an entity's offsets are outside its text", "it is left out")
+    """Leave out spans outside the text, and the shorter of two that overlap."""
     taken: list[EntitySpan] = []
-    for span in sorted(inside, key=lambda s: (s.start - s.end, s.start)):
-        if all(span.end <= other.start or other.end <= span.start for other in taken):
+    for span in sorted(spans, key=lambda s: (s.start - s.end, s.start)):
+        if not 0 <= span.start < span.end <= len(text):
+            findings.add(line, "an entity's offsets are outside its text", "it is left out")
+        elif all(span.end <= other.start or other.end <= span.start for other in taken):
             taken.append(span)
         else:
             findings.add(line, "two entities overlap", "the longer one is kept")

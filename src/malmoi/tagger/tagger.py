@@ -1,4 +1,8 @@
-"""Tagger: joins words, windows, a graph and the decoding of labels."""
+"""The tagger: text → tokens → windows → a graph → labels → entities.
+
+Labels are "O", "B-X" and "I-X". An I-X may only follow a B-X or an I-X; of the sequences without
+such a fault the most probable one is taken.
+"""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -6,25 +10,28 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..bundle.bundle import Bundle, open_bundle
 from ..bundle.catalog import find_model
-from ..errors import BundleError, TextError, counted
-from ..runtime.runner import Runner, in_turn
+from ..errors import BundleError, counted
+from ..runtime.pooling import softmax as softmax
+from ..runtime.runner import GraphModel, in_turn
 from ..runtime.tokenizer import Batch, TokenizedText, read_tokenizer
-from ..text.cleanup import SAFE, as_text
-from ..types import Floats
-from .decode import OUTSIDE, decode
+from ..text.cleanup import SAFE, as_texts
+from ..types import Floats, Ints
 from .segment import UNITS, Pieces, Window, cut_pieces, cut_windows
 
 SETTINGS = "tagger.json"
-_LOGITS = "logits"
+OUTSIDE = "O"
+# Units that are "O" with this probability need no search; sequences are found between them.
+_SURE = 0.999
 _WINDOWS_AT_ONCE = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """What a tagger has found: text[start:end] of the text it was given."""
+    """An entity that a tagger has found: text[start:end] of the text it was given."""
 
     text: str
     type: str
@@ -41,18 +48,13 @@ def load_tagger(name_or_path: str | Path, *, threads: int | None = None) -> "Tag
     return Tagger(open_bundle(find_model(name_or_path), kinds=("tagger",)), threads=threads)
 
 
-class Tagger:
+class Tagger(GraphModel):
     """A token classifier on onnxruntime. Make one with `malmoi.load_tagger`."""
 
     def __init__(self, bundle: Bundle, *, threads: int | None = None) -> None:
-        self.bundle = bundle
-        self.manifest = bundle.manifest
-        self.name = bundle.manifest.name
-        self.labels = bundle.manifest.labels
-        self.max_tokens = bundle.manifest.max_tokens
+        super().__init__(bundle, threads=threads)
         self.unit = read_unit(bundle.folder)
-        self._runner = Runner(bundle, threads=threads)
-        # One that neither cuts nor pads: windows are cut here.
+        # One that neither cuts nor pads: windows are cut by `cut_windows`.
         self._tokenizer = read_tokenizer(bundle.tokenizer)
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
@@ -68,16 +70,12 @@ class Tagger:
         return f"<Tagger {self.name}: {', '.join(self.types)}, {self.max_tokens} tokens>"
 
     def tag(self, text: str) -> list[Entity]:
-        """Find the entities of a text of any length, in the order they stand in it."""
+        """Find the entities of a text of any length, in their order."""
         return self.tag_all([text])[0]
 
     def tag_all(self, texts: Sequence[str]) -> list[list[Entity]]:
         """Find the entities of many texts; windows of all of them run together."""
-        if isinstance(texts, str | bytes):
-            raise TextError(
-                f"texts is {type(texts).__name__}; expected a list of strings. Use tag for one."
-            )
-        checked = [as_text(text, where=f"texts[{i}]") for i, text in enumerate(texts)]
+        checked = as_texts(texts)
         steps = self.manifest.clean or SAFE
         cut = [cut_pieces(self._tokenizer, text, steps, unit=self.unit) for text in checked]
         shares = self._shares(cut)
@@ -87,7 +85,7 @@ class Tagger:
         ]
 
     def _shares(self, cut: Sequence[Pieces]) -> list[Floats]:
-        """Give each text's probabilities, one row a piece: (pieces, labels)."""
+        """Give each text's probabilities, one row a token: (tokens, labels)."""
         shares = [np.zeros((len(p.ids), len(self.labels)), dtype=np.float32) for p in cut]
         size = self.max_tokens - self.frame.count
         jobs = [(i, window) for i, pieces in enumerate(cut) for window in cut_windows(pieces, size)]
@@ -103,45 +101,45 @@ class Tagger:
     def _start(
         self, block: Sequence[tuple[int, Window]], cut: Sequence[Pieces]
     ) -> Callable[[], Iterator[Floats]]:
-        pieces = [
+        inputs = [
             TokenizedText(i, self.frame.around(cut[owner].ids[window.begin : window.end].tolist()))
             for i, (owner, window) in enumerate(block)
         ]
-        longest = max(len(piece.ids) for piece in pieces)
+        longest = max(len(one.ids) for one in inputs)
         width = len(self.labels)
 
         def run(batch: Batch) -> Floats:
-            [logits] = self._runner.session.run(batch, [_LOGITS])  # (n, length, labels)
+            logits = self._run(batch)  # (n, length, labels)
             rows = np.zeros((len(logits), longest * width), dtype=np.float32)
             rows[:, : logits.shape[1] * width] = logits.reshape(len(logits), -1)
             return rows
 
-        wait = self._runner.start(pieces, run)
-        return lambda: iter(wait().reshape(len(pieces), longest, width))
+        wait = self._runner.start(inputs, run)
+        return lambda: iter(wait().reshape(len(inputs), longest, width))
 
     def _check(self) -> None:
         """Run one word, so that a graph which does not fit is found now."""
-        session, stated = self._runner.session, len(self.labels)
-        if _LOGITS not in session.outputs or self.labels[:1] != (OUTSIDE,):
+        if self.labels[:1] != (OUTSIDE,):
             raise BundleError(
-                f"{session.path} has the outputs {', '.join(session.outputs)}, and malmoi.json the "
-                f"labels {', '.join(self.labels) or 'none'}; expected {_LOGITS}, and labels that "
-                'begin with "O". Train the tagger again with: malmoi train'
+                f"malmoi.json of {self.bundle.folder} has the labels "
+                f"{', '.join(self.labels) or 'none'}; expected labels that begin with "
+                f'"{OUTSIDE}". Train the tagger again with: malmoi train'
             )
         ids = self.frame.around([self.frame.before[0] if self.frame.before else 0])
         batch = next(self._runner.tokens.batches([TokenizedText(0, ids)]))
-        [logits] = session.run(batch, [_LOGITS])
-        if logits.shape != (1, len(ids), stated):
+        logits = self._run(batch)
+        if logits.shape != (1, len(ids), len(self.labels)):
             raise BundleError(
-                f"{session.path} gives logits of the shape {logits.shape} for "
+                f"{self.bundle.graph} gives logits of the shape {logits.shape} for "
                 f"{counted(len(ids), 'token')}; "
-                f"expected one of {stated} labels a token. Train the tagger again."
+                f"expected {len(self.labels)} labels a token. Train the tagger again with: "
+                "malmoi train"
             )
 
 
 @dataclass(frozen=True)
 class SpecialTokens:
-    """The special tokens that stand before and after a window's pieces."""
+    """The special tokens before and after a window's tokens."""
 
     before: list[int]
     after: list[int]
@@ -165,7 +163,7 @@ class SpecialTokens:
 
 
 def read_unit(folder: Path) -> str:
-    """Read what a tagger gives labels to: words, or pieces of them."""
+    """Read what a tagger gives labels to: words or tokens."""
     try:
         settings = json.loads((folder / SETTINGS).read_text("utf-8"))
         unit = str(settings["unit"])
@@ -175,21 +173,78 @@ def read_unit(folder: Path) -> str:
             "settings. Train the tagger again with: malmoi train"
         ) from error
     if unit not in UNITS:
-        raise BundleError(f'{folder / SETTINGS} says unit "{unit}"; known are {", ".join(UNITS)}.')
+        raise BundleError(
+            f'{folder / SETTINGS} says unit "{unit}"; known are {", ".join(UNITS)}. '
+            "Train the tagger again with: malmoi train"
+        )
     return unit
-
-
-def softmax(logits: Floats) -> Floats:
-    """Turn scores into shares that sum to 1, over the last axis."""
-    raised = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    shares: Floats = raised / raised.sum(axis=-1, keepdims=True)
-    return shares
 
 
 def find_entities(
     text: str, pieces: Pieces, shares: Floats, labels: Sequence[str]
 ) -> Iterator[Entity]:
-    """Decode a text's probabilities, (pieces, labels), into entities with their places."""
-    for run in decode(shares[pieces.heads], labels):
-        start, end = int(pieces.starts[run.first]), int(pieces.ends[run.last - 1])
-        yield Entity(text[start:end], run.type, start, end, run.score)
+    """Decode a text's probabilities, (tokens, labels), into entities."""
+    for first, last, name, score in decode(shares[pieces.heads], labels):
+        start, end = int(pieces.starts[first]), int(pieces.ends[last - 1])
+        yield Entity(text[start:end], name, start, end, score)
+
+
+def make_labels(types: Sequence[str]) -> tuple[str, ...]:
+    """Give the labels of entity types, "O" first.
+
+    >>> make_labels(["Disease"])
+    ('O', 'B-Disease', 'I-Disease')
+    """
+    return (OUTSIDE, *(f"{mark}-{name}" for name in types for mark in "BI"))
+
+
+def decode(shares: Floats, labels: Sequence[str]) -> list[tuple[int, int, str, float]]:
+    """Find entities in probabilities (n, labels): first unit, last + 1, type and score.
+
+    The score is the mean probability of the entity's labels.
+    """
+    path = np.zeros(len(shares), dtype=np.int64)
+    allowed = _allowed(labels)
+    unsure = np.concatenate([[False], shares[:, 0] < _SURE, [False]])
+    edges = np.flatnonzero(np.diff(unsure.astype(np.int8)))
+    for first, last in edges.reshape(-1, 2).tolist():
+        path[first:last] = _likeliest(shares[first:last], allowed)
+    begins = [i for i in np.flatnonzero(path).tolist() if labels[path[i]].startswith("B-")]
+    return [_entity_at(first, path, shares, labels) for first in begins]
+
+
+def _allowed(labels: Sequence[str]) -> NDArray[np.bool_]:
+    """Which label may follow which: (labels, labels), from the row to the column."""
+    table = np.ones((len(labels), len(labels)), dtype=bool)
+    for column, name in enumerate(labels):
+        if name.startswith("I-"):
+            table[:, column] = [before[2:] == name[2:] for before in labels]
+    return table
+
+
+def _likeliest(shares: Floats, allowed: NDArray[np.bool_]) -> Ints:
+    """Viterbi: the best sum of logarithms among sequences whose steps are allowed."""
+    scores = np.log(np.maximum(shares, 1e-12).astype(np.float64))
+    steps = np.where(allowed, 0.0, -np.inf)
+    best = scores[0] + steps[0]  # the unit before is no entity
+    back = np.zeros(shares.shape, dtype=np.int64)
+    for i in range(1, len(scores)):
+        ways = best[:, None] + steps
+        back[i] = ways.argmax(axis=0)
+        best = ways.max(axis=0) + scores[i]
+    path = np.zeros(len(scores), dtype=np.int64)
+    path[-1] = best.argmax()
+    for i in range(len(scores) - 1, 0, -1):
+        path[i - 1] = back[i, path[i]]
+    return path
+
+
+def _entity_at(
+    first: int, path: Ints, shares: Floats, labels: Sequence[str]
+) -> tuple[int, int, str, float]:
+    name = labels[path[first]][2:]
+    last = first + 1
+    while last < len(path) and labels[path[last]] == f"I-{name}":
+        last += 1
+    score = float(np.mean(shares[np.arange(first, last), path[first:last]]))
+    return first, last, name, score

@@ -1,7 +1,7 @@
-"""Clean text that remembers where each of its characters came from.
+"""Cleaned text aligned to its original: where each of its characters came from.
 
-Tokenizers and morphology read cleaned text; people want to be shown their own. Whoever cuts
-cleaned text into parts finds the same parts in the original here.
+Tokenizers and morphology read cleaned text; users want to see their own. `Aligned.span` finds a
+part of the cleaned text in the original.
 """
 
 import difflib
@@ -41,7 +41,7 @@ class Aligned:
 
 
 def align(text: str, steps: Sequence[str] = STANDARD) -> Aligned:
-    """Clean text by the named steps and keep the way back.
+    """Clean text by the named steps and remember where each character came from.
 
     >>> found = align("\\u1107\\u1162\\u1100\\u1161  왔다")
     >>> found.text, found.span(0, 1), found.span(3, 5)
@@ -51,24 +51,19 @@ def align(text: str, steps: Sequence[str] = STANDARD) -> Aligned:
     if cleaned == text:
         return Aligned(text, range(len(text)), range(1, len(text) + 1))
     for spans in (_by_clusters, _by_words):
-        found = _joined(spans(text, steps), steps)
-        if found.text == cleaned:
-            return found
+        found = spans(text, steps)
+        if "spaces" in steps:
+            found = list(_squeezed(found))
+        if "".join(letter for letter, _, _ in found) == cleaned:
+            return Aligned(cleaned, [start for _, start, _ in found], [end for _, _, end in found])
     return Aligned(cleaned, [0] * len(cleaned), [len(text)] * len(cleaned))
 
 
-_Spans = list[tuple[str, int, int]]  # letters of a cleaned text with their places in the original
-
-
-def _joined(spans: _Spans, steps: Sequence[str]) -> Aligned:
-    if "spaces" in steps:
-        spans = list(_squeezed(spans))
-    text = "".join(letter for letter, _, _ in spans)
-    return Aligned(text, [start for _, start, _ in spans], [end for _, _, end in spans])
+_Spans = list[tuple[str, int, int]]  # letters of cleaned text, each with its span of the original
 
 
 def _by_clusters(text: str, steps: Sequence[str]) -> _Spans:
-    """Clean every letter with its marks by itself: right where no step looks at more."""
+    """Clean every letter with its marks by itself: correct where no step looks at more."""
     close = [step for step in steps if step not in _WIDE]
     dropped = INVISIBLE if "invisible" in steps else frozenset[str]()
     spans = [
@@ -80,16 +75,21 @@ def _by_clusters(text: str, steps: Sequence[str]) -> _Spans:
 
 
 def _clusters(text: str, dropped: frozenset[str]) -> Iterator[tuple[int, int]]:
-    """Cut text where neither a mark, a vowel or tail jamo, nor half a surrogate pair is cut off.
+    """Cut text into letters with their marks, jamo syllables and surrogate pairs.
 
-    A mark joins its letter over what will be dropped, which else stands by itself.
+    A mark joins its letter across characters that will be dropped; these are clusters otherwise.
     """
     start, end = 0, 1
     for i in range(1, len(text)):
         letter = text[i]
         if letter in dropped:
             continue
-        if _marks(text[end - 1], letter) if end < i else _joins(text[i - 1], letter):
+        before = text[end - 1]
+        if end == i and "\ud800" <= before <= "\udbff":
+            joins = "\udc00" <= letter <= "\udfff"
+        else:
+            joins = _marks(before, letter)
+        if joins:
             end = i + 1
             continue
         yield start, end
@@ -101,20 +101,14 @@ def _clusters(text: str, dropped: frozenset[str]) -> Iterator[tuple[int, int]]:
         yield end, len(text)
 
 
-def _joins(before: str, letter: str) -> bool:
-    if "\ud800" <= before <= "\udbff":
-        return "\udc00" <= letter <= "\udfff"
-    return _marks(before, letter)
-
-
 def _marks(before: str, letter: str) -> bool:
     if "\u1160" <= letter <= "\u11a7":  # a vowel alone may be a dot, see symbols
         return "\u1100" <= before <= "\u115f" or "\ua960" <= before <= "\ua97c"
     return "\u11a8" <= letter <= "\u11ff" or unicodedata.combining(letter) != 0
 
 
-def _spelt(spans: Sequence[tuple[str, int, int]]) -> Iterator[tuple[str, int, int]]:
-    """Spell signs as text.spell_symbols does; spaces that come with them stand for nothing."""
+def _spelt(spans: _Spans) -> Iterator[tuple[str, int, int]]:
+    """Spell signs as `spell_symbols` does; the spaces around them have empty spans."""
     at = 0
     for first, last, spelling in spellings("".join(letter for letter, _, _ in spans)):
         yield from spans[at:first]
@@ -134,7 +128,7 @@ def _spelt(spans: Sequence[tuple[str, int, int]]) -> Iterator[tuple[str, int, in
 
 
 def _by_words(text: str, steps: Sequence[str]) -> _Spans:
-    """Clean what stands between spaces by itself, and compare both forms of it."""
+    """Clean each word between spaces by itself, and compare both forms of it."""
     found = []
     for word in _WORDS.finditer(text):
         at, own = word.start(), word.group()
@@ -145,8 +139,8 @@ def _by_words(text: str, steps: Sequence[str]) -> _Spans:
     return found
 
 
-def _squeezed(spans: Sequence[tuple[str, int, int]]) -> Iterator[tuple[str, int, int]]:
-    """Make every run of white space one space, as text.squeeze does, and trim both ends."""
+def _squeezed(spans: _Spans) -> Iterator[tuple[str, int, int]]:
+    """Make every run of white space one space, as `squeeze` does, and trim both ends."""
     gap: tuple[int, int] | None = None
     begun = False
     for letter, start, end in spans:
@@ -160,7 +154,7 @@ def _squeezed(spans: Sequence[tuple[str, int, int]]) -> Iterator[tuple[str, int,
 
 
 def _compared(text: str, cleaned: str) -> _Spans:
-    """Align by what both texts share: right at what stayed, coarse at what was rewritten."""
+    """Align by what both texts share: exact where nothing changed, coarse elsewhere."""
     if len(text) > _COMPARED:
         return [(letter, 0, len(text)) for letter in cleaned]
     spans = []

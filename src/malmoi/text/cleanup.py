@@ -1,12 +1,11 @@
-"""Hangul/Latin clean-up: pure functions from str to str.
+"""Clean-up of Hangul and Latin text: pure, idempotent functions from str to str.
 
-Each function does one thing, is idempotent, and does not change text that it is not meant for.
 `clean` applies several by name, so that a bundle's manifest can say which ones its model expects.
 """
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from ..errors import OptionError, TextError
 from .symbols import spell_symbols
@@ -20,16 +19,8 @@ _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _SPACE = re.compile(r"\s+")
 
 # U+FF01–FF5E are ASCII moved by a constant; the wide space and the wide signs stand apart.
-_WIDTH = {0xFF01 + i: 0x21 + i for i in range(0x5E)} | {
-    0x3000: 0x20,
-    0xFFE0: 0xA2,
-    0xFFE1: 0xA3,
-    0xFFE2: 0xAC,
-    0xFFE3: 0xAF,
-    0xFFE4: 0xA6,
-    0xFFE5: 0xA5,
-    0xFFE6: 0x20A9,
-}
+_WIDTH = {0xFF01 + i: 0x21 + i for i in range(0x5E)} | {0x3000: 0x20}
+_WIDTH |= {0xFFE0 + i: ord(sign) for i, sign in enumerate("¢£¬¯¦¥₩")}
 
 _LEAD = "ㄱㄲㄴㄷㄸㄹㅁㅂㅃㅅㅆㅇㅈㅉㅊㅋㅌㅍㅎ"
 _VOWEL = "ㅏㅐㅑㅒㅓㅔㅕㅖㅗㅘㅙㅚㅛㅜㅝㅞㅟㅠㅡㅢㅣ"
@@ -47,11 +38,7 @@ _HANGUL_LATIN = re.compile("(?<=[가-힣])(?=[A-Za-z])")
 
 
 def as_text(value: object, *, where: str = "text") -> str:
-    """Give the value back when it is text, and say what it is when it is not.
-
-    >>> as_text("배")
-    '배'
-    """
+    """Return the value if it is a str, or raise a TextError; `where` names it in the message."""
     if isinstance(value, str):
         return value
     raise TextError(
@@ -60,23 +47,25 @@ def as_text(value: object, *, where: str = "text") -> str:
     )
 
 
-def mend_surrogates(text: str) -> str:
-    """Join surrogate pairs, and put U+FFFD where one of a pair stands alone.
+def as_texts(values: object) -> list[str]:
+    """Return the option `texts` as a list of str, or raise a TextError; one str is refused."""
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise TextError(
+            f"texts is {type(values).__name__}; expected a list of strings. "
+            "Put a single text into a list, and decode bytes first."
+        )
+    return [as_text(value, where=f"texts[{i}]") for i, value in enumerate(values)]
 
-    >>> mend_surrogates("a\\ud83d\\ude00b\\ud800") == "a😀b\\ufffd"
-    True
-    """
+
+def mend_surrogates(text: str) -> str:
+    """Join surrogate pairs, and put U+FFFD where one of a pair stands alone."""
     if not _SURROGATE.search(text):
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def compose(text: str) -> str:
-    """Bring text into NFC, so that conjoining jamo become syllables.
-
-    >>> compose("\\u1112\\u1161\\u11ab") == "한"
-    True
-    """
+    """Bring text into NFC, so that conjoining jamo become syllables."""
     return unicodedata.normalize("NFC", text)
 
 
@@ -90,29 +79,17 @@ def narrow(text: str) -> str:
 
 
 def drop_invisible(text: str) -> str:
-    """Take out zero-width characters, direction marks and soft hyphens.
-
-    >>> drop_invisible("당\\u200b뇨")
-    '당뇨'
-    """
+    """Take out zero-width characters, direction marks and soft hyphens."""
     return _INVISIBLE.sub("", text)
 
 
 def drop_control(text: str) -> str:
-    """Put a space where a control character (NUL among them) stands; tab and newline stay.
-
-    >>> drop_control("a\\x00b")
-    'a b'
-    """
+    """Put a space where a control character (NUL among them) stands; tab and newline stay."""
     return _CONTROL.sub(" ", text)
 
 
 def squeeze(text: str) -> str:
-    """Make every run of white space one space, and trim both ends.
-
-    >>> squeeze("  배가 \\n 아프다 ")
-    '배가 아프다'
-    """
+    """Make every run of white space one space, and trim both ends."""
     return _SPACE.sub(" ", text).strip()
 
 
@@ -134,7 +111,7 @@ def _join_run(run: str) -> str:
         if i + 1 < len(run) and run[i] in _LEAD and run[i + 1] in _VOWEL:
             code = 0xAC00 + (_LEAD.index(run[i]) * 21 + _VOWEL.index(run[i + 1])) * 28
             i += 2
-            ends = i + 1 == len(run) or (i + 1 < len(run) and run[i + 1] not in _VOWEL)
+            ends = i + 1 >= len(run) or run[i + 1] not in _VOWEL
             if i < len(run) and run[i] in _TAIL and ends:
                 code += _TAIL.index(run[i]) + 1
                 i += 1
@@ -156,21 +133,8 @@ def space_scripts(text: str) -> str:
     return _HANGUL_LATIN.sub(" ", text)
 
 
-def lower(text: str) -> str:
-    """Make every letter small, for models trained on such text.
-
-    >>> lower("COVID-19 검사")
-    'covid-19 검사'
-    """
-    return text.lower()
-
-
 def is_whole(text: str) -> bool:
-    """Say whether text can be written to a file: it has no lone surrogate.
-
-    >>> is_whole("배"), is_whole("\\ud800")
-    (True, False)
-    """
+    """Tell whether text can be written to a file: it has no lone surrogate."""
     return _SURROGATE.search(text) is None
 
 
@@ -184,7 +148,7 @@ STEPS: dict[str, Callable[[str], str]] = {
     "symbols": spell_symbols,
     "spaces": squeeze,
     "scripts": space_scripts,
-    "lower": lower,
+    "lower": str.lower,
 }
 
 # What text needs before any tokenizer may see it.
@@ -205,7 +169,7 @@ def clean(text: str, steps: Sequence[str] = STANDARD) -> str:
 
 
 def check_steps(steps: Sequence[str]) -> tuple[str, ...]:
-    """Give the steps back as a tuple, or name the one that is not known."""
+    """Return the steps as a tuple, or raise an OptionError that names an unknown one."""
     for step in steps:
         if step not in STEPS:
             raise OptionError(

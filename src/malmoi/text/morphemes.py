@@ -1,19 +1,20 @@
-"""Korean morphology: what a text's words are made of, by kiwipiepy.
+"""Korean morphology by kiwipiepy: the morphemes, nouns and noun phrases of a text.
 
-One analyser is made when it is first needed and shared by all threads; it takes about two seconds
-and 300 MB, and reads some thousand sentences a second. Offsets are those of the text as given.
+One analyser is made when it is first needed (about two seconds and 300 MB) and shared by all
+threads; it reads about a thousand sentences a second. Offsets are those of the text as given.
 
 Tags are Sejong's: NNG and NNP are nouns, SL foreign words, J… particles, E… endings, VV and VA
 stems of verbs and adjectives.
 """
 
 import functools
+import importlib.util
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import MissingExtra, require
+from ..errors import require
 from .aligned import Aligned, align
 from .cleanup import as_text, clean
 
@@ -28,10 +29,9 @@ _lock = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class Morpheme:
-    """The smallest part of a word with a meaning.
+    """The smallest part of a word with a meaning, and its span in the text.
 
-    `text` is its dictionary form, so "왔" is 오 and 었; `start` and `end` are where it stands,
-    and two morphemes that share a syllable overlap there.
+    `text` is its dictionary form: "왔" is 오 and 었, two morphemes whose spans overlap.
     """
 
     text: str
@@ -47,7 +47,7 @@ class Morpheme:
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """Nouns that stand together without a particle between them; `text` is as written."""
+    """Nouns without a particle between them; `text` is as written."""
 
     text: str
     start: int
@@ -56,16 +56,12 @@ class Phrase:
 
 
 def available() -> bool:
-    """Tell whether morphology can be had, that is, whether kiwipiepy is installed."""
-    try:
-        require("kiwipiepy", extra="korean", purpose="Korean morphology")
-    except MissingExtra:
-        return False
-    return True
+    """Tell whether kiwipiepy, which does the morphology, is installed."""
+    return importlib.util.find_spec("kiwipiepy") is not None
 
 
 def morphemes(text: str) -> list[Morpheme]:
-    """Cut a text into its morphemes.
+    """Split a text into its morphemes.
 
     >>> [(found.text, found.start, found.end, found.tag) for found in morphemes("배가 왔다")]
     [('배', 0, 1, 'NNG'), ('가', 1, 2, 'JKS'), ('오', 3, 4, 'VV'), ('었', 3, 4, 'EP'), \
@@ -76,8 +72,8 @@ def morphemes(text: str) -> list[Morpheme]:
 
 
 def morphemes_of(texts: Iterable[str]) -> Iterator[list[Morpheme]]:
-    """Cut many texts, on all cores, one list a text and in their order."""
-    kept: list[Aligned] = []  # analysed ahead of what has been given out
+    """Split many texts, on all cores; one list a text, in their order."""
+    kept: list[Aligned] = []  # kiwi reads ahead of what has been yielded
 
     def read() -> Iterator[str]:
         for text in texts:
@@ -89,7 +85,7 @@ def morphemes_of(texts: Iterable[str]) -> Iterator[list[Morpheme]]:
 
 
 def forms_of(texts: Iterable[str]) -> Iterator[list[tuple[str, str]]]:
-    """Cut many texts, on all cores, into dictionary forms and their tags without their places.
+    """Split many texts, on all cores, into dictionary forms and their tags, without spans.
 
     >>> list(forms_of(["배를", "여행을"]))
     [[('배', 'NNG'), ('를', 'JKO')], [('여행', 'NNG'), ('을', 'JKO')]]
@@ -99,7 +95,7 @@ def forms_of(texts: Iterable[str]) -> Iterator[list[tuple[str, str]]]:
 
 
 def nouns(text: str) -> list[Morpheme]:
-    """Give the nouns and foreign words of a text, particles left off.
+    """Give the nouns and foreign words of a text, without particles.
 
     >>> [noun.text for noun in nouns("배를 타고 여행을 간다")]
     ['배', '여행']
@@ -108,7 +104,7 @@ def nouns(text: str) -> list[Morpheme]:
 
 
 def terms(found: Iterable[Morpheme]) -> list[str]:
-    """Give what carries meaning, for counting: nouns in lower case, stems as in a dictionary.
+    """Give the morphemes that carry meaning: nouns in lower case, stems as in a dictionary.
 
     >>> terms(morphemes("환자는 MRI를 빨리 찍었다"))
     ['환자', 'mri', '빨리', '찍다']
@@ -121,10 +117,10 @@ def terms(found: Iterable[Morpheme]) -> list[str]:
 
 
 def noun_phrases(text: str, *, longest: int = 5) -> list[Phrase]:
-    """Give the runs of nouns in a text, none with a dangling particle or ending.
+    """Give the runs of nouns in a text, without particles or endings.
 
-    Nouns with one space between them make one phrase; a run of more than `longest` morphemes is
-    left out, since it is a list or a title and not a phrase.
+    Nouns with one space between them make one phrase. A run of more than `longest` morphemes is
+    left out: it is a list or a title.
 
     >>> [phrase.text for phrase in noun_phrases("당뇨병성 신병증 환자의 신장 기능을 검사했다")]
     ['당뇨병성 신병증 환자', '신장 기능', '검사']
@@ -142,7 +138,7 @@ def noun_phrases(text: str, *, longest: int = 5) -> list[Phrase]:
 
 
 def _phrase(text: str, run: list[Morpheme], longest: int) -> list[Phrase]:
-    """Trim a run to what begins and ends well; none if nothing is left or it is too long."""
+    """Trim a run to a phrase; none if nothing is left or it is too long."""
     while run and run[-1].tag not in _ENDS:
         run = run[:-1]
     while run and run[0].tag in ("XSN", "NNB"):

@@ -1,7 +1,7 @@
-"""Signs that stand for words or part them, spelt in letters that every vocabulary has.
+"""Symbols spelt in letters that every vocabulary has.
 
 A WordPiece vocabulary without ㆍ or ㎎ loses the whole word around it: 진통ㆍ소염 and 500㎎ are one
-unknown piece each. Here ㎎ becomes mg, Ⅱ II, ① (1), ㈜ (주), each dot between words ·, and marks
+unknown token each. Here ㎎ becomes mg, Ⅱ II, ① (1), ㈜ (주), each dot between words ·, and marks
 (▲, →, 😀) get spaces around them. Signs that vocabularies know as a rule (½, ², ×, ™) stay.
 """
 
@@ -27,6 +27,7 @@ _JOINERS = "\u200d\ufe0f\U000e0020-\U000e007f"
 # ᆞ is a vowel of old Korean; where no consonant stands before it, it is written for the dot.
 _OLD_DOT = "\u119e"
 
+_LEAD = re.compile("[\u1100-\u1112]")
 _OTHERS = f"{''.join(_SAME)}{_SHAPES}{_ENCLOSED}"
 _ANY = re.compile(f"[{_OTHERS}{_WORDS}{_MARKS}{_OLD_DOT}]")
 _SIGN = re.compile(
@@ -50,7 +51,7 @@ def spell_symbols(text: str) -> str:
 
 
 def spellings(text: str) -> Iterator[tuple[int, int, str]]:
-    """Yield where each sign stands, from start to end, and what `spell_symbols` writes there.
+    """Yield the span of each sign, and what `spell_symbols` writes for it.
 
     >>> list(spellings("25℃에서"))
     [(2, 3, '°C')]
@@ -80,19 +81,17 @@ def _gap(neighbour: str) -> str:
 
 @cache
 def _parts(sign: str) -> str:
-    """What Unicode says a sign consists of; the sign itself where it says nothing.
+    """Give the letters that Unicode decomposes a sign into, or the sign itself.
 
     One level deep, so that ㎡ keeps its ². NFC makes syllables of the jamo in ㈎; those that are
     left, as in ㉠, become letters of their own.
     """
     codes = unicodedata.decomposition(sign).split()[1:]  # the first word says of which kind it is
     parts = unicodedata.normalize("NFC", "".join(chr(int(code, 16)) for code in codes))
-    parts = "".join(_letter(part) if "\u1100" <= part <= "\u1112" else part for part in parts)
+    for lead in filter(_LEAD.match, parts):
+        letter = unicodedata.lookup(f"HANGUL LETTER {unicodedata.name(lead).split()[-1]}")
+        parts = parts.replace(lead, letter)
     return parts.translate({0x2044: "/", 0x2215: "/", 0x2113: "l"}) or sign
-
-
-def _letter(lead: str) -> str:
-    return unicodedata.lookup(f"HANGUL LETTER {unicodedata.name(lead).split()[-1]}")
 
 
 @cache

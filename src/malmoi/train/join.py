@@ -9,8 +9,7 @@ import numpy as np
 from ..bundle.manifest import Manifest
 from ..encoder import TextEncoder
 from ..errors import DataError, counted
-from ..reranker.blend import ScoreBlend, cosines
-from ..reranker.reranker import Reranker
+from ..reranker.reranker import Reranker, ScoreBlend, cosines
 from ..runtime.tokenizer import Pair
 
 _STEPS = 100

@@ -1,10 +1,20 @@
-"""A vector per word, in its sentence, from chosen layers.
+"""Word vectors in their sentence, from chosen layers of a graph; `Encoder.words` uses them."""
 
-It reads a bundle's graph layer by layer; `Encoder.words` uses it.
-"""
-
-from .compare import Occurrence, by_layer, find, occurrences, similarity
-from .reader import MERGES, LayerReader, Layers, Merge, PieceVector, Word, layer_names, no_layers
+from .reader import (
+    MERGES,
+    LayerReader,
+    Layers,
+    Merge,
+    Occurrence,
+    PieceVector,
+    Word,
+    by_layer,
+    find,
+    layer_names,
+    no_layers,
+    occurrences,
+    similarity,
+)
 from .segment import By
 
 __all__ = [

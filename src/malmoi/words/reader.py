@@ -1,5 +1,7 @@
-"""Texts → words, each with its vector and those of its tokens, from chosen layers."""
+"""Reads words and sentences out of chosen layers, and compares occurrences of a word."""
 
+import functools
+import itertools
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -9,10 +11,11 @@ from typing import Literal
 import numpy as np
 
 from ..bundle.manifest import Manifest
-from ..errors import BundleError, CutWarning, OptionError, by_number, counted
+from ..errors import BundleError, CutWarning, DataError, OptionError, check_choice, counted
 from ..runtime.pooling import FUNCTIONS, normalize
 from ..runtime.runner import Runner
-from ..runtime.tokenizer import Batch, TokenizedText
+from ..runtime.session import Session
+from ..runtime.tokenizer import Batch
 from ..text.cleanup import SAFE, as_text
 from ..types import Floats
 from .segment import By, Cut, Segmenter
@@ -35,8 +38,12 @@ class LayerChoice:
     join: str
 
     def __call__(self, states: Sequence[Floats]) -> Floats:
-        """Join states (n, length, hidden), one a layer, into (n, length, width)."""
+        """Join states (n, …, hidden), one a layer, into (n, …, width)."""
         return _JOINS[self.join](states)
+
+    def read(self, session: Session, batch: Batch) -> Floats:
+        """Run a batch and join the chosen layers' states, (n, length, width)."""
+        return self(session.run(batch, self.outputs))
 
 
 _JOINS: dict[str, Callable[[Sequence[Floats]], Floats]] = {
@@ -49,15 +56,17 @@ _JOINS: dict[str, Callable[[Sequence[Floats]], Floats]] = {
 def choose(layers: Layers, *, outputs: Sequence[str], name: str) -> LayerChoice:
     """Turn a choice of layers into graph outputs; `name` names the model in messages.
 
-    Layer 0 is the embeddings, before any attention; a list of numbers puts those layers side by
-    side.
+    Layer 0 is the embeddings, before any attention; a list of numbers concatenates those layers.
 
     >>> choose("sum-last-2", outputs=["layer_0", "layer_1", "layer_2"], name="tiny")
-    Choice(outputs=('layer_1', 'layer_2'), join='sum')
+    LayerChoice(outputs=('layer_1', 'layer_2'), join='sum')
     """
     count = sum(output.startswith("layer_") for output in outputs)
-    if not count:
-        return _only_last(layers, outputs, name)
+    if not count:  # a foreign graph may give its last states under another name
+        states = [output for output in _STATES if output in outputs]
+        if states and layers in ("last", -1):
+            return LayerChoice((states[0],), "concat")
+        raise no_layers(name)
     numbers, join = _numbers(layers, count)
     if not numbers or not all(-count <= number < count for number in numbers):
         raise OptionError(
@@ -67,7 +76,7 @@ def choose(layers: Layers, *, outputs: Sequence[str], name: str) -> LayerChoice:
 
 
 def layer_names(count: int) -> tuple[Layers, ...]:
-    """The choices that a table of layers shows for a model with so many of them.
+    """The choices that a table of layers shows for a model with `count` layers.
 
     >>> layer_names(3)
     (0, 1, 2, 'sum-last-2', 'concat-last-2', 'mean-all')
@@ -91,16 +100,8 @@ def _numbers(layers: Layers, count: int) -> tuple[list[int], str]:
     return list(range(-last, 0)), found[1]
 
 
-def _only_last(layers: Layers, outputs: Sequence[str], name: str) -> LayerChoice:
-    """A foreign graph may give its last states under another name, and no other layer."""
-    states = [output for output in _STATES if output in outputs]
-    if states and layers in ("last", -1):
-        return LayerChoice((states[0],), "concat")
-    raise no_layers(name)
-
-
 def no_layers(name: str) -> BundleError:
-    """The complaint about a model whose hidden layers cannot be read."""
+    """The error for a model whose hidden layers cannot be read."""
     return BundleError(
         f"{name} gives no hidden layers; word vectors expect a graph that does. Export the model "
         "again with: malmoi export MODEL FOLDER --layers all"
@@ -108,7 +109,7 @@ def no_layers(name: str) -> BundleError:
 
 
 Merge = Literal["mean", "first", "last", "max", "sum"]
-MERGES: dict[str, Callable[[Floats], Floats]] = {  # (pieces, width) → (width,)
+MERGES: dict[str, Callable[[Floats], Floats]] = {  # (tokens, width) → (width,)
     "mean": lambda states: states.mean(axis=0),
     "first": lambda states: states[0],
     "last": lambda states: states[-1],
@@ -121,7 +122,7 @@ _BLOCK = 128
 
 @dataclass(frozen=True, slots=True)
 class PieceVector:
-    """One piece of the vocabulary as it stood in a text, with its vector (width,)."""
+    """One token of a text, its span in the text and its vector (width,)."""
 
     text: str
     start: int
@@ -132,9 +133,9 @@ class PieceVector:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word as written, its place in the text, its vector (width,) and the tokens it is made of.
+    """A word as written, its span in the text, its tokens, and its vector (width,).
 
-    A word that is not in the vocabulary has several pieces; its vector is their merge.
+    A word that is not in the vocabulary has several tokens; its vector merges theirs.
     """
 
     text: str
@@ -145,7 +146,7 @@ class Word:
 
     @property
     def pieces(self) -> tuple[str, ...]:
-        """The vocabulary's pieces that the word consists of."""
+        """The tokens of the word as the vocabulary writes them."""
         return tuple(token.text for token in self.tokens)
 
 
@@ -160,11 +161,8 @@ class LayerReader:
     def words(
         self, texts: Iterable[str], *, layers: Layers, merge: Merge, by: By, special: bool
     ) -> Iterator[list[Word]]:
-        """Yield each text's words in their order, a block of texts at a time."""
-        if merge not in MERGES:
-            raise OptionError(
-                f"merge is {merge!r}; known are {', '.join(MERGES)}. Choose one of these."
-            )
+        """Yield the words of each text."""
+        check_choice("merge", merge, MERGES)
         choice = self._choose(layers)
         pairs = ((text, self._cutter.cut(as_text(text), by)) for text in texts)
         return self._in_blocks(pairs, choice, merge, special)
@@ -172,26 +170,22 @@ class LayerReader:
     def words_at(
         self, items: Iterable[tuple[str, Sequence[tuple[int, int]]]], *, layers: Layers
     ) -> Iterator[list[Word]]:
-        """Yield the words at given spans, each text with spans of its own."""
+        """Yield the words at the given spans of each text."""
         pairs = ((text, self._cutter.cut(as_text(text), spans)) for text, spans in items)
         return self._in_blocks(pairs, self._choose(layers), "mean", False)
 
     def sentences(self, texts: Sequence[str], *, layers: Layers, pooling: str | None) -> Floats:
         """Pool the chosen layers' states of each text; (n, width), of length 1."""
         name = pooling or self._manifest.pooling.split("+")[0]
-        if name not in FUNCTIONS:
-            raise OptionError(
-                f"pooling is {name!r}; known are {', '.join(FUNCTIONS)}. Choose one of these."
-            )
+        check_choice("pooling", name, FUNCTIONS)
         choice = self._choose(layers)
 
         def compute(batch: Batch) -> Floats:
-            states = choice(self._runner.session.run(batch, choice.outputs))
+            states = choice.read(self._runner.session, batch)
             return normalize(FUNCTIONS[name](states, batch.mask))
 
-        units = [self._cutter.cut(as_text(text), "spaces").units for text in texts]
-        pieces = [TokenizedText(i, [unit.id for unit in own]) for i, own in enumerate(units)]
-        return self._runner.start(pieces, compute)()
+        cuts = [self._cutter.cut(as_text(text), "spaces") for text in texts]
+        return self._runner.start([cut.as_input(i) for i, cut in enumerate(cuts)], compute)()
 
     def _choose(self, layers: Layers) -> LayerChoice:
         name = self._manifest.name or str(self._runner.session.path.parent)
@@ -201,19 +195,14 @@ class LayerReader:
         self, pairs: Iterable[tuple[str, Cut]], choice: LayerChoice, merge: str, special: bool
     ) -> Iterator[list[Word]]:
         shortened = 0
-        block: list[tuple[str, Cut]] = []
-        for pair in pairs:
-            block.append(pair)
-            shortened += pair[1].shortened
-            if len(block) == _BLOCK:
-                yield from self._block(block, choice, merge, special)
-                block = []
-        yield from self._block(block, choice, merge, special)
+        pairs = iter(pairs)
+        while block := list(itertools.islice(pairs, _BLOCK)):
+            shortened += sum(cut.shortened for _, cut in block)
+            yield from self._block(block, choice, merge, special)
         if shortened:
             warnings.warn(
                 f"{counted(shortened, 'text was', 'texts were')} longer than "
-                f"{self._runner.tokens.max_tokens} tokens "
-                f"and {by_number(shortened, 'was', 'were')} cut; words beyond are left out",
+                f"{self._runner.tokens.max_tokens} tokens; the words beyond are left out",
                 CutWarning,
                 stacklevel=3,
             )
@@ -221,30 +210,22 @@ class LayerReader:
     def _block(
         self, block: Sequence[tuple[str, Cut]], choice: LayerChoice, merge: str, special: bool
     ) -> Iterator[list[Word]]:
-        pieces = [
-            TokenizedText(i, [unit.id for unit in cut.units]) for i, (_, cut) in enumerate(block)
-        ]
-        states: list[Floats | None] = [None] * len(block)
-
-        def compute(batch: Batch) -> Floats:
-            return choice(self._runner.session.run(batch, choice.outputs))
-
-        for batch, found in self._runner.each(pieces, compute):
-            for row, own in zip(batch.rows, found, strict=True):
-                states[row] = own[: len(pieces[row].ids)].copy()  # (length, width)
-        for (text, cut), own in zip(block, states, strict=True):
-            assert own is not None  # every piece is in one batch
-            yield self._gather(text, cut, own, MERGES[merge], special)
+        inputs = [cut.as_input(i) for i, (_, cut) in enumerate(block)]
+        states: dict[int, Floats] = {}
+        read = functools.partial(choice.read, self._runner.session)
+        for batch, found in self._runner.each(inputs, read):
+            for row, own in zip(batch.rows.tolist(), found, strict=True):
+                states[row] = own[: len(inputs[row].ids)].copy()  # (length, width)
+        for i, (text, cut) in enumerate(block):
+            yield self._gather(text, cut, states[i], MERGES[merge], special)
 
     def _gather(
         self, text: str, cut: Cut, states: Floats, merge: Callable[[Floats], Floats], special: bool
     ) -> list[Word]:
         words: list[Word] = []
-        vocabulary = self._runner.tokens.tokenizer
+        name = self._runner.tokens.tokenizer.id_to_token
         tokens = [
-            PieceVector(
-                str(vocabulary.id_to_token(unit.id)), unit.start, unit.end, state, unit.special
-            )
+            PieceVector(str(name(unit.id)), unit.start, unit.end, state, unit.special)
             for unit, state in zip(cut.units, states, strict=True)
         ]
         for start, end in cut.words:
@@ -253,12 +234,67 @@ class LayerReader:
                 made = tuple(tokens[i] for i in own)
                 words.append(Word(text[start:end], start, end, merge(states[own]), made))
         if special:
-            first = [token for token in tokens[:1] if token.special]
-            last = [token for token in tokens[len(first) :] if token.special]
-            words = [*(_alone(token, 0) for token in first), *words]
-            words += [_alone(token, len(text)) for token in last]
+            alone = [(0 if i == 0 else len(text), t) for i, t in enumerate(tokens) if t.special]
+            marks = [Word(t.text, at, at, t.vector, (t,)) for at, t in alone]
+            first = sum(token.special for token in tokens[:1])
+            words = [*marks[:first], *words, *marks[first:]]
         return words
 
 
-def _alone(token: PieceVector, at: int) -> Word:
-    return Word(token.text, at, at, token.vector, (token,))
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """A word, and the text and the number of the text that it stands in."""
+
+    text: str
+    owner: int
+    word: Word
+
+
+def similarity(words: Sequence[Word], others: Sequence[Word] | None = None) -> Floats:
+    """Cosines of words with others, or among themselves; (len(words), len(others))."""
+    left = _stack(words)
+    right = left if others is None else _stack(others)
+    found: Floats = left @ right.T
+    return found
+
+
+def find(words: Sequence[Word], wanted: str) -> list[Word]:
+    """Give the words that are the wanted one, or else those that begin with it.
+
+    Words by spaces carry their particles, so that 배를 is an occurrence of 배 there.
+    """
+    exact = [word for word in words if word.text == wanted]
+    return exact or [word for word in words if word.text.startswith(wanted)]
+
+
+def occurrences(
+    texts: Sequence[str], words: Sequence[Sequence[Word]], wanted: str
+) -> list[Occurrence]:
+    """Find a word in every text; raises a DataError that names a text without it."""
+    found: list[Occurrence] = []
+    for owner, (text, own) in enumerate(zip(texts, words, strict=True)):
+        here = find(own, wanted)
+        if not here:
+            has = ", ".join(word.text for word in own) or "no words"
+            raise DataError(
+                f"text {owner + 1} has no word {wanted!r}; it has {has}. "
+                "Choose one of these, or leave the text out."
+            )
+        found += [Occurrence(text, owner, word) for word in here]
+    return found
+
+
+def by_layer(words: Sequence[Word], layers: int) -> Floats:
+    """Cosines among words in every layer; (layers, n, n).
+
+    The words must be read with `layers="concat-all"`.
+    """
+    unit = normalize(np.stack([word.vector for word in words]).reshape(len(words), layers, -1))
+    found: Floats = np.einsum("ald,bld->lab", unit, unit)
+    return found
+
+
+def _stack(words: Sequence[Word]) -> Floats:
+    if not words:
+        return np.zeros((0, 0), dtype=np.float32)
+    return normalize(np.stack([word.vector for word in words]))

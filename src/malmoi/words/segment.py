@@ -1,8 +1,8 @@
-"""Text → ids, and which of them make each word: by spaces, by morphemes, or by given spans.
+"""Text → tokens, and which of them make each word: by spaces, morphemes or given spans.
 
-A tokenizer may hold 배를 as one piece, which has one frozen meaning for noun and particle
-together. Where words are to come apart inside what stands between spaces, each part is therefore
-tokenised on its own, the later ones as a word's continuation.
+A tokenizer may hold 배를 as one token, with one meaning for noun and particle together. Where a
+word ends between two spaces, each part is therefore tokenised on its own, the later ones as
+continuations of a word.
 """
 
 import itertools
@@ -12,24 +12,25 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..errors import OptionError, counted
-from ..runtime.tokenizer import TextTokenizer
+from ..runtime.tokenizer import TextTokenizer, TokenizedText
 from ..text.aligned import Aligned, align
 from ..text.morphemes import Morpheme, morphemes
 
 Span = tuple[int, int]
+_Token = tuple[int, int, int]  # id, start, end
 By = Literal["spaces", "morphemes"] | Sequence[Span]
 
 _CHUNK = re.compile(r"\S+")
 _NOMINAL = ("NNG", "NNP", "NNB", "NR", "NP", "SL", "SH", "SN", "XPN", "XSN", "XR")
-# A letter that stands before a continuation while it is tokenised; which one does not melt with
-# what follows depends on the vocabulary.
+# A letter before a continuation while it is tokenised; which one does not merge with what
+# follows depends on the vocabulary.
 _ANCHORS = "힣쀼가이a0"
-_KEPT = 50_000  # particles and endings are few; this is for texts that have none
+_KEPT = 50_000  # particles and endings are few; the limit is for texts of other languages
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """One token: its id, and where it stands in the text as given."""
+    """One token: its id, and its span in the text as given."""
 
     id: int
     start: int
@@ -37,7 +38,7 @@ class Unit:
     special: bool
 
     def touches(self, start: int, end: int) -> bool:
-        """Whether any of it stands in a span; special tokens stand nowhere."""
+        """Tell whether it overlaps a span; special tokens never do."""
         return not self.special and self.start < end and self.end > start
 
 
@@ -49,16 +50,20 @@ class Cut:
     words: tuple[Span, ...]
     shortened: bool
 
+    def as_input(self, owner: int) -> TokenizedText:
+        """Give the ids as a model's input."""
+        return TokenizedText(owner, [unit.id for unit in self.units])
+
 
 class Segmenter:
     """Cuts texts for one tokenizer and one way of cleaning."""
 
     def __init__(self, tokens: TextTokenizer, steps: Sequence[str]) -> None:
         self._tokens, self._steps = tokens, steps
-        self._tails: dict[str, list[tuple[int, int, int]] | None] = {}
+        self._tails: dict[str, list[_Token] | None] = {}
 
     def cut(self, text: str, by: By) -> Cut:
-        """Give the ids of a text and its words' spans, both by offsets into the text as given."""
+        """Give a text's tokens and words, with offsets into the text as given."""
         spans = _spans(text, by)
         aligned = align(text, self._steps)
         encoding = self._tokens.tokenizer.encode(aligned.text)
@@ -71,11 +76,14 @@ class Segmenter:
         if by != "spaces":
             units = self._parted(aligned, units, spans)
         units, shortened = self._fitted(units)
-        placed = [unit if unit.special else _placed(aligned, unit) for unit in units]
+        placed = [
+            unit if unit.special else Unit(unit.id, *aligned.span(unit.start, unit.end), False)
+            for unit in units
+        ]
         return Cut(tuple(placed), tuple(spans), shortened or bool(encoding.overflowing))
 
     def _parted(self, aligned: Aligned, units: list[Unit], spans: Sequence[Span]) -> list[Unit]:
-        """Tokenise again what stands between spaces and has a word's border inside."""
+        """Tokenise again each chunk between spaces that has a word's border inside."""
         borders = _borders(aligned, spans)
         reach = max((unit.end for unit in units), default=0)  # a long text was cut there
         for chunk in _CHUNK.finditer(aligned.text):
@@ -90,44 +98,40 @@ class Segmenter:
         return units
 
     def _parts(self, text: str, borders: Sequence[int]) -> list[Unit] | None:
-        """Tokens of each part of a chunk; None where a part cannot stand as a continuation."""
+        """Give the tokens of a chunk's parts; None if a part cannot be a continuation."""
         units: list[Unit] = []
         for start, end in itertools.pairwise(borders):
             part = text[start:end]
-            found = self._head(part, spaced=start > 0) if not units else self._tail(part)
+            # Some tokenizers mark a word's start by the space before it.
+            found = self._tail(part) if units else self._after(" " if start else "", part)
             if found is None:
                 return None
-            units += [Unit(token, start + a, start + b, False) for token, a, b in found]
+            units += [Unit(token, start + max(a, 0), start + b, False) for token, a, b in found]
         return units
 
-    def _head(self, part: str, *, spaced: bool) -> list[tuple[int, int, int]]:
-        space = int(spaced)  # some tokenizers mark a word's start by the space before it
-        encoding = self._tokens.tokenizer.encode(" " * space + part, add_special_tokens=False)
-        return [
-            (token, max(a - space, 0), b - space)
-            for token, (a, b) in zip(encoding.ids, encoding.offsets, strict=True)
-        ]
+    def _after(self, prefix: str, part: str) -> list[_Token]:
+        """Tokenise a part with a prefix before it; offsets are those in the part."""
+        encoding = self._tokens.tokenizer.encode(prefix + part, add_special_tokens=False)
+        pairs = zip(encoding.ids, encoding.offsets, strict=True)
+        return [(token, a - len(prefix), b - len(prefix)) for token, (a, b) in pairs]
 
-    def _tail(self, part: str) -> list[tuple[int, int, int]] | None:
+    def _tail(self, part: str) -> list[_Token] | None:
+        """Tokenise a part as the continuation of a word."""
         if part not in self._tails:
             if len(self._tails) > _KEPT:
                 self._tails = {}
-            self._tails[part] = next(filter(None, (self._after(a, part) for a in _ANCHORS)), None)
+            self._tails[part] = None
+            for anchor in _ANCHORS:
+                tokens = self._after(anchor, part)
+                own = [token for token in tokens if token[1] >= 0]
+                # All of the part must be there, and none of it merged with the anchor.
+                if own and own[0][1] == 0 and len(own) < len(tokens) and tokens[0][2] == 0:
+                    self._tails[part] = own
+                    break
         return self._tails[part]
 
-    def _after(self, anchor: str, part: str) -> list[tuple[int, int, int]] | None:
-        encoding = self._tokens.tokenizer.encode(anchor + part, add_special_tokens=False)
-        found = [
-            (token, a - 1, b - 1)
-            for token, (a, b) in zip(encoding.ids, encoding.offsets, strict=True)
-            if a >= 1
-        ]
-        # All of the part must be there, and none of it melted with the anchor.
-        whole = found and found[0][1] == 0 and len(found) < len(encoding.ids)
-        return found if whole and encoding.offsets[0][1] == 1 else None
-
     def _fitted(self, units: list[Unit]) -> tuple[list[Unit], bool]:
-        """Parted words have more tokens; take from the end what is too much."""
+        """Drop tokens at the end of a text that has more than the model reads."""
         surplus = len(units) - self._tokens.max_tokens
         if surplus <= 0:
             return units, False
@@ -170,26 +174,19 @@ def _morpheme_spans(text: str) -> Iterator[Span]:
 
 
 def _apart(one: Morpheme, following: Morpheme) -> bool:
-    """Whether a word ends between two morphemes: a noun before a particle, a sign, a number."""
+    """Tell whether a word ends between two morphemes: after a noun, at a sign or a number."""
     if one.end != following.start:
         return False
-    return (one.tag in _NOMINAL) != (following.tag in _NOMINAL) or "S" in (
-        one.tag[0],
-        following.tag[0],
-    )
+    sign = one.tag.startswith("S") or following.tag.startswith("S")
+    return sign or (one.tag in _NOMINAL) != (following.tag in _NOMINAL)
 
 
 def _borders(aligned: Aligned, spans: Sequence[Span]) -> list[int]:
-    """Where words begin and end, as places in the cleaned text."""
-    wanted = {place for span in spans for place in span}
+    """Give the offsets in the cleaned text at which words begin or end."""
+    wanted = {offset for span in spans for offset in span}
     starts = {i for i, start in enumerate(aligned.starts) if start in wanted}
     ends = {i + 1 for i, end in enumerate(aligned.ends) if end in wanted}
     sources = list(zip(aligned.starts, aligned.ends, strict=True))
-    # Letters that stand for one sign, as mg does for ㎎, are not parted.
+    # Letters that stand for one sign, as mg does for ㎎, are not separated.
     inside = {i for i in range(1, len(sources)) if sources[i - 1] == sources[i]}
     return sorted((starts | ends) - inside)
-
-
-def _placed(aligned: Aligned, unit: Unit) -> Unit:
-    start, end = aligned.span(unit.start, unit.end)
-    return Unit(unit.id, start, end, special=False)

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...classifier.calibration import expected_error, reliability, soften
 from ...classifier.classifier import DecisionPool, NoteClassifier, ScoredWindows, attend
-from ...classifier.decision import RULES, Rule, combine
+from ...classifier.decision import RULES, Rule, combine, expected_error, reliability, soften
 from ...classifier.documents import LabelChoice, NoteDocument, read_documents
 from ...errors import DataError, OptionError
 from ..examples import Examples, Roles, describe

@@ -20,7 +20,6 @@ from torch.nn import functional
 
 from ...bundle.bundle import open_bundle
 from ...bundle.manifest import Manifest
-from ...classifier.calibration import fit_temperature
 from ...classifier.classifier import (
     DECISION,
     DecisionPool,
@@ -28,7 +27,7 @@ from ...classifier.classifier import (
     ScoredWindows,
     note_windows,
 )
-from ...classifier.decision import Rule, tune
+from ...classifier.decision import Rule, fit_temperature, tune
 from ...classifier.documents import NoteDocument, say_leaked
 from ...errors import counted
 from ...evaluate.examples import ExampleSource

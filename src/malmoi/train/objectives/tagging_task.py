@@ -26,10 +26,9 @@ from ...export.tagger import TagModule, export_tagger, load_token_classifier, wr
 from ...export.tokenizer import write_tokenizer
 from ...runtime.tokenizer import Batch, TextTokenizer, TokenizedText, read_tokenizer
 from ...tagger import load_tagger
-from ...tagger.decode import make_labels
 from ...tagger.files import EntitySpan, Marked
 from ...tagger.segment import Pieces, cut_pieces, cut_windows
-from ...tagger.tagger import SpecialTokens, find_entities, softmax
+from ...tagger.tagger import SpecialTokens, find_entities, make_labels, softmax
 from ...types import Floats, Ints
 from ..base_model import PreparedData
 from ..batching import Sizes, Step, plan_epoch
