@@ -29,7 +29,6 @@ MODULES = {
         "keywords",
         "negatives",
         "pairs",
-        "terms",
         "texts",
         "topics",
         "translations",
