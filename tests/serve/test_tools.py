@@ -138,7 +138,7 @@ def test_the_client_gives_what_the_local_objects_give(site: Served, whole: Resou
         assert [one.code for one in far.candidates] == [one.code for one in near.candidates]
         assert far.best is not None and far.best.names == near.best.names  # type: ignore[union-attr]
     note = "pt는 HTN, DM 있으며 CXR상 pneumonia 의심"
-    assert [one.text for one in client.read(note)] == [one.text for one in terms.notes.read(note)]
+    assert [one.text for one in client.read(note)] == [one.text for one in terms.read(note)]
     client.close()
 
 

@@ -39,13 +39,12 @@ def static(folder: Path) -> Iterator[Opened]:
 @contextlib.contextmanager
 def client(folder: Path) -> Iterator[Opened]:
     """A client of a real server."""
-    from malmoi.serve.house import Stock
-
     from malmoi.client import Client
+    from malmoi.serve.state import Resources
     from tests.support.servers import serving
 
     encoder = malmoi.load(graphs.write_bundle(folder / "tiny", prompts=PROMPTS))
-    with serving(Stock(encoder)) as server:
+    with serving(Resources(encoder)) as server:
         made = Client(server.url)
         yield Opened(made, encoder)
         made.close()
@@ -54,14 +53,13 @@ def client(folder: Path) -> Iterator[Opened]:
 @contextlib.contextmanager
 def batched(folder: Path) -> Iterator[Opened]:
     """The encoder that corpora and linkers have inside a server: its texts join the batches."""
-    from malmoi.serve.house import Stock
-    from malmoi.serve.shared import Shared
-
+    from malmoi.serve.engine import BatchedEncoder
+    from malmoi.serve.state import Resources
     from tests.support.servers import serving
 
     encoder = malmoi.load(graphs.write_bundle(folder / "tiny", prompts=PROMPTS))
-    made = Shared(encoder)
-    with serving(Stock(encoder, shared=made)):
+    made = BatchedEncoder(encoder)
+    with serving(Resources(encoder, batched=made)):
         yield Opened(made, encoder)
 
 

@@ -6,8 +6,11 @@ from ... import __version__
 from ...bundle.manifest import Manifest
 from ..errors import APIError
 from ..metrics import CONTENT_TYPE
+from ..schemas import LimitsInfo
 from ..state import AppState
 from . import json_response
+
+_OF_MANIFEST = ("kind", "dimension", "max_tokens", "languages", "licence")
 
 
 async def health(state: AppState) -> Response:
@@ -48,27 +51,14 @@ async def info(state: AppState) -> Response:
                 for name, corpus in resources.corpora.items()
             ],
             "lexicons": [
-                {"name": name, "names": len(lexicon.linker.lexicon)}
-                for name, lexicon in resources.lexicons.items()
+                {"name": name, "names": len(reader.linker.lexicon)}
+                for name, reader in resources.lexicons.items()
             ],
-            "limits": {
-                "texts": limits.texts,
-                "characters": limits.characters,
-                "body_bytes": limits.body_bytes,
-            },
+            "limits": {name: getattr(limits, name) for name in LimitsInfo.model_fields},
         }
     )
 
 
 def _model(manifest: Manifest) -> dict[str, object]:
-    return {
-        "id": manifest.name,
-        "object": "model",
-        "created": 0,
-        "owned_by": "malmoi",
-        "kind": manifest.kind,
-        "dimension": manifest.dimension,
-        "max_tokens": manifest.max_tokens,
-        "languages": list(manifest.languages),
-        "licence": manifest.licence,
-    }
+    own = {"id": manifest.name, "object": "model", "created": 0, "owned_by": "malmoi"}
+    return own | {name: getattr(manifest, name) for name in _OF_MANIFEST}

@@ -1,5 +1,6 @@
 """Words in their sentences, and phrases of a text: /v1/words and /v1/keywords."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -32,13 +33,17 @@ async def find(state: AppState, request: KeywordsRequest) -> Response:
     found = await state.engine.call(
         lambda: keywords(state.batched, request.text, top=request.top, diversity=request.diversity)
     )
-    listed = [{"text": o.text, "score": round(o.score, 6), "count": o.count} for o in found]
-    return json_response({"keywords": listed})
+    rounded = [replace(one, score=round(one.score, 6)) for one in found]
+    return json_response({"keywords": rounded})
 
 
 async def words(state: AppState, request: WordsRequest) -> Response:
     """Cut texts into words with their vectors, and compare the occurrences of one of them."""
-    encoder = _with_layers(state)
+    encoder = state.resources.encoder
+    if not isinstance(encoder, Encoder) or not encoder.reader.layers:
+        message = f"{encoder.name} shows none of its layers."
+        command = "malmoi export --layers all"
+        raise APIError(404, "no_layers", f"{message} Export it with: {command}")
     state.check_texts(request.texts, param="texts")
     top = encoder.reader.layers - 1
     try:
@@ -51,17 +56,6 @@ async def words(state: AppState, request: WordsRequest) -> Response:
     return json_response(await state.engine.call(partial(_compare, encoder, request, found, top)))
 
 
-def _with_layers(state: AppState) -> Encoder:
-    encoder = state.resources.encoder
-    if not isinstance(encoder, Encoder) or not encoder.reader.layers:
-        raise APIError(
-            404,
-            "no_layers",
-            f"{encoder.name} shows none of its layers. Export it with: malmoi export --layers all",
-        )
-    return encoder
-
-
 def _options(request: WordsRequest, top: int) -> WordOptions:
     layer = top if request.layer is None else request.layer
     numbers = [layer] if isinstance(layer, int) else layer if isinstance(layer, list) else []
@@ -72,25 +66,18 @@ def _options(request: WordsRequest, top: int) -> WordOptions:
 
 
 def _no_such_layer(top: int) -> APIError:
-    return APIError(
-        400,
-        "unknown_layer",
-        f"the model has the layers 0 to {top}; besides numbers there are the names last, "
-        "second-to-last, and sum-, mean- and concat- with last-N or all.",
-        param="layer",
-    )
+    numbers = f"the model has the layers 0 to {top}"
+    names = "the names last, second-to-last, and sum-, mean- and concat- with last-N or all"
+    message = f"{numbers}; besides numbers there are {names}."
+    return APIError(400, "unknown_layer", message, param="layer")
 
 
 def _check_numbers(texts: list[list[Word]]) -> None:
     held = sum(word.vector.size * (1 + len(word.tokens)) for own in texts for word in own)
     if held > _NUMBERS:
-        raise APIError(
-            413,
-            "too_many_numbers",
-            f"the vectors have {held:,} numbers; at most {_NUMBERS:,} go into one answer. "
-            "Send fewer texts, or ask for fewer layers.",
-            param="texts",
-        )
+        message = f"the vectors have {held:,} numbers; at most {_NUMBERS:,} go into one answer."
+        remedy = "Send fewer texts, or ask for fewer layers."
+        raise APIError(413, "too_many_numbers", f"{message} {remedy}", param="texts")
 
 
 def _compare(
