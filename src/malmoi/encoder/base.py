@@ -60,7 +60,7 @@ class TextEncoder(ABC):
         CutWarning, or covered by overlapping windows. Identical texts are encoded once.
         """
         options = self._options(dim, precision, prompt, on_long)
-        listed = _as_list(texts)
+        listed = as_list(texts)
         unique = list(dict.fromkeys(listed))
         vectors = self._empty(len(unique), options)
         at = 0
@@ -88,7 +88,7 @@ class TextEncoder(ABC):
         total = len(texts) if isinstance(texts, Sized) else None
         options = self._options(dim, precision, prompt, on_long)
         # Options are checked here and now, not when the first vector is asked for.
-        return _rows(self._blocks(texts, options, total=total, progress=progress))
+        return rows_of(self._blocks(texts, options, total=total, progress=progress))
 
     # A str is a Sequence[str] to the type checker, so the first overload is marked to win.
     @overload
@@ -100,12 +100,7 @@ class TextEncoder(ABC):
 
         One string and a list give one row (or column) of the matrix.
         """
-        left = normalize(self.encode(a))
-        right = normalize(self.encode(b))
-        if isinstance(a, str) and isinstance(b, str):
-            return float(left @ right)
-        scores: Floats = left @ right.T
-        return scores
+        return cosines(self.encode(a), self.encode(b))
 
     def _options(
         self, dim: int | None, precision: str, prompt: str | None, on_long: OnLong
@@ -152,14 +147,7 @@ class TextEncoder(ABC):
                 cut, count = cut + cut_here, count + len(block)
                 advance(len(block))
                 yield block
-        if cut:
-            were, them = by_number(cut, "was", "were"), by_number(cut, "it", "them")
-            warnings.warn(
-                f"{cut:,} of {counted(count, 'text')} {were} longer than {self.max_tokens} tokens "
-                f'and {were} cut; on_long="windows" reads {them} whole',
-                CutWarning,
-                stacklevel=3,  # the caller of encode or encode_iter
-            )
+        warn_of_cut(cut, count, f"{self.max_tokens} tokens")
 
     def _start_chunk(
         self, chunk: list[str], options: "_Options"
@@ -197,9 +185,28 @@ def _spread(vectors: NDArray[Any], distinct: list[str], texts: list[str]) -> NDA
     return spread
 
 
-def _rows(blocks: Iterable[NDArray[Any]]) -> Iterator[NDArray[Any]]:
+def rows_of(blocks: Iterable[NDArray[Any]]) -> Iterator[NDArray[Any]]:
+    """Yield the rows of blocks, one after the other."""
     for block in blocks:
         yield from block
+
+
+def cosines(a: NDArray[Any], b: NDArray[Any]) -> float | Floats:
+    """Compare vectors, (dim,) or (n, dim) each: a float for two, otherwise a row or matrix."""
+    scores: Floats = normalize(a) @ normalize(b).T
+    return scores if scores.ndim else float(scores)
+
+
+def warn_of_cut(cut: int, count: int, longest: str) -> None:
+    """Warn the caller of `encode` or `encode_iter` that texts were longer than `longest`."""
+    if cut:
+        were, them = by_number(cut, "was", "were"), by_number(cut, "it", "them")
+        warnings.warn(
+            f"{cut:,} of {counted(count, 'text')} {were} longer than {longest} and {were} cut; "
+            f'on_long="windows" reads {them} whole',
+            CutWarning,
+            stacklevel=4,  # the caller of encode or encode_iter
+        )
 
 
 @dataclass(frozen=True)
@@ -210,7 +217,8 @@ class _Options:
     on_long: OnLong
 
 
-def _as_list(texts: str | Iterable[str]) -> list[str]:
+def as_list(texts: str | Iterable[str]) -> list[str]:
+    """Give texts as a list, one string as a list of one; raise TextError for anything else."""
     if isinstance(texts, str):
         return [texts]
     if isinstance(texts, bytes) or not isinstance(texts, Iterable):

@@ -90,32 +90,18 @@ class KeyRing:
 
     def __init__(self, keys: list[Key], *, clock: Callable[[], float] = time.monotonic) -> None:
         self._keys, self._clock = keys, clock
-        self._buckets = {key.name: _Bucket(key.rate, clock()) for key in keys}
+        # How many requests each key has left, and when that was true: it refills evenly.
+        self._left = {key.name: (float(key.rate), clock()) for key in keys}
 
     def find(self, given: str) -> Key | None:
         """Find whose key this is. Every key is compared whole, whichever fits."""
-        digest, found = _digest(given), None
-        for key in self._keys:
-            if hmac.compare_digest(digest, key.digest):
-                found = key
-        return found
+        digest = _digest(given)
+        found = [key for key in self._keys if hmac.compare_digest(digest, key.digest)]
+        return found[-1] if found else None
 
     def take(self, key: Key) -> float:
         """Count one request; gives 0, or the seconds until the next one is allowed."""
-        return self._buckets[key.name].take(self._clock())
-
-
-class _Bucket:
-    """As many requests as the rate allows in a minute, refilled evenly."""
-
-    def __init__(self, rate: int, now: float) -> None:
-        self._size, self._left, self._filled = float(rate), float(rate), now
-
-    def take(self, now: float) -> float:
-        pace = self._size / 60.0
-        self._left = min(self._size, self._left + (now - self._filled) * pace)
-        self._filled = now
-        if self._left < 1:
-            return (1 - self._left) / pace
-        self._left -= 1
-        return 0.0
+        (left, filled), now, pace = self._left[key.name], self._clock(), key.rate / 60.0
+        left = min(float(key.rate), left + (now - filled) * pace)
+        self._left[key.name] = (left - 1 if left >= 1 else left, now)
+        return 0.0 if left >= 1 else (1 - left) / pace
