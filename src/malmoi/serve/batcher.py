@@ -54,25 +54,12 @@ class _JobPart:
     cost: int = field(compare=False)
 
 
-@dataclass(frozen=True)
-class WorkBatch:
-    """What a worker runs at once: parts that share their options."""
-
-    group: Hashable
-    parts: list[_JobPart]
-
-    @property
-    def items(self) -> list[Any]:
-        """All texts in it, one part after the other."""
-        return [item for part in self.parts for item in part.items]
-
-
 class Batcher:
     """Gathers work and runs it in threads; made and used inside one event loop.
 
     `run(group, items)` gives a row an item and is called in a worker's thread. `in_flight()` gives
     how many requests are being answered: when all of them are waiting here already, a batch need
-    not wait for more. `on_batch(batch, seconds)` is called after each batch that was run.
+    not wait for more. `on_batch(texts, seconds)` is called after each batch that was run.
     """
 
     def __init__(
@@ -82,7 +69,7 @@ class Batcher:
         settings: Batching,
         workers: int = 1,
         in_flight: Callable[[], int] = lambda: 1,
-        on_batch: Callable[[WorkBatch, float], None] | None = None,
+        on_batch: Callable[[int, float], None] | None = None,
     ) -> None:
         self._run, self._settings = run, settings
         self._in_flight, self._on_batch = in_flight, on_batch
@@ -190,33 +177,33 @@ class Batcher:
     # What follows runs in the workers' threads.
 
     def _work(self) -> None:
-        while (batch := self._next_batch()) is not None:
+        while batch := self._next_batch():
+            group, parts = batch
             began = time.monotonic()
-            found = self._rows(batch)
+            found = self._rows(group, parts)
             took = time.monotonic() - began
             try:
-                self._loop.call_soon_threadsafe(self._deliver, batch, found, took)
+                self._loop.call_soon_threadsafe(self._deliver, parts, found, took)
             except RuntimeError:  # the loop is closed; nobody is left to hear
                 return
 
-    def _rows(self, batch: WorkBatch) -> list[Sequence[Any] | Exception]:
-        """Run a batch and give each part its rows; after a failure each part runs alone.
+    def _rows(self, group: Hashable, parts: list[_JobPart]) -> list[Sequence[Any] | Exception]:
+        """Run parts together and give each part its rows; after a failure each part runs alone.
 
         So whatever is wrong with one request stays with that request.
         """
         try:
-            rows = self._run(batch.group, batch.items)
+            rows = self._run(group, [item for part in parts for item in part.items])
         except Exception as error:
-            if len(batch.parts) == 1:
+            if len(parts) == 1:
                 return [error]
-            alone = (self._rows(WorkBatch(batch.group, [part])) for part in batch.parts)
-            return [found for [found] in alone]
-        ends = itertools.accumulate(len(part.items) for part in batch.parts)
-        parts = zip(ends, batch.parts, strict=True)
-        return [rows[end - len(part.items) : end] for end, part in parts]
+            return [found for part in parts for found in self._rows(group, [part])]
+        ends = itertools.accumulate(len(part.items) for part in parts)
+        placed = zip(ends, parts, strict=True)
+        return [rows[end - len(part.items) : end] for end, part in placed]
 
-    def _next_batch(self) -> WorkBatch | None:
-        """Wait for work, then a little for more of it; None when the server stops."""
+    def _next_batch(self) -> tuple[Hashable, list[_JobPart]] | None:
+        """Wait for work, then a little for more; a group and its parts, None at the end."""
         with self._changed:
             while True:
                 batch = self._take() if self._ready() else None
@@ -247,7 +234,7 @@ class Batcher:
         first = min(queue[0].job.came for queue in self._queues.values())
         return max(first + self._settings.wait_seconds - time.monotonic(), 0.0)
 
-    def _take(self) -> WorkBatch | None:
+    def _take(self) -> tuple[Hashable, list[_JobPart]] | None:
         """Take the part that is due first and those that may share its batch, up to the budget."""
         kind = min(self._queues, key=lambda kind: self._queues[kind][0])
         group, length = kind
@@ -258,7 +245,7 @@ class Batcher:
                 parts += self._drain((group, length + step), _FEW - sum(p.cost for p in parts))
         sharing = self._active + sum(not part.job.waiting for part in parts)
         self._clock += sum(part.cost for part in parts) / max(sharing, 1)
-        return WorkBatch(group, parts) if parts else None
+        return (group, parts) if parts else None
 
     def _drain(self, kind: _Kind, room: int) -> list[_JobPart]:
         """Take the parts of a queue that are due first and fit; one alone without batching."""
@@ -277,12 +264,12 @@ class Batcher:
         return parts
 
     def _deliver(
-        self, batch: WorkBatch, found: list[Sequence[Any] | Exception], took: float
+        self, parts: list[_JobPart], found: list[Sequence[Any] | Exception], took: float
     ) -> None:
         """Hand rows to the requests they belong to; runs in the event loop."""
         # The pace follows what is measured, a tenth of the way with each batch.
-        self._pace += 0.1 * (took / max(sum(part.cost for part in batch.parts), 1) - self._pace)
-        for part, rows in zip(batch.parts, found, strict=True):
+        self._pace += 0.1 * (took / max(sum(part.cost for part in parts), 1) - self._pace)
+        for part, rows in zip(parts, found, strict=True):
             job = part.job
             if job.future.done():
                 continue
@@ -294,7 +281,7 @@ class Batcher:
             if not job.left:
                 job.future.set_result(job.rows)
         if self._on_batch is not None:
-            self._on_batch(batch, took)
+            self._on_batch(sum(len(part.items) for part in parts), took)
 
 
 def _cuts(costs: Sequence[int], budget: int) -> Iterator[tuple[int, int]]:

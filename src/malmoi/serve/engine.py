@@ -23,7 +23,7 @@ from ..reranker.reranker import Reranker
 from ..runtime.pooling import normalize
 from ..types import Floats
 from ..words import Merge, Word
-from .batcher import Batcher, WorkBatch
+from .batcher import Batcher
 from .errors import APIError, stopping
 from .metrics import Metrics
 from .settings import ServerSettings
@@ -84,10 +84,10 @@ class Engine:
             Batcher, settings=settings.batching, workers=workers, in_flight=in_flight
         )
         self.loop = asyncio.get_running_loop()
-        self._texts: Batcher = make(self._encode, on_batch=_counting(metrics, "encode"))
+        self._texts: Batcher = make(self._encode, on_batch=partial(metrics.batch, "encode"))
         self._pairs: Batcher | None = None
         if reranker is not None:
-            self._pairs = make(self._score, on_batch=_counting(metrics, "rerank"))
+            self._pairs = make(self._score, on_batch=partial(metrics.batch, "rerank"))
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="malmoi-work")
         self._pooled = 0  # calls that wait for a thread or have one
         self._open = True
@@ -104,10 +104,11 @@ class Engine:
             short_vectors = await self._encode_ids(ids, lengths, counted=True)
             was_cut = sum(map(_was_cut, repeat(encoder), texts, lengths))
             return Embedded(short_vectors, was_cut, sum(lengths))
-        costs = self._costs(texts, longest=1 << 30 if on_long == "windows" else 0)
+        longest = encoder.max_tokens if on_long == "cut" else None
         # No prompt and the model's own are one where it has none, and share their batches.
-        own = self.encoder.manifest.default_prompt
+        own = encoder.manifest.default_prompt
         group = (prompt or None if own is None else prompt, on_long)
+        costs = _costs(texts, longest)
         rows = await self._texts.submit(texts, costs, group=group, seconds=self._seconds)
         vectors, tokens, cut = zip(*rows, strict=True)
         return Embedded(np.stack(vectors), sum(cut), sum(tokens))
@@ -128,14 +129,13 @@ class Engine:
 
     async def words(self, texts: Sequence[str], options: WordOptions) -> list[list[Word]]:
         """Give the words of texts with their vectors; texts that are read alike share batches."""
-        costs = self._costs(texts)
+        costs = _costs(texts, self.encoder.max_tokens)
         return await self._texts.submit(texts, costs, group=options, seconds=self._seconds)
 
     async def score(self, query: str, texts: Sequence[str]) -> list[float]:
         """Score texts next to a query."""
         assert self._pairs is not None and self.reranker is not None  # the route has checked it
-        own, longest = estimate(query), self.reranker.max_tokens
-        costs = [min(own + estimate(text), longest) for text in texts]
+        costs = _costs(texts, self.reranker.max_tokens, own=estimate(query))
         pairs = [(query, text) for text in texts]
         return await self._pairs.submit(pairs, costs, seconds=self._seconds)
 
@@ -163,10 +163,6 @@ class Engine:
         for batcher in (self._texts, self._pairs):
             if batcher is not None:
                 batcher.close(seconds=seconds)
-
-    def _costs(self, texts: Sequence[str], *, longest: int = 0) -> list[int]:
-        most = longest or self.encoder.max_tokens
-        return [min(estimate(text), most) for text in texts]
 
     def _left(self, future: "asyncio.Future[Any]") -> None:
         self._pooled -= 1
@@ -213,16 +209,14 @@ class Engine:
         return self.reranker.score(pairs)
 
 
+def _costs(texts: Sequence[str], longest: int | None, *, own: int = 0) -> list[int]:
+    costs = [own + estimate(text) for text in texts]
+    return costs if longest is None else [min(cost, longest) for cost in costs]
+
+
 def _was_cut(encoder: Encoder, text: str, length: int) -> bool:
     longest = encoder.max_tokens
     return length == longest and encoder.count_tokens([text])[0] > longest - 2
-
-
-def _counting(metrics: Metrics, kind: str) -> Callable[[WorkBatch, float], None]:
-    def count(batch: WorkBatch, seconds: float) -> None:
-        metrics.batch(kind, texts=sum(len(part.items) for part in batch.parts), seconds=seconds)
-
-    return count
 
 
 class BatchedEncoder(TextEncoder):
