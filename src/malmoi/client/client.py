@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..clinical.reader import NoteMention
 from ..corpus import Hit as CorpusHit
-from ..encoder.base import as_list, cosines, rows_of, warn_of_cut
+from ..encoder.base import BaseEncoder, OnLong, as_list, warn_of_cut
 from ..errors import CutWarning
 from ..linking import Candidate, Linked
 from ..reranker.reranker import RankedText
@@ -30,10 +30,11 @@ _TEXTS, _CHARACTERS = 256, 400_000
 _WORD_TEXTS, _WORD_CHARACTERS = 16, 1_500  # each of their tokens comes back with a vector
 
 
-class Client:
+class Client(BaseEncoder):
     """A malmoi server, used like the objects it serves. Safe to share among threads.
 
-    `timeout` is the seconds that one try may take, `retries` how often a try is repeated.
+    `timeout` is the seconds that one try may take, `retries` how often a try is repeated. `encode`
+    and `encode_iter` take `progress` so that calls need no change; nothing is shown.
     """
 
     def __init__(
@@ -66,50 +67,6 @@ class Client:
     def max_tokens(self) -> int:
         """The most tokens that the served encoder reads of a text."""
         return int(self.info["encoder"]["max_tokens"])
-
-    def encode(
-        self,
-        texts: str | Iterable[str],
-        *,
-        dim: int | None = None,
-        precision: Precision = "float32",
-        prompt: str | None = None,
-        on_long: str = "cut",
-        progress: bool = False,
-    ) -> NDArray[Any]:
-        """Turn texts into vectors, as `TextEncoder.encode` does: (n, dim), or (dim,) for a string.
-
-        `progress` is there so that calls need no change; nothing is shown.
-        """
-        listed = as_list(texts)
-        blocks = list(self._blocks(listed, dim, precision, prompt, on_long))
-        if not blocks:
-            empty = np.zeros((1, dim or self.dimension), dtype=np.float32)
-            return to_precision(empty, precision)[:0]
-        vectors: NDArray[Any] = np.concatenate(blocks)
-        return vectors[0] if isinstance(texts, str) else vectors
-
-    def encode_iter(
-        self,
-        texts: Iterable[str],
-        *,
-        dim: int | None = None,
-        precision: Precision = "float32",
-        prompt: str | None = None,
-        on_long: str = "cut",
-        progress: bool = False,
-    ) -> Iterator[NDArray[Any]]:
-        """Yield one vector a text, in order, in memory that does not grow with the texts."""
-        check_precision(precision)  # here and now, not when the first vector is asked for
-        return rows_of(self._blocks(texts, dim, precision, prompt, on_long))
-
-    @overload
-    def similarity(self, a: str, b: str) -> float: ...  # type: ignore[overload-overlap]
-    @overload
-    def similarity(self, a: str | Sequence[str], b: str | Sequence[str]) -> Floats: ...
-    def similarity(self, a: str | Sequence[str], b: str | Sequence[str]) -> float | Floats:
-        """Cosine of two texts as a float; of lists as a matrix (len(a), len(b))."""
-        return cosines(self.encode(a), self.encode(b))
 
     def rank(self, query: str, texts: Sequence[str], *, k: int | None = None) -> list[RankedText]:
         """Sort texts by the reranker's score next to the query, as `Reranker.rank` does."""
@@ -219,20 +176,27 @@ class Client:
         """Close the connections that no thread is using."""
         self._transport.close()
 
+    def _width(self) -> int:
+        return self.dimension
+
+    def _options(
+        self, dim: int | None, precision: Precision, prompt: str | None, on_long: OnLong
+    ) -> tuple[Precision, dict[str, Any]]:
+        check_precision(precision)  # the server checks the others
+        return precision, {"dimensions": dim, "prompt": prompt, "on_long": on_long}
+
     def _blocks(
         self,
         texts: Iterable[str],
-        dim: int | None,
-        precision: Precision,
-        prompt: str | None,
-        on_long: str,
+        options: tuple[Precision, dict[str, Any]],
+        *,
+        total: int | None,
+        progress: bool,
     ) -> Iterator[NDArray[Any]]:
-        """Encode texts request by request; (n, dim) each."""
-        check_precision(precision)
-        options = {"dimensions": dim, "prompt": prompt, "on_long": on_long}
+        precision, fields = options
         cut = count = 0
         for chunk in _portions(texts):
-            body = {"input": chunk, "encoding_format": "base64", **options}
+            body = {"input": chunk, "encoding_format": "base64", **fields}
             answer, headers = self._transport.post("/v1/embeddings", body)
             vectors = np.stack([_floats(row["embedding"]) for row in answer["data"]])
             cut, count = cut + int(headers.get("x-malmoi-cut", 0)), count + len(vectors)

@@ -1,5 +1,6 @@
 """What every encoder offers, however it makes its vectors: encode, encode_iter, similarity."""
 
+import itertools
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
@@ -29,18 +30,24 @@ class Encoded:
     cut: int
 
 
-class TextEncoder(ABC):
-    """Texts in, vectors out. Subclasses say how one chunk is encoded."""
-
-    def __init__(self, manifest: Manifest, *, dimension: int) -> None:
-        self.manifest = manifest
-        self.name = manifest.name
-        self.dimension = dimension
-        self.max_tokens = manifest.max_tokens
+class BaseEncoder(ABC):
+    """The methods of all encoders, those of a server too. Subclasses give vectors in blocks."""
 
     @abstractmethod
-    def _start(self, texts: list[str], on_long: OnLong) -> Callable[[], Encoded]:
-        """Start encoding a chunk; the function returned waits for it."""
+    def _options(
+        self, dim: int | None, precision: Precision, prompt: str | None, on_long: OnLong
+    ) -> Any:
+        """Check the options, and give them as `_blocks` takes them."""
+
+    @abstractmethod
+    def _blocks(
+        self, texts: Iterable[str], options: Any, *, total: int | None, progress: bool
+    ) -> Iterator[NDArray[Any]]:
+        """Encode texts in order; (n, dim) each."""
+
+    @abstractmethod
+    def _width(self) -> int:
+        """The length of a whole vector."""
 
     def encode(
         self,
@@ -62,9 +69,13 @@ class TextEncoder(ABC):
         options = self._options(dim, precision, prompt, on_long)
         listed = as_list(texts)
         unique = list(dict.fromkeys(listed))
-        vectors = self._empty(len(unique), options)
+        blocks = self._blocks(unique, options, total=len(unique), progress=progress)
+        if (first := next(blocks, None)) is None:
+            empty = np.zeros((1, dim or self._width()), dtype=np.float32)
+            return to_precision(empty, precision)[:0]
+        vectors = np.empty((len(unique), first.shape[1]), dtype=first.dtype)
         at = 0
-        for block in self._blocks(unique, options, total=len(unique), progress=progress):
+        for block in itertools.chain([first], blocks):
             vectors[at : at + len(block)] = block
             at += len(block)
         vectors = _spread(vectors, unique, listed)
@@ -88,7 +99,7 @@ class TextEncoder(ABC):
         total = len(texts) if isinstance(texts, Sized) else None
         options = self._options(dim, precision, prompt, on_long)
         # Options are checked here and now, not when the first vector is asked for.
-        return rows_of(self._blocks(texts, options, total=total, progress=progress))
+        return _rows(self._blocks(texts, options, total=total, progress=progress))
 
     # A str is a Sequence[str] to the type checker, so the first overload is marked to win.
     @overload
@@ -100,10 +111,29 @@ class TextEncoder(ABC):
 
         One string and a list give one row (or column) of the matrix.
         """
-        return cosines(self.encode(a), self.encode(b))
+        left = normalize(self.encode(a))
+        right = normalize(self.encode(b))
+        if isinstance(a, str) and isinstance(b, str):
+            return float(left @ right)
+        scores: Floats = left @ right.T
+        return scores
+
+
+class TextEncoder(BaseEncoder):
+    """Texts in, vectors out, by a model of this process. Subclasses say how a chunk is encoded."""
+
+    def __init__(self, manifest: Manifest, *, dimension: int) -> None:
+        self.manifest = manifest
+        self.name = manifest.name
+        self.dimension = dimension
+        self.max_tokens = manifest.max_tokens
+
+    @abstractmethod
+    def _start(self, texts: list[str], on_long: OnLong) -> Callable[[], Encoded]:
+        """Start encoding a chunk; the function returned waits for it."""
 
     def _options(
-        self, dim: int | None, precision: str, prompt: str | None, on_long: OnLong
+        self, dim: int | None, precision: Precision, prompt: str | None, on_long: OnLong
     ) -> "_Options":
         if dim is not None and not 1 <= dim <= self.dimension:
             raise OptionError(
@@ -131,10 +161,8 @@ class TextEncoder(ABC):
             "Name one of these, or end a prefix of your own with a space or a colon."
         )
 
-    def _empty(self, count: int, options: "_Options") -> NDArray[Any]:
-        width = options.dim or self.dimension
-        template = to_precision(np.zeros((1, width), dtype=np.float32), options.precision)
-        return np.empty((count, template.shape[1]), dtype=template.dtype)
+    def _width(self) -> int:
+        return self.dimension
 
     def _blocks(
         self, texts: Iterable[str], options: "_Options", *, total: int | None, progress: bool
@@ -185,16 +213,9 @@ def _spread(vectors: NDArray[Any], distinct: list[str], texts: list[str]) -> NDA
     return spread
 
 
-def rows_of(blocks: Iterable[NDArray[Any]]) -> Iterator[NDArray[Any]]:
-    """Yield the rows of blocks, one after the other."""
+def _rows(blocks: Iterable[NDArray[Any]]) -> Iterator[NDArray[Any]]:
     for block in blocks:
         yield from block
-
-
-def cosines(a: NDArray[Any], b: NDArray[Any]) -> float | Floats:
-    """Compare vectors, (dim,) or (n, dim) each: a float for two, otherwise a row or matrix."""
-    scores: Floats = normalize(a) @ normalize(b).T
-    return scores if scores.ndim else float(scores)
 
 
 def warn_of_cut(cut: int, count: int, longest: str) -> None:
