@@ -75,8 +75,8 @@ class Client(BaseEncoder):
             return []
         body = {"query": as_text(query, where="query"), "documents": listed, "top_n": k}
         found = self.post("/v1/rerank", body)["results"]
-        places = [(one["index"], one["relevance_score"]) for one in found]
-        return [RankedText(index, listed[index], score) for index, score in places]
+        ranked = [(one["index"], one["relevance_score"]) for one in found]
+        return [RankedText(index, listed[index], score) for index, score in ranked]
 
     def search(
         self,

@@ -15,6 +15,7 @@ from ..io.files import read_lines, writing
 RATE = 600  # requests a minute when a key's line says nothing else
 _PREFIX = "mm_"
 _NAME = re.compile(r"[\w.-]{1,64}", re.ASCII)
+_LINE = re.compile(rf"({_NAME.pattern})\t([0-9a-f]{{64}})\t([1-9]\d{{0,6}})", re.ASCII)
 _HEADER = (
     "# malmoi's API keys: name, sha256 of the key, requests a minute. Delete a line to revoke.\n"
 )
@@ -62,23 +63,14 @@ def read_keys(file: Path) -> list[Key]:
     for number, line in enumerate(read_lines(file), start=1):
         if not line.strip() or line.startswith("#"):
             continue
-        fields = line.rstrip().split("\t")
-        if not _is_key(fields):
+        found = _LINE.fullmatch(line.rstrip())
+        if found is None:
             raise DataError(
                 f"line {number} of {file} is no key; expected a name, a sha256 and requests a "
                 "minute between tabs. Make keys with: malmoi key"
             )
-        keys.append(Key(fields[0], fields[1], int(fields[2])))
+        keys.append(Key(found[1], found[2], int(found[3])))
     return keys
-
-
-def _is_key(fields: list[str]) -> bool:
-    return (
-        len(fields) == 3
-        and bool(_NAME.fullmatch(fields[0]))
-        and bool(re.fullmatch(r"[0-9a-f]{64}", fields[1]))
-        and bool(re.fullmatch(r"[1-9]\d{0,6}", fields[2], re.ASCII))
-    )
 
 
 def _digest(key: str) -> str:

@@ -72,7 +72,7 @@ def api_error(error: Exception) -> APIError:
         message = f"the request cannot be done as asked ({type(error).__name__}); expected options"
         message += " that fit the model and the corpus. See /openapi.json."
         return APIError(400, "cannot_be_done", message)
-    return APIError(500, "internal", "the server failed; its log has the place. Try again.")
+    return APIError(500, "internal", "the server failed; its log says where. Try again.")
 
 
 def invalid_body(error: ValidationError) -> APIError:
@@ -84,15 +84,15 @@ def invalid_body(error: ValidationError) -> APIError:
     errors = error.errors(include_url=False, include_input=False)
     if any(one["type"] == "too_long" and one["ctx"]["max_length"] == MOST_TEXTS for one in errors):
         message = f"a list is longer than {MOST_TEXTS:,}, the most in one request. Send parts."
-        param = _place(errors[0]["loc"][:1]) or None
+        param = _field_path(errors[0]["loc"][:1]) or None
         return APIError(413, "too_many_texts", message, param=param)
-    first = [f"{_place(one['loc']) or 'the body'}: {_reason(one)}" for one in errors[:3]]
+    first = [f"{_field_path(one['loc']) or 'the body'}: {_reason(one)}" for one in errors[:3]]
     more = f" (and {count - 3} more)" if count > 3 else ""
     message = f"the body is not as expected: {'; '.join(first)}{more}. See /openapi.json."
-    return APIError(422, "invalid_body", message, param=_place(errors[0]["loc"]) or None)
+    return APIError(422, "invalid_body", message, param=_field_path(errors[0]["loc"]) or None)
 
 
-def _place(loc: tuple[int | str, ...]) -> str:
+def _field_path(loc: tuple[int | str, ...]) -> str:
     """Name a field of ours; a field that only the request knows is not repeated."""
     known = (isinstance(part, int) or _FIELD.fullmatch(part) for part in loc)
     return ".".join(str(part) if fits else "…" for part, fits in zip(loc, known, strict=True))
@@ -109,13 +109,13 @@ def stopping() -> APIError:
     return APIError(503, "stopping", message, wait=1)
 
 
-def place_of(error: BaseException) -> str:
+def location_of(error: BaseException) -> str:
     """Say where an exception was raised, without its message, which may hold text.
 
     >>> try:
     ...     int("no number")
     ... except ValueError as error:
-    ...     place_of(error).endswith("in <module>")
+    ...     location_of(error).endswith("in <module>")
     True
     """
     frames = traceback.extract_tb(error.__traceback__)[-3:]

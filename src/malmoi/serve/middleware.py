@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..errors import counted
 from .api_keys import Key, KeyRing
-from .errors import APIError, api_error, place_of
+from .errors import APIError, api_error, location_of
 from .settings import LOOPBACK
 from .state import AppState
 
@@ -201,7 +201,7 @@ class _Request:
     async def _send_error(self, error: Exception) -> None:
         found = api_error(error)
         if found.status >= 500 and not isinstance(error, APIError):
-            logger.error("%s at %s", type(error).__name__, place_of(error))
+            logger.error("%s at %s", type(error).__name__, location_of(error))
         if self._status or found.status == GONE:  # too late to say anything else
             self._status = self._status or GONE
         else:

@@ -288,7 +288,7 @@ class MentionInNote(Schema):
 class NoteResponse(Schema):
     """The mentions of a note, in order; offsets count code points.
 
-    `cut` is where reading stopped for want of time, null for a note that was read whole.
+    `cut` is where reading stopped when the time was over, null for a note that was read whole.
     """
 
     lexicon: str
@@ -365,7 +365,7 @@ class WordsResponse(Schema):
 
 
 class KeywordsRequest(Schema):
-    """A text whose telling phrases are wanted."""
+    """A text whose keywords are wanted."""
 
     model_config = example(
         text="당뇨병 환자의 혈당을 검사했다. Diabetic nephropathy was ruled out.", top=5

@@ -19,7 +19,7 @@ from ..errors import CutWarning, OutputError
 from .app import make_app
 from .errors import APIError
 from .middleware import CONNECTION, access_logger
-from .settings import ServerSettings
+from .settings import LOOPBACK, ServerSettings
 from .state import STATE, AppState, Resources
 
 logger = logging.getLogger(__name__)
@@ -190,7 +190,7 @@ def serve(resources: Resources, settings: ServerSettings, *, access_log: bool = 
     sys.setswitchinterval(_SWITCH_SECONDS)
     warnings.simplefilter("ignore", CutWarning)  # who asked finds it in a header
     access_logger.setLevel(logging.INFO if access_log else logging.WARNING)
-    if settings.open_wide:
+    if settings.host not in LOOPBACK and settings.keys is None:
         logger.warning(
             "listening on %s without keys: anyone who reaches this machine may call. "
             "Make a key with `malmoi key`, and name the file with --api-keys.",

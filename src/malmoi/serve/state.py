@@ -9,7 +9,7 @@ from typing import TypeVar
 from ..bundle.catalog import shipped_models
 from ..clinical.reader import NoteReader
 from ..corpus import Corpus
-from ..encoder import Encoder, TextEncoder, load
+from ..encoder import TextEncoder, load
 from ..errors import DataError
 from ..io.tables import read_rows
 from ..linking import Linker
@@ -63,12 +63,6 @@ class Resources:
     lexicons: Mapping[str, NoteReader] = field(default_factory=dict)  # each with its linker
     # The encoder as corpora and lexicons were given it, so that their texts join the batches.
     batched: BatchedEncoder | None = None
-
-    @property
-    def layers(self) -> int:
-        """How many layers of the encoder can be looked at; 0 if none."""
-        encoder = self.encoder
-        return encoder.reader.layers if isinstance(encoder, Encoder) else 0
 
     def corpus(self, name: str | None) -> tuple[str, Corpus]:
         """Give a corpus by its name, the first one without."""

@@ -4,6 +4,7 @@ from starlette.responses import Response
 
 from ... import __version__
 from ...bundle.manifest import Manifest
+from ...encoder import Encoder
 from ..errors import APIError
 from ..metrics import CONTENT_TYPE
 from ..schemas import LimitsInfo
@@ -40,12 +41,13 @@ async def models(state: AppState) -> Response:
 async def info(state: AppState) -> Response:
     """Say what is served and within which limits: what the page and the client begin with."""
     resources, limits = state.resources, state.settings.limits
+    encoder = resources.encoder
     return json_response(
         {
             "version": __version__,
-            "encoder": _model(resources.encoder.manifest),
+            "encoder": _model(encoder.manifest),
             "reranker": _model(resources.reranker.manifest) if resources.reranker else None,
-            "layers": resources.layers,
+            "layers": encoder.reader.layers if isinstance(encoder, Encoder) else 0,
             "corpora": [
                 {"name": name, "documents": len(corpus), "fields": corpus.store.fields()}
                 for name, corpus in resources.corpora.items()

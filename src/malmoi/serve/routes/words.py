@@ -50,8 +50,11 @@ async def words(state: AppState, request: WordsRequest) -> Response:
         found = await state.engine.words(request.texts, _options(request, top))
     except OptionError:
         raise _no_such_layer(top) from None
-    if request.vectors:
-        _check_numbers(found)
+    numbers = sum(word.vector.size * (1 + len(word.tokens)) for own in found for word in own)
+    if request.vectors and numbers > _NUMBERS:
+        message = f"the vectors have {numbers:,} numbers; at most {_NUMBERS:,} go into one answer."
+        remedy = "Send fewer texts, or ask for fewer layers."
+        raise APIError(413, "too_many_numbers", f"{message} {remedy}", param="texts")
     # Only a word's occurrences are compared here, which is little; all else was done before.
     return json_response(await state.engine.call(partial(_compare, encoder, request, found, top)))
 
@@ -72,32 +75,24 @@ def _no_such_layer(top: int) -> APIError:
     return APIError(400, "unknown_layer", message, param="layer")
 
 
-def _check_numbers(texts: list[list[Word]]) -> None:
-    held = sum(word.vector.size * (1 + len(word.tokens)) for own in texts for word in own)
-    if held > _NUMBERS:
-        message = f"the vectors have {held:,} numbers; at most {_NUMBERS:,} go into one answer."
-        remedy = "Send fewer texts, or ask for fewer layers."
-        raise APIError(413, "too_many_numbers", f"{message} {remedy}", param="texts")
-
-
 def _compare(
     encoder: Encoder, request: WordsRequest, texts: list[list[Word]], top: int
 ) -> dict[str, Any]:
-    places = [
+    occurrences = [
         (i, word)
         for i, own in enumerate(texts)
         for word in (find_word(own, request.word) if request.word else ())
     ]
     vectors = np.zeros((0, 1), dtype=np.float32)
-    if places:
-        vectors = normalize(np.stack([word.vector for _, word in places]))
+    if occurrences:
+        vectors = normalize(np.stack([word.vector for _, word in occurrences]))
     form = request.encoding_format if request.vectors else None
     return {
         "model": encoder.name,
         "layer": top if request.layer is None else request.layer,
         "layers": top + 1,
         "texts": [[_word(word, form) for word in own] for own in texts],
-        "occurrences": [{"text": i} | _word(word, None) for i, word in places],
+        "occurrences": [{"text": i} | _word(word, None) for i, word in occurrences],
         "scores": (vectors @ vectors.T).astype(np.float64).round(5).tolist(),
         "points": _points(vectors).astype(np.float64).round(5).tolist(),
     }
