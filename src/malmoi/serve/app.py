@@ -175,11 +175,10 @@ def openapi() -> dict[str, Any]:
         for one in schema["properties"].values():
             if one.get("default", 0) is None:  # a field that may be left out, which says enough
                 del one["default"]
-    about = {"title": "malmoi", "version": __version__}
-    about["summary"] = "Korean, English and mixed text made comparable."
+    summary = "Korean, English and mixed text made comparable."
     return {
         "openapi": "3.1.0",
-        "info": about,
+        "info": {"title": "malmoi", "summary": summary, "version": __version__},
         "paths": {one.path: {one.method.lower(): _operation(one)} for one in ROUTES},
         "components": {"schemas": found["$defs"]},
     }

@@ -134,12 +134,7 @@ class Batcher:
             thread.join(max(deadline - time.monotonic(), 0.0))
 
     def _enqueue(
-        self,
-        job: _Job,
-        items: Sequence[Any],
-        costs: Sequence[int],
-        group: Hashable,
-        counted: bool,
+        self, job: _Job, items: Sequence[Any], costs: Sequence[int], group: Hashable, counted: bool
     ) -> None:
         due, first = self._clock, not self.waiting_parts
         self._active += 1

@@ -46,10 +46,7 @@ async def search(state: AppState, request: SearchRequest) -> Response:
 
 
 def _search(
-    corpus: Corpus,
-    request: SearchRequest,
-    reranker: BatchedReranker | None,
-    vector: Floats | None,
+    corpus: Corpus, request: SearchRequest, reranker: BatchedReranker | None, vector: Floats | None
 ) -> dict[str, Any]:
     depth = max(request.depth, request.k)
     hits = corpus.search(
