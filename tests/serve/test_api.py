@@ -3,7 +3,6 @@
 import base64
 import json
 import re
-import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -12,7 +11,7 @@ import pytest
 
 import malmoi
 from malmoi.serve.state import Resources
-from tests.support.servers import Served, serving, wait_for
+from tests.support.servers import Served, hold_encoder, serving, wait_for
 
 TEXTS = ["배를 타고 바다", "the cat sleeps", "당뇨 신증 환자"]
 
@@ -154,14 +153,7 @@ def test_the_openapi_document_has_examples(server: Served) -> None:
 def test_requests_that_arrive_while_one_is_encoded_share_a_batch(
     resources: Resources, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gate = threading.Event()
-    encode_ids = resources.encoder.encode_ids  # type: ignore[attr-defined]
-
-    def held(ids: list[list[int]], **options: bool) -> object:
-        gate.wait(10)
-        return encode_ids(ids, **options)
-
-    monkeypatch.setattr(resources.encoder, "encode_ids", held, raising=False)
+    gate = hold_encoder(monkeypatch, resources.encoder)
     with serving(resources, workers=1) as server, ThreadPoolExecutor(16) as pool:
         state = server.state
         bodies = [{"input": f"cat {i}"} for i in range(16)]

@@ -247,7 +247,7 @@ def test_what_is_missing_is_explained(page: Any, whole: Resources) -> None:
     with serving(Resources(whole.encoder)) as bare:
         for tab, remedy in (("search", "--corpus"), ("terms", "--lexicon"), ("map", "--corpus")):
             page.goto(f"{bare.url}/#/{tab}?lang=en")
-            page.wait_for_selector(".notice")
+            page.wait_for_selector(f".notice:has-text('{remedy}')")  # not the last tab's
             assert remedy in page.inner_text(".notice")
     page.goto("about:blank")
     assert page.complaints == []

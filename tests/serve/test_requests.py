@@ -12,11 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from malmoi.encoder import Encoder
 from malmoi.serve.api_keys import make_key
 from malmoi.serve.settings import Limits, ServerSettings
 from malmoi.serve.state import Resources
-from tests.support.servers import Served, serving, wait_for
+from tests.support.servers import Served, hold_encoder, serving, wait_for
 
 
 def request(body: object, *headers: bytes, path: bytes = b"/v1/embeddings") -> bytes:
@@ -243,17 +242,9 @@ def test_a_large_body_of_a_stranger_is_passed_over(resources: Resources, tmp_pat
 
 
 @pytest.fixture
-def gate(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+def gate(monkeypatch: pytest.MonkeyPatch, resources: Resources) -> threading.Event:
     """What the encoder waits for before it encodes."""
-    gate = threading.Event()
-    own = Encoder.encode_ids
-
-    def slow(self: Encoder, *args: object, **options: object) -> object:
-        gate.wait(10)
-        return own(self, *args, **options)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(Encoder, "encode_ids", slow)
-    return gate
+    return hold_encoder(monkeypatch, resources.encoder)
 
 
 def test_who_leaves_is_forgotten_at_once(resources: Resources, gate: threading.Event) -> None:

@@ -3,7 +3,6 @@
 import logging
 import socket
 import stat
-import threading
 import time
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from malmoi.errors import DataError, OptionError
 from malmoi.serve.api_keys import Key, KeyRing, make_key, read_keys
 from malmoi.serve.settings import Batching, Limits, ServerSettings
 from malmoi.serve.state import Resources
-from tests.support.servers import Served, serving, wait_for
+from tests.support.servers import Served, hold_encoder, serving, wait_for
 
 SECRET = "당뇨병성신증환자김철수"
 
@@ -121,14 +120,7 @@ def talk(server: Served, data: bytes) -> bytes:
 def test_back_pressure_and_cancelled_clients(
     resources: Resources, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gate = threading.Event()
-    encode_ids = resources.encoder.encode_ids  # type: ignore[attr-defined]
-
-    def slow(ids: list[list[int]], **options: bool) -> object:
-        gate.wait(10)
-        return encode_ids(ids, **options)
-
-    monkeypatch.setattr(resources.encoder, "encode_ids", slow, raising=False)
+    gate = hold_encoder(monkeypatch, resources.encoder)
     settings = ServerSettings(batching=Batching(queue_tokens=10, together=False))
     with serving(resources, settings, workers=1) as server:
         links = []

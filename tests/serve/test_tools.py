@@ -22,7 +22,7 @@ from malmoi.mining.keywords import keywords
 from malmoi.serve.engine import BatchedEncoder
 from malmoi.serve.state import Resources, SampleCorpus, load_resources
 from tests.support import graphs
-from tests.support.servers import Served, serving, wait_for
+from tests.support.servers import Served, hold_encoder, serving, wait_for
 
 pytestmark = pytest.mark.skipif(
     DEFAULT not in shipped_models(), reason=f"the model {DEFAULT} is not in this checkout"
@@ -138,7 +138,7 @@ def test_the_client_gives_what_the_local_objects_give(site: Served, whole: Resou
         assert [one.code for one in far.candidates] == [one.code for one in near.candidates]
         assert far.best is not None and far.best.names == near.best.names  # type: ignore[union-attr]
     note = "pt는 HTN, DM 있으며 CXR상 pneumonia 의심"
-    assert [one.text for one in client.read(note)] == [one.text for one in terms.notes.read(note)]
+    assert [one.text for one in client.read(note)] == [one.text for one in terms.read(note)]
     client.close()
 
 
@@ -220,17 +220,11 @@ def test_the_order_before_reranking_is_given(whole: Resources, tmp_path: Path) -
 def test_searches_that_arrive_while_one_is_encoded_share_a_batch(
     whole: Resources, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    batched, gate = BatchedEncoder(whole.encoder), threading.Event()
+    batched = BatchedEncoder(whole.encoder)
     resources = Resources(
         whole.encoder, corpora={"faq": SampleCorpus.make(batched)}, batched=batched
     )
-    encode_ids = whole.encoder.encode_ids  # type: ignore[attr-defined]
-
-    def held(ids: list[list[int]], **options: bool) -> object:
-        gate.wait(10)
-        return encode_ids(ids, **options)
-
-    monkeypatch.setattr(whole.encoder, "encode_ids", held, raising=False)
+    gate = hold_encoder(monkeypatch, whole.encoder)
     with serving(resources, workers=1) as server, ThreadPoolExecutor(6) as pool:
         state = server.state
         bodies = [{"query": f"환불 {i}번째 질문", "mode": "dense"} for i in range(6)]

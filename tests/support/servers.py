@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 import uvicorn
 
 from malmoi.serve.app import make_app
@@ -129,6 +130,18 @@ def process(*args: object, cwd: Path) -> Iterator[tuple[Served, "subprocess.Pope
     finally:
         running.kill()
         running.wait(timeout=20)
+
+
+def hold_encoder(monkeypatch: pytest.MonkeyPatch, encoder: Any) -> threading.Event:
+    """Let every batch of an encoder wait for the event that is returned, 10 seconds at most."""
+    gate, encode_ids = threading.Event(), encoder.encode_ids
+
+    def held(ids: list[list[int]], **options: bool) -> object:
+        gate.wait(10)
+        return encode_ids(ids, **options)
+
+    monkeypatch.setattr(encoder, "encode_ids", held, raising=False)
+    return gate
 
 
 def wait_for(happened: Any, seconds: float = 20.0) -> None:

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from ..clinical.reader import NoteMention
 from ..corpus import Hit as CorpusHit
-from ..errors import CutWarning, TextError, by_number, counted
+from ..encoder.base import BaseEncoder, OnLong, as_list, warn_of_cut
+from ..errors import CutWarning
 from ..linking import Candidate, Linked
 from ..reranker.reranker import RankedText
 from ..runtime.pooling import normalize
@@ -29,19 +30,15 @@ _TEXTS, _CHARACTERS = 256, 400_000
 _WORD_TEXTS, _WORD_CHARACTERS = 16, 1_500  # each of their tokens comes back with a vector
 
 
-class Client:
+class Client(BaseEncoder):
     """A malmoi server, used like the objects it serves. Safe to share among threads.
 
-    `timeout` is the seconds that one try may take, `retries` how often a try is repeated.
+    `timeout` is the seconds that one try may take, `retries` how often a try is repeated. `encode`
+    and `encode_iter` take `progress` so that calls need no change; nothing is shown.
     """
 
     def __init__(
-        self,
-        url: str,
-        *,
-        api_key: str | None = None,
-        timeout: float = 60.0,
-        retries: int = 5,
+        self, url: str, *, api_key: str | None = None, timeout: float = 60.0, retries: int = 5
     ) -> None:
         self._transport = Transport(url, api_key=api_key, timeout=timeout, retries=retries)
         self._info: dict[str, Any] | None = None
@@ -71,66 +68,15 @@ class Client:
         """The most tokens that the served encoder reads of a text."""
         return int(self.info["encoder"]["max_tokens"])
 
-    def encode(
-        self,
-        texts: str | Iterable[str],
-        *,
-        dim: int | None = None,
-        precision: Precision = "float32",
-        prompt: str | None = None,
-        on_long: str = "cut",
-        progress: bool = False,
-    ) -> NDArray[Any]:
-        """Turn texts into vectors, as `TextEncoder.encode` does: (n, dim), or (dim,) for a string.
-
-        `progress` is there so that calls need no change; nothing is shown.
-        """
-        listed = _as_list(texts)
-        blocks = list(self._blocks(listed, dim, precision, prompt, on_long))
-        if not blocks:
-            empty = np.zeros((1, dim or self.dimension), dtype=np.float32)
-            return to_precision(empty, precision)[:0]
-        vectors: NDArray[Any] = np.concatenate(blocks)
-        return vectors[0] if isinstance(texts, str) else vectors
-
-    def encode_iter(
-        self,
-        texts: Iterable[str],
-        *,
-        dim: int | None = None,
-        precision: Precision = "float32",
-        prompt: str | None = None,
-        on_long: str = "cut",
-        progress: bool = False,
-    ) -> Iterator[NDArray[Any]]:
-        """Yield one vector a text, in order, in memory that does not grow with the texts."""
-        check_precision(precision)  # here and now, not when the first vector is asked for
-        return _rows(self._blocks(texts, dim, precision, prompt, on_long))
-
-    @overload
-    def similarity(self, a: str, b: str) -> float: ...  # type: ignore[overload-overlap]
-    @overload
-    def similarity(self, a: str | Sequence[str], b: str | Sequence[str]) -> Floats: ...
-    def similarity(self, a: str | Sequence[str], b: str | Sequence[str]) -> float | Floats:
-        """Cosine of two texts as a float; of lists as a matrix (len(a), len(b))."""
-        left, right = normalize(self.encode(a)), normalize(self.encode(b))
-        if isinstance(a, str) and isinstance(b, str):
-            return float(left @ right)
-        scores: Floats = left @ right.T
-        return scores
-
     def rank(self, query: str, texts: Sequence[str], *, k: int | None = None) -> list[RankedText]:
         """Sort texts by the reranker's score next to the query, as `Reranker.rank` does."""
-        listed = _as_list(texts)
+        listed = as_list(texts)
         if not listed:
             return []
-        body = {"query": as_text(query, where="query"), "documents": listed}
-        if k is not None:
-            body["top_n"] = k  # type: ignore[assignment]
+        body = {"query": as_text(query, where="query"), "documents": listed, "top_n": k}
         found = self.post("/v1/rerank", body)["results"]
-        return [
-            RankedText(one["index"], listed[one["index"]], one["relevance_score"]) for one in found
-        ]
+        ranked = [(one["index"], one["relevance_score"]) for one in found]
+        return [RankedText(index, listed[index], score) for index, score in ranked]
 
     def search(
         self,
@@ -144,15 +90,8 @@ class Client:
         corpus: str | None = None,
     ) -> list[CorpusHit]:
         """Find documents, as `Corpus.search` does; the server's first corpus when none is named."""
-        body = {
-            "query": as_text(query, where="query"),
-            "k": k,
-            "mode": mode,
-            "filter": dict(filter or {}),
-            "rerank": rerank,
-            "depth": depth,
-            "corpus": corpus,
-        }
+        body: dict[str, Any] = {"query": as_text(query, where="query"), "k": k, "mode": mode}
+        body |= {"filter": dict(filter or {}), "rerank": rerank, "depth": depth, "corpus": corpus}
         return [
             CorpusHit(hit["id"], hit["text"], hit["score"], hit["metadata"], hit["scores"])
             for hit in self.post("/v1/search", body)["hits"]
@@ -171,7 +110,7 @@ class Client:
     ) -> Linked | list[Linked]:
         """Rank concepts for a mention, or for each of a list, as `Linker.link` does."""
         found: list[Linked] = []
-        for portion in _portions(_as_list(mentions)):
+        for portion in _portions(as_list(mentions)):
             body = {"mentions": portion, "k": k, "lexicon": lexicon}
             found += [_linked(one) for one in self.post("/v1/link", body)["results"]]
         return found[0] if isinstance(mentions, str) else found
@@ -190,17 +129,7 @@ class Client:
                 CutWarning,
                 stacklevel=2,
             )
-        return [
-            NoteMention(
-                one["start"],
-                one["end"],
-                one["mention"],
-                tuple(one["attributes"]),
-                one["by"],
-                _linked(one),
-            )
-            for one in found["mentions"]
-        ]
+        return [_mention(one) for one in found["mentions"]]
 
     def words(
         self,
@@ -247,47 +176,45 @@ class Client:
         """Close the connections that no thread is using."""
         self._transport.close()
 
+    def _width(self) -> int:
+        return self.dimension
+
+    def _options(
+        self, dim: int | None, precision: Precision, prompt: str | None, on_long: OnLong
+    ) -> tuple[Precision, dict[str, Any]]:
+        check_precision(precision)  # the server checks the others
+        return precision, {"dimensions": dim, "prompt": prompt, "on_long": on_long}
+
     def _blocks(
         self,
         texts: Iterable[str],
-        dim: int | None,
-        precision: Precision,
-        prompt: str | None,
-        on_long: str,
+        options: tuple[Precision, dict[str, Any]],
+        *,
+        total: int | None,
+        progress: bool,
     ) -> Iterator[NDArray[Any]]:
-        """Encode texts request by request; (n, dim) each."""
-        check_precision(precision)
-        options = {"dimensions": dim, "prompt": prompt, "on_long": on_long}
-        options = {name: value for name, value in options.items() if value is not None}
+        precision, fields = options
         cut = count = 0
         for chunk in _portions(texts):
-            body = {"input": chunk, "encoding_format": "base64", **options}
+            body = {"input": chunk, "encoding_format": "base64", **fields}
             answer, headers = self._transport.post("/v1/embeddings", body)
-            rows = [base64.b64decode(row["embedding"]) for row in answer["data"]]
-            vectors = np.frombuffer(b"".join(rows), dtype="<f4").reshape(len(rows), -1)
-            cut, count = cut + int(headers.get("x-malmoi-cut", 0)), count + len(rows)
-            kept = vectors.astype(np.float32)
-            yield kept if precision == "float32" else to_precision(normalize(kept), precision)
-        if cut:
-            were, them = by_number(cut, "was", "were"), by_number(cut, "it", "them")
-            warnings.warn(
-                f"{cut:,} of {counted(count, 'text')} {were} longer than the model reads and "
-                f'{were} cut; on_long="windows" reads {them} whole',
-                CutWarning,
-                stacklevel=3,
-            )
+            vectors = np.stack([_floats(row["embedding"]) for row in answer["data"]])
+            cut, count = cut + int(headers.get("x-malmoi-cut", 0)), count + len(vectors)
+            yield vectors if precision == "float32" else to_precision(normalize(vectors), precision)
+        warn_of_cut(cut, count, "the model reads")
 
 
 def _word(one: Mapping[str, Any]) -> Word:
     tokens = (
-        PieceVector(token["text"], token["start"], token["end"], _vector(token), token["special"])
-        for token in one["tokens"]
+        PieceVector(t["text"], t["start"], t["end"], _floats(t["vector"]), t["special"])
+        for t in one["tokens"]
     )
-    return Word(one["word"], one["start"], one["end"], _vector(one), tuple(tokens))
+    vector = _floats(one["vector"])
+    return Word(one["word"], one["start"], one["end"], vector, tuple(tokens))
 
 
-def _vector(one: Mapping[str, Any]) -> Floats:
-    return np.frombuffer(base64.b64decode(one["vector"]), dtype="<f4").astype(np.float32)
+def _floats(coded: str) -> Floats:
+    return np.frombuffer(base64.b64decode(coded), dtype="<f4").astype(np.float32)
 
 
 def _linked(one: Mapping[str, Any]) -> Linked:
@@ -296,6 +223,11 @@ def _linked(one: Mapping[str, Any]) -> Linked:
         for candidate in one["candidates"]
     )
     return Linked(one["mention"], tuple(candidates))
+
+
+def _mention(one: Mapping[str, Any]) -> NoteMention:
+    place, attributes = (one["start"], one["end"], one["mention"]), tuple(one["attributes"])
+    return NoteMention(*place, attributes, one["by"], _linked(one))
 
 
 def _portions(
@@ -317,19 +249,3 @@ def _portions(
         held += size
     if portion:
         yield portion
-
-
-def _rows(blocks: Iterable[NDArray[Any]]) -> Iterator[NDArray[Any]]:
-    for block in blocks:
-        yield from block
-
-
-def _as_list(texts: str | Iterable[str]) -> list[str]:
-    if isinstance(texts, str):
-        return [texts]
-    if isinstance(texts, bytes) or not isinstance(texts, Iterable):
-        raise TextError(
-            f"texts is {type(texts).__name__}; expected a string or an iterable of strings. "
-            "Decode bytes first."
-        )
-    return [as_text(text, where=f"texts[{i}]") for i, text in enumerate(texts)]

@@ -1,5 +1,6 @@
 """What every encoder offers, however it makes its vectors: encode, encode_iter, similarity."""
 
+import itertools
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
@@ -29,18 +30,24 @@ class Encoded:
     cut: int
 
 
-class TextEncoder(ABC):
-    """Texts in, vectors out. Subclasses say how one chunk is encoded."""
-
-    def __init__(self, manifest: Manifest, *, dimension: int) -> None:
-        self.manifest = manifest
-        self.name = manifest.name
-        self.dimension = dimension
-        self.max_tokens = manifest.max_tokens
+class BaseEncoder(ABC):
+    """The methods of all encoders, those of a server too. Subclasses give vectors in blocks."""
 
     @abstractmethod
-    def _start(self, texts: list[str], on_long: OnLong) -> Callable[[], Encoded]:
-        """Start encoding a chunk; the function returned waits for it."""
+    def _options(
+        self, dim: int | None, precision: Precision, prompt: str | None, on_long: OnLong
+    ) -> Any:
+        """Check the options, and give them as `_blocks` takes them."""
+
+    @abstractmethod
+    def _blocks(
+        self, texts: Iterable[str], options: Any, *, total: int | None, progress: bool
+    ) -> Iterator[NDArray[Any]]:
+        """Encode texts in order; (n, dim) each."""
+
+    @abstractmethod
+    def _width(self) -> int:
+        """The length of a whole vector."""
 
     def encode(
         self,
@@ -64,12 +71,15 @@ class TextEncoder(ABC):
         Identical texts are encoded once.
         """
         options = self._options(dim, precision, prompt, on_long)
-        listed = _as_list(texts)
+        listed = as_list(texts)
         unique = list(dict.fromkeys(listed))
-        row = to_precision(np.zeros((1, dim or self.dimension), dtype=np.float32), precision)
-        vectors = np.empty((len(unique), row.shape[1]), dtype=row.dtype)
+        blocks = self._blocks(unique, options, total=len(unique), progress=progress)
+        if (first := next(blocks, None)) is None:
+            empty = np.zeros((1, dim or self._width()), dtype=np.float32)
+            return to_precision(empty, precision)[:0]
+        vectors = np.empty((len(unique), first.shape[1]), dtype=first.dtype)
         at = 0
-        for block in self._blocks(unique, options, total=len(unique), progress=progress):
+        for block in itertools.chain([first], blocks):
             vectors[at : at + len(block)] = block
             at += len(block)
         vectors = _spread(vectors, unique, listed)
@@ -112,8 +122,22 @@ class TextEncoder(ABC):
         scores: Floats = left @ right.T
         return scores
 
+
+class TextEncoder(BaseEncoder):
+    """Texts in, vectors out, by a model of this process. Subclasses say how a chunk is encoded."""
+
+    def __init__(self, manifest: Manifest, *, dimension: int) -> None:
+        self.manifest = manifest
+        self.name = manifest.name
+        self.dimension = dimension
+        self.max_tokens = manifest.max_tokens
+
+    @abstractmethod
+    def _start(self, texts: list[str], on_long: OnLong) -> Callable[[], Encoded]:
+        """Start encoding a chunk; the function returned waits for it."""
+
     def _options(
-        self, dim: int | None, precision: str, prompt: str | None, on_long: OnLong
+        self, dim: int | None, precision: Precision, prompt: str | None, on_long: OnLong
     ) -> "_EncodeOptions":
         if dim is not None and not 1 <= dim <= self.dimension:
             raise OptionError(
@@ -138,6 +162,9 @@ class TextEncoder(ABC):
             "Name one of these, or end a prefix of your own with a space or a colon."
         )
 
+    def _width(self) -> int:
+        return self.dimension
+
     def _blocks(
         self, texts: Iterable[str], options: "_EncodeOptions", *, total: int | None, progress: bool
     ) -> Iterator[NDArray[Any]]:
@@ -151,14 +178,7 @@ class TextEncoder(ABC):
                 cut, count = cut + cut_here, count + len(block)
                 advance(len(block))
                 yield block
-        if cut:
-            were, them = by_number(cut, "was", "were"), by_number(cut, "it", "them")
-            warnings.warn(
-                f"{cut:,} of {counted(count, 'text')} {were} longer than {self.max_tokens} tokens "
-                f'and {were} cut; on_long="windows" reads {them} whole',
-                CutWarning,
-                stacklevel=3,  # the caller of encode or encode_iter
-            )
+        warn_of_cut(cut, count, f"{self.max_tokens} tokens")
 
     def _start_chunk(
         self, chunk: list[str], options: "_EncodeOptions"
@@ -196,6 +216,18 @@ def _spread(vectors: NDArray[Any], distinct: list[str], texts: list[str]) -> NDA
     return spread
 
 
+def warn_of_cut(cut: int, count: int, longest: str) -> None:
+    """Warn the caller of `encode` or `encode_iter` that texts were longer than `longest`."""
+    if cut:
+        were, them = by_number(cut, "was", "were"), by_number(cut, "it", "them")
+        warnings.warn(
+            f"{cut:,} of {counted(count, 'text')} {were} longer than {longest} and {were} cut; "
+            f'on_long="windows" reads {them} whole',
+            CutWarning,
+            stacklevel=4,  # the caller of encode or encode_iter
+        )
+
+
 @dataclass(frozen=True)
 class _EncodeOptions:
     dim: int | None
@@ -204,7 +236,8 @@ class _EncodeOptions:
     on_long: OnLong
 
 
-def _as_list(texts: str | Iterable[str]) -> list[str]:
+def as_list(texts: str | Iterable[str]) -> list[str]:
+    """Give texts as a list, one string as a list of one; raise TextError for anything else."""
     if isinstance(texts, str):
         return [texts]
     if isinstance(texts, bytes) or not isinstance(texts, Iterable):

@@ -15,6 +15,7 @@ from ..io.files import read_lines, writing
 RATE = 600  # requests a minute when a key's line says nothing else
 _PREFIX = "mm_"
 _NAME = re.compile(r"[\w.-]{1,64}", re.ASCII)
+_LINE = re.compile(rf"({_NAME.pattern})\t([0-9a-f]{{64}})\t([1-9]\d{{0,6}})", re.ASCII)
 _HEADER = (
     "# malmoi's API keys: name, sha256 of the key, requests a minute. Delete a line to revoke.\n"
 )
@@ -62,23 +63,14 @@ def read_keys(file: Path) -> list[Key]:
     for number, line in enumerate(read_lines(file), start=1):
         if not line.strip() or line.startswith("#"):
             continue
-        fields = line.rstrip().split("\t")
-        if not _is_key(fields):
+        found = _LINE.fullmatch(line.rstrip())
+        if found is None:
             raise DataError(
                 f"line {number} of {file} is no key; expected a name, a sha256 and requests a "
                 "minute between tabs. Make keys with: malmoi key"
             )
-        keys.append(Key(fields[0], fields[1], int(fields[2])))
+        keys.append(Key(found[1], found[2], int(found[3])))
     return keys
-
-
-def _is_key(fields: list[str]) -> bool:
-    return (
-        len(fields) == 3
-        and bool(_NAME.fullmatch(fields[0]))
-        and bool(re.fullmatch(r"[0-9a-f]{64}", fields[1]))
-        and bool(re.fullmatch(r"[1-9]\d{0,6}", fields[2], re.ASCII))
-    )
 
 
 def _digest(key: str) -> str:
@@ -90,32 +82,18 @@ class KeyRing:
 
     def __init__(self, keys: list[Key], *, clock: Callable[[], float] = time.monotonic) -> None:
         self._keys, self._clock = keys, clock
-        self._buckets = {key.name: _Bucket(key.rate, clock()) for key in keys}
+        # How many requests each key has left, and when that was true: it refills evenly.
+        self._left = {key.name: (float(key.rate), clock()) for key in keys}
 
     def find(self, given: str) -> Key | None:
         """Find whose key this is. Every key is compared whole, whichever fits."""
-        digest, found = _digest(given), None
-        for key in self._keys:
-            if hmac.compare_digest(digest, key.digest):
-                found = key
-        return found
+        digest = _digest(given)
+        found = [key for key in self._keys if hmac.compare_digest(digest, key.digest)]
+        return found[-1] if found else None
 
     def take(self, key: Key) -> float:
         """Count one request; gives 0, or the seconds until the next one is allowed."""
-        return self._buckets[key.name].take(self._clock())
-
-
-class _Bucket:
-    """As many requests as the rate allows in a minute, refilled evenly."""
-
-    def __init__(self, rate: int, now: float) -> None:
-        self._size, self._left, self._filled = float(rate), float(rate), now
-
-    def take(self, now: float) -> float:
-        pace = self._size / 60.0
-        self._left = min(self._size, self._left + (now - self._filled) * pace)
-        self._filled = now
-        if self._left < 1:
-            return (1 - self._left) / pace
-        self._left -= 1
-        return 0.0
+        (left, filled), now, pace = self._left[key.name], self._clock(), key.rate / 60.0
+        left = min(float(key.rate), left + (now - filled) * pace)
+        self._left[key.name] = (left - 1 if left >= 1 else left, now)
+        return 0.0 if left >= 1 else (1 - left) / pace

@@ -52,13 +52,17 @@ _ERRORS = {
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A path, the function that answers it, and the schemas of both bodies."""
+    """A path, its heading in the OpenAPI document, the function that answers, and its schema."""
 
     path: str
-    answer: Callable[..., Awaitable[Response]]
     tag: str
-    request: type[Schema] | None = None  # none for GET
+    answer: Callable[..., Awaitable[Response]]
     response: type[Schema] | None = None  # none for what is no JSON
+
+    @property
+    def request(self) -> type[Schema] | None:
+        """The schema of the body, as the function takes it; none for GET."""
+        return self.answer.__annotations__.get("request")
 
     @property
     def method(self) -> str:
@@ -68,48 +72,31 @@ class Endpoint:
 
 # The paths that are asked most come first: the router tries them in order.
 ROUTES = (
-    Endpoint(
-        "/v1/embeddings",
-        embeddings.embeddings,
-        "vectors",
-        schemas.EmbeddingsRequest,
-        schemas.EmbeddingsResponse,
-    ),
-    Endpoint("/v1/search", search.search, "search", schemas.SearchRequest, schemas.SearchResponse),
-    Endpoint("/v1/link", link.link, "terms", schemas.LinkRequest, schemas.LinkResponse),
-    Endpoint("/v1/link/note", link.note, "terms", schemas.NoteRequest, schemas.NoteResponse),
-    Endpoint(
-        "/v1/rerank", embeddings.rerank, "ranking", schemas.RerankRequest, schemas.RerankResponse
-    ),
-    Endpoint(
-        "/v1/similarity",
-        embeddings.similarity,
-        "vectors",
-        schemas.SimilarityRequest,
-        schemas.SimilarityResponse,
-    ),
-    Endpoint("/v1/words", words.words, "words", schemas.WordsRequest, schemas.WordsResponse),
-    Endpoint(
-        "/v1/keywords", words.find, "words", schemas.KeywordsRequest, schemas.KeywordsResponse
-    ),
-    Endpoint("/v1/map", search.draw, "search", schemas.MapRequest, schemas.MapResponse),
-    Endpoint("/health", info.health, "status", response=schemas.HealthResponse),
-    Endpoint("/ready", info.ready, "status", response=schemas.HealthResponse),
-    Endpoint("/metrics", info.metrics, "status"),
-    Endpoint("/v1/models", info.models, "status", response=schemas.ModelsResponse),
-    Endpoint("/v1/info", info.info, "status", response=schemas.InfoResponse),
+    Endpoint("/v1/embeddings", "vectors", embeddings.embeddings, schemas.EmbeddingsResponse),
+    Endpoint("/v1/search", "search", search.search, schemas.SearchResponse),
+    Endpoint("/v1/link", "terms", link.link, schemas.LinkResponse),
+    Endpoint("/v1/link/note", "terms", link.note, schemas.NoteResponse),
+    Endpoint("/v1/rerank", "ranking", embeddings.rerank, schemas.RerankResponse),
+    Endpoint("/v1/similarity", "vectors", embeddings.similarity, schemas.SimilarityResponse),
+    Endpoint("/v1/words", "words", words.words, schemas.WordsResponse),
+    Endpoint("/v1/keywords", "words", words.find, schemas.KeywordsResponse),
+    Endpoint("/v1/map", "search", search.draw, schemas.MapResponse),
+    Endpoint("/health", "status", info.health, schemas.HealthResponse),
+    Endpoint("/ready", "status", info.ready, schemas.HealthResponse),
+    Endpoint("/metrics", "status", info.metrics),
+    Endpoint("/v1/models", "status", info.models, schemas.ModelsResponse),
+    Endpoint("/v1/info", "status", info.info, schemas.InfoResponse),
 )
 
 
 class _Bound:
-    """An endpoint with the state it works on, as an ASGI application."""
+    """An endpoint with the state it works on: checks the body, which comes whole, and answers."""
 
     def __init__(self, endpoint: Endpoint, state: AppState) -> None:
         self.path, self._state = endpoint.path, state
         self._answer, self._schema = endpoint.answer, endpoint.request
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Check the body, which comes in one message, and answer."""
         if self._schema is None:
             response = await self._answer(self._state)
         else:
@@ -129,7 +116,6 @@ class _File:
         self._tag = f'"{hashlib.sha256(body).hexdigest()[:20]}"'
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it, or say that the browser has it already."""
         headers = {"etag": self._tag, "cache-control": "no-cache"}
         if dict(scope["headers"]).get(b"if-none-match") == self._tag.encode():
             response = Response(status_code=304, headers=headers)
@@ -170,9 +156,8 @@ def _read_files() -> list[_File]:
     files = [_File("/openapi.json", document, _TYPES[".json"])]
     for file in sorted(PAGE.rglob("*")):
         if file.suffix in _TYPES:
-            path = (
-                "/" if file.name == "index.html" else f"/page/{file.relative_to(PAGE).as_posix()}"
-            )
+            name = file.relative_to(PAGE).as_posix()
+            path = "/" if name == "index.html" else f"/page/{name}"
             files.append(_File(path, file.read_bytes(), _TYPES[file.suffix]))
     return files
 
@@ -186,20 +171,15 @@ def openapi() -> dict[str, Any]:
         ref_template="#/components/schemas/{model}",
     )
     for schema in found["$defs"].values():
+        schema["additionalProperties"] = False  # dataclasses do not say so by themselves
         for one in schema["properties"].values():
             if one.get("default", 0) is None:  # a field that may be left out, which says enough
                 del one["default"]
-    paths: dict[str, Any] = {}
-    for one in ROUTES:
-        paths.setdefault(one.path, {})[one.method.lower()] = _operation(one)
+    summary = "Korean, English and mixed text made comparable."
     return {
         "openapi": "3.1.0",
-        "info": {
-            "title": "malmoi",
-            "summary": "Korean, English and mixed text made comparable.",
-            "version": __version__,
-        },
-        "paths": paths,
+        "info": {"title": "malmoi", "summary": summary, "version": __version__},
+        "paths": {one.path: {one.method.lower(): _operation(one)} for one in ROUTES},
         "components": {"schemas": found["$defs"]},
     }
 

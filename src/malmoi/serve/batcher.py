@@ -16,13 +16,10 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any
 
-from ..errors import MalmoiError
+from .errors import APIError, stopping
 from .settings import Batching
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 # A first guess at the time a token takes, until batches have been measured.
 _SECONDS_A_TOKEN = 1e-4
@@ -34,27 +31,11 @@ _STEPS = (-1, 1, -2, 2)
 _Kind = tuple[Hashable, int]
 
 
-class Busy(MalmoiError):
-    """More work is waiting than the server takes on; `seconds` says when to come again."""
-
-    def __init__(self, message: str, *, seconds: float) -> None:
-        super().__init__(message)
-        self.seconds = seconds
-
-
-class TooLate(Busy):
-    """The deadline passed before the work was done."""
-
-
-class Stopping(MalmoiError):
-    """The server is going down and takes no more work."""
-
-
 @dataclass(eq=False)
-class _Job(Generic[T, R]):
+class _Job:
     """One request's texts, and where its rows go."""
 
-    future: "asyncio.Future[list[R]]"
+    future: "asyncio.Future[list[Any]]"
     rows: list[Any]
     left: int
     came: float
@@ -62,57 +43,39 @@ class _Job(Generic[T, R]):
 
 
 @dataclass(order=True)
-class _JobPart(Generic[T, R]):
+class _JobPart:
     """A stretch of a request that fits into a batch."""
 
     due: float
     number: int  # breaks ties by order of arrival
-    job: _Job[T, R] = field(compare=False)
+    job: _Job = field(compare=False)
     start: int = field(compare=False)
-    items: Sequence[T] = field(compare=False)
+    items: Sequence[Any] = field(compare=False)
     cost: int = field(compare=False)
 
 
-@dataclass(frozen=True)
-class WorkBatch(Generic[T, R]):
-    """What a worker runs at once: parts that share their options."""
-
-    group: Hashable
-    parts: list[_JobPart[T, R]]
-
-    @property
-    def cost(self) -> int:
-        """The tokens in it, by estimate."""
-        return sum(part.cost for part in self.parts)
-
-    @property
-    def items(self) -> list[T]:
-        """All texts in it, one part after the other."""
-        return [item for part in self.parts for item in part.items]
-
-
-class Batcher(Generic[T, R]):
+class Batcher:
     """Gathers work and runs it in threads; made and used inside one event loop.
 
     `run(group, items)` gives a row an item and is called in a worker's thread. `in_flight()` gives
     how many requests are being answered: when all of them are waiting here already, a batch need
-    not wait for more. `on_batch(batch, seconds)` is called after each batch that was run.
+    not wait for more. `on_batch(texts, seconds)` is called after each batch that was run.
     """
 
     def __init__(
         self,
-        run: Callable[[Hashable, list[T]], Sequence[R]],
+        run: Callable[[Hashable, list[Any]], Sequence[Any]],
         *,
         settings: Batching,
         workers: int = 1,
         in_flight: Callable[[], int] = lambda: 1,
-        on_batch: Callable[[WorkBatch[T, R], float], None] | None = None,
+        on_batch: Callable[[int, float], None] | None = None,
     ) -> None:
         self._run, self._settings = run, settings
         self._in_flight, self._on_batch = in_flight, on_batch
         self._loop = asyncio.get_running_loop()
         self._changed = threading.Condition()
-        self._queues: dict[_Kind, list[_JobPart[T, R]]] = {}
+        self._queues: dict[_Kind, list[_JobPart]] = {}
         self._numbers = itertools.count()
         self._stopping = False
         self._pace = _SECONDS_A_TOKEN
@@ -130,23 +93,24 @@ class Batcher(Generic[T, R]):
 
     async def submit(
         self,
-        items: Sequence[T],
+        items: Sequence[Any],
         costs: Sequence[int],
         *,
         group: Hashable = None,
         counted: bool = False,
         seconds: float,
-    ) -> list[R]:
+    ) -> list[Any]:
         """Give one row an item, in order, within so many seconds.
 
         `counted` says that the costs are lengths and no guess; each item then goes with its like.
-        Raises Busy when the queue is full, TooLate when the deadline passes, Stopping when the
-        server goes down. When the waiting task is cancelled, what is still queued is dropped.
+        Raises APIError "busy" when the queue is full, "deadline" when the seconds are over,
+        "stopping" when the server goes down. What is still queued when the waiting task is
+        cancelled is dropped.
         """
         if not items:
             return []
-        future: asyncio.Future[list[R]] = self._loop.create_future()
-        job: _Job[T, R] = _Job(future, [None] * len(items), len(items), time.monotonic())
+        future: asyncio.Future[list[Any]] = self._loop.create_future()
+        job = _Job(future, [None] * len(items), len(items), time.monotonic())
         with self._changed:
             self._check_room(sum(costs), seconds)
             self._enqueue(job, items, costs, group, counted)
@@ -170,12 +134,7 @@ class Batcher(Generic[T, R]):
             thread.join(max(deadline - time.monotonic(), 0.0))
 
     def _enqueue(
-        self,
-        job: _Job[T, R],
-        items: Sequence[T],
-        costs: Sequence[int],
-        group: Hashable,
-        counted: bool,
+        self, job: _Job, items: Sequence[Any], costs: Sequence[int], group: Hashable, counted: bool
     ) -> None:
         due, first = self._clock, not self.waiting_parts
         self._active += 1
@@ -195,58 +154,51 @@ class Batcher(Generic[T, R]):
 
     def _check_room(self, total: int, seconds: float) -> None:
         if self._stopping:
-            raise Stopping("the server is stopping; expected it running. Try another, or later.")
+            raise stopping()
         backlog = self.backlog_seconds()
         full = self.waiting_tokens and self.waiting_tokens + total > self._settings.queue_tokens
         if full or backlog > seconds:
-            raise Busy(
-                f"{self.waiting_tokens:,} tokens are waiting, which is all the server takes on; "
-                f"expected fewer. Try again in {max(round(backlog), 1)} s.",
-                seconds=backlog,
-            )
+            message = f"{self.waiting_tokens:,} tokens are waiting, all that the server takes on."
+            remedy = f"Try again in {max(round(backlog), 1)} s."
+            raise APIError(429, "busy", f"{message} {remedy}", wait=backlog)
 
-    def _expire(self, job: _Job[T, R], seconds: float) -> None:
+    def _expire(self, job: _Job, seconds: float) -> None:
         if not job.future.done():
-            job.future.set_exception(
-                TooLate(
-                    f"the answer was not ready within {seconds:g} s. "
-                    "Send fewer texts at once, or try again later.",
-                    seconds=self.backlog_seconds(),
-                )
-            )
+            message = f"the answer was not ready within {seconds:g} s."
+            remedy = "Send fewer texts at once, or try again later."
+            late = APIError(429, "deadline", f"{message} {remedy}", wait=self.backlog_seconds())
+            job.future.set_exception(late)
 
     # What follows runs in the workers' threads.
 
     def _work(self) -> None:
-        while (batch := self._next_batch()) is not None:
+        while batch := self._next_batch():
+            group, parts = batch
             began = time.monotonic()
-            found = self._rows(batch)
+            found = self._rows(group, parts)
             took = time.monotonic() - began
             try:
-                self._loop.call_soon_threadsafe(self._deliver, batch, found, took)
+                self._loop.call_soon_threadsafe(self._deliver, parts, found, took)
             except RuntimeError:  # the loop is closed; nobody is left to hear
                 return
 
-    def _rows(self, batch: WorkBatch[T, R]) -> "list[Sequence[R] | Exception]":
-        """Run a batch and give each part its rows; after a failure each part runs alone.
+    def _rows(self, group: Hashable, parts: list[_JobPart]) -> list[Sequence[Any] | Exception]:
+        """Run parts together and give each part its rows; after a failure each part runs alone.
 
         So whatever is wrong with one request stays with that request.
         """
         try:
-            rows = self._run(batch.group, batch.items)
+            rows = self._run(group, [item for part in parts for item in part.items])
         except Exception as error:
-            if len(batch.parts) == 1:
+            if len(parts) == 1:
                 return [error]
-            return [
-                row for part in batch.parts for row in self._rows(WorkBatch(batch.group, [part]))
-            ]
-        ends = list(itertools.accumulate(len(part.items) for part in batch.parts))
-        return [
-            rows[end - len(part.items) : end] for end, part in zip(ends, batch.parts, strict=True)
-        ]
+            return [found for part in parts for found in self._rows(group, [part])]
+        ends = itertools.accumulate(len(part.items) for part in parts)
+        placed = zip(ends, parts, strict=True)
+        return [rows[end - len(part.items) : end] for end, part in placed]
 
-    def _next_batch(self) -> WorkBatch[T, R] | None:
-        """Wait for work, then a little for more of it; None when the server stops."""
+    def _next_batch(self) -> tuple[Hashable, list[_JobPart]] | None:
+        """Wait for work, then a little for more; a group and its parts, None at the end."""
         with self._changed:
             while True:
                 batch = self._take() if self._ready() else None
@@ -261,9 +213,7 @@ class Batcher(Generic[T, R]):
 
     def _ready(self) -> bool:
         """Tell whether a batch should start now: it is full, waited long enough, or all came."""
-        if not self.waiting_parts:
-            return False
-        return (
+        return self.waiting_parts > 0 and (
             self._stopping
             or not self._settings.together
             or self._left_over
@@ -279,7 +229,7 @@ class Batcher(Generic[T, R]):
         first = min(queue[0].job.came for queue in self._queues.values())
         return max(first + self._settings.wait_seconds - time.monotonic(), 0.0)
 
-    def _take(self) -> WorkBatch[T, R] | None:
+    def _take(self) -> tuple[Hashable, list[_JobPart]] | None:
         """Take the part that is due first and those that may share its batch, up to the budget."""
         kind = min(self._queues, key=lambda kind: self._queues[kind][0])
         group, length = kind
@@ -290,14 +240,17 @@ class Batcher(Generic[T, R]):
                 parts += self._drain((group, length + step), _FEW - sum(p.cost for p in parts))
         sharing = self._active + sum(not part.job.waiting for part in parts)
         self._clock += sum(part.cost for part in parts) / max(sharing, 1)
-        return WorkBatch(group, parts) if parts else None
+        return (group, parts) if parts else None
 
-    def _drain(self, kind: _Kind, room: int) -> list[_JobPart[T, R]]:
+    def _drain(self, kind: _Kind, room: int) -> list[_JobPart]:
         """Take the parts of a queue that are due first and fit; one alone without batching."""
-        queue, parts = self._queues.get(kind, []), list[_JobPart[T, R]]()
+        queue, parts = self._queues.get(kind, []), list[_JobPart]()
         while queue and queue[0].cost <= room and (self._settings.together or not parts):
             part = heapq.heappop(queue)
-            self._leave(part)
+            self.waiting_parts -= 1
+            self.waiting_tokens -= part.cost
+            part.job.waiting -= 1
+            self._active -= not part.job.waiting
             if not part.job.future.done():  # its client may have gone, or its time be over
                 parts.append(part)
                 room -= part.cost
@@ -305,20 +258,13 @@ class Batcher(Generic[T, R]):
             self._queues.pop(kind, None)
         return parts
 
-    def _leave(self, part: _JobPart[T, R]) -> None:
-        """Count a part out of the queue."""
-        self.waiting_parts -= 1
-        self.waiting_tokens -= part.cost
-        part.job.waiting -= 1
-        self._active -= not part.job.waiting
-
     def _deliver(
-        self, batch: WorkBatch[T, R], found: "list[Sequence[R] | Exception]", took: float
+        self, parts: list[_JobPart], found: list[Sequence[Any] | Exception], took: float
     ) -> None:
         """Hand rows to the requests they belong to; runs in the event loop."""
         # The pace follows what is measured, a tenth of the way with each batch.
-        self._pace += 0.1 * (took / max(batch.cost, 1) - self._pace)
-        for part, rows in zip(batch.parts, found, strict=True):
+        self._pace += 0.1 * (took / max(sum(part.cost for part in parts), 1) - self._pace)
+        for part, rows in zip(parts, found, strict=True):
             job = part.job
             if job.future.done():
                 continue
@@ -330,7 +276,7 @@ class Batcher(Generic[T, R]):
             if not job.left:
                 job.future.set_result(job.rows)
         if self._on_batch is not None:
-            self._on_batch(batch, took)
+            self._on_batch(sum(len(part.items) for part in parts), took)
 
 
 def _cuts(costs: Sequence[int], budget: int) -> Iterator[tuple[int, int]]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import repeat
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -22,11 +23,13 @@ from ..reranker.reranker import Reranker
 from ..runtime.pooling import normalize
 from ..types import Floats
 from ..words import Merge, Word
-from .batcher import Batcher, Busy, Stopping, TooLate, WorkBatch
+from .batcher import Batcher
+from .errors import APIError, stopping
 from .metrics import Metrics
 from .settings import ServerSettings
 
 T = TypeVar("T")
+Row = tuple[Floats, int, bool]  # a text's vector, how many tokens it had, whether it was cut
 _IDS: Hashable = "ids"  # the group of texts that have been tokenised already
 # Characters of a request whose texts are tokenised in the event loop, which takes them 0.1 ms or
 # so. Their lengths are known then, and they go into batches of one length.
@@ -35,15 +38,6 @@ _SHORT = 512
 _THREADS = 8
 # Requests of these kinds that may wait for a thread; more are refused with 429.
 _WAITING = 256
-
-
-@dataclass(frozen=True, slots=True)
-class EncodedRow:
-    """One text's vector, how many tokens it had, and whether it was cut."""
-
-    vector: Floats
-    tokens: int
-    cut: bool
 
 
 @dataclass(frozen=True)
@@ -57,12 +51,10 @@ class WordOptions:
 
 
 @dataclass(frozen=True)
-class Embedded:
-    """The vectors of a request, (n, dim), the tokens in it, and how many texts were cut."""
+class Embedded(Encoded):
+    """The vectors of a request, (n, dim), how many of its texts were cut, and its tokens."""
 
-    vectors: Floats
     tokens: int
-    cut: int
 
 
 def estimate(text: str) -> int:
@@ -88,14 +80,14 @@ class Engine:
         workers: int = 1,
     ) -> None:
         self.encoder, self.reranker, self._seconds = encoder, reranker, settings.limits.seconds
-        make: Callable[..., Batcher[Any, Any]] = partial(
+        make: Callable[..., Batcher] = partial(
             Batcher, settings=settings.batching, workers=workers, in_flight=in_flight
         )
         self.loop = asyncio.get_running_loop()
-        self._texts: Batcher[Any, Any] = make(self._encode, on_batch=_counting(metrics, "encode"))
-        self._pairs: Batcher[Any, float] | None = None
+        self._texts: Batcher = make(self._encode, on_batch=partial(metrics.batch, "encode"))
+        self._pairs: Batcher | None = None
         if reranker is not None:
-            self._pairs = make(self._score, on_batch=_counting(metrics, "rerank"))
+            self._pairs = make(self._score, on_batch=partial(metrics.batch, "rerank"))
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="malmoi-work")
         self._pooled = 0  # calls that wait for a thread or have one
         self._open = True
@@ -105,35 +97,26 @@ class Engine:
         self, texts: Sequence[str], *, prompt: str | None = None, on_long: str = "cut"
     ) -> Embedded:
         """Turn texts into vectors, together with whatever else is being asked."""
-        encoder = self.encoder
-        short = on_long == "cut" and sum(map(len, texts)) <= _SHORT
+        encoder, short = self.encoder, on_long == "cut" and sum(map(len, texts)) <= _SHORT
         if short and isinstance(encoder, Encoder):
-            return await self._embed_short(encoder, texts, prompt)
-        costs = self._costs(texts, longest=1 << 30 if on_long == "windows" else 0)
+            ids = encoder.token_ids(texts, prompt=prompt)
+            lengths = [len(one) for one in ids]
+            short_vectors = await self._encode_ids(ids, lengths, counted=True)
+            was_cut = sum(map(_was_cut, repeat(encoder), texts, lengths))
+            return Embedded(short_vectors, was_cut, sum(lengths))
+        longest = encoder.max_tokens if on_long == "cut" else None
         # No prompt and the model's own are one where it has none, and share their batches.
-        own = self.encoder.manifest.default_prompt
+        own = encoder.manifest.default_prompt
         group = (prompt or None if own is None else prompt, on_long)
+        costs = _costs(texts, longest)
         rows = await self._texts.submit(texts, costs, group=group, seconds=self._seconds)
-        vectors = np.stack([row.vector for row in rows])
-        return Embedded(vectors, sum(row.tokens for row in rows), sum(row.cut for row in rows))
-
-    async def _embed_short(
-        self, encoder: Encoder, texts: Sequence[str], prompt: str | None
-    ) -> Embedded:
-        ids = encoder.token_ids(texts, prompt=prompt)
-        costs = [len(one) for one in ids]
-        vectors = await self._encode_ids(ids, costs, counted=True)
-        longest = encoder.max_tokens
-        cut = [
-            count == longest and _was_cut(encoder, text)
-            for text, count in zip(texts, costs, strict=True)
-        ]
-        return Embedded(vectors, sum(costs), sum(cut))
+        vectors, tokens, cut = zip(*rows, strict=True)
+        return Embedded(np.stack(vectors), sum(cut), sum(tokens))
 
     async def embed_ids(self, ids: Sequence[Sequence[int]]) -> Embedded:
         """Turn token ids, special tokens among them, into unit vectors."""
         costs = [len(one) for one in ids]
-        return Embedded(normalize(await self._encode_ids(ids, costs)), sum(costs), 0)
+        return Embedded(normalize(await self._encode_ids(ids, costs)), 0, sum(costs))
 
     async def _encode_ids(
         self, ids: Sequence[Sequence[int]], costs: list[int], *, counted: bool = False
@@ -146,25 +129,23 @@ class Engine:
 
     async def words(self, texts: Sequence[str], options: WordOptions) -> list[list[Word]]:
         """Give the words of texts with their vectors; texts that are read alike share batches."""
-        costs = self._costs(texts)
+        costs = _costs(texts, self.encoder.max_tokens)
         return await self._texts.submit(texts, costs, group=options, seconds=self._seconds)
 
     async def score(self, query: str, texts: Sequence[str]) -> list[float]:
         """Score texts next to a query."""
-        if self._pairs is None:
-            raise Stopping("no reranker is served")
-        own = estimate(query)
-        longest = self.reranker.max_tokens if self.reranker else 0
-        costs = [min(own + estimate(text), longest) for text in texts]
+        assert self._pairs is not None and self.reranker is not None  # the route has checked it
+        costs = _costs(texts, self.reranker.max_tokens, own=estimate(query))
         pairs = [(query, text) for text in texts]
         return await self._pairs.submit(pairs, costs, seconds=self._seconds)
 
     async def call(self, work: Callable[[], T]) -> T:
         """Do other work in a thread, refused when too much of it waits already."""
         if not self._open:
-            raise Stopping("the server is stopping; expected it running. Try another, or later.")
+            raise stopping()
         if self._pooled >= _WAITING:
-            raise Busy(f"{self._pooled} requests are waiting. Try again in a second.", seconds=1)
+            message = f"{self._pooled} requests are waiting. Try again in a second."
+            raise APIError(429, "busy", message, wait=1)
         self._pooled += 1
         future = asyncio.get_running_loop().run_in_executor(self._pool, work)
         # Counted until the thread is done, also when the one who asked has gone by then.
@@ -172,9 +153,8 @@ class Engine:
         try:
             return await asyncio.wait_for(future, self._seconds)
         except TimeoutError:
-            raise TooLate(
-                f"the answer was not ready within {self._seconds:g} s. Ask for less.", seconds=1
-            ) from None
+            message = f"the answer was not ready within {self._seconds:g} s. Ask for less."
+            raise APIError(429, "deadline", message, wait=1) from None
 
     def close(self, *, seconds: float) -> None:
         """Finish what was accepted; blocks until then."""
@@ -183,10 +163,6 @@ class Engine:
         for batcher in (self._texts, self._pairs):
             if batcher is not None:
                 batcher.close(seconds=seconds)
-
-    def _costs(self, texts: Sequence[str], *, longest: int = 0) -> list[int]:
-        most = longest or self.encoder.max_tokens
-        return [min(estimate(text), most) for text in texts]
 
     def _left(self, future: "asyncio.Future[Any]") -> None:
         self._pooled -= 1
@@ -207,43 +183,40 @@ class Engine:
         found = dict(zip(unique, rows, strict=True))
         return [found[key] for key in keys]
 
-    def _encode_unique(self, group: Hashable, items: list[Any]) -> Sequence[Any]:
+    def _encode_unique(self, group: Any, items: list[Any]) -> Sequence[Any]:
         if group == _IDS:
             assert isinstance(self.encoder, Encoder)
             return self.encoder.encode_ids(items, alone=True)  # type: ignore[return-value]
-        assert isinstance(group, tuple)
         prompt, on_long = group
         return self._encode_texts(items, prompt, on_long)
 
-    def _encode_texts(self, texts: list[str], prompt: str | None, on_long: str) -> list[EncodedRow]:
+    def _encode_texts(self, texts: list[str], prompt: str | None, on_long: str) -> list[Row]:
         encoder = self.encoder
         if not isinstance(encoder, Encoder) or on_long != "cut":
             vectors = encoder.encode(texts, prompt=prompt, on_long="windows")
-            counts = encoder.count_tokens(texts) if hasattr(encoder, "count_tokens") else []
-            padded = [*counts, *[0] * (len(texts) - len(counts))]
-            return [EncodedRow(vector, n, False) for vector, n in zip(vectors, padded, strict=True)]
+            counts = [0] * len(texts)
+            if hasattr(encoder, "count_tokens"):
+                counts = encoder.count_tokens(texts)
+            return [(vector, n, False) for vector, n in zip(vectors, counts, strict=True)]
         ids = encoder.token_ids(texts, prompt=prompt)
         vectors = encoder.encode_ids(ids, alone=True)
-        longest = encoder.max_tokens
-        return [
-            EncodedRow(vector, len(one), len(one) == longest and _was_cut(encoder, text))
-            for text, one, vector in zip(texts, ids, vectors, strict=True)
-        ]
+        lengths = [len(one) for one in ids]
+        cut = map(_was_cut, repeat(encoder), texts, lengths)
+        return list(zip(vectors, lengths, cut, strict=True))
 
     def _score(self, group: Hashable, pairs: list[Any]) -> NDArray[np.float32]:
         assert self.reranker is not None
         return self.reranker.score(pairs)
 
 
-def _was_cut(encoder: Encoder, text: str) -> bool:
-    return encoder.count_tokens([text])[0] > encoder.max_tokens - 2
+def _costs(texts: Sequence[str], longest: int | None, *, own: int = 0) -> list[int]:
+    costs = [own + estimate(text) for text in texts]
+    return costs if longest is None else [min(cost, longest) for cost in costs]
 
 
-def _counting(metrics: Metrics, kind: str) -> Callable[[WorkBatch[Any, Any], float], None]:
-    def count(batch: WorkBatch[Any, Any], seconds: float) -> None:
-        metrics.batch(kind, texts=sum(len(part.items) for part in batch.parts), seconds=seconds)
-
-    return count
+def _was_cut(encoder: Encoder, text: str, length: int) -> bool:
+    longest = encoder.max_tokens
+    return length == longest and encoder.count_tokens([text])[0] > longest - 2
 
 
 class BatchedEncoder(TextEncoder):
@@ -260,12 +233,7 @@ class BatchedEncoder(TextEncoder):
             return self.encoder._start(texts, on_long)
         work = engine.embed(texts, prompt="", on_long=on_long)
         future = asyncio.run_coroutine_threadsafe(work, engine.loop)
-
-        def finish() -> Encoded:
-            found = future.result()
-            return Encoded(found.vectors, found.cut)
-
-        return finish
+        return future.result
 
     def _clean(self, text: str) -> str:
         return self.encoder._clean(text)

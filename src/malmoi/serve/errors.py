@@ -14,7 +14,6 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from ..errors import MalmoiError, MissingExtra
-from .batcher import Busy, Stopping, TooLate
 from .settings import MOST_TEXTS
 
 _FIELD = re.compile(r"[a-z_]{1,32}")
@@ -66,23 +65,14 @@ def api_error(error: Exception) -> APIError:
         found = APIError(error.status_code, code, message)
         found.headers = error.headers or {}
         return found
-    if isinstance(error, TooLate):
-        return APIError(429, "deadline", str(error), wait=error.seconds)
-    if isinstance(error, Busy):
-        return APIError(429, "busy", str(error), wait=error.seconds)
-    if isinstance(error, Stopping):
-        return APIError(503, "stopping", str(error), wait=1)
     if isinstance(error, MissingExtra):  # its message names packages, and nothing that was asked
         return APIError(404, "not_installed", str(error))
     if isinstance(error, MalmoiError):
         # The library's messages may quote what they were given, so only its name is given.
-        return APIError(
-            400,
-            "cannot_be_done",
-            f"the request cannot be done as asked ({type(error).__name__}); expected options that "
-            "fit the model and the corpus. See /openapi.json.",
-        )
-    return APIError(500, "internal", "the server failed; its log has the place. Try again.")
+        message = f"the request cannot be done as asked ({type(error).__name__}); expected options"
+        message += " that fit the model and the corpus. See /openapi.json."
+        return APIError(400, "cannot_be_done", message)
+    return APIError(500, "internal", "the server failed; its log says where. Try again.")
 
 
 def invalid_body(error: ValidationError) -> APIError:
@@ -93,43 +83,39 @@ def invalid_body(error: ValidationError) -> APIError:
         return APIError(422, "invalid_body", message)
     errors = error.errors(include_url=False, include_input=False)
     if any(one["type"] == "too_long" and one["ctx"]["max_length"] == MOST_TEXTS for one in errors):
-        return APIError(
-            413,
-            "too_many_texts",
-            f"a list is longer than {MOST_TEXTS:,}, the most in one request. Send parts.",
-            param=_place(errors[0]["loc"][:1]) or None,
-        )
-    first = [f"{_place(one['loc']) or 'the body'}: {_reason(one)}" for one in errors[:3]]
+        message = f"a list is longer than {MOST_TEXTS:,}, the most in one request. Send parts."
+        param = _field_path(errors[0]["loc"][:1]) or None
+        return APIError(413, "too_many_texts", message, param=param)
+    first = [f"{_field_path(one['loc']) or 'the body'}: {_reason(one)}" for one in errors[:3]]
     more = f" (and {count - 3} more)" if count > 3 else ""
-    return APIError(
-        422,
-        "invalid_body",
-        f"the body is not as expected: {'; '.join(first)}{more}. See /openapi.json.",
-        param=_place(errors[0]["loc"]) or None,
-    )
+    message = f"the body is not as expected: {'; '.join(first)}{more}. See /openapi.json."
+    return APIError(422, "invalid_body", message, param=_field_path(errors[0]["loc"]) or None)
 
 
-def _place(loc: tuple[int | str, ...]) -> str:
+def _field_path(loc: tuple[int | str, ...]) -> str:
     """Name a field of ours; a field that only the request knows is not repeated."""
     known = (isinstance(part, int) or _FIELD.fullmatch(part) for part in loc)
     return ".".join(str(part) if fits else "…" for part, fits in zip(loc, known, strict=True))
 
 
 def _reason(error: Mapping[str, Any]) -> str:
-    if error["type"] == "json_invalid":
-        return "no JSON"
-    if error["type"] == "extra_forbidden":
-        return "no such field"
-    return str(error["msg"])
+    plain = {"json_invalid": "no JSON", "extra_forbidden": "no such field"}
+    return plain.get(error["type"]) or str(error["msg"])
 
 
-def place_of(error: BaseException) -> str:
+def stopping() -> APIError:
+    """The answer to work that comes after the server was asked to stop."""
+    message = "the server is stopping; expected it running. Try another, or later."
+    return APIError(503, "stopping", message, wait=1)
+
+
+def location_of(error: BaseException) -> str:
     """Say where an exception was raised, without its message, which may hold text.
 
     >>> try:
     ...     int("no number")
     ... except ValueError as error:
-    ...     place_of(error).endswith("in <module>")
+    ...     location_of(error).endswith("in <module>")
     True
     """
     frames = traceback.extract_tb(error.__traceback__)[-3:]

@@ -41,7 +41,7 @@ class Metrics:
         found[0].inc()
         found[1].observe(seconds)
 
-    def batch(self, kind: str, *, texts: int, seconds: float) -> None:
+    def batch(self, kind: str, texts: int, seconds: float) -> None:
         """Count a batch that was run."""
         self._texts.labels(kind).inc(texts)
         self._sizes.labels(kind).observe(texts)

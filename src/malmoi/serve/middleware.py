@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..errors import counted
 from .api_keys import Key, KeyRing
-from .errors import APIError, api_error, place_of
+from .errors import APIError, api_error, location_of
 from .settings import LOOPBACK
 from .state import AppState
 
@@ -82,12 +82,9 @@ class Gateway:
         name, _, port = host.rpartition(":")
         name = name if port.isdigit() else host
         if name.strip("[]") not in self._names:
-            raise APIError(
-                403,
-                "unknown_host",
-                "the header Host names another machine; expected localhost. "
-                "Start the server with --host-name to allow the name.",
-            )
+            message = "the header Host names another machine; expected localhost."
+            remedy = "Start the server with --host-name to allow the name."
+            raise APIError(403, "unknown_host", f"{message} {remedy}")
 
     def _check_key(self, path: str, headers: dict[bytes, bytes]) -> Key | None:
         if self._keys is None or path in self._public:
@@ -95,12 +92,9 @@ class Gateway:
         scheme, _, given = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
         key = self._keys.find(given.strip()) if scheme.lower() == "bearer" else None
         if key is None:
-            raise APIError(
-                401,
-                "invalid_api_key",
-                "no known key was given; expected the header Authorization: Bearer KEY. "
-                "Ask whoever runs this server for one.",
-            )
+            message = "no known key was given; expected the header Authorization: Bearer KEY."
+            remedy = "Ask whoever runs this server for one."
+            raise APIError(401, "invalid_api_key", f"{message} {remedy}")
         if wait := self._keys.take(key):
             rate = counted(key.rate, "request")
             raise APIError(429, "rate_limit", f"more than {rate} a minute. Wait.", wait=wait)
@@ -125,22 +119,20 @@ class Gateway:
                         raise APIError(GONE, "gone", "the client closed")
                     parts.append(message.get("body", b""))
                     size += len(parts[-1])
-                    self._hold(len(parts[-1]))
+                    self._held += len(parts[-1])
+                    if self._held > self._limits.held_bytes:
+                        busy = "too many bodies are being read. Try again."
+                        raise APIError(429, "busy", busy, wait=1)
                     if size > most:
                         raise _too_large(most)
                     if not message.get("more_body"):
                         return b"".join(parts)
-        except TimeoutError:
+        except BaseException as error:
             self.release(size)
-            raise APIError(408, "slow_body", "the body came too slowly. Send it at once.") from None
-        except BaseException:
-            self.release(size)
+            if isinstance(error, TimeoutError):
+                slow = "the body came too slowly. Send it at once."
+                raise APIError(408, "slow_body", slow) from None
             raise
-
-    def _hold(self, size: int) -> None:
-        self._held += size
-        if self._held > self._limits.held_bytes:
-            raise APIError(429, "busy", "too many bodies are being read. Try again.", wait=1)
 
     def release(self, size: int) -> None:
         """Forget bytes that were held."""
@@ -209,7 +201,7 @@ class _Request:
     async def _send_error(self, error: Exception) -> None:
         found = api_error(error)
         if found.status >= 500 and not isinstance(error, APIError):
-            logger.error("%s at %s", type(error).__name__, place_of(error))
+            logger.error("%s at %s", type(error).__name__, location_of(error))
         if self._status or found.status == GONE:  # too late to say anything else
             self._status = self._status or GONE
         else:

@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ..linking import Candidate, Linked
+from ..mining.keywords import Keyword
 from .settings import MOST_TEXTS
 
 Texts = Annotated[list[str], Field(min_length=1, max_length=MOST_TEXTS, fail_fast=True)]
@@ -255,29 +257,11 @@ class LinkRequest(Schema):
     k: Count = 5
 
 
-class LinkCandidate(Schema):
-    """A concept that a mention may mean, with the names that speak for it and why."""
-
-    code: str
-    score: float
-    ko: str | None
-    en: str | None
-    names: list[str]
-    why: str
-
-
-class LinkedMention(Schema):
-    """A mention and its candidates, the best first."""
-
-    mention: str
-    candidates: list[LinkCandidate]
-
-
 class LinkResponse(Schema):
     """The mentions, in the order in which they were sent."""
 
     lexicon: str
-    results: list[LinkedMention]
+    results: list[Linked]
 
 
 class NoteRequest(Schema):
@@ -290,9 +274,11 @@ class NoteRequest(Schema):
     k: Count = 5
 
 
-class MentionInNote(LinkedMention):
+class MentionInNote(Schema):
     """A mention of a note: where it stands, what is said of it, what found it."""
 
+    mention: str
+    candidates: list[Candidate]
     start: int
     end: int
     attributes: list[str]
@@ -302,7 +288,7 @@ class MentionInNote(LinkedMention):
 class NoteResponse(Schema):
     """The mentions of a note, in order; offsets count code points.
 
-    `cut` is where reading stopped for want of time, null for a note that was read whole.
+    `cut` is where reading stopped when the time was over, null for a note that was read whole.
     """
 
     lexicon: str
@@ -379,7 +365,7 @@ class WordsResponse(Schema):
 
 
 class KeywordsRequest(Schema):
-    """A text whose telling phrases are wanted."""
+    """A text whose keywords are wanted."""
 
     model_config = example(
         text="당뇨병 환자의 혈당을 검사했다. Diabetic nephropathy was ruled out.", top=5
@@ -392,18 +378,10 @@ class KeywordsRequest(Schema):
     ] = 0.3
 
 
-class KeywordItem(Schema):
-    """A phrase, how near it is to its text, and how often it stands there."""
-
-    text: str
-    score: float
-    count: int
-
-
 class KeywordsResponse(Schema):
     """The phrases, the best first."""
 
-    keywords: list[KeywordItem]
+    keywords: list[Keyword]
 
 
 class ModelInfo(Schema):

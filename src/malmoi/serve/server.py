@@ -19,7 +19,7 @@ from ..errors import CutWarning, OutputError
 from .app import make_app
 from .errors import APIError
 from .middleware import CONNECTION, access_logger
-from .settings import ServerSettings
+from .settings import LOOPBACK, ServerSettings
 from .state import STATE, AppState, Resources
 
 logger = logging.getLogger(__name__)
@@ -87,15 +87,12 @@ class Connection(asyncio.Protocol):
                 self._loop.call_soon(self._settle)
 
     def eof_received(self) -> bool | None:
-        """Pass it on."""
         return self._http.eof_received()
 
     def pause_writing(self) -> None:
-        """Pass it on."""
         self._http.pause_writing()
 
     def resume_writing(self) -> None:
-        """Pass it on."""
         self._http.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -106,20 +103,20 @@ class Connection(asyncio.Protocol):
         if self._leave is not None:
             self._leave()
 
+    # What the middleware says of a request; see `middleware.Tracked`.
+
     def begin(self, leave: Callable[[], None]) -> None:
-        """A request has begun; `leave` is called when its client goes."""
         self._stop_timer()
         self._count_out()
         self._leave, self._read = leave, 0
 
     def answer(self) -> None:
-        """Its answer begins."""
         self._transport.hold()
 
     def finish(self, *, unread: bool) -> None:
-        """It has ended; what is left of a body that was not read comes before the next one."""
         self._transport.flush()
         self._leave = None
+        # What is left of a body that was not read comes before the next request.
         self._room = self._limits.header_bytes + (self._limits.body_bytes if unread else 0)
 
     def _start_timer(self) -> None:
@@ -163,14 +160,12 @@ class _Transport:
         return getattr(self._transport, name)
 
     def write(self, data: bytes) -> None:
-        """Send bytes, if anybody is there."""
         if self._held is not None:
             self._held.append(data)
         elif not self._transport.is_closing():
             self._transport.write(data)
 
     def close(self) -> None:
-        """Send what is held, and close."""
         self.flush()
         self._transport.close()
 
@@ -179,7 +174,6 @@ class _Transport:
         self._held = []
 
     def flush(self) -> None:
-        """Send what is held."""
         held, self._held = self._held, None
         if held and not self._transport.is_closing():
             self._transport.writelines(held)
@@ -190,7 +184,7 @@ def serve(resources: Resources, settings: ServerSettings, *, access_log: bool = 
     sys.setswitchinterval(_SWITCH_SECONDS)
     warnings.simplefilter("ignore", CutWarning)  # who asked finds it in a header
     access_logger.setLevel(logging.INFO if access_log else logging.WARNING)
-    if settings.open_wide:
+    if settings.host not in LOOPBACK and settings.keys is None:
         logger.warning(
             "listening on %s without keys: anyone who reaches this machine may call. "
             "Make a key with `malmoi key`, and name the file with --api-keys.",

@@ -64,8 +64,3 @@ class ServerSettings:
     limits: Limits = field(default_factory=Limits)
     batching: Batching = field(default_factory=Batching)
     stop_seconds: float = 30.0  # how long a stop waits for what was accepted
-
-    @property
-    def open_wide(self) -> bool:
-        """Tell whether anyone on the network may call."""
-        return self.host not in LOOPBACK and self.keys is None

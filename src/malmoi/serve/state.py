@@ -1,4 +1,4 @@
-"""What a running server has at hand, as every route sees it."""
+"""The state of a running server: what it serves, its settings and counters, and the engine."""
 
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from typing import TypeVar
 from ..bundle.catalog import shipped_models
 from ..clinical.reader import NoteReader
 from ..corpus import Corpus
-from ..encoder import Encoder, TextEncoder, load
+from ..encoder import TextEncoder, load
 from ..errors import DataError
 from ..io.tables import read_rows
 from ..linking import Linker
@@ -54,46 +54,29 @@ class SampleCorpus(Corpus):
 
 
 @dataclass(frozen=True)
-class LexiconTools:
-    """A lexicon, ready to link mentions and to read notes."""
-
-    linker: Linker
-    notes: NoteReader
-
-
-@dataclass(frozen=True)
 class Resources:
     """Everything that was named at the start; a request can name no other file."""
 
     encoder: TextEncoder
     reranker: Reranker | None = None
     corpora: Mapping[str, Corpus] = field(default_factory=dict)
-    lexicons: Mapping[str, LexiconTools] = field(default_factory=dict)
+    lexicons: Mapping[str, NoteReader] = field(default_factory=dict)  # each with its linker
     # The encoder as corpora and lexicons were given it, so that their texts join the batches.
     batched: BatchedEncoder | None = None
-
-    @property
-    def layers(self) -> int:
-        """How many layers of the encoder can be looked at; 0 if none."""
-        encoder = self.encoder
-        return encoder.reader.layers if isinstance(encoder, Encoder) else 0
 
     def corpus(self, name: str | None) -> tuple[str, Corpus]:
         """Give a corpus by its name, the first one without."""
         return _named(self.corpora, name, kind="corpus", option="--corpus FILE")
 
-    def lexicon(self, name: str | None) -> tuple[str, LexiconTools]:
-        """Give a lexicon's linker and reader of notes by its name, the first one without."""
+    def lexicon(self, name: str | None) -> tuple[str, NoteReader]:
+        """Give a lexicon's reader of notes by its name, the first one without."""
         return _named(self.lexicons, name, kind="lexicon", option="--lexicon FOLDER")
 
     def find_reranker(self) -> Reranker:
         """Give the reranker, or say that there is none."""
         if self.reranker is None:
-            raise APIError(
-                404,
-                "no_reranker",
-                "no reranker is served here. Start the server with: malmoi serve --reranker MODEL",
-            )
+            command = "malmoi serve --reranker MODEL"
+            raise APIError(404, "no_reranker", f"no reranker is served here. Start with: {command}")
         return self.reranker
 
     def close(self) -> None:
@@ -104,18 +87,13 @@ class Resources:
 
 def _named(served: Mapping[str, T], name: str | None, *, kind: str, option: str) -> tuple[str, T]:
     if not served:
-        raise APIError(
-            404, f"no_{kind}", f"no {kind} is served here. Start with: malmoi serve {option}"
-        )
+        message = f"no {kind} is served here. Start with: malmoi serve {option}"
+        raise APIError(404, f"no_{kind}", message)
     if name is None:
         return next(iter(served.items()))
     if name not in served:
-        raise APIError(
-            404,
-            f"{kind}_not_found",
-            f"that {kind} is not served here; served are: {', '.join(served)}.",
-            param=kind,
-        )
+        message = f"that {kind} is not served here; served are: {', '.join(served)}."
+        raise APIError(404, f"{kind}_not_found", message, param=kind)
     return name, served[name]
 
 
@@ -140,12 +118,14 @@ def load_resources(
     opened = {_stem(path): _open_corpus(path, batched) for path in corpora}
     if samples and not opened:
         opened[_SAMPLE_CORPUS] = SampleCorpus.make(batched)
-    names = list(lexicons) or ([_SAMPLE_LEXICON] if samples else [])
     return Resources(
         encoder,
         None if reranker == "none" else load_reranker(reranker, encoder=encoder, threads=threads),
         opened,
-        {_stem(name): _open_lexicon(name, batched) for name in names},
+        {
+            _stem(name): NoteReader(Linker(name, batched))
+            for name in lexicons or ([_SAMPLE_LEXICON] if samples else [])
+        },
         batched,
     )
 
@@ -160,11 +140,6 @@ def _open_corpus(path: Path, encoder: TextEncoder) -> Corpus:
             f"there is no corpus {path}; expected a file made before. Make it with: malmoi index"
         )
     return Corpus.open(path, encoder)
-
-
-def _open_lexicon(name: str, encoder: TextEncoder) -> LexiconTools:
-    linker = Linker(name, encoder)
-    return LexiconTools(linker, NoteReader(linker))
 
 
 @dataclass
@@ -217,34 +192,22 @@ class AppState:
     def check_model(self, name: str | None, served: str) -> None:
         """Refuse a model that is not served, so that nobody takes one's vectors for another's."""
         if name not in (None, "", served):
-            raise APIError(
-                404,
-                "model_not_found",
-                f"that model is not served here; served is {served}. "
-                "Name it, or leave the field out.",
-                param="model",
-            )
+            message = f"that model is not served here; served is {served}."
+            remedy = "Name it, or leave the field out."
+            raise APIError(404, "model_not_found", f"{message} {remedy}", param="model")
 
     def check_texts(self, texts: list[str], *, param: str) -> list[str]:
         """Refuse more or longer texts than one request may bring."""
         self.check_count(len(texts), param=param)
         longest, most = max(map(len, texts), default=0), self.settings.limits.characters
         if longest > most:
-            raise APIError(
-                413,
-                "text_too_long",
-                f"a text has {longest:,} characters; at most {most:,}. Cut it.",
-                param=param,
-            )
+            message = f"a text has {longest:,} characters; at most {most:,}. Cut it."
+            raise APIError(413, "text_too_long", message, param=param)
         return texts
 
     def check_count(self, count: int, *, param: str) -> None:
         """Refuse more texts than one request may bring."""
         most = self.settings.limits.texts
         if count > most:
-            raise APIError(
-                413,
-                "too_many_texts",
-                f"{count:,} texts in one request; at most {most:,}. Send parts.",
-                param=param,
-            )
+            message = f"{count:,} texts in one request; at most {most:,}. Send parts."
+            raise APIError(413, "too_many_texts", message, param=param)

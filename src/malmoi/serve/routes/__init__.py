@@ -20,6 +20,11 @@ def json_response(content: Any, *, cut: int = 0) -> Response:
     return Response(pydantic_core.to_json(content), 200, headers, media_type="application/json")
 
 
+def as_list(texts: str | list[str]) -> list[str]:
+    """Give texts as a list, also where one came alone."""
+    return [texts] if isinstance(texts, str) else texts
+
+
 def write_vectors(vectors: Floats, encoding_format: str) -> list[Any]:
     """Write vectors (n, dim) as numbers, or in base64."""
     if encoding_format == "base64":

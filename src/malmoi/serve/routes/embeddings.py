@@ -1,5 +1,7 @@
 """Vectors, and what is computed from texts at once: /v1/embeddings, /v1/similarity, /v1/rerank."""
 
+from typing import Any
+
 import numpy as np
 from starlette.responses import Response
 
@@ -10,9 +12,7 @@ from ..engine import Embedded
 from ..errors import APIError
 from ..schemas import EmbeddingsRequest, RerankRequest, SimilarityRequest
 from ..state import AppState
-from . import json_response, write_vectors
-
-Input = str | list[str] | list[int] | list[list[int]]
+from . import as_list, json_response, write_vectors
 
 
 async def embeddings(state: AppState, request: EmbeddingsRequest) -> Response:
@@ -34,9 +34,8 @@ async def similarity(state: AppState, request: SimilarityRequest) -> Response:
     """Compare texts by the cosine of their vectors."""
     name = state.resources.encoder.name
     state.check_model(request.model, name)
-    b = request.a if request.b is None else request.b
-    left = [request.a] if isinstance(request.a, str) else request.a
-    right = [b] if isinstance(b, str) else b
+    left = as_list(request.a)
+    right = left if request.b is None else as_list(request.b)
     texts = state.check_texts([*left, *right], param="a")
     found = await state.engine.embed(texts)
     vectors = normalize(found.vectors)
@@ -62,29 +61,16 @@ async def rerank(state: AppState, request: RerankRequest) -> Response:
 
 
 async def _embed(state: AppState, request: EmbeddingsRequest) -> Embedded:
-    texts, ids = _texts_or_ids(request.input)
-    if ids:
+    given: list[Any] = request.input if isinstance(request.input, list) else [request.input]
+    if not isinstance(given[0], str):  # token ids: one list of them, or several
+        ids: list[list[int]] = [given] if isinstance(given[0], int) else given
         return await state.engine.embed_ids(_check_ids(state, ids))
-    state.check_texts(texts, param="input")
+    texts = state.check_texts(given, param="input")
     known = state.resources.encoder.manifest.prompts
     if request.prompt is not None and request.prompt not in known:
-        raise APIError(
-            400,
-            "unknown_prompt",
-            f"the model has no such prompt; it has: {', '.join(known) or 'none'}.",
-            param="prompt",
-        )
+        message = f"the model has no such prompt; it has: {', '.join(known) or 'none'}."
+        raise APIError(400, "unknown_prompt", message, param="prompt")
     return await state.engine.embed(texts, prompt=request.prompt, on_long=request.on_long)
-
-
-def _texts_or_ids(given: Input) -> tuple[list[str], list[list[int]]]:
-    """Tell texts from token lists; a lone one of either comes in a list of its own."""
-    if isinstance(given, str):
-        return [given], []
-    texts = [item for item in given if isinstance(item, str)]
-    lone = [item for item in given if isinstance(item, int)]
-    lists = [item for item in given if isinstance(item, list)]
-    return texts, [lone] if lone else lists
 
 
 def _check_ids(state: AppState, ids: list[list[int]]) -> list[list[int]]:
@@ -94,20 +80,11 @@ def _check_ids(state: AppState, ids: list[list[int]]) -> list[list[int]]:
     state.check_count(len(ids), param="input")
     longest, rows = max(map(len, ids)), encoder.vocabulary
     if longest > encoder.max_tokens:
-        raise APIError(
-            400,
-            "too_many_tokens",
-            f"a list has {longest:,} ids; the model reads {encoder.max_tokens}. Cut it.",
-            param="input",
-        )
+        message = f"a list has {longest:,} ids; the model reads {encoder.max_tokens}. Cut it."
+        raise APIError(400, "too_many_tokens", message, param="input")
     if max(map(max, ids)) >= rows:
-        raise APIError(
-            400,
-            "unknown_token",
-            f"an id is not in the model's vocabulary of {rows:,}; ids are those of its own "
-            "tokenizer. Send text instead.",
-            param="input",
-        )
+        message = f"an id is not among the {rows:,} of the model's tokenizer. Send text instead."
+        raise APIError(400, "unknown_token", message, param="input")
     return ids
 
 
@@ -116,11 +93,7 @@ def _shorten(state: AppState, vectors: Floats, dimensions: int | None) -> Floats
     if dimensions is None or dimensions == encoder.dimension:
         return vectors
     if dimensions > encoder.dimension:
-        raise APIError(
-            400,
-            "too_many_dimensions",
-            f"the model's vectors have {encoder.dimension} dimensions. Ask for at most as many.",
-            param="dimensions",
-        )
+        most = f"the model's vectors have {encoder.dimension} dimensions. Ask for at most as many."
+        raise APIError(400, "too_many_dimensions", most, param="dimensions")
     cut = vectors[:, :dimensions]
     return normalize(cut) if encoder.manifest.normalize else cut

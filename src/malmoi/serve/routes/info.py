@@ -4,10 +4,14 @@ from starlette.responses import Response
 
 from ... import __version__
 from ...bundle.manifest import Manifest
+from ...encoder import Encoder
 from ..errors import APIError
 from ..metrics import CONTENT_TYPE
+from ..schemas import LimitsInfo
 from ..state import AppState
 from . import json_response
+
+_OF_MANIFEST = ("kind", "dimension", "max_tokens", "languages", "licence")
 
 
 async def health(state: AppState) -> Response:
@@ -37,38 +41,26 @@ async def models(state: AppState) -> Response:
 async def info(state: AppState) -> Response:
     """Say what is served and within which limits: what the page and the client begin with."""
     resources, limits = state.resources, state.settings.limits
+    encoder = resources.encoder
     return json_response(
         {
             "version": __version__,
-            "encoder": _model(resources.encoder.manifest),
+            "encoder": _model(encoder.manifest),
             "reranker": _model(resources.reranker.manifest) if resources.reranker else None,
-            "layers": resources.layers,
+            "layers": encoder.reader.layers if isinstance(encoder, Encoder) else 0,
             "corpora": [
                 {"name": name, "documents": len(corpus), "fields": corpus.store.fields()}
                 for name, corpus in resources.corpora.items()
             ],
             "lexicons": [
-                {"name": name, "names": len(lexicon.linker.lexicon)}
-                for name, lexicon in resources.lexicons.items()
+                {"name": name, "names": len(reader.linker.lexicon)}
+                for name, reader in resources.lexicons.items()
             ],
-            "limits": {
-                "texts": limits.texts,
-                "characters": limits.characters,
-                "body_bytes": limits.body_bytes,
-            },
+            "limits": {name: getattr(limits, name) for name in LimitsInfo.model_fields},
         }
     )
 
 
 def _model(manifest: Manifest) -> dict[str, object]:
-    return {
-        "id": manifest.name,
-        "object": "model",
-        "created": 0,
-        "owned_by": "malmoi",
-        "kind": manifest.kind,
-        "dimension": manifest.dimension,
-        "max_tokens": manifest.max_tokens,
-        "languages": list(manifest.languages),
-        "licence": manifest.licence,
-    }
+    own = {"id": manifest.name, "object": "model", "created": 0, "owned_by": "malmoi"}
+    return own | {name: getattr(manifest, name) for name in _OF_MANIFEST}

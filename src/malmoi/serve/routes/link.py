@@ -7,7 +7,7 @@ from starlette.responses import Response
 from ...clinical.reader import NoteScan
 from ..schemas import LinkRequest, NoteRequest
 from ..state import AppState
-from . import json_response
+from . import as_list, json_response
 
 # Of the time a request has, so much is for reading its note; a part of an answer comes in time.
 _SHARE = 0.8
@@ -16,22 +16,21 @@ _LEAST = 0.001  # seconds for a note that waited for its thread until then
 
 async def link(state: AppState, request: LinkRequest) -> Response:
     """Rank the concepts that each mention may mean, with the names that speak for them."""
-    name, lexicon = state.resources.lexicon(request.lexicon)
-    mentions = [request.mentions] if isinstance(request.mentions, str) else request.mentions
-    state.check_texts(mentions, param="mentions")
-    found = await state.engine.call(lambda: lexicon.linker.link(mentions, k=request.k))
-    return json_response({"lexicon": name, "results": [one.to_json() for one in found]})
+    name, reader = state.resources.lexicon(request.lexicon)
+    mentions = state.check_texts(as_list(request.mentions), param="mentions")
+    found = await state.engine.call(lambda: reader.linker.link(mentions, k=request.k))
+    return json_response({"lexicon": name, "results": found})
 
 
 async def note(state: AppState, request: NoteRequest) -> Response:
     """Find the mentions in a note, what is said of them, and the concepts they may mean."""
-    name, lexicon = state.resources.lexicon(request.lexicon)
+    name, reader = state.resources.lexicon(request.lexicon)
     state.check_texts([request.text], param="text")
     until = time.monotonic() + _SHARE * state.settings.limits.seconds
 
     def scan() -> NoteScan:
         left = max(until - time.monotonic(), _LEAST)
-        return lexicon.notes.scan(request.text, k=request.k, within=left)
+        return reader.scan(request.text, k=request.k, within=left)
 
     found = await state.engine.call(scan)
     mentions = [one.to_json() for one in found.mentions]

@@ -31,11 +31,13 @@ async def search(state: AppState, request: SearchRequest) -> Response:
     """Find documents by meaning, by words or by both, and rerank them when asked."""
     name, corpus = state.resources.corpus(request.corpus)
     state.check_texts([request.query], param="query")
-    _check_fields(corpus, request)
-    reranker = None
+    known = corpus.store.fields() if request.filter else []
+    if not set(request.filter) <= set(known):
+        message = f"a filter names a field that no document has; they have: {', '.join(known)}."
+        raise APIError(400, "unknown_field", message, param="filter")
+    reranker = vector = None
     if request.rerank and state.resources.find_reranker():
         reranker = BatchedReranker(state.engine)
-    vector = None
     if request.mode != "keyword":
         [vector] = (await state.engine.embed([request.query])).vectors
     found = await state.engine.call(partial(_search, corpus, request, reranker, vector))
@@ -43,22 +45,8 @@ async def search(state: AppState, request: SearchRequest) -> Response:
     return json_response(about | {"documents": len(corpus)} | found)
 
 
-def _check_fields(corpus: Corpus, request: SearchRequest) -> None:
-    known = corpus.store.fields() if request.filter else []
-    if not set(request.filter) <= set(known):
-        raise APIError(
-            400,
-            "unknown_field",
-            f"a filter names a field that no document has; they have: {', '.join(known)}.",
-            param="filter",
-        )
-
-
 def _search(
-    corpus: Corpus,
-    request: SearchRequest,
-    reranker: BatchedReranker | None,
-    vector: Floats | None,
+    corpus: Corpus, request: SearchRequest, reranker: BatchedReranker | None, vector: Floats | None
 ) -> dict[str, Any]:
     depth = max(request.depth, request.k)
     hits = corpus.search(
@@ -72,7 +60,7 @@ def _search(
     )
     before = _before_reranking(hits) if reranker else []
     rank_before = {hit.id: rank for rank, (hit, _) in enumerate(before, start=1)}
-    rank_after = {hit.id: rank for rank, hit in enumerate(hits, start=1)}
+    after = {hit.id: rank for rank, hit in enumerate(hits, start=1)}
     return {
         "hits": [
             {
@@ -87,12 +75,7 @@ def _search(
             for hit in hits[: request.k]
         ],
         "before": [
-            {
-                "id": hit.id,
-                "text": hit.text,
-                "score": round(score, 6),
-                "rank_after": rank_after[hit.id],
-            }
+            {"id": hit.id, "text": hit.text, "score": round(score, 6), "rank_after": after[hit.id]}
             for hit, score in before[: request.k]
         ],
     }
@@ -127,11 +110,8 @@ def matches(query: str, text: str) -> list[tuple[int, int]]:
 
 def _shared(word: str, other: str) -> int:
     """How many letters two words share from the start, 0 unless that means something."""
-    size = 0
-    for a, b in zip(word, other, strict=False):
-        if a != b:
-            break
-        size += 1
+    pairs = enumerate(zip(word, other, strict=False))
+    size = next((i for i, (a, b) in pairs if a != b), min(len(word), len(other)))
     hangul = word[0] >= "가"
     needed = min(len(other), _SHORTEST) if hangul else max(min(len(other), len(word)), 3)
     return size if size >= needed else 0
@@ -140,10 +120,11 @@ def _shared(word: str, other: str) -> int:
 async def draw(state: AppState, request: MapRequest) -> Response:
     """Lay a corpus out flat, near in meaning near by, in groups with their words."""
     name, corpus = state.resources.corpus(request.corpus)
-    return json_response(await state.engine.call(partial(_draw, name, corpus, request.groups)))
+    found = await state.engine.call(partial(_draw, corpus, request.groups))
+    return json_response({"corpus": name, "documents": len(corpus)} | found)
 
 
-def _draw(name: str, corpus: Corpus, groups: int | None) -> dict[str, Any]:
+def _draw(corpus: Corpus, groups: int | None) -> dict[str, Any]:
     stored = list(itertools.islice(corpus.store.scan(), _ON_MAP))
     texts = [one.document.text for one in stored]
     vectors = _vectors(corpus, stored)
@@ -151,8 +132,6 @@ def _draw(name: str, corpus: Corpus, groups: int | None) -> dict[str, Any]:
     labels = cluster(vectors, method="kmeans", count=count).labels
     points = 2 * flatten(vectors, labels) - 1 if texts else np.zeros((0, 2))
     return {
-        "corpus": name,
-        "documents": len(corpus),
         "shown": len(texts),
         "groups": [
             {"size": topic.size, "words": list(topic.terms[:_TOPIC_WORDS])}

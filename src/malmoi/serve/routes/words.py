@@ -1,5 +1,6 @@
 """Words in their sentences, and phrases of a text: /v1/words and /v1/keywords."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -32,34 +33,30 @@ async def find(state: AppState, request: KeywordsRequest) -> Response:
     found = await state.engine.call(
         lambda: keywords(state.batched, request.text, top=request.top, diversity=request.diversity)
     )
-    listed = [{"text": o.text, "score": round(o.score, 6), "count": o.count} for o in found]
-    return json_response({"keywords": listed})
+    rounded = [replace(one, score=round(one.score, 6)) for one in found]
+    return json_response({"keywords": rounded})
 
 
 async def words(state: AppState, request: WordsRequest) -> Response:
     """Cut texts into words with their vectors, and compare the occurrences of one of them."""
-    encoder = _with_layers(state)
+    encoder = state.resources.encoder
+    if not isinstance(encoder, Encoder) or not encoder.reader.layers:
+        message = f"{encoder.name} shows none of its layers."
+        command = "malmoi export --layers all"
+        raise APIError(404, "no_layers", f"{message} Export it with: {command}")
     state.check_texts(request.texts, param="texts")
     top = encoder.reader.layers - 1
     try:
         found = await state.engine.words(request.texts, _options(request, top))
     except OptionError:
         raise _no_such_layer(top) from None
-    if request.vectors:
-        _check_numbers(found)
+    numbers = sum(word.vector.size * (1 + len(word.tokens)) for own in found for word in own)
+    if request.vectors and numbers > _NUMBERS:
+        message = f"the vectors have {numbers:,} numbers; at most {_NUMBERS:,} go into one answer."
+        remedy = "Send fewer texts, or ask for fewer layers."
+        raise APIError(413, "too_many_numbers", f"{message} {remedy}", param="texts")
     # Only a word's occurrences are compared here, which is little; all else was done before.
     return json_response(await state.engine.call(partial(_compare, encoder, request, found, top)))
-
-
-def _with_layers(state: AppState) -> Encoder:
-    encoder = state.resources.encoder
-    if not isinstance(encoder, Encoder) or not encoder.reader.layers:
-        raise APIError(
-            404,
-            "no_layers",
-            f"{encoder.name} shows none of its layers. Export it with: malmoi export --layers all",
-        )
-    return encoder
 
 
 def _options(request: WordsRequest, top: int) -> WordOptions:
@@ -72,45 +69,30 @@ def _options(request: WordsRequest, top: int) -> WordOptions:
 
 
 def _no_such_layer(top: int) -> APIError:
-    return APIError(
-        400,
-        "unknown_layer",
-        f"the model has the layers 0 to {top}; besides numbers there are the names last, "
-        "second-to-last, and sum-, mean- and concat- with last-N or all.",
-        param="layer",
-    )
-
-
-def _check_numbers(texts: list[list[Word]]) -> None:
-    held = sum(word.vector.size * (1 + len(word.tokens)) for own in texts for word in own)
-    if held > _NUMBERS:
-        raise APIError(
-            413,
-            "too_many_numbers",
-            f"the vectors have {held:,} numbers; at most {_NUMBERS:,} go into one answer. "
-            "Send fewer texts, or ask for fewer layers.",
-            param="texts",
-        )
+    numbers = f"the model has the layers 0 to {top}"
+    names = "the names last, second-to-last, and sum-, mean- and concat- with last-N or all"
+    message = f"{numbers}; besides numbers there are {names}."
+    return APIError(400, "unknown_layer", message, param="layer")
 
 
 def _compare(
     encoder: Encoder, request: WordsRequest, texts: list[list[Word]], top: int
 ) -> dict[str, Any]:
-    places = [
+    occurrences = [
         (i, word)
         for i, own in enumerate(texts)
         for word in (find_word(own, request.word) if request.word else ())
     ]
     vectors = np.zeros((0, 1), dtype=np.float32)
-    if places:
-        vectors = normalize(np.stack([word.vector for _, word in places]))
+    if occurrences:
+        vectors = normalize(np.stack([word.vector for _, word in occurrences]))
     form = request.encoding_format if request.vectors else None
     return {
         "model": encoder.name,
         "layer": top if request.layer is None else request.layer,
         "layers": top + 1,
         "texts": [[_word(word, form) for word in own] for own in texts],
-        "occurrences": [{"text": i} | _word(word, None) for i, word in places],
+        "occurrences": [{"text": i} | _word(word, None) for i, word in occurrences],
         "scores": (vectors @ vectors.T).astype(np.float64).round(5).tolist(),
         "points": _points(vectors).astype(np.float64).round(5).tolist(),
     }
