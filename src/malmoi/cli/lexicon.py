@@ -114,8 +114,7 @@ def info(lexicon: Folder, as_json: Json = False) -> None:
 @app.command()
 @prints_rows
 def show(
-    lexicon: Folder,
-    codes: Annotated[list[str], arg("Codes whose names to show.")],
+    lexicon: Folder, codes: Annotated[list[str], arg("Codes whose names to show.")]
 ) -> Iterable[Row]:
     """Show the names of codes."""
     opened = Lexicon.open(lexicon)

@@ -41,15 +41,7 @@ from ..io.fingerprint import sha256
 from ..io.progress import Advance, progressing
 from ..runtime.precision import Precision
 from ..runtime.session import usable_cores
-from .parts import (
-    VECTOR,
-    DatasetPart,
-    EncodingSettings,
-    Plan,
-    count_rows,
-    find_inputs,
-    read_part,
-)
+from .parts import VECTOR, DatasetPart, EncodingSettings, Plan, count_rows, find_inputs, read_part
 
 logger = logging.getLogger(__name__)
 
