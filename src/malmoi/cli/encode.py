@@ -51,12 +51,7 @@ def encode(
     ] = 16384,
 ) -> Iterable[Row]:
     """Turn each line of text into a vector; JSON lines come out unless --out names a file."""
-    options: dict[str, Any] = {
-        "dim": dim,
-        "precision": precision,
-        "prompt": prompt,
-        "on_long": on_long,
-    }
+    options = dict[str, Any](dim=dim, precision=precision, prompt=prompt, on_long=on_long)
     if ray is not None:
         if not files or out is None:
             raise BadParameter("--ray wants .parquet files and --out FOLDER")

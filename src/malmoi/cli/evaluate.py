@@ -128,4 +128,3 @@ def _show(report: Report, form: Format, plot: Path | None, out: Path | None) -> 
         say(f"wrote {out}")
     if plot is not None:
         plot_report(report, plot)
-        say(f"wrote {plot}")

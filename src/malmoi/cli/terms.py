@@ -10,7 +10,7 @@ from ..mining.texts import nearest_terms
 from ..plots import check_figure, plot_terms
 from ..plots.maps import Project
 from .options import Column, ModelOption, Threads, arg, opt
-from .output import Format, print_rows, prints_rows, say
+from .output import Format, print_rows, prints_rows
 
 
 @prints_rows
@@ -41,4 +41,3 @@ def terms(
     )
     if plot is not None:
         plot_terms(found, plot, method=project)
-        say(f"wrote {plot}")

@@ -67,15 +67,12 @@ def words(
         print_rows(_compared(here, form), form)
         if plot is not None:
             plot_occurrences(here, plot, method=project)
-            say(f"wrote {plot}")
         if hist is not None:
             plot_values(here, hist)
-            say(f"wrote {hist}")
         if layers_plot is not None:
             _draw_layers(encoder, given, word, merge, cut, layers_plot)
     if heat is not None:
         plot_tokens(found[0], found[1], heat)
-        say(f"wrote {heat}")
 
 
 def _texts(texts: list[str]) -> list[str]:
@@ -141,4 +138,3 @@ def _draw_layers(
         for a, b in both
     ]
     plot_layers(pairs, path, word=word)
-    say(f"wrote {path}")

@@ -1,5 +1,6 @@
 """Lists of texts as vectors: each distinct text encoded once, on disk when there are many."""
 
+import itertools
 import logging
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -77,15 +78,10 @@ def vectors_of(encoder: TextEncoder, texts: Sequence[str], *, progress: bool = F
         return normalize(encoder.encode(list(texts), progress=progress))
     with tempfile.TemporaryFile() as file:
         table: Floats = np.memmap(file, dtype=np.float32, mode="w+", shape=shape)
-        block: list[Floats] = []
-        at = 0
-        for vector in encoder.encode_iter(texts, progress=progress):
-            block.append(vector)
-            if len(block) == _BLOCK:
-                table[at : at + _BLOCK] = normalize(np.stack(block))
-                at, block = at + _BLOCK, []
-        if block:
-            table[at:] = normalize(np.stack(block))
+        vectors, at = encoder.encode_iter(texts, progress=progress), 0
+        while block := list(itertools.islice(vectors, _BLOCK)):
+            table[at : at + len(block)] = normalize(np.stack(block))
+            at += len(block)
     return table
 
 
