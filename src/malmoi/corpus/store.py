@@ -38,15 +38,15 @@ class Stored:
     vector: Vector
 
 
-Batch = Sequence[tuple[Stored, Sequence[str]]]  # documents with the words of their texts
-
-
 @dataclass(frozen=True, slots=True)
 class ScoredId:
     """A document's id and how well it fits a query."""
 
     id: str
     score: float
+
+
+Batch = Sequence[tuple[Stored, Sequence[str]]]  # documents with the words of their texts
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ class HnswIndex(FlatIndex):
     def over(cls, index: FlatIndex, *, like: "HnswIndex | None" = None) -> "HnswIndex":
         """Build a graph over an index; with `like`, complete the graph of that index."""
         made = cls(index.table, like=like)
-        made.shared_with(index)
+        made.codes, made._base, made._grown = index.codes, index._base, index._grown
         return made
 
     def save_graph(self, path: Path) -> None:
@@ -84,7 +84,7 @@ class HnswIndex(FlatIndex):
                 missing = ~self._graph.contains(rows.astype(np.uint64))
                 if missing.any():
                     vectors = self.table.as_floats(part.vectors[start : start + _BLOCK][missing])
-                    self._added(vectors * np.float32(self.table.factor), rows[missing])
+                    self._added(vectors * self.table.factor, rows[missing])
 
     def _added(self, vectors: Floats, rows: Rows) -> None:
         with self._writing:

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,8 +23,7 @@ _IN_MEMORY = 200_000
 _BLOCK = 4096
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """A text and the number of the line where it first occurs, from 1."""
 
     text: str
@@ -85,8 +85,7 @@ def vectors_of(encoder: TextEncoder, texts: Sequence[str], *, progress: bool = F
     return table
 
 
-@dataclass(frozen=True, slots=True)
-class NearTerm:
+class NearTerm(NamedTuple):
     """A query term, a term near to it, and their cosine."""
 
     term: str
