@@ -279,7 +279,7 @@ class MilvusStore(Store):
         with self._translated_errors():
             if mode != "upsert":
                 known = self._query("id", [one.document.id for one, _ in batch], ["id"])
-                self.check_mode(len(batch), len(known), mode)
+                self._check_mode(len(batch), len(known), mode)
             rows = self._rows(batch)
             for start in range(0, len(rows), _AT_ONCE):
                 self._client.upsert(self._name, rows[start : start + _AT_ONCE])

@@ -46,7 +46,7 @@ class SqliteStore(Store):
     def _write(self, batch: Batch, mode: WriteMode, progress: Progress | None) -> None:
         with self._transaction() as connection:
             known = self._rows([stored.document.id for stored, _ in batch])
-            self.check_mode(len(batch), len(known), mode)
+            self._check_mode(len(batch), len(known), mode)
             self._remove(list(known.values()))
             self._insert(batch)
             if progress is not None:

@@ -131,7 +131,7 @@ class Store(ABC):
 
     @abstractmethod
     def _write(self, batch: Batch, mode: WriteMode, progress: Progress | None) -> None:
-        """Write documents with distinct ids, after `check_mode`."""
+        """Write documents with distinct ids, after `_check_mode`."""
 
     def prefetch(self, texts: Sequence[str]) -> None:
         """Analyse the words of texts that will be written soon."""
@@ -186,7 +186,7 @@ class Store(ABC):
         """Close the store; it cannot be used afterwards."""
 
     @staticmethod
-    def check_mode(count: int, known: int, mode: WriteMode) -> None:
+    def _check_mode(count: int, known: int, mode: WriteMode) -> None:
         """Raise when an insert meets ids that exist, or an update ids that do not."""
         if mode == "insert" and known:
             raise DataError(

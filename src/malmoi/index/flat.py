@@ -107,6 +107,10 @@ class FlatIndex(Index):
         self._grown: Growing | None = None
         self._lock = threading.Lock()
 
+    def shared_with(self, other: "FlatIndex") -> None:
+        """Use the codes of another index over the same table."""
+        self.codes, self._base, self._grown = other.codes, other._base, other._grown
+
     def proposals(self, k: int) -> int:
         """How many rows are scored exactly when `k` are wanted."""
         return max(_FOR_EACH * k, len(self.table) // _SHARE)

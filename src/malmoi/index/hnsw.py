@@ -50,7 +50,7 @@ class HnswIndex(FlatIndex):
     def over(cls, index: FlatIndex, *, like: "HnswIndex | None" = None) -> "HnswIndex":
         """Build a graph over an index; with `like`, complete the graph of that index."""
         made = cls(index.table, like=like)
-        made.codes, made._base, made._grown = index.codes, index._base, index._grown
+        made.shared_with(index)
         return made
 
     def save_graph(self, path: Path) -> None:
