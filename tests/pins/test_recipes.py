@@ -143,9 +143,11 @@ def accepts(tmp_path: Path) -> Any:
     """Tell whether `load_recipe` takes a table."""
 
     def call(table: dict[str, Any]) -> bool:
-        (tmp_path / "recipe.toml").write_text(to_toml(table), "utf-8")
+        path = tmp_path / "recipe.toml"
+        path.unlink(missing_ok=True)  # writing over a file waits for the disk
+        path.write_text(to_toml(table), "utf-8")
         try:
-            load_recipe(tmp_path / "recipe.toml")
+            load_recipe(path)
         except MalmoiError:
             return False
         return True

@@ -14,31 +14,15 @@ import typer
 
 from .. import __version__
 from ..errors import CutWarning, MalmoiError
+from .options import opt
 from .output import complain, install_handler
 
+_NAMES = """
+encode similarity words terms index search link rerank tag train evaluate classify keywords
+cluster mine negatives export info serve key
+"""
 # Every command with its module: a command starts sooner if the others are not imported.
-COMMANDS = {
-    "encode": "encode",
-    "similarity": "similarity",
-    "words": "words",
-    "terms": "terms",
-    "index": "index",
-    "search": "search",
-    "link": "link",
-    "rerank": "rerank",
-    "tag": "tag",
-    "train": "train",
-    "evaluate": "evaluate",
-    "classify": "classify",
-    "keywords": "keywords",
-    "cluster": "cluster",
-    "mine": "mine",
-    "negatives": "negatives",
-    "export": "export",
-    "info": "info",
-    "serve": "serve",
-    "key": "serve",
-}
+COMMANDS = {name: "serve" if name == "key" else name for name in _NAMES.split()}
 GROUPS = ("lexicon", "corpus")
 
 
@@ -76,18 +60,13 @@ def _version(asked: bool) -> None:
 
 def options(
     version: Annotated[
-        bool, typer.Option("--version", help="Show the version.", callback=_version, is_eager=True)
+        bool, opt("Show the version.", "--version", callback=_version, is_eager=True)
     ] = False,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Log more: every step and file.")
-    ] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Log only warnings and errors.")
-    ] = False,
+    verbose: Annotated[bool, opt("Log more: every step and file.", "--verbose", "-v")] = False,
+    quiet: Annotated[bool, opt("Log only warnings and errors.", "--quiet", "-q")] = False,
 ) -> None:
     """Apply the options before the command."""
-    level = logging.DEBUG if verbose else logging.WARNING if quiet else logging.INFO
-    install_handler(level)
+    install_handler(logging.DEBUG if verbose else logging.WARNING if quiet else logging.INFO)
 
 
 def main() -> NoReturn:
@@ -109,13 +88,12 @@ def main() -> NoReturn:
             f"{error.strerror or error}: {error.filename or 'output'}. Check disk and permissions."
         )
         _leave(1)
-    except SystemExit as leaving:
-        if leaving.code == 130:  # typer's code for Ctrl-C
+    # Typer turns Ctrl-C into 130; it does not see one while a command is imported.
+    except (SystemExit, KeyboardInterrupt) as leaving:
+        code = leaving.code if isinstance(leaving, SystemExit) else 130
+        if code == 130:
             complain("stopped; nothing half-written was left behind")
-        _leave(leaving.code)
-    except KeyboardInterrupt:  # before typer runs, while a command is imported
-        complain("stopped; nothing half-written was left behind")
-        _leave(130)
+        _leave(code)
     _leave(0)
 
 

@@ -4,36 +4,30 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
-from typer import Argument, Option
-
 from ..classifier import Decision, NoteClassifier, Rule, load_classifier
 from ..errors import DataError, OptionError
 from ..io.files import read_text
 from ..io.tables import is_table, read_rows, show_columns
-from .output import Row, Threads, prints_rows, say
+from .options import Threads, arg, opt
+from .output import Row, prints_rows, say
 
 
 @prints_rows
 def classify(
-    model: Annotated[str, Argument(help="A classifier's bundle; see docs/notes.md.")],
+    model: Annotated[str, arg("A classifier's bundle; see docs/notes.md.")],
     files: Annotated[
-        list[str],
-        Argument(help="A note a text file (- is stdin), or a .jsonl, .tsv or .csv of notes."),
+        list[str], arg("A note a text file (- is stdin), or a .jsonl, .tsv or .csv of notes.")
     ],
-    text: Annotated[str, Option(help="The column of the note, in tables.")] = "text",
+    text: Annotated[str, opt("The column of the note, in tables.")] = "text",
     patient: Annotated[
-        str | None, Option(help="Decide by this column: all notes of a patient together.")
+        str | None, opt("Decide by this column: all notes of a patient together.")
     ] = None,
-    together: Annotated[
-        bool, Option("--together", help="All files are notes of one patient.")
-    ] = False,
+    together: Annotated[bool, opt("All files are notes of one patient.", "--together")] = False,
     rule: Annotated[
-        str | None, Option(help="joint, max, mean, first or attention; else the model's.")
+        str | None, opt("joint, max, mean, first or attention; else the model's.")
     ] = None,
-    c: Annotated[float | None, Option(help="The c of the rule joint.")] = None,
-    windows: Annotated[
-        int, Option(min=0, help="How many deciding windows to show; 0 for none.")
-    ] = 3,
+    c: Annotated[float | None, opt("The c of the rule joint.")] = None,
+    windows: Annotated[int, opt("How many deciding windows to show; 0 for none.", min=0)] = 3,
     threads: Threads = None,
 ) -> Iterable[Row]:
     """Decide what long notes are, and show which windows decided."""

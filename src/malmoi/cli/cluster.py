@@ -1,58 +1,43 @@
 """`malmoi cluster`: what a pile of texts is about, in topics."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
-from typer import Argument, BadParameter, Option
+from typer import BadParameter
 
 from ..encoder import load
 from ..errors import counted
 from ..io.files import writing
-from ..mining.clusters import Clusters, Labels, merge_to, number_by_size
+from ..mining.clusters import Clusters, Labels, Method, merge_to, number_by_size
 from ..mining.clusters import cluster as group
 from ..mining.texts import read, vectors_of
 from ..mining.topics import Topic, Topics, make_topics
 from ..plots.maps import save_map
-from .output import (
-    Format,
-    ModelOption,
-    Row,
-    TableColumn,
-    Threads,
-    print_rows,
-    prints_rows,
-    say,
-    watched,
-)
+from .options import ModelOption, TableColumn, Threads, arg, opt
+from .output import Format, Row, print_rows, prints_rows, say, watched
 
 
 @prints_rows
 def cluster(
-    file: Annotated[str, Argument(help="Texts, one a line, or a table; - is stdin.")],
+    file: Annotated[str, arg("Texts, one a line, or a table; - is stdin.")],
     column: TableColumn = None,
     method: Annotated[
-        Literal["agglomerative", "community", "kmeans"] | None,
-        Option(help="How to group; by the number of texts when left out."),
+        Method | None, opt("How to group; by the number of texts when left out.")
     ] = None,
-    count: Annotated[
-        int | None, Option(min=1, help="How many topics; found out when left out.")
-    ] = None,
+    count: Annotated[int | None, opt("How many topics; found out when left out.", min=1)] = None,
     least: Annotated[
-        float | None,
-        Option(help="The cosine that holds a topic together; found out when left out."),
+        float | None, opt("The cosine that holds a topic together; found out when left out.")
     ] = None,
-    smallest: Annotated[int, Option(min=1, help="Fewer texts make no topic.")] = 2,
+    smallest: Annotated[int, opt("Fewer texts make no topic.", min=1)] = 2,
     merge: Annotated[
-        int | None, Option(min=1, help="Join the topics most alike until so many are left.")
+        int | None, opt("Join the topics most alike until so many are left.", min=1)
     ] = None,
-    assign: Annotated[
-        Path | None, Option(help="Sort the texts into these saved topics instead.")
-    ] = None,
-    save: Annotated[Path | None, Option(help="Keep the topics for later texts.")] = None,
-    html: Annotated[Path | None, Option("--map", help="Write a map, an HTML page.")] = None,
-    labels: Annotated[Path | None, Option(help="Write every text with its topic, as .tsv.")] = None,
+    assign: Annotated[Path | None, opt("Sort the texts into these saved topics instead.")] = None,
+    save: Annotated[Path | None, opt("Keep the topics for later texts.")] = None,
+    html: Annotated[Path | None, opt("Write a map, an HTML page.", "--map")] = None,
+    labels: Annotated[Path | None, opt("Write every text with its topic, as .tsv.")] = None,
     model: ModelOption = None,
-    seed: Annotated[int, Option(min=0, help="Seed of k-means.")] = 0,
+    seed: Annotated[int, opt("Seed of k-means.", min=0)] = 0,
     threads: Threads = None,
     *,
     form: Format,

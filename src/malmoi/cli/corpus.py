@@ -3,10 +3,10 @@
 from typing import Annotated
 
 import typer
-from typer import Argument
 
 from ..corpus.ingest import copy_corpus
 from ..errors import counted
+from .options import arg
 from .output import say, watched
 
 app = typer.Typer(help="Copy a corpus between a file and Milvus.", no_args_is_help=True)
@@ -19,10 +19,8 @@ def corpus() -> None:
 
 @app.command()
 def copy(
-    source: Annotated[str, Argument(help="A corpus file, or an address in Milvus.")],
-    target: Annotated[
-        str, Argument(help="A new file, milvus://HOST:PORT/NAME, or milvus:FILE.db.")
-    ],
+    source: Annotated[str, arg("A corpus file, or an address in Milvus.")],
+    target: Annotated[str, arg("A new file, milvus://HOST:PORT/NAME, or milvus:FILE.db.")],
 ) -> None:
     """Copy every document with its vector into another store; nothing is encoded again."""
     count = copy_corpus(source, target, progress=watched())

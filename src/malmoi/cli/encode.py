@@ -3,18 +3,21 @@
 import itertools
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from typer import Argument, BadParameter, Option
+from typer import BadParameter
 
 from ..encoder import load
+from ..encoder.base import OnLong
 from ..errors import DataError, by_number, counted
 from ..io.arrays import writing_vectors
 from ..io.tables import read_texts
+from ..runtime.precision import Precision
 from ..scale import EncodedDataset, encode_dataset, encode_in_processes
-from .output import Column, ModelOption, Row, Threads, prints_rows, say, watched
+from .options import Column, ModelOption, Threads, arg, opt
+from .output import Row, prints_rows, say, watched
 
 Rows = Iterator[tuple[str, NDArray[Any]]]
 _BLOCK = 1024
@@ -23,44 +26,32 @@ _BLOCK = 1024
 @prints_rows
 def encode(
     files: Annotated[
-        list[str] | None,
-        Argument(help="Text files, one text a line; - is stdin. With --ray: .parquet."),
+        list[str] | None, arg("Text files, one text a line; - is stdin. With --ray: .parquet.")
     ] = None,
     model: ModelOption = None,
     column: Column = None,
     out: Annotated[
-        Path | None,
-        Option("--out", "-o", help="Write .npy, .safetensors, .parquet (a folder with --ray)."),
+        Path | None, opt("Write .npy, .safetensors, .parquet (a folder with --ray).", "--out", "-o")
     ] = None,
-    dim: Annotated[int | None, Option(help="Keep the first dimensions only.")] = None,
-    precision: Annotated[
-        Literal["float32", "int8", "binary"], Option(help="What a value is stored as.")
-    ] = "float32",
+    dim: Annotated[int | None, opt("Keep the first dimensions only.")] = None,
+    precision: Annotated[Precision, opt("What a value is stored as.")] = "float32",
     prompt: Annotated[
-        str | None, Option(help="A prompt of the model's, or a prefix ending in a space.")
+        str | None, opt("A prompt of the model's, or a prefix ending in a space.")
     ] = None,
-    on_long: Annotated[
-        Literal["cut", "windows"], Option(help="What to do with text the model cannot hold.")
-    ] = "cut",
+    on_long: Annotated[OnLong, opt("What to do with text the model cannot hold.")] = "cut",
     threads: Threads = None,
     processes: Annotated[
-        int, Option(min=1, help="Processes with a model each, for machines with many cores.")
+        int, opt("Processes with a model each, for machines with many cores.", min=1)
     ] = 1,
     ray: Annotated[
-        str | None,
-        Option(help="Encode on a Ray cluster: its head's HOST:PORT, auto or local."),
+        str | None, opt("Encode on a Ray cluster: its head's HOST:PORT, auto or local.")
     ] = None,
     part_rows: Annotated[
-        int, Option(min=1, help="Rows in a part, which is lost or done whole (--ray).")
+        int, opt("Rows in a part, which is lost or done whole (--ray).", min=1)
     ] = 16384,
 ) -> Iterable[Row]:
     """Turn each line of text into a vector; JSON lines come out unless --out names a file."""
-    options: dict[str, Any] = {
-        "dim": dim,
-        "precision": precision,
-        "prompt": prompt,
-        "on_long": on_long,
-    }
+    options = dict[str, Any](dim=dim, precision=precision, prompt=prompt, on_long=on_long)
     if ray is not None:
         if not files or out is None:
             raise BadParameter("--ray wants .parquet files and --out FOLDER")

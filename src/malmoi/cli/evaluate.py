@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from typer import Argument, BadParameter, Option
+from typer import BadParameter
 
 from ..bundle.bundle import open_bundle
 from ..bundle.catalog import KINDS, find_model
@@ -16,17 +16,8 @@ from ..evaluate import evaluate as measure
 from ..plots import check_figure, plot_report
 from ..reranker.reranker import load_reranker
 from ..tagger import load_tagger
-from .output import (
-    Format,
-    Sides,
-    Strict,
-    Threads,
-    parse_columns,
-    print_json,
-    print_rows,
-    prints_rows,
-    say,
-)
+from .options import Sides, Strict, Threads, arg, opt, parse_columns
+from .output import Format, print_json, print_rows, prints_rows, say
 
 # The choices of --task are the names of the registry; a type checker cannot follow that.
 if TYPE_CHECKING:
@@ -42,49 +33,39 @@ _LOADERS: dict[str, Callable[..., object]] = {
 
 @prints_rows
 def evaluate(
-    task: Annotated[TaskName, Option(help="What to measure.")],
-    data: Annotated[Path, Option(help="A .tsv, .csv or .jsonl file of examples.")],
+    task: Annotated[TaskName, opt("What to measure.")],
+    data: Annotated[Path, opt("A .tsv, .csv or .jsonl file of examples.")],
     model: Annotated[
-        str | None, Argument(help="An encoder or reranker; the shipped one if left out.")
+        str | None, arg("An encoder or reranker; the shipped one if left out.")
     ] = None,
-    columns: Annotated[
-        str | None, Option(help="Columns by role, as a=ko1,b=ko2,score=score.")
-    ] = None,
+    columns: Annotated[str | None, opt("Columns by role, as a=ko1,b=ko2,score=score.")] = None,
     sides: Sides = None,
     against: Annotated[
-        list[str] | None, Option(help="Another model to compare with; may be repeated.")
+        list[str] | None, opt("Another model to compare with; may be repeated.")
     ] = None,
     baselines: Annotated[
-        str | None, Option(help="Compare with this raw encoder's CLS, mean and words.")
+        str | None, opt("Compare with this raw encoder's CLS, mean and words.")
     ] = None,
-    encoder: Annotated[
-        str | None, Option(help="rerank: the encoder that proposes documents.")
-    ] = None,
-    top: Annotated[int, Option(min=1, help="rerank: how many documents to rerank.")] = 50,
-    k: Annotated[str, Option(help="retrieval, rerank: cut-offs.")] = "1,5,10",
-    documents: Annotated[
-        Path | None, Option(help="retrieval, rerank: more texts to search among.")
-    ] = None,
+    encoder: Annotated[str | None, opt("rerank: the encoder that proposes documents.")] = None,
+    top: Annotated[int, opt("rerank: how many documents to rerank.", min=1)] = 50,
+    k: Annotated[str, opt("retrieval, rerank: cut-offs.")] = "1,5,10",
+    documents: Annotated[Path | None, opt("retrieval, rerank: more texts to search among.")] = None,
     query_prompt: Annotated[
-        str | None, Option(help="retrieval, rerank: the encoder's prompt for queries.")
+        str | None, opt("retrieval, rerank: the encoder's prompt for queries.")
     ] = None,
     document_prompt: Annotated[
-        str | None, Option(help="retrieval, rerank: the encoder's prompt for documents.")
+        str | None, opt("retrieval, rerank: the encoder's prompt for documents.")
     ] = None,
-    train: Annotated[Path | None, Option(help="nli, transfer, senses: fit on this file.")] = None,
-    lexicon: Annotated[str | None, Option(help="linking: the lexicon to link mentions to.")] = None,
-    types: Annotated[
-        str | None, Option(help="linking: types of mentions to keep, with commas.")
-    ] = None,
-    errors: Annotated[
-        Path | None, Option(help="linking: write what went wrong to this .tsv.")
-    ] = None,
-    folds: Annotated[int, Option(min=2, help="nli, transfer: cross-validation folds.")] = 10,
-    rounds: Annotated[int, Option(min=0, help="Bootstrap rounds; 0 leaves intervals out.")] = 1000,
-    seed: Annotated[int, Option(min=0, help="Seed of bootstrap and folds.")] = 0,
+    train: Annotated[Path | None, opt("nli, transfer, senses: fit on this file.")] = None,
+    lexicon: Annotated[str | None, opt("linking: the lexicon to link mentions to.")] = None,
+    types: Annotated[str | None, opt("linking: types of mentions to keep, with commas.")] = None,
+    errors: Annotated[Path | None, opt("linking: write what went wrong to this .tsv.")] = None,
+    folds: Annotated[int, opt("nli, transfer: cross-validation folds.", min=2)] = 10,
+    rounds: Annotated[int, opt("Bootstrap rounds; 0 leaves intervals out.", min=0)] = 1000,
+    seed: Annotated[int, opt("Seed of bootstrap and folds.", min=0)] = 0,
     strict: Strict = False,
-    plot: Annotated[Path | None, Option(help="Draw the report (.png, .svg, .pdf).")] = None,
-    out: Annotated[Path | None, Option("--out", "-o", help="Write the report as JSON.")] = None,
+    plot: Annotated[Path | None, opt("Draw the report (.png, .svg, .pdf).")] = None,
+    out: Annotated[Path | None, opt("Write the report as JSON.", "--out", "-o")] = None,
     threads: Threads = None,
     *,
     form: Format,
@@ -146,4 +127,3 @@ def _show(report: Report, form: Format, plot: Path | None, out: Path | None) -> 
         say(f"wrote {out}")
     if plot is not None:
         plot_report(report, plot)
-        say(f"wrote {plot}")

@@ -4,45 +4,40 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal
 
-from typer import Argument, BadParameter, Option
+from typer import BadParameter
 
 from ..corpus import Columns, Corpus, index_files
 from ..corpus.corpus import check_recall
 from ..encoder import load
 from ..errors import counted
-from .output import ModelOption, Row, Threads, prints_rows, say, watched
+from ..runtime.precision import Precision
+from .options import ModelOption, Threads, arg, opt
+from .output import Row, prints_rows, say, watched
 
 
 @prints_rows
 def index(
-    corpus: Annotated[Path, Argument(help="The corpus file; made if it is not there.")],
-    files: Annotated[
-        list[str] | None, Argument(help=".txt, .jsonl, .tsv or .csv; - is stdin.")
-    ] = None,
+    corpus: Annotated[Path, arg("The corpus file; made if it is not there.")],
+    files: Annotated[list[str] | None, arg(".txt, .jsonl, .tsv or .csv; - is stdin.")] = None,
     model: ModelOption = None,
-    text: Annotated[str | None, Option(help="The column or field with the text.")] = None,
-    id: Annotated[str | None, Option("--id", help="The column or field with the id.")] = None,
+    text: Annotated[str | None, opt("The column or field with the text.")] = None,
+    id: Annotated[str | None, opt("The column or field with the id.", "--id")] = None,
     field: Annotated[
-        list[str] | None, Option(help="A column to keep as metadata; all when left out.")
+        list[str] | None, opt("A column to keep as metadata; all when left out.")
     ] = None,
     precision: Annotated[
-        Literal["float32", "int8", "binary"],
-        Option(help="What a value is stored as (a new corpus only)."),
+        Precision, opt("What a value is stored as (a new corpus only).")
     ] = "float32",
-    dim: Annotated[
-        int | None, Option(help="Keep the first dimensions only (a new corpus only).")
-    ] = None,
+    dim: Annotated[int | None, opt("Keep the first dimensions only (a new corpus only).")] = None,
     words: Annotated[
         Literal["word-morphemes", "morphemes", "bigrams"] | None,
-        Option(help="What keyword search counts (a new corpus only)."),
+        opt("What keyword search counts (a new corpus only)."),
     ] = None,
-    engine: Annotated[
-        Literal["auto", "flat", "hnsw"], Option(help="How vectors are searched.")
-    ] = "auto",
+    engine: Annotated[Literal["auto", "flat", "hnsw"], opt("How vectors are searched.")] = "auto",
     check: Annotated[
-        bool, Option("--check", help="Print how many of the true nearest a search finds.")
+        bool, opt("Print how many of the true nearest a search finds.", "--check")
     ] = False,
-    queries: Annotated[int, Option(min=1, help="How many searches --check makes.")] = 100,
+    queries: Annotated[int, opt("How many searches --check makes.", min=1)] = 100,
     threads: Threads = None,
 ) -> Iterable[Row]:
     """Put the texts of files into a corpus; what is there already is not encoded again."""

@@ -4,18 +4,17 @@ import json
 import sys
 from typing import Annotated
 
-from typer import Argument
-
 from ..bundle.bundle import Bundle, open_bundle
 from ..bundle.catalog import KINDS, find_model
-from .output import Json, print_json
+from .options import Json, arg
+from .output import print_json
 
 _SKIPPED = ("files", "training", "scores", "format")
 
 
 def info(
     bundle: Annotated[
-        str | None, Argument(help="A bundle or model folder; the shipped one if left out.")
+        str | None, arg("A bundle or model folder; the shipped one if left out.")
     ] = None,
     as_json: Json = False,
 ) -> None:

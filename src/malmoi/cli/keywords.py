@@ -4,29 +4,26 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
-from typer import Argument, Option
-
 from ..encoder import load
 from ..errors import DataError
 from ..io.tables import read_texts
 from ..mining.keywords import keywords as find
 from ..mining.keywords import read_stopwords
-from .output import ModelOption, Row, TableColumn, Threads, prints_rows
+from .options import ModelOption, TableColumn, Threads, arg, opt
+from .output import Row, prints_rows
 
 
 @prints_rows
 def keywords(
-    file: Annotated[str, Argument(help="A document; - is stdin.")],
-    lines: Annotated[
-        bool, Option("--lines", help="Each line, or row of a table, is a document.")
-    ] = False,
+    file: Annotated[str, arg("A document; - is stdin.")],
+    lines: Annotated[bool, opt("Each line, or row of a table, is a document.", "--lines")] = False,
     column: TableColumn = None,
-    top: Annotated[int, Option(min=1, help="How many keywords a document.")] = 10,
+    top: Annotated[int, opt("How many keywords a document.", min=1)] = 10,
     diversity: Annotated[
-        float, Option(min=0, max=1, help="How much they may not resemble each other.")
+        float, opt("How much they may not resemble each other.", min=0, max=1)
     ] = 0.3,
     stopwords: Annotated[
-        Path | None, Option(help="Words to leave out, one a line; -word takes one back.")
+        Path | None, opt("Words to leave out, one a line; -word takes one back.")
     ] = None,
     model: ModelOption = None,
     threads: Threads = None,

@@ -6,53 +6,42 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from typer import Argument, Option
 
 from ..errors import counted
 from ..lexicon import BuildReport, Lexicon, add_names, build_lexicon
 from ..lexicon.manifest import find_lexicon
 from ..lexicon.report import describe
-from .output import Json, Row, parse_columns, print_json, prints_rows, say, watched
+from .options import Json, arg, opt, parse_columns
+from .output import Row, print_json, prints_rows, say, watched
 
 app = typer.Typer(
     help="Make a lexicon of code tables, add names to one, look into one.", no_args_is_help=True
 )
 
-Tables = Annotated[
-    list[Path], Argument(help="Tables: .tsv, .csv, .xlsx, .txt, MRCONSO.RRF, code||name.")
-]
-Folder = Annotated[str, Argument(help="A lexicon's folder, or sample.")]
-FormOption = Annotated[
-    str, Option("--form", help="auto, table, kostom, mrconso, biosyn or lexicon.")
-]
+Tables = Annotated[list[Path], arg("Tables: .tsv, .csv, .xlsx, .txt, MRCONSO.RRF, code||name.")]
+Folder = Annotated[str, arg("A lexicon's folder, or sample.")]
+FormOption = Annotated[str, opt("auto, table, kostom, mrconso, biosyn or lexicon.", "--form")]
 Columns = Annotated[
-    str | None,
-    Option(help="Columns by part, as code=상병코드,ko=한글명,en=영문명; see docs/terms.md."),
+    str | None, opt("Columns by part, as code=상병코드,ko=한글명,en=영문명; see docs/terms.md.")
 ]
 SourceOption = Annotated[
-    str, Option("--source", help="A name for where the names are from; the file's if not.")
+    str, opt("A name for where the names are from; the file's if not.", "--source")
 ]
-Uncoded = Annotated[
-    bool, Option("--keep-uncoded", help="Give rows without a code one of their own.")
-]
-Raw = Annotated[bool, Option("--as-is", help="Do not clean names.")]
+Uncoded = Annotated[bool, opt("Give rows without a code one of their own.", "--keep-uncoded")]
+Raw = Annotated[bool, opt("Do not clean names.", "--as-is")]
 
 
 @app.command()
 def build(
     tables: Tables,
-    out: Annotated[Path, Option("--out", "-o", help="The lexicon's folder, kcd.lexicon.")],
+    out: Annotated[Path, opt("The lexicon's folder, kcd.lexicon.", "--out", "-o")],
     form: FormOption = "auto",
     columns: Columns = None,
     source: SourceOption = "",
-    merges: Annotated[
-        Path | None, Option(help="A table of codes and the codes they became.")
-    ] = None,
+    merges: Annotated[Path | None, opt("A table of codes and the codes they became.")] = None,
     keep_uncoded: Uncoded = False,
     as_is: Raw = False,
-    replace: Annotated[
-        bool, Option("--replace", help="Replace the lexicon that is there.")
-    ] = False,
+    replace: Annotated[bool, opt("Replace the lexicon that is there.", "--replace")] = False,
     as_json: Json = False,
 ) -> None:
     """Merge tables by code into a lexicon, and say what was read, cleaned and left out."""
@@ -74,7 +63,7 @@ def build(
 
 @app.command()
 def add(
-    lexicon: Annotated[Path, Argument(help="The lexicon's folder.")],
+    lexicon: Annotated[Path, arg("The lexicon's folder.")],
     tables: Tables,
     form: FormOption = "auto",
     columns: Columns = None,
@@ -125,8 +114,7 @@ def info(lexicon: Folder, as_json: Json = False) -> None:
 @app.command()
 @prints_rows
 def show(
-    lexicon: Folder,
-    codes: Annotated[list[str], Argument(help="Codes whose names to show.")],
+    lexicon: Folder, codes: Annotated[list[str], arg("Codes whose names to show.")]
 ) -> Iterable[Row]:
     """Show the names of codes."""
     opened = Lexicon.open(lexicon)

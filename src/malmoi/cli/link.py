@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
-from typer import Argument, BadParameter, Option
+from typer import BadParameter
 
 from ..clinical.reader import NoteMention, NoteReader, to_html
 from ..encoder import load
@@ -18,62 +18,46 @@ from ..lexicon import Lexicon
 from ..linking import Linker, calibrate
 from ..linking.name_index import identity
 from ..linking.nil import UNCALIBRATED, load_threshold, save_threshold
-from .output import (
-    Format,
-    ModelOption,
-    Row,
-    Threads,
-    print_rows,
-    prints_rows,
-    say,
-    seconds,
-    watched,
-)
+from .options import ModelOption, Threads, arg, opt, seconds
+from .output import Format, Row, print_rows, prints_rows, say, watched
 
 _BLOCK = 1024
 
 
 @prints_rows
 def link(
-    lexicon: Annotated[str, Argument(help="A lexicon's folder, or sample.")],
-    mentions: Annotated[
-        list[str] | None, Argument(help="Mentions; - reads one a line from stdin.")
-    ] = None,
+    lexicon: Annotated[str, arg("A lexicon's folder, or sample.")],
+    mentions: Annotated[list[str] | None, arg("Mentions; - reads one a line from stdin.")] = None,
     note: Annotated[
-        str | None, Option(help="Find and link the mentions of this text file (- is stdin).")
+        str | None, opt("Find and link the mentions of this text file (- is stdin).")
     ] = None,
-    k: Annotated[int, Option("--k", "-k", min=1, help="Candidates a mention.")] = 5,
+    k: Annotated[int, opt("Candidates a mention.", "--k", "-k", min=1)] = 5,
     nil: Annotated[
-        bool, Option("--nil", help="Say which mentions have no concept in the lexicon.")
+        bool, opt("Say which mentions have no concept in the lexicon.", "--nil")
     ] = False,
     calibrate_on: Annotated[
-        Path | None,
-        Option("--calibrate", help="Choose the score below which it is NIL on this file."),
+        Path | None, opt("Choose the score below which it is NIL on this file.", "--calibrate")
     ] = None,
     spelling: Annotated[
-        bool, Option("--spelling", help="Match by spelling alone, without a model.")
+        bool, opt("Match by spelling alone, without a model.", "--spelling")
     ] = False,
     tagger: Annotated[
-        str | None, Option(help="note: a tagger that finds mentions beside the lexicon.")
+        str | None, opt("note: a tagger that finds mentions beside the lexicon.")
     ] = None,
     within: Annotated[
-        str | None, Option(help="note: time for it, as 2s; reads as far as that allows.")
+        str | None, opt("note: time for it, as 2s; reads as far as that allows.")
     ] = None,
-    html: Annotated[bool, Option("--html", help="note: print a page, mentions marked.")] = False,
-    add: Annotated[
-        list[Path] | None, Option(help="A table of names of your own; may be repeated.")
-    ] = None,
+    html: Annotated[bool, opt("note: print a page, mentions marked.", "--html")] = False,
+    add: Annotated[list[Path] | None, opt("A table of names of your own; may be repeated.")] = None,
     abbreviations: Annotated[
-        Path | None, Option(help="A table of abbreviations beside the shipped one.")
+        Path | None, opt("A table of abbreviations beside the shipped one.")
     ] = None,
-    variants: Annotated[
-        Path | None, Option(help="A table of wordings instead of the shipped one.")
-    ] = None,
+    variants: Annotated[Path | None, opt("A table of wordings instead of the shipped one.")] = None,
     synonyms: Annotated[
-        Path | None, Option(help="A table of lay names instead of the shipped one.")
+        Path | None, opt("A table of lay names instead of the shipped one.")
     ] = None,
     rebuild: Annotated[
-        bool, Option("--rebuild", help="Index the lexicon again, for another model.")
+        bool, opt("Index the lexicon again, for another model.", "--rebuild")
     ] = False,
     model: ModelOption = None,
     threads: Threads = None,

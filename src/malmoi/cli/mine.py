@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
-from typer import Argument, BadParameter, Option
+from typer import BadParameter
 
 from ..encoder import load
 from ..errors import counted
@@ -12,29 +12,25 @@ from ..io.files import writing
 from ..mining.pairs import TOP, deduplicate, mine_pairs
 from ..mining.texts import Line, read
 from ..mining.translations import LEAST, NEIGHBOURS, mine_translations
-from .output import ModelOption, Row, TableColumn, Threads, prints_rows, say, watched
+from .options import ModelOption, TableColumn, Threads, arg, opt
+from .output import Row, prints_rows, say, watched
 
 
 @prints_rows
 def mine(
-    file: Annotated[str, Argument(help="Texts, one a line, or a table; - is stdin.")],
-    other: Annotated[
-        str | None, Argument(help="A second file: find translations across the two.")
-    ] = None,
+    file: Annotated[str, arg("Texts, one a line, or a table; - is stdin.")],
+    other: Annotated[str | None, arg("A second file: find translations across the two.")] = None,
     column: TableColumn = None,
-    other_column: Annotated[str | None, Option(help="The second file's column.")] = None,
+    other_column: Annotated[str | None, opt("The second file's column.")] = None,
     least: Annotated[
-        float | None,
-        Option(help=f"The least score: a cosine (0.8), or across files a margin ({LEAST})."),
+        float | None, opt(f"The least score: a cosine (0.8), or across files a margin ({LEAST}).")
     ] = None,
-    top: Annotated[
-        int, Option(min=0, help="How many pairs, best first; 0 for all as found.")
-    ] = TOP,
+    top: Annotated[int, opt("How many pairs, best first; 0 for all as found.", min=0)] = TOP,
     neighbours: Annotated[
-        int, Option(min=1, help="Across files: how many neighbours make the margin.")
+        int, opt("Across files: how many neighbours make the margin.", min=1)
     ] = NEIGHBOURS,
     dedup: Annotated[
-        Path | None, Option(help="Write the file without near-duplicates there instead.")
+        Path | None, opt("Write the file without near-duplicates there instead.")
     ] = None,
     model: ModelOption = None,
     threads: Threads = None,

@@ -3,26 +3,15 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Literal
-
-from typer import Argument, Option
+from typing import Annotated
 
 from ..encoder import load
 from ..errors import counted
 from ..evaluate.examples import PAIRS, QUERIES, Form, Roles, read_examples, text, truth
 from ..io.tables import read_texts
-from ..mining.negatives import NegativeChoice, mine_negatives, write_triplets
-from .output import (
-    ModelOption,
-    Row,
-    Sides,
-    Strict,
-    Threads,
-    parse_columns,
-    prints_rows,
-    say,
-    watched,
-)
+from ..mining.negatives import NegativeChoice, Pick, mine_negatives, write_triplets
+from .options import ModelOption, Sides, Strict, Threads, arg, opt, parse_columns
+from .output import Row, prints_rows, say, watched
 
 _FORM = Form(
     ("anchor", "positive"),
@@ -34,28 +23,24 @@ _FORM = Form(
 
 @prints_rows
 def negatives(
-    file: Annotated[Path, Argument(help="A .tsv, .csv or .jsonl file of pairs.")],
+    file: Annotated[Path, arg("A .tsv, .csv or .jsonl file of pairs.")],
     model: ModelOption = None,
     columns: Annotated[
-        str | None, Option(help="Columns by role, as anchor=question,positive=answer.")
+        str | None, opt("Columns by role, as anchor=question,positive=answer.")
     ] = None,
     sides: Sides = None,
     documents: Annotated[
-        str | None, Option(help="More texts to choose from, one a line; - is stdin.")
+        str | None, opt("More texts to choose from, one a line; - is stdin.")
     ] = None,
-    count: Annotated[int, Option(min=1, help="Negatives a pair.")] = 1,
-    first: Annotated[int, Option(min=1, help="The first rank that may be taken.")] = 1,
-    last: Annotated[int, Option(min=1, help="The last rank that may be taken.")] = 50,
-    margin: Annotated[float | None, Option(help="How far below the positive's cosine.")] = None,
-    relative_margin: Annotated[
-        float, Option(help="The same, as a share of it; 0 for none.")
-    ] = 0.05,
-    pick: Annotated[
-        Literal["nearest", "random"], Option(help="Which of those that fit.")
-    ] = "nearest",
-    seed: Annotated[int, Option(min=0, help="Seed of random picks.")] = 0,
+    count: Annotated[int, opt("Negatives a pair.", min=1)] = 1,
+    first: Annotated[int, opt("The first rank that may be taken.", min=1)] = 1,
+    last: Annotated[int, opt("The last rank that may be taken.", min=1)] = 50,
+    margin: Annotated[float | None, opt("How far below the positive's cosine.")] = None,
+    relative_margin: Annotated[float, opt("The same, as a share of it; 0 for none.")] = 0.05,
+    pick: Annotated[Pick, opt("Which of those that fit.")] = "nearest",
+    seed: Annotated[int, opt("Seed of random picks.", min=0)] = 0,
     strict: Strict = False,
-    out: Annotated[Path | None, Option("--out", "-o", help="Write .tsv or .jsonl instead.")] = None,
+    out: Annotated[Path | None, opt("Write .tsv or .jsonl instead.", "--out", "-o")] = None,
     threads: Threads = None,
 ) -> Iterable[Row]:
     """Find texts near each anchor that do not mean the same, for training."""

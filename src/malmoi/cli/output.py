@@ -1,4 +1,4 @@
-"""What commands share: their common options, and how they print.
+"""How commands print.
 
 Rows go to stdout as JSON lines, or as a table or CSV when asked; messages go to stderr.
 """
@@ -9,12 +9,13 @@ import functools
 import inspect
 import json
 import logging
-import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from typing import Annotated, Any
+from typing import Any
 
-from typer import BadParameter, Option
+from typer import BadParameter
+
+from .options import Csv, Table
 
 logger = logging.getLogger(__name__)
 
@@ -27,20 +28,6 @@ class Format(enum.StrEnum):
     JSON = "json"
     TABLE = "table"
     CSV = "csv"
-
-
-Table = Annotated[bool, Option("--table", help="Print a table for people.")]
-Csv = Annotated[bool, Option("--csv", help="Print comma-separated values.")]
-Json = Annotated[bool, Option("--json", help="Print one JSON object.")]
-ModelOption = Annotated[
-    str | None,
-    Option("--model", "-m", help="A bundle, a model folder, a shipped name or a hub id."),
-]
-Sides = Annotated[str | None, Option(help="Languages by their columns: ko, en, or ko-en across.")]
-Strict = Annotated[bool, Option("--strict", help="Stop at the first bad row.")]
-Threads = Annotated[int | None, Option(min=1, help="Cores to use; all when left out.")]
-Column = Annotated[str | None, Option(help="The column of .tsv and .csv, the field of .jsonl.")]
-TableColumn = Annotated[str | None, Option(help="The column of a table to read.")]
 
 
 def choose(*, table: bool, as_csv: bool) -> Format:
@@ -72,33 +59,6 @@ def prints_rows(command: Callable[..., Iterable[Row] | None]) -> Callable[..., N
     run.__signature__ = signature.replace(parameters=list(parameters.values()))  # type: ignore[attr-defined]
     run.__annotations__ = {name: one.annotation for name, one in parameters.items()}
     return run
-
-
-def seconds(text: str | None) -> float | None:
-    """Read the time that --within allows.
-
-    >>> seconds("200ms"), seconds("1.5s"), seconds(None)
-    (0.2, 1.5, None)
-    """
-    if text is None:
-        return None
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|)", text.strip())
-    if not found:
-        raise BadParameter(f"--within is {text!r}; expected a time such as 200ms or 1.5s")
-    return float(found[1]) * (0.001 if found[2] == "ms" else 1.0)
-
-
-def parse_columns(columns: str | None) -> dict[str, str] | None:
-    """Turn "a=ko1,b=ko2" into a dictionary; anything else is bad usage."""
-    if columns is None:
-        return None
-    parts = [part.partition("=") for part in columns.split(",")]
-    if not all(role.strip() and name.strip() for role, _, name in parts):
-        raise BadParameter(f"--columns {columns}: expected role=column, with commas between")
-    roles = [role.strip() for role, _, _ in parts]
-    if len(set(roles)) < len(roles):
-        raise BadParameter(f"--columns {columns}: expected each role once")
-    return {role.strip(): name.strip() for role, _, name in parts}
 
 
 class StderrHandler(logging.Handler):

@@ -3,23 +3,21 @@
 from collections.abc import Iterable
 from typing import Annotated
 
-from typer import Argument, Option
-
 from ..errors import DataError
 from ..io.tables import read_texts
 from ..reranker.reranker import load_reranker
-from .output import Column, Row, Threads, prints_rows
+from .options import Column, Threads, arg, opt
+from .output import Row, prints_rows
 
 
 @prints_rows
 def rerank(
-    query: Annotated[str, Argument(help="The text to compare the others with.")],
-    file: Annotated[str, Argument(help="A text file, one text a line; - is stdin.")],
+    query: Annotated[str, arg("The text to compare the others with.")],
+    file: Annotated[str, arg("A text file, one text a line; - is stdin.")],
     model: Annotated[
-        str | None,
-        Option("--model", "-m", help="A reranker's bundle, name or hub id; the shipped one."),
+        str | None, opt("A reranker's bundle, name or hub id; the shipped one.", "--model", "-m")
     ] = None,
-    k: Annotated[int, Option("--k", "-k", min=1, help="How many texts to print.")] = 10,
+    k: Annotated[int, opt("How many texts to print.", "--k", "-k", min=1)] = 10,
     column: Column = None,
     threads: Threads = None,
 ) -> Iterable[Row]:

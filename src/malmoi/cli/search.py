@@ -2,41 +2,36 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
-from typer import Argument, BadParameter, Option
+from typer import BadParameter
 
 from ..bundle.catalog import RERANKER
 from ..corpus import Corpus
-from ..corpus.corpus import RERANKED, WEIGHTS
+from ..corpus.corpus import RERANKED, WEIGHTS, Mode
 from ..encoder import load
 from ..reranker.reranker import load_reranker
-from .output import ModelOption, Row, Threads, prints_rows, seconds
+from .options import ModelOption, Threads, arg, opt, seconds
+from .output import Row, prints_rows
 
 
 @prints_rows
 def search(
-    corpus: Annotated[Path, Argument(help="A corpus that malmoi index made.")],
-    query: Annotated[str, Argument(help="What to look for.")],
-    k: Annotated[int, Option("--k", "-k", help="How many documents to print.")] = 10,
-    mode: Annotated[
-        Literal["dense", "keyword", "hybrid"], Option(help="By meaning, words, or both.")
-    ] = "hybrid",
+    corpus: Annotated[Path, arg("A corpus that malmoi index made.")],
+    query: Annotated[str, arg("What to look for.")],
+    k: Annotated[int, opt("How many documents to print.", "--k", "-k")] = 10,
+    mode: Annotated[Mode, opt("By meaning, words, or both.")] = "hybrid",
     filter: Annotated[
-        list[str] | None, Option(help="A condition on a field, as year=2024 or year>=2020.")
+        list[str] | None, opt("A condition on a field, as year=2024 or year>=2020.")
     ] = None,
     weights: Annotated[
-        str | None, Option(help="Of a hybrid search's sides, as dense=1,keyword=0.25.")
+        str | None, opt("Of a hybrid search's sides, as dense=1,keyword=0.25.")
     ] = None,
-    exact: Annotated[bool, Option("--exact", help="Compare with every vector.")] = False,
-    rerank: Annotated[bool, Option("--rerank", help="Let a reranker read the best.")] = False,
-    reranker: Annotated[
-        str, Option(help="A reranker's bundle, shipped name or hub id.")
-    ] = RERANKER,
-    depth: Annotated[int, Option(min=1, help="How many a reranker may read.")] = RERANKED,
-    within: Annotated[
-        str | None, Option(help="Time for it all, as 200ms; reranks as many as fit.")
-    ] = None,
+    exact: Annotated[bool, opt("Compare with every vector.", "--exact")] = False,
+    rerank: Annotated[bool, opt("Let a reranker read the best.", "--rerank")] = False,
+    reranker: Annotated[str, opt("A reranker's bundle, shipped name or hub id.")] = RERANKER,
+    depth: Annotated[int, opt("How many a reranker may read.", min=1)] = RERANKED,
+    within: Annotated[str | None, opt("Time for it all, as 200ms; reranks as many as fit.")] = None,
     model: ModelOption = None,
     threads: Threads = None,
 ) -> Iterable[Row]:

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from ..errors import require
-from .output import ModelOption, Threads, say
+from .options import ModelOption, Threads
+from .output import say
 
 
 def serve(

@@ -4,22 +4,21 @@ import itertools
 from collections.abc import Iterable, Iterator
 from typing import Annotated
 
-from typer import Argument, BadParameter
+from typer import BadParameter
 
 from ..encoder import load
 from ..errors import DataError, counted
 from ..io.files import read_lines
 from ..runtime.pooling import normalize
-from .output import ModelOption, Row, Threads, prints_rows
+from .options import ModelOption, Threads, arg
+from .output import Row, prints_rows
 
 _BLOCK = 1024
 
 
 @prints_rows
 def similarity(
-    texts: Annotated[
-        list[str], Argument(help="Two texts or more; - reads pairs from stdin, tab between.")
-    ],
+    texts: Annotated[list[str], arg("Two texts or more; - reads pairs from stdin, tab between.")],
     model: ModelOption = None,
     threads: Threads = None,
 ) -> Iterable[Row]:

@@ -4,20 +4,17 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Annotated
 
-from typer import Argument, Option
-
 from ..io.tables import read_texts
 from ..tagger import load_tagger
-from .output import Row, Threads, prints_rows
+from .options import Threads, arg, opt
+from .output import Row, prints_rows
 
 
 @prints_rows
 def tag(
-    model: Annotated[str, Argument(help="A tagger's bundle, shipped name or hub id.")],
-    texts: Annotated[list[str], Argument(help="Texts; - reads stdin, one text a line.")],
-    whole: Annotated[
-        bool, Option("--whole", help="Read stdin as one text, lines and all.")
-    ] = False,
+    model: Annotated[str, arg("A tagger's bundle, shipped name or hub id.")],
+    texts: Annotated[list[str], arg("Texts; - reads stdin, one text a line.")],
+    whole: Annotated[bool, opt("Read stdin as one text, lines and all.", "--whole")] = False,
     threads: Threads = None,
 ) -> Iterable[Row]:
     """Print the entities of texts of any length; start and end are letters, from 0."""

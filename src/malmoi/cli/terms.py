@@ -1,28 +1,26 @@
 """`malmoi terms`: the nearest terms of a term, and a map of them."""
 
 from pathlib import Path
-from typing import Annotated, Literal
-
-from typer import Argument, Option
+from typing import Annotated
 
 from ..encoder import load
 from ..io.tables import read_texts
 from ..lexicon import Lexicon
 from ..mining.texts import nearest_terms
 from ..plots import check_figure, plot_terms
-from .output import Column, Format, ModelOption, Threads, print_rows, prints_rows, say
+from ..plots.maps import Project
+from .options import Column, ModelOption, Threads, arg, opt
+from .output import Format, print_rows, prints_rows
 
 
 @prints_rows
 def terms(
-    asked: Annotated[list[str], Argument(help="One term or several.")],
-    among: Annotated[
-        str, Option(help="A lexicon, or a file of terms, one a line; - is stdin.")
-    ] = "sample",
+    asked: Annotated[list[str], arg("One term or several.")],
+    among: Annotated[str, opt("A lexicon, or a file of terms, one a line; - is stdin.")] = "sample",
     column: Column = None,
-    k: Annotated[int, Option("--k", "-k", min=1, help="How many nearest terms.")] = 10,
-    plot: Annotated[Path | None, Option(help="Draw a map (.png, .svg, .pdf).")] = None,
-    project: Annotated[Literal["pca", "umap"], Option(help="How the map is made.")] = "pca",
+    k: Annotated[int, opt("How many nearest terms.", "--k", "-k", min=1)] = 10,
+    plot: Annotated[Path | None, opt("Draw a map (.png, .svg, .pdf).")] = None,
+    project: Annotated[Project, opt("How the map is made.")] = "pca",
     model: ModelOption = None,
     threads: Threads = None,
     *,
@@ -43,4 +41,3 @@ def terms(
     )
     if plot is not None:
         plot_terms(found, plot, method=project)
-        say(f"wrote {plot}")

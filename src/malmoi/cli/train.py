@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from ..errors import require
-from .output import Csv, Table, Threads, choose, print_rows
+from .options import Csv, Table, Threads
+from .output import choose, print_rows
 
 
 def train(

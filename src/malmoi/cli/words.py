@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
-from typer import Argument, BadParameter, Option
+from typer import BadParameter
 
 from ..encoder import load
 from ..encoder.layers import LayerAccess, layers_of
@@ -13,36 +13,34 @@ from ..errors import DataError, counted
 from ..io.files import read_lines
 from ..plots import check_figure, plot_layers, plot_occurrences, plot_tokens, plot_values
 from ..plots.figure import short
+from ..plots.maps import Project
 from ..plots.words import MANY
 from ..text import morphemes
 from ..words import By, Layers, Merge, Occurrence, Word, by_layer, occurrences, similarity
-from .output import Format, ModelOption, Row, Threads, print_rows, prints_rows, say
+from .options import ModelOption, Threads, arg, opt
+from .output import Format, Row, print_rows, prints_rows, say
 
 
 @prints_rows
 def words(
-    texts: Annotated[list[str], Argument(help="Sentences; - reads them from stdin.")],
+    texts: Annotated[list[str], arg("Sentences; - reads them from stdin.")],
     word: Annotated[
-        str | None, Option(help="Compare the occurrences of this word, 배 for example.")
+        str | None, opt("Compare the occurrences of this word, 배 for example.")
     ] = None,
     layers: Annotated[
-        str,
-        Option(help="last, second-to-last, sum-last-4, mean-all …, or numbers, as 1,2."),
+        str, opt("last, second-to-last, sum-last-4, mean-all …, or numbers, as 1,2.")
     ] = "last",
-    merge: Annotated[
-        Literal["mean", "first", "last", "max", "sum"],
-        Option(help="How a word's pieces become one vector."),
-    ] = "mean",
+    merge: Annotated[Merge, opt("How a word's pieces become one vector.")] = "mean",
     by: Annotated[
         Literal["spaces", "morphemes"] | None,
-        Option(help="Where words end; morphemes when kiwipiepy is installed."),
+        opt("Where words end; morphemes when kiwipiepy is installed."),
     ] = None,
-    special: Annotated[bool, Option("--special", help="Show special tokens too.")] = False,
-    plot: Annotated[Path | None, Option(help="Draw the occurrences as a map.")] = None,
-    project: Annotated[Literal["pca", "umap"], Option(help="How the map is made flat.")] = "pca",
-    layers_plot: Annotated[Path | None, Option(help="Draw similarity by layer.")] = None,
-    hist: Annotated[Path | None, Option(help="Draw the histogram of values.")] = None,
-    heat: Annotated[Path | None, Option(help="Draw two texts' words against each other.")] = None,
+    special: Annotated[bool, opt("Show special tokens too.", "--special")] = False,
+    plot: Annotated[Path | None, opt("Draw the occurrences as a map.")] = None,
+    project: Annotated[Project, opt("How the map is made flat.")] = "pca",
+    layers_plot: Annotated[Path | None, opt("Draw similarity by layer.")] = None,
+    hist: Annotated[Path | None, opt("Draw the histogram of values.")] = None,
+    heat: Annotated[Path | None, opt("Draw two texts' words against each other.")] = None,
     model: ModelOption = None,
     threads: Threads = None,
     *,
@@ -69,15 +67,12 @@ def words(
         print_rows(_compared(here, form), form)
         if plot is not None:
             plot_occurrences(here, plot, method=project)
-            say(f"wrote {plot}")
         if hist is not None:
             plot_values(here, hist)
-            say(f"wrote {hist}")
         if layers_plot is not None:
             _draw_layers(encoder, given, word, merge, cut, layers_plot)
     if heat is not None:
         plot_tokens(found[0], found[1], heat)
-        say(f"wrote {heat}")
 
 
 def _texts(texts: list[str]) -> list[str]:
@@ -143,4 +138,3 @@ def _draw_layers(
         for a, b in both
     ]
     plot_layers(pairs, path, word=word)
-    say(f"wrote {path}")

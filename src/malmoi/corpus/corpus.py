@@ -24,17 +24,7 @@ from .filters import Filter, as_filters, check_fields
 from .keywords import check_words, default_words, query_words
 from .rerank import Scorer, rerank_within
 from .sqlite import SqliteStore
-from .store import (
-    Create,
-    Document,
-    ScoredId,
-    Store,
-    Stored,
-    StoreInfo,
-    Value,
-    Vector,
-    WriteMode,
-)
+from .store import Create, Document, ScoredId, Store, Stored, StoreInfo, Value, Vector, WriteMode
 
 # The constant of the method's paper (Cormack et al. 2009): how little the first ranks differ.
 _RANK_CONSTANT = 60

@@ -24,6 +24,13 @@ class Filter:
     operator: str
     value: Atom
 
+    def fits(self, metadata: Mapping[str, Any]) -> bool:
+        """Whether a document's metadata meet the condition."""
+        values = atoms(metadata.get(self.field))
+        if self.operator == "!=":
+            return self.value not in values
+        return any(_holds(value, self.operator, self.value) for value in values)
+
     @classmethod
     def parse(cls, text: str) -> "Filter":
         """Read a condition as it is written on the command line.
@@ -39,13 +46,6 @@ class Filter:
             )
         field, operator, value = found.groups()
         return cls(field, operator, atom(value))
-
-    def fits(self, metadata: Mapping[str, Any]) -> bool:
-        """Whether a document's metadata meet the condition."""
-        values = atoms(metadata.get(self.field))
-        if self.operator == "!=":
-            return self.value not in values
-        return any(_holds(value, self.operator, self.value) for value in values)
 
 
 def as_filters(given: Mapping[str, Any] | Iterable[str | Filter] | str | None) -> list[Filter]:

@@ -78,7 +78,8 @@ def index_files(
     changed documents are encoded.
     """
     report = IngestReport()
-    batches = _Source(corpus, columns or Columns()).batches(files)
+    source = _Source(corpus, columns or Columns())
+    batches = itertools.chain.from_iterable(map(source.batches, files))
     shown = progressing("indexing", total=None, shown=progress)
     with shown as advance, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CutWarning)
@@ -199,12 +200,8 @@ class _Source:
     def __init__(self, corpus: Corpus, columns: Columns) -> None:
         self._corpus, self._columns = corpus, columns
 
-    def batches(self, files: Sequence[str]) -> Iterator[_FileBatch]:
-        """Yield the batches of one file after another."""
-        for file in files:
-            yield from self._of(file)
-
-    def _of(self, file: str) -> Iterator[_FileBatch]:
+    def batches(self, file: str) -> Iterator[_FileBatch]:
+        """Yield the batches of a file."""
         start, name = self._progress(file), Path(file).name if file != "-" else "stdin"
         done = start.lines if start else 0
         rows = iter(self._rows(file))

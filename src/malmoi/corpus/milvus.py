@@ -21,8 +21,8 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from ..runtime.precision import from_int8, to_precision
 from .filters import Atom, Filter, atoms
 from .sqlite import digest
 from .store import (
+    Batch,
     Create,
     Document,
     Progress,
@@ -40,7 +41,6 @@ from .store import (
     StoreInfo,
     Vector,
     WriteMode,
-    check_mode,
 )
 
 _TEXT = 65535  # bytes in Milvus's longest text
@@ -109,28 +109,15 @@ def _key(name: str, value: Atom) -> str:
     return f"{name}={value}" if isinstance(value, str) else f"{name}={float(value)!r}"
 
 
-class _Stemmer:
-    """SQLite's Porter stemmer: a table in memory, whose vocabulary holds the stems of its words."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._connection = sqlite3.connect(":memory:", check_same_thread=False)
-        self._connection.executescript(
-            "CREATE VIRTUAL TABLE w USING fts5(x, tokenize='porter unicode61 remove_diacritics 0');"
-            "CREATE VIRTUAL TABLE v USING fts5vocab(w, instance);"
-        )
-
-    def __call__(self, word: str) -> str:
-        with self._lock:
-            self._connection.execute("INSERT INTO w(rowid, x) VALUES (1, ?)", (word,))
-            found = self._connection.execute("SELECT term FROM v ORDER BY offset").fetchall()
-            self._connection.execute("DELETE FROM w WHERE rowid = 1")
-        return " ".join(term for (term,) in found)
-
-
 @functools.cache
-def _stemmer() -> _Stemmer:
-    return _Stemmer()
+def _stemmer() -> tuple[threading.Lock, sqlite3.Connection]:
+    """SQLite's Porter stemmer: a table in memory, whose vocabulary holds the stems of its words."""
+    connection = sqlite3.connect(":memory:", check_same_thread=False)
+    connection.executescript(
+        "CREATE VIRTUAL TABLE w USING fts5(x, tokenize='porter unicode61 remove_diacritics 0');"
+        "CREATE VIRTUAL TABLE v USING fts5vocab(w, instance);"
+    )
+    return threading.Lock(), connection
 
 
 @functools.lru_cache(maxsize=65536)
@@ -140,7 +127,12 @@ def stem(word: str) -> str:
     >>> stem("arriving"), stem("배송"), stem("*")
     ('arriv', '배송', '')
     """
-    return _stemmer()(word)
+    lock, connection = _stemmer()
+    with lock:
+        connection.execute("INSERT INTO w(rowid, x) VALUES (1, ?)", (word,))
+        found = connection.execute("SELECT term FROM v ORDER BY offset").fetchall()
+        connection.execute("DELETE FROM w WHERE rowid = 1")
+    return " ".join(term for (term,) in found)
 
 
 def stems(words: Sequence[str]) -> list[str]:
@@ -148,8 +140,7 @@ def stems(words: Sequence[str]) -> list[str]:
     return [found for found in map(stem, words) if found]
 
 
-@dataclass(frozen=True)
-class Address:
+class Address(NamedTuple):
     """Where a corpus in Milvus is: the URI for the client, and the collection."""
 
     uri: str
@@ -284,30 +275,22 @@ class MilvusStore(Store):
             [row] = self._client.query(self._name, filter="", output_fields=["count(*)"])
             return int(row["count(*)"])
 
-    def _write(
-        self,
-        batch: Sequence[Stored],
-        words: Sequence[Sequence[str]],
-        mode: WriteMode,
-        progress: Progress | None,
-    ) -> None:
+    def _write(self, batch: Batch, mode: WriteMode, progress: Progress | None) -> None:
         with self._translated_errors():
             if mode != "upsert":
-                known = self._query("id", [one.document.id for one in batch], ["id"])
-                check_mode(len(batch), len(known), mode)
-            rows = self._rows(batch, words)
+                known = self._query("id", [one.document.id for one, _ in batch], ["id"])
+                self._check_mode(len(batch), len(known), mode)
+            rows = self._rows(batch)
             for start in range(0, len(rows), _AT_ONCE):
                 self._client.upsert(self._name, rows[start : start + _AT_ONCE])
-            new = {name for one in batch for name in one.document.metadata} - self._fields
+            new = {name for one, _ in batch for name in one.document.metadata} - self._fields
             if new:
                 self._fields |= set(json.loads(self._read_state("fields") or "[]")) | new
                 self._write_state("fields", json.dumps(sorted(self._fields)))
             if progress is not None:
                 self._write_state(_source(progress.source), json.dumps(asdict(progress)))
 
-    def _rows(
-        self, batch: Sequence[Stored], words: Sequence[Sequence[str]]
-    ) -> list[dict[str, Any]]:
+    def _rows(self, batch: Batch) -> list[dict[str, Any]]:
         now = time.time_ns()
         return [
             {
@@ -317,10 +300,10 @@ class MilvusStore(Store):
                 "serial": now + i,
                 "metadata": dict(one.document.metadata),
                 "facts": facts(one.document.metadata),
-                "words": _within(" ".join(stems(found)), _TEXT),
+                "words": _within(" ".join(stems(words)), _TEXT),
                 "vector": self._floats(one.vector).tolist(),
             }
-            for i, (one, found) in enumerate(zip(batch, words, strict=True))
+            for i, (one, words) in enumerate(batch)
         ]
 
     def delete(self, ids: Sequence[str]) -> int:

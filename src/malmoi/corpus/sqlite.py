@@ -16,18 +16,7 @@ from numpy.typing import NDArray
 from ..runtime.precision import to_precision
 from .filters import Filter, atoms
 from .schema import connect, read_about, translated_errors
-from .store import (
-    Create,
-    Document,
-    Progress,
-    ScoredId,
-    Store,
-    Stored,
-    Value,
-    Vector,
-    WriteMode,
-    check_mode,
-)
+from .store import Batch, Create, Document, Progress, ScoredId, Store, Stored, Vector, WriteMode
 from .vector_index import SyncedIndex
 
 _AT_ONCE = 500  # ids in one query
@@ -54,18 +43,12 @@ class SqliteStore(Store):
             [[count]] = connection.execute("SELECT count(*) FROM vectors")
             return int(count)
 
-    def _write(
-        self,
-        batch: Sequence[Stored],
-        words: Sequence[Sequence[str]],
-        mode: WriteMode,
-        progress: Progress | None,
-    ) -> None:
+    def _write(self, batch: Batch, mode: WriteMode, progress: Progress | None) -> None:
         with self._transaction() as connection:
-            known = self._rows([stored.document.id for stored in batch])
-            check_mode(len(batch), len(known), mode)
+            known = self._rows([stored.document.id for stored, _ in batch])
+            self._check_mode(len(batch), len(known), mode)
             self._remove(list(known.values()))
-            self._insert(batch, words)
+            self._insert(batch)
             if progress is not None:
                 values = (progress.source, progress.fingerprint, progress.lines)
                 connection.execute("INSERT OR REPLACE INTO sources VALUES (?, ?, ?)", values)
@@ -159,10 +142,10 @@ class SqliteStore(Store):
         with self._lock:
             self._connection.close()
 
-    def _insert(self, batch: Sequence[Stored], words: Sequence[Sequence[str]]) -> None:
+    def _insert(self, batch: Batch) -> None:
         """Insert documents whose ids do not exist, one table after the other."""
         connection = self._connection
-        documents = [stored.document for stored in batch]
+        documents = [stored.document for stored, _ in batch]
         rows = self._next_rows(len(batch))
         connection.executemany(
             "INSERT INTO documents (row, id, text, digest, metadata) VALUES (?, ?, ?, ?, ?)",
@@ -171,11 +154,11 @@ class SqliteStore(Store):
                 for row, one in zip(rows, documents, strict=True)
             ),
         )
-        raw = (np.ascontiguousarray(one.vector, dtype=self._dtype).tobytes() for one in batch)
+        raw = (np.ascontiguousarray(one.vector, dtype=self._dtype).tobytes() for one, _ in batch)
         connection.executemany("INSERT INTO vectors VALUES (?, ?)", zip(rows, raw, strict=True))
         connection.executemany(
             "INSERT INTO words (rowid, cut) VALUES (?, ?)",
-            zip(rows, map(" ".join, words), strict=True),
+            zip(rows, (" ".join(words) for _, words in batch), strict=True),
         )
         self._insert_facts(rows, documents)
 
@@ -271,7 +254,7 @@ class SqliteStore(Store):
                 raise
 
 
-def _json(metadata: Mapping[str, Value]) -> str:
+def _json(metadata: Mapping[str, Any]) -> str:
     return json.dumps(dict(metadata), ensure_ascii=False) if metadata else "{}"
 
 

@@ -46,6 +46,9 @@ class ScoredId:
     score: float
 
 
+Batch = Sequence[tuple[Stored, Sequence[str]]]  # documents with the words of their texts
+
+
 @dataclass(frozen=True)
 class StoreInfo:
     """What a store was made for; it never changes.
@@ -123,18 +126,12 @@ class Store(ABC):
             )
         # Analysed before the transaction begins, because other writers wait for it.
         texts = [stored.document.text for stored in by_id.values()]
-        words = list(keywords.cut(texts, self.about.words))
-        self._write(list(by_id.values()), words, mode, progress)
+        words = keywords.cut(texts, self.about.words)
+        self._write(list(zip(by_id.values(), words, strict=True)), mode, progress)
 
     @abstractmethod
-    def _write(
-        self,
-        batch: Sequence[Stored],
-        words: Sequence[Sequence[str]],
-        mode: WriteMode,
-        progress: Progress | None,
-    ) -> None:
-        """Write documents with distinct ids and their keywords, after `check_mode`."""
+    def _write(self, batch: Batch, mode: WriteMode, progress: Progress | None) -> None:
+        """Write documents with distinct ids, after `_check_mode`."""
 
     def prefetch(self, texts: Sequence[str]) -> None:
         """Analyse the words of texts that will be written soon."""
@@ -188,24 +185,24 @@ class Store(ABC):
     def close(self) -> None:
         """Close the store; it cannot be used afterwards."""
 
+    @staticmethod
+    def _check_mode(count: int, known: int, mode: WriteMode) -> None:
+        """Raise when an insert meets ids that exist, or an update ids that do not."""
+        if mode == "insert" and known:
+            raise DataError(
+                f"{known} of {counted(count, 'id')} {by_number(known, 'is', 'are')} in the corpus "
+                "already; expected new ones. Use update to replace documents, or other ids."
+            )
+        new = count - known
+        if mode == "update" and new:
+            raise DataError(
+                f"{new} of {counted(count, 'id')} {by_number(new, 'is', 'are')} not in the corpus; "
+                "expected ids that are. Use add for new documents."
+            )
+
     if not TYPE_CHECKING:  # a type checker sees the new names only
 
         def __getattr__(self, name: str) -> Any:
             if name in _RENAMED:
                 return getattr(self, _RENAMED[name])
             raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
-
-
-def check_mode(count: int, known: int, mode: WriteMode) -> None:
-    """Raise when an insert meets ids that exist, or an update ids that do not."""
-    if mode == "insert" and known:
-        raise DataError(
-            f"{known} of {counted(count, 'id')} {by_number(known, 'is', 'are')} in the corpus "
-            "already; expected new ones. Use update to replace documents, or other ids."
-        )
-    new = count - known
-    if mode == "update" and new:
-        raise DataError(
-            f"{new} of {counted(count, 'id')} {by_number(new, 'is', 'are')} not in the corpus; "
-            "expected ids that are. Use add for new documents."
-        )

@@ -113,7 +113,7 @@ class SyncedIndex:
         for rows, raw in _new_vectors(connection, self.seen.row):
             table = self.index.table
             stored = np.frombuffer(raw, dtype=table.base.vectors.dtype).reshape(len(rows), -1)
-            self.index.add(table.as_floats(stored) * np.float32(table.factor), rows)
+            self.index.add(table.as_floats(stored) * table.factor, rows)
             self.seen = Cursor(int(rows[-1]), self.seen.removal)
             # While a million rows are read in, memory must not grow with them.
             if table.fresh > max(4 * _FRESH, len(table) // 4):

@@ -122,7 +122,7 @@ class Index(ABC):
         best = Best(len(asked), k)
         for start in range(0, len(positions), _ROW_BLOCK):
             part = positions[start : start + _ROW_BLOCK]
-            best.add(_products(self._scaled(asked), self.table.take(part)), start)
+            best.add(_products(asked * self.table.factor, self.table.take(part)), start)
         best.rows = np.where(best.rows < 0, -1, positions[best.rows])
         return best
 
@@ -132,7 +132,7 @@ class Index(ABC):
             return self._one_by_one(asked, k, allowed)
         best = Best(len(asked), k)
         for start in range(0, len(asked), _AT_ONCE):
-            block = self._scaled(asked[start : start + _AT_ONCE])
+            block: Floats = asked[start : start + _AT_ONCE] * self.table.factor
             own = Best(len(block), k)
             for at, vectors in self.table.blocks(_ROW_BLOCK):
                 scores = block @ vectors.T
@@ -184,9 +184,6 @@ class Index(ABC):
         mask = np.zeros(len(self.table), dtype=np.bool_)
         mask[positions] = True
         return mask
-
-    def _scaled(self, queries: Floats) -> Floats:
-        return queries * np.float32(self.table.factor)
 
     def _checked(self, vectors: NDArray[np.float32], name: str) -> Floats:
         checked = np.asarray(vectors, dtype=np.float32)

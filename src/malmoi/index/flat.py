@@ -123,7 +123,7 @@ class FlatIndex(Index):
             words = codes.frame.shape[1] // 64
             grown = self._grown = self._grown or Growing((words, 0), np.uint64, axis=1)
             for _, block in self.table.blocks(_BLOCK, start=base.shape[1] + grown.count):
-                grown.append(codes.planes(block * np.float32(self.table.factor)))
+                grown.append(codes.planes(block * self.table.factor))
             return [part for part in (base, grown.filled) if part.size]
 
     def _propose(self, query: Floats, k: int, allowed: Mask | None) -> Positions:
@@ -145,7 +145,7 @@ class FlatIndex(Index):
         """Vectors from all over the table."""
         step = max(1, -(-len(self.table) // _SAMPLE))
         positions = np.arange(0, len(self.table), step)
-        return self.table.take(positions) * np.float32(self.table.factor)
+        return self.table.take(positions) * self.table.factor
 
 
 def _nearest(distances: Distances, count: int) -> Positions:

@@ -84,7 +84,7 @@ class HnswIndex(FlatIndex):
                 missing = ~self._graph.contains(rows.astype(np.uint64))
                 if missing.any():
                     vectors = self.table.as_floats(part.vectors[start : start + _BLOCK][missing])
-                    self._added(vectors * np.float32(self.table.factor), rows[missing])
+                    self._added(vectors * self.table.factor, rows[missing])
 
     def _added(self, vectors: Floats, rows: Rows) -> None:
         with self._writing:

@@ -97,11 +97,11 @@ class VectorTable:
         return self._rows.count
 
     @property
-    def factor(self) -> float:
-        """What turns a product with a stored vector into a cosine."""
+    def factor(self) -> np.float32:
+        """What turns a product with a stored vector into a cosine; float32 keeps arrays so."""
         if self.precision == "int8":
-            return 1 / int8_scale(self.dimension)
-        return 1 / float(np.sqrt(self.dimension)) if self.precision == "binary" else 1.0
+            return np.float32(1 / int8_scale(self.dimension))
+        return np.float32(1 / np.sqrt(self.dimension) if self.precision == "binary" else 1)
 
     def numbers(self, count: int, rows: Rows | None) -> Rows:
         """Check the given row numbers, or make the next ones."""

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,8 +98,7 @@ class NegativeChoice:
         return min(bounds)
 
 
-@dataclass(frozen=True, slots=True)
-class _Anchor:
+class _Anchor(NamedTuple):
     """A distinct anchor with the rows of its positives among the documents, maybe repeated."""
 
     text: str

@@ -1,10 +1,12 @@
 """Lists of texts as vectors: each distinct text encoded once, on disk when there are many."""
 
+import itertools
 import logging
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,8 +23,7 @@ _IN_MEMORY = 200_000
 _BLOCK = 4096
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """A text and the number of the line where it first occurs, from 1."""
 
     text: str
@@ -77,20 +78,14 @@ def vectors_of(encoder: TextEncoder, texts: Sequence[str], *, progress: bool = F
         return normalize(encoder.encode(list(texts), progress=progress))
     with tempfile.TemporaryFile() as file:
         table: Floats = np.memmap(file, dtype=np.float32, mode="w+", shape=shape)
-        block: list[Floats] = []
-        at = 0
-        for vector in encoder.encode_iter(texts, progress=progress):
-            block.append(vector)
-            if len(block) == _BLOCK:
-                table[at : at + _BLOCK] = normalize(np.stack(block))
-                at, block = at + _BLOCK, []
-        if block:
-            table[at:] = normalize(np.stack(block))
+        vectors, at = encoder.encode_iter(texts, progress=progress), 0
+        while block := list(itertools.islice(vectors, _BLOCK)):
+            table[at : at + len(block)] = normalize(np.stack(block))
+            at += len(block)
     return table
 
 
-@dataclass(frozen=True, slots=True)
-class NearTerm:
+class NearTerm(NamedTuple):
     """A query term, a term near to it, and their cosine."""
 
     term: str

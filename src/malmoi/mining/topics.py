@@ -93,11 +93,7 @@ class Topics:
 
 
 def name_topics(
-    texts: Sequence[str],
-    vectors: Floats,
-    labels: Labels,
-    *,
-    stopwords: frozenset[str] = STOPWORDS,
+    texts: Sequence[str], vectors: Floats, labels: Labels, *, stopwords: frozenset[str] = STOPWORDS
 ) -> list[Topic]:
     """Describe every group by its terms and its nearest texts, sorted by number."""
     counts = _terms_by_group(texts, labels, stopwords)

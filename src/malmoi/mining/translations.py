@@ -5,7 +5,6 @@ cosine of both sentences with their nearest neighbours (Artetxe and Schwenk, 201
 sentences are nearer to each other than to their other neighbours.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,19 +14,17 @@ from ..errors import OptionError
 from ..index import nearest
 from ..index.knn import Rows
 from ..types import Floats
-from .texts import Line, Lines, vectors_of
+from .pairs import TextPair
+from .texts import Lines, vectors_of
 
 NEIGHBOURS = 4
 LEAST = 1.05
 
 
 @dataclass(frozen=True, slots=True)
-class Translation:
-    """A line of each list, their margin and their cosine."""
+class Translation(TextPair):
+    """A line of each list; the score is their margin."""
 
-    a: Line
-    b: Line
-    score: float
     cosine: float
 
 
@@ -45,10 +42,19 @@ def mine_translations(
         raise OptionError(f"neighbours is {neighbours}; expected 1 or more. Try {NEIGHBOURS}.")
     a = vectors_of(encoder, left.texts, progress=progress)
     b = vectors_of(encoder, right.texts, progress=progress)
-    return [
-        Translation(left.lines[row], right.lines[column], margin, cosine)
-        for row, column, margin, cosine in _once(margins(a, b, neighbours=neighbours), least)
-    ]
+    pairs = margins(a, b, neighbours=neighbours)
+    found: list[Translation] = []
+    used_left, used_right = set[int](), set[int]()
+    for i in np.lexsort((pairs.right, pairs.left, -pairs.scores)):  # the best first
+        row, column, score = int(pairs.left[i]), int(pairs.right[i]), float(pairs.scores[i])
+        if score < least:
+            break
+        if row not in used_left and column not in used_right:
+            used_left.add(row)
+            used_right.add(column)
+            cosine = float(pairs.cosines[i])
+            found.append(Translation(left.lines[row], right.lines[column], score, cosine))
+    return found
 
 
 @dataclass(frozen=True)
@@ -80,17 +86,3 @@ def _neighbours(queries: Floats, documents: Floats, k: int) -> tuple[Rows, Float
     blocks = list(nearest(queries, documents, k))
     rows = np.concatenate([block.rows for block in blocks])
     return rows, np.concatenate([block.scores for block in blocks])
-
-
-def _once(pairs: Margins, least: float) -> Iterator[tuple[int, int, float, float]]:
-    """Take the best pairs first, and each row of each side once."""
-    order = np.lexsort((pairs.right, pairs.left, -pairs.scores))
-    used_left, used_right = set[int](), set[int]()
-    for i in order:
-        row, column, score = int(pairs.left[i]), int(pairs.right[i]), float(pairs.scores[i])
-        if score < least:
-            return
-        if row not in used_left and column not in used_right:
-            used_left.add(row)
-            used_right.add(column)
-            yield row, column, score, float(pairs.cosines[i])

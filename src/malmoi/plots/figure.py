@@ -4,15 +4,19 @@ malmoi ships a font with every Hangul syllable, so that no figure is full of emp
 the system are used for what it lacks, Chinese characters for example.
 """
 
+import contextlib
 import functools
 import io
+import logging
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from ..errors import OptionError, require
 from ..io.files import writing
+
+logger = logging.getLogger(__name__)
 
 FONT = "Malmoi Gothic"
 # Fonts with Hanja that come with Linux, macOS and Windows, or are free to install.
@@ -33,8 +37,6 @@ SYSTEM_FONTS = (
     "Batang",
 )
 ENDINGS = (".png", ".svg", ".pdf")
-Label = Callable[[str], str]
-Draw = Callable[[Any, Label], None]
 
 
 @functools.cache
@@ -64,11 +66,9 @@ def short(text: str, length: int = 40) -> str:
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
-def save_figure(path: str | Path, draw: Draw) -> None:
-    """Draw on a new figure and write it as .png, .svg or .pdf.
-
-    `draw` gets the figure, and a function that makes any label safe to draw.
-    """
+@contextlib.contextmanager
+def drawing(path: str | Path) -> Iterator[Any]:
+    """Give a new figure to draw on, which is then written as .png, .svg or .pdf."""
     path = Path(path)
     check_figure(path)
     # A Figure without pyplot needs no screen and leaves no global state.
@@ -77,13 +77,20 @@ def save_figure(path: str | Path, draw: Draw) -> None:
     look = {"font.family": list(fonts()), "svg.fonttype": "path", "axes.unicode_minus": False}
     with matplotlib.rc_context(look):
         figure = figures.Figure(layout="constrained")
-        draw(figure, label)
+        yield figure
         drawn = io.BytesIO()
         with warnings.catch_warnings():  # letters beyond any font are boxes, not an error
             warnings.filterwarnings("ignore", message="Glyph .* missing from font")
             figure.savefig(drawn, format=path.suffix.lower()[1:], dpi=150)
     with writing(path) as file:
         file.write(drawn.getvalue())
+    logger.info(f"wrote {path}")
+
+
+def save_figure(path: str | Path, draw: Callable[[Any, Callable[[str], str]], None]) -> None:
+    """Draw on a new figure and write it: `draw` gets the figure, and `label` for its texts."""
+    with drawing(path) as figure:
+        draw(figure, label)
 
 
 def check_figure(path: Path) -> None:

@@ -200,9 +200,7 @@ def save_map(
     points = [
         {"x": x, "y": y, "t": int(labels[row]), "s": texts[row][:_TEXT]}
         for row, (x, y) in zip(
-            rows.tolist(),
-            lay_out(vectors[rows], labels[rows]).round(4).tolist(),
-            strict=True,
+            rows.tolist(), lay_out(vectors[rows], labels[rows]).round(4).tolist(), strict=True
         )
     ]
     content = {"title": title, "topics": list(topics), "points": points}

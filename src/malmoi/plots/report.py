@@ -1,11 +1,11 @@
 """A figure of an evaluation report: every metric with its interval, one colour a model."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import counted
-from .figure import save_figure
+from .figure import drawing, label
 
 if TYPE_CHECKING:
     from ..evaluate.report import Metric, Report
@@ -13,10 +13,11 @@ if TYPE_CHECKING:
 
 def plot_report(report: "Report", path: str | Path) -> None:
     """Draw a report's metrics with their intervals, one colour a model."""
-    save_figure(path, lambda figure, label: _draw_report(report, figure, label))
+    with drawing(path) as figure:
+        _draw_report(report, figure)
 
 
-def _draw_report(report: "Report", figure: Any, label: Callable[[str], str]) -> None:
+def _draw_report(report: "Report", figure: Any) -> None:
     names = list(report.metrics)
     models: list[tuple[str, dict[str, Metric]]] = [(report.model, report.metrics)]
     for comparison in report.comparisons:

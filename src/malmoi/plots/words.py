@@ -11,7 +11,7 @@ from ..errors import DataError, counted
 from ..runtime.pooling import normalize
 from ..types import Floats
 from ..words import Occurrence, Word, similarity
-from .figure import Label, save_figure, short
+from .figure import drawing, label, short
 from .maps import Points, Project, project
 
 if TYPE_CHECKING:
@@ -30,8 +30,7 @@ def plot_occurrences(
             "texts."
         )
     points = project(normalize(np.stack([one.word.vector for one in found])), method)
-
-    def draw(figure: Any, label: Label) -> None:
+    with drawing(path) as figure:
         figure.set_size_inches(8, 6)
         axes = figure.add_subplot()
         axes.scatter(points[:, 0], points[:, 1], s=30)
@@ -42,8 +41,6 @@ def plot_occurrences(
         axes.set_title(
             label(f"{found[0].word.text}: {counted(len(found), 'occurrence')}, {method.upper()}")
         )
-
-    save_figure(path, draw)
 
 
 def plot_terms(found: "Neighbourhood", path: str | Path, *, method: Project = "pca") -> None:
@@ -59,8 +56,7 @@ def plot_terms(found: "Neighbourhood", path: str | Path, *, method: Project = "p
     for one in found.found:
         best[one.near] = max(best.get(one.near, (-2.0, 0)), (one.score, owner[one.term]))
     colours = [owner[t] if t in owner else best[t][1] for t in found.terms]
-
-    def draw(figure: Any, label: Label) -> None:
+    with drawing(path) as figure:
         figure.set_size_inches(9, 7)
         axes = figure.add_subplot()
         asked = [i < found.asked for i in range(len(points))]
@@ -71,8 +67,6 @@ def plot_terms(found: "Neighbourhood", path: str | Path, *, method: Project = "p
         left, width = float(points[:, 0].min()), float(np.ptp(points[:, 0])) or 1.0
         axes.set_xlim(left - width / 10, left + width * 4 / 3)
         axes.set_title(label(f"{len(points)} terms, {method.upper()}"))
-
-    save_figure(path, draw)
 
 
 def _write_labels(axes: Any, points: Points, labels: Sequence[str], sizes: Sequence[int]) -> None:
@@ -89,8 +83,7 @@ def plot_layers(
     pairs: Sequence[tuple[str, Sequence[float]]], path: str | Path, *, word: str
 ) -> None:
     """Draw the similarity of pairs of occurrences by layer; a pair is a name and its values."""
-
-    def draw(figure: Any, label: Label) -> None:
+    with drawing(path) as figure:
         figure.set_size_inches(8, 5 + 0.16 * min(len(pairs), MANY))
         axes = figure.add_subplot()
         for name, values in pairs:
@@ -102,13 +95,10 @@ def plot_layers(
         if len(pairs) <= MANY:
             figure.legend(loc="outside lower center", frameon=False, fontsize=8)
 
-    save_figure(path, draw)
-
 
 def plot_values(found: Sequence[Occurrence], path: str | Path) -> None:
     """Draw the histogram of the values in each occurrence's vector."""
-
-    def draw(figure: Any, label: Label) -> None:
+    with drawing(path) as figure:
         figure.set_size_inches(8, 5)
         axes = figure.add_subplot()
         values = np.stack([one.word.vector for one in found])
@@ -120,14 +110,11 @@ def plot_values(found: Sequence[Occurrence], path: str | Path) -> None:
         axes.set_title(label(f"{found[0].word.text}: values of its vectors"))
         figure.legend(loc="outside lower center", frameon=False, fontsize=8)
 
-    save_figure(path, draw)
-
 
 def plot_tokens(left: Sequence[Word], right: Sequence[Word], path: str | Path) -> None:
     """Draw the similarity of every word of one text with every word of another as a heat map."""
     scores = similarity(left, right)
-
-    def draw(figure: Any, label: Label) -> None:
+    with drawing(path) as figure:
         figure.set_size_inches(3 + 0.55 * len(right), 2 + 0.42 * len(left))
         axes = figure.add_subplot()
         image = axes.imshow(scores, cmap="viridis", aspect="auto")
@@ -137,8 +124,6 @@ def plot_tokens(left: Sequence[Word], right: Sequence[Word], path: str | Path) -
         axes.set_yticks(range(len(left)), [label(short(word.text, 16)) for word in left])
         _write_values(axes, scores)
         figure.colorbar(image, ax=axes, label="cosine")
-
-    save_figure(path, draw)
 
 
 def _extent(points: Points) -> Points:

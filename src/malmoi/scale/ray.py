@@ -41,15 +41,7 @@ from ..io.fingerprint import sha256
 from ..io.progress import Advance, progressing
 from ..runtime.precision import Precision
 from ..runtime.session import usable_cores
-from .parts import (
-    VECTOR,
-    DatasetPart,
-    EncodingSettings,
-    Plan,
-    count_rows,
-    find_inputs,
-    read_part,
-)
+from .parts import VECTOR, DatasetPart, EncodingSettings, Plan, count_rows, find_inputs, read_part
 
 logger = logging.getLogger(__name__)
 
@@ -210,7 +202,9 @@ def encode_dataset(
         raise OptionError(f"part_rows is {part_rows}; expected 1 or more. 16384 is the default.")
     listed = [inputs] if isinstance(inputs, str | Path) else list(inputs)
     ray = _import_ray()
-    settings = _settings(model, column, dim, precision, prompt, on_long)
+    settings = _settings(
+        model, column, dim=dim, precision=precision, prompt=prompt, on_long=on_long
+    )
     plan = Plan(find_inputs(listed, column), settings, part_rows)
     folder = Path(out).resolve()
     plan.save_or_check(folder)
@@ -250,20 +244,13 @@ class _Cluster:
     threads: int
 
 
-def _settings(
-    model: str | Path | None,
-    column: str,
-    dim: int | None,
-    precision: Precision,
-    prompt: str | None,
-    on_long: OnLong,
-) -> EncodingSettings:
+def _settings(model: str | Path | None, column: str, **options: Any) -> EncodingSettings:
     """Collect what the vectors depend on, and try it on a word before using the cluster."""
     name = str(model or DEFAULT)
     name = str(Path(name).resolve()) if Path(name).exists() else name
-    encoder, digest = load(name, threads=1), model_digest(name)
-    settings = EncodingSettings(name, digest, column, dim, precision, prompt, on_long)
-    encoder.encode("말", **settings.options())
+    encoder = load(name, threads=1)
+    settings = EncodingSettings(name, model_digest(name), column, **options)
+    encoder.encode("말", **options)
     return settings
 
 
