@@ -7,6 +7,7 @@ finds its position again by a number.
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -15,7 +16,9 @@ from torch import Tensor
 
 from ..types import Ints
 from .schema import Schedule
-from .terms.sampler import BatchClusters
+
+if TYPE_CHECKING:
+    from .terms import BatchClusters
 
 
 def pad(ids: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
@@ -102,7 +105,7 @@ def plan_epoch(
     *,
     seed: int,
     epoch: int,
-    clusters: Sequence[BatchClusters | None] | None = None,
+    clusters: "Sequence[BatchClusters | None] | None" = None,
 ) -> list[Step]:
     """Plan the batches of one epoch over several data sets, mixed at random.
 

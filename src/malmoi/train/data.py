@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,9 @@ from ..text.cleanup import is_whole
 from .objective import OBJECTIVES, Objective
 from .objectives.recipes import Data, Recipe, needed_columns
 from .schema import Evaluation
-from .terms.sampler import BatchClusters
+
+if TYPE_CHECKING:
+    from .terms import BatchClusters
 
 # A row with its file and line, for messages.
 Found = tuple[str, int, Row]
@@ -38,7 +40,7 @@ class TrainingExamples:
     columns: NDArray[np.int32]
     labels: NDArray[Any] | None = None
     classes: tuple[str, ...] = ()
-    clusters: BatchClusters | None = None
+    clusters: "BatchClusters | None" = None
 
     def __len__(self) -> int:
         return len(self.columns)

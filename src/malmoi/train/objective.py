@@ -131,7 +131,7 @@ for _objective in (
             "neighbours": 2,
             "siblings": 0,
         },
-        reader="malmoi.train.terms.pairs:read_synonyms",
+        reader="malmoi.train.terms:read_synonyms",
         reading=("pairs", "together", "neighbours", "siblings"),
     ),
     Objective("regression", f"{_CROSS}:cross_loss", label="score", kinds=("reranker",)),
