@@ -9,7 +9,7 @@ import dataclasses
 import logging
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 from torch import Tensor
 from transformers import AutoModel, AutoModelForSequenceClassification
@@ -20,7 +20,7 @@ from ..errors import BundleError, counted
 from ..io.files import writing_folder
 from .build import load_and_write, make_readable, write_graph
 from .module import GraphModule, SentenceModule
-from .source import ModelSource, read_reranker, with_details
+from .source import BundleDetails, ModelSource, read_reranker, with_details
 from .tokenizer import load_tokenizer, reads_types
 
 logger = logging.getLogger(__name__)
@@ -48,31 +48,17 @@ def export_reranker(
     source: str | Path,
     out: str | Path,
     *,
-    precision: str = "float32",
-    name: str | None = None,
-    licence: str = "",
     max_tokens: int | None = None,
     weights: bool = True,
-    clean: tuple[str, ...] | None = None,
-    training: dict[str, Any] | None = None,
-    scores: dict[str, Any] | None = None,
     layers: bool = False,
+    **details: Unpack[BundleDetails],
 ) -> Manifest:
     """Write a cross-encoder's folder as a bundle at `out`, and give its manifest.
 
     The options are those of `export`; `layers` needs a head with modules of its own.
     """
     with writing_folder(out) as partial:
-        read = with_details(
-            read_reranker(source, max_tokens=max_tokens),
-            out,
-            precision=precision,
-            name=name,
-            licence=licence,
-            clean=clean,
-            training=training,
-            scores=scores,
-        )
+        read = with_details(read_reranker(source, max_tokens=max_tokens), out, **details)
         loader = AutoModel if read.steps else AutoModelForSequenceClassification
         transformer = load_and_write(read, partial, loader, weights=weights)
         _copy_modules(read, partial)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from ..bundle import sentence_transformers as foreign
 from ..bundle.manifest import MANIFEST, POOLINGS, Manifest
@@ -84,29 +84,32 @@ def read_transformer(path: str | Path, *, max_tokens: int | None = None) -> Mode
     return source
 
 
+class BundleDetails(TypedDict, total=False):
+    """What a bundle's manifest says and its model does not know; see `export`."""
+
+    precision: str
+    name: str | None
+    licence: str
+    clean: Sequence[str] | None
+    training: dict[str, Any] | None
+    scores: dict[str, Any] | None
+    matryoshka: Sequence[int]
+
+
 def with_details(
-    read: ModelSource,
-    out: str | Path,
-    *,
-    precision: str = "float32",
-    name: str | None = None,
-    licence: str = "",
-    clean: Sequence[str] | None = None,
-    training: dict[str, Any] | None = None,
-    scores: dict[str, Any] | None = None,
-    matryoshka: Sequence[int] = (),
+    read: ModelSource, out: str | Path, **details: Unpack[BundleDetails]
 ) -> ModelSource:
     """Put into a model's manifest what is known before its graph is made."""
-    old = read.manifest
+    old, clean = read.manifest, details.get("clean")
     manifest = dataclasses.replace(
         old,
-        name=name or Path(out).name,
-        licence=licence or old.licence,
+        name=details.get("name") or Path(out).name,
+        licence=details.get("licence") or old.licence,
         clean=check_steps(clean) if clean is not None else old.clean,
-        training=training or old.training,
-        scores=scores or {},
-        matryoshka=tuple(matryoshka) or old.matryoshka,
-        precision=precision,
+        training=details.get("training") or old.training,
+        scores=details.get("scores") or {},
+        matryoshka=tuple(details.get("matryoshka") or ()) or old.matryoshka,
+        precision=details.get("precision", "float32"),
     )
     return dataclasses.replace(read, manifest=manifest)
 
