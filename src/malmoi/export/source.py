@@ -179,7 +179,8 @@ def _with_options(
         steps = tuple(step for step in steps if step != "normalize")
     elif normalize and steps[-1] != "normalize":
         steps = (*steps, "normalize")
-    longest = _longest(source.root)
+    config = foreign.read_json(source.root / "config.json")
+    longest = foreign.read_max_tokens(source.root, config, {"max_seq_length": 1 << 30})
     if max_tokens is not None and not 3 <= max_tokens <= longest:
         raise OptionError(
             f"max_tokens is {max_tokens}; the model reads from 3 to {longest}. "
@@ -192,11 +193,6 @@ def _with_options(
         max_tokens=max_tokens or source.manifest.max_tokens,
     )
     return ModelSource(source.root, manifest, steps)
-
-
-def _longest(root: Path) -> int:
-    config = foreign.read_json(root / "config.json")
-    return foreign.read_max_tokens(root, config, {"max_seq_length": 1 << 30})
 
 
 def _check_architecture(source: ModelSource) -> None:

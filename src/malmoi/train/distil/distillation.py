@@ -70,16 +70,13 @@ class TeacherCache:
         self._keys, self._vectors = self.folder / "keys.bin", self.folder / "vectors.f16"
         self._keys.touch()
         self._vectors.touch()
-        self._drop_partial()
-        stored = self._keys.read_bytes()
-        self._row = {stored[i : i + _DIGEST]: i // _DIGEST for i in range(0, len(stored), _DIGEST)}
-
-    def _drop_partial(self) -> None:
-        width = 2 * self.dimension
+        width = 2 * dimension
         whole = min(self._keys.stat().st_size // _DIGEST, self._vectors.stat().st_size // width)
         for path, size in ((self._keys, _DIGEST), (self._vectors, width)):
             with path.open("r+b") as file:
                 file.truncate(whole * size)
+        stored = self._keys.read_bytes()
+        self._row = {stored[i : i + _DIGEST]: i // _DIGEST for i in range(0, len(stored), _DIGEST)}
 
     def __len__(self) -> int:
         """Count the texts held."""

@@ -294,13 +294,10 @@ def grow_table(
     centre, spread = table.mean(0), table.std(0)
     for piece, row in extended.rows.items():
         noise = rng.standard_normal(table.shape[1], dtype=np.float32) * spread
-        ids = before.encode(_bare(piece), add_special_tokens=False).ids if init == "mean" else []
+        bare = piece.removeprefix("##").removeprefix("▁")
+        ids = before.encode(bare, add_special_tokens=False).ids if init == "mean" else []
         grown[row] = table[ids].mean(0) + 0.1 * noise if ids else centre + noise
     return grown
-
-
-def _bare(piece: str) -> str:
-    return piece.removeprefix("##").removeprefix("▁")
 
 
 def read_spec(folder: Path) -> Spec:

@@ -75,8 +75,11 @@ def build_cross_encoder(
         activation_function=nn.Identity(),
         module_output_name="scores",
     )
+    # As the encoder's own layers were: small enough that training starts near a score of 0.5.
+    deviation = float(getattr(config, "initializer_range", 0.02))
     for layer in (dense.linear, project.linear):
-        _initialise(layer, float(getattr(config, "initializer_range", 0.02)))
+        nn.init.normal_(layer.weight, std=deviation)
+        nn.init.zeros_(layer.bias)
     modules = [transformer, Pooling(hidden, "cls"), dense, Dropout(dropout), project]
     activation = nn.Identity() if labels else nn.Sigmoid()
     model: CrossEncoder = CrossEncoder(modules=modules, device="cpu", activation_fn=activation)
@@ -262,12 +265,6 @@ def _choose_inputs(transformer: Transformer) -> None:
     tokenizer.init_kwargs["model_input_names"] = names  # what is saved with it
 
 
-def _initialise(layer: nn.Linear, deviation: float) -> None:
-    # As the encoder's own layers were: small enough that training starts near a score of 0.5.
-    nn.init.normal_(layer.weight, std=deviation)
-    nn.init.zeros_(layer.bias)
-
-
 def _check_labels(labels: Sequence[str]) -> None:
     if isinstance(labels, str) or len(labels) == 1 or len(set(labels)) != len(labels):
         raise OptionError(
@@ -365,7 +362,10 @@ class CrossEncoderTask(HeadTask):
         super().__init__(source, processes)
         self.recipe, self.examples, self.measures = recipe, examples, measures
         self.labels = shared_labels(recipe, examples)
-        self.ids = [PairIds.of(self.tokens, _pairs(part), self._clean) for part in examples]
+        pairs = (
+            [(part.texts[row[0]], part.texts[row[1]]) for row in part.columns] for part in examples
+        )
+        self.ids = [PairIds.of(self.tokens, found, self._clean) for found in pairs]
         model = self._build(self.labels, recipe.dropout if recipe.dropout >= 0 else _HEAD_DROPOUT)
         keep_head(model, source)
         use_fused_attention(transformer_of(model))
@@ -429,7 +429,3 @@ def shared_labels(recipe: Recipe, examples: Sequence[TrainingExamples]) -> tuple
     for entry in recipe.data:
         check_objective(entry.objective, outputs=len(labels) or 1)
     return labels
-
-
-def _pairs(part: TrainingExamples) -> list[Pair]:
-    return [(part.texts[row[0]], part.texts[row[1]]) for row in part.columns]

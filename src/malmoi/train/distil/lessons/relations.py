@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ....errors import DataError, counted
 from ....types import Ints
-from ...losses import mine, multi_similarity
+from ...losses import mined_loss
 from ..distillation import DistillationTexts, bag_ids, contrast, distance
 from ..student import Student
 from .base import Matryoshka, cosent, encode, encode_ids, normalize, pick, pick_by, pick_runs
@@ -134,24 +134,15 @@ class AlignedNames:
     weight: float = 1.0
     size: int = 64
     run: int = 8
-    alpha: float = 2.0
-    beta: float = 50.0
-    base: float = 0.6
-    epsilon: float = 0.1
 
     def loss(self, student: Student, nested: Matryoshka, rng: np.random.Generator) -> Tensor:
-        """Pull names of a concept above `base`, push those of the others below it."""
+        """Pull names of a concept above a cosine of 0.6, push those of the others below it."""
         rows = pick_runs(len(self.concepts), -(-self.size // self.run), self.run, rng)
         chosen = [self.concepts[row] for row in rows]
         drawn = [[names[i] for i in pick(len(names), 2, rng)] for names in chosen]
         labels = torch.tensor([i for i, names in enumerate(drawn) for _ in names])
 
-        def loss(vectors: Tensor) -> Tensor:
-            cosines = vectors @ vectors.T
-            with torch.no_grad():
-                mined = mine(cosines, labels, epsilon=self.epsilon)
-            return multi_similarity(
-                cosines, mined, alpha=self.alpha, beta=self.beta, base=self.base
-            )
+        def loss(unit: Tensor) -> Tensor:
+            return mined_loss(unit, labels, alpha=2.0, beta=50.0, base=0.6, epsilon=0.1)
 
         return nested(loss, encode(student, [name for names in drawn for name in names]))

@@ -67,21 +67,16 @@ class WordSenses:
             for word in pick(len(self.words), self.size, rng)
             for i in pick(len(self.words[word]), self.each, rng)
         ]
-        one, two = _pairs_within([word for word, _ in drawn])
+        owner = np.array([word for word, _ in drawn])
+        one, two = np.triu_indices(len(owner), 1)
+        within = owner[one] == owner[two]  # only occurrences of one word are compared
+        one, two = one[within], two[within]
         senses = np.array([found.sense for _, found in drawn])
         same = torch.from_numpy((senses[one] == senses[two]).astype(np.float32))
         with dropout(student, self.drop, seed=int(rng.integers(1 << 31))):
             states = word_states(student, [found for _, found in drawn], self.layers)
         losses = [cosent((state[one] * state[two]).sum(1), same) for state in states]
         return torch.stack(losses).mean() / math.log(len(same) + 1)
-
-
-def _pairs_within(words: Sequence[int]) -> tuple[Ints, Ints]:
-    """Give the two sides of every pair of rows that belong to one word."""
-    owner = np.array(words)
-    one, two = np.triu_indices(len(owner), 1)
-    kept = owner[one] == owner[two]
-    return one[kept], two[kept]
 
 
 def word_states(
@@ -177,20 +172,16 @@ class WordLinks:
             return torch.zeros((), requires_grad=True)
         chosen = torch.tensor([links[i] for i in pick(len(links), self.most, rng)])
         _, _, states = student.states(target, layers=True)
-        goals = self._goals(student, source)
+        batch, mask = pad(source)
+        with torch.no_grad():
+            out = self.model(input_ids=batch, attention_mask=mask, output_hidden_states=True)
+        goals: tuple[Tensor, ...] = out.hidden_states
         total = torch.zeros(())
         for layer in self.layers:
             one = normalize(states[layer][chosen[:, 0], chosen[:, 1]].float(), dim=1)
             two = normalize(goals[layer][chosen[:, 0], chosen[:, 2]].float(), dim=1)
             total = total + in_batch(one, two) + 0.5 * (one - two).square().sum(1).mean()
         return total / len(self.layers)
-
-    def _goals(self, student: Student, ids: Sequence[Sequence[int]]) -> tuple[Tensor, ...]:
-        batch, mask = pad(ids)
-        with torch.no_grad():
-            out = self.model(input_ids=batch, attention_mask=mask, output_hidden_states=True)
-        states: tuple[Tensor, ...] = tuple(out.hidden_states)
-        return states
 
 
 def frozen_copy(student: Student) -> torch.nn.Module:
@@ -231,19 +222,15 @@ def word_pairs(
             f"than the {near} neighbours of each. Give more parallel text, or lower near."
         )
     number = {pair: at for at, pair in enumerate(found)}
-    return WordPairs(pieces, _nearest_words(pieces, table - table.mean(0), near), number)
+    # Near by the rows of both languages, none with the same source word.
+    rows = torch.from_numpy(table - table.mean(0))
+    unit = torch.cat([normalize(rows[side], dim=1) for side in torch.from_numpy(pieces.T)], dim=1)
+    return WordPairs(pieces, nearest(unit, torch.from_numpy(pieces[:, 1]), near), number)
 
 
 def _is_word(piece: str, side: int) -> bool:
     """Whether a piece starts a word and is long enough, in WordPiece's or Unigram's writing."""
     return piece.removeprefix("▁").isalpha() and len(piece.strip("▁")) >= _SHORTEST[side]
-
-
-def _nearest_words(pieces: Ints, table: Floats, count: int) -> Ints:
-    """Give each pair's nearest by both languages' rows, none with the same source word."""
-    both = [torch.from_numpy(table[pieces[:, side]]) for side in (0, 1)]
-    unit = torch.cat([normalize(rows, dim=1) for rows in both], dim=1)
-    return nearest(unit, torch.from_numpy(pieces[:, 1]), count)
 
 
 def swap(
