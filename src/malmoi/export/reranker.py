@@ -69,7 +69,12 @@ def export_reranker(
         else:
             module = ClassifierModule(transformer, read.manifest.architecture, types=types)
         built = write_graph(read, module, partial, pairs=True)
-        _check_outputs(read, built.dimension)
+        outputs, expected = built.dimension, read.manifest.dimension
+        if outputs != expected:
+            raise BundleError(
+                f"{read.root} gives {counted(outputs, 'score')} a pair and its config.json names "
+                f"{expected} labels; expected the same. Name as many in id2label of config.json."
+            )
         logger.debug(f"writing {out}")
         return dataclasses.replace(read.manifest, layers=built.layers).write(partial)
 
@@ -90,12 +95,3 @@ def _copy_modules(source: ModelSource, folder: Path) -> None:
         if path and (source.root / path).is_dir():
             shutil.copytree(source.root / path, folder / path)
     make_readable(folder)
-
-
-def _check_outputs(source: ModelSource, outputs: int) -> None:
-    expected = source.manifest.dimension
-    if outputs != expected:
-        raise BundleError(
-            f"{source.root} gives {counted(outputs, 'score')} a pair and its config.json names "
-            f"{expected} labels; expected the same. Name as many in id2label of config.json."
-        )

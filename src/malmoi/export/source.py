@@ -90,7 +90,7 @@ class BundleDetails(TypedDict, total=False):
     precision: str
     name: str | None
     licence: str
-    clean: Sequence[str] | None
+    clean: tuple[str, ...] | None
     training: dict[str, Any] | None
     scores: dict[str, Any] | None
     matryoshka: Sequence[int]

@@ -142,11 +142,18 @@ def _rows(entry: Data, objective: Objective, root: Path, strict: bool) -> Iterat
     needed = {name: entry.columns[name] for name in needed_columns(entry, objective)}
     needed |= {name: entry.columns[name] for name in optional}
 
+    return entry_rows(entry, root, needed, checks, strict)
+
+
+def entry_rows(
+    entry: Data, root: Path, columns: dict[str, str], checks: dict[str, Check], strict: bool
+) -> Iterator[Found]:
+    """Yield the rows of all files of an entry, up to its limit."""
     found = (
         row
         for file in entry.files
         for row in file_rows(
-            root / file, needed, entry.where, checks, strict, without=entry.without
+            root / file, columns, entry.where, checks, strict, without=entry.without
         )
     )
     return itertools.islice(found, entry.limit or None)

@@ -26,7 +26,7 @@ from ..evaluate.tasks.concepts import is_held_out
 from ..io.fingerprint import hash_number
 from ..text.cleanup import compose, squeeze
 from ..types import Ints
-from .data import Found, TrainingExamples, file_rows
+from .data import Found, TrainingExamples, entry_rows, file_rows
 from .objective import OBJECTIVES
 from .objectives.recipes import Data, Negatives
 
@@ -154,7 +154,7 @@ class _Numbers(dict[str, int]):
 def read_synonyms(entry: Data, root: Path, *, seed: int, strict: bool) -> TrainingExamples:
     """Read the files of an entry with the objective align."""
     options = OBJECTIVES[entry.objective].settle(entry.options, where="the recipe")
-    rows = _kept(entry, list(_rows(entry, root, strict)))
+    rows = _kept(entry, list(entry_rows(entry, root, entry.columns, {}, strict)))
     concepts = _Numbers()
     for *_, row in rows:
         concepts.of(row[entry.columns["concept"]])
@@ -186,17 +186,6 @@ def names_of(pairs: Sequence[Pair]) -> dict[str, str]:
         for name in (pair.a, pair.b):
             found.setdefault(fold(name), pair.concept)
     return found
-
-
-def _rows(entry: Data, root: Path, strict: bool) -> list[Found]:
-    found = [
-        row
-        for file in entry.files
-        for row in file_rows(
-            root / file, entry.columns, entry.where, {}, strict, without=entry.without
-        )
-    ]
-    return found[: entry.limit] if entry.limit else found
 
 
 def _kept(entry: Data, rows: list[Found]) -> list[Found]:
