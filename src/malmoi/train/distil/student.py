@@ -279,9 +279,7 @@ def open_student(
     return model, open_spec(spec if spec is not None else read_spec(folder))
 
 
-def save_folder(
-    student: Student, base: Path, spec: Spec, folder: Path, *, averaged: bool = False
-) -> None:
+def save_folder(student: Student, base: Path, spec: Spec, folder: Path) -> None:
     """Write a sentence-transformers folder: the base's layout with new weights and tokenizer."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("modules.json", "config_sentence_transformers.json"):
@@ -298,7 +296,7 @@ def save_folder(
     (folder / "sentence_bert_config.json").write_text(json.dumps(limit) + "\n")
     (folder / "tokenizer.json").write_text(json.dumps(spec, ensure_ascii=False), encoding="utf-8")
     (folder / "tokenizer_config.json").write_text(json.dumps(_tokenizer_config(base)) + "\n")
-    weights = student.weights(averaged=averaged)
+    weights = student.weights()
     # Parts that were not trained (the pooler) go along, so that the folder opens without remarks.
     path = base / "model.safetensors"
     kept = load_file(path) if path.exists() else {}

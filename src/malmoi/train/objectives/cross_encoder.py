@@ -187,15 +187,6 @@ def check_objective(objective: str, *, outputs: int) -> None:
         )
 
 
-def collate(
-    model: CrossEncoder, pairs: Sequence[tuple[str, str]], targets: Sequence[float] | Sequence[int]
-) -> tuple[dict[str, Tensor], Tensor]:
-    """Turn pairs into padded ids (n, length), segment ids where the model has them, and targets."""
-    features: dict[str, Any] = model.preprocess(list(pairs))
-    kind = torch.float32 if model.num_labels == 1 else torch.int64
-    return features, torch.tensor(targets, dtype=kind)
-
-
 def score_pieces(
     model: CrossEncoder,
     tokens: TextTokenizer,

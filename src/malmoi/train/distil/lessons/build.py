@@ -1,7 +1,7 @@
 """Rows of the recipe's files → the lessons that a student is tuned on."""
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -68,7 +68,12 @@ class LessonBuilder:
         }
         if task.kind in own:
             return own[task.kind](task)
-        read = {"senses": word_senses, "names": names, "groups": groups, "pairs": pairs}
+        read: dict[str, Callable[[LessonRecipe, Rows], Lesson]] = {
+            "senses": word_senses,
+            "names": names,
+            "groups": groups,
+            "pairs": pairs,
+        }
         return read[task.kind](task, rows)
 
     def _replay(self, task: LessonRecipe) -> Lesson:
@@ -225,7 +230,7 @@ def names(task: LessonRecipe, rows: Rows) -> AlignedNames:
     """Names by concept, or rows of two names that mean the same; in the order of the files."""
     if "synonym" in task.columns:
         found = dict.fromkeys((row["name"], row["synonym"]) for row in _cells(task, rows))
-        several = [pair for pair in found if pair[0] != pair[1]]
+        several: list[tuple[str, ...]] = [pair for pair in found if pair[0] != pair[1]]
     else:
         several = _grouped(task, rows, "concept", "name")
     _check_found(task, several)
