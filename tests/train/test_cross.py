@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,6 @@ from malmoi.export.reranker import export_reranker
 from malmoi.export.source import is_reranker
 from malmoi.train.objectives.cross_encoder import (
     build_cross_encoder,
-    collate,
     cross_loss,
     labels_of,
     load_cross_encoder,
@@ -37,6 +36,15 @@ NLI = ("entailment", "neutral", "contradiction")
 WITH_TYPES = ("bert", "albert", "electra")
 
 pytestmark = pytest.mark.filterwarnings("ignore::malmoi.CutWarning")
+
+
+def collate(
+    model: Any, pairs: Sequence[tuple[str, str]], targets: Sequence[float] | Sequence[int]
+) -> tuple[dict[str, Tensor], Tensor]:
+    """Padded ids (n, length), segment ids where the model has them, and targets."""
+    features: dict[str, Any] = model.preprocess(list(pairs))
+    kind = torch.float32 if model.num_labels == 1 else torch.int64
+    return features, torch.tensor(targets, dtype=kind)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -262,7 +262,7 @@ def _divide(
 
 
 # Tables of fewer numbers than this (token types) are not worth the rounding.
-_SMALLEST_TABLE = 1 << 16
+_LARGE = 1 << 16
 
 
 def quantise(path: Path, quantised: Path, batches: Sequence[Batch]) -> None:
@@ -309,17 +309,13 @@ def _quantise_tables(model: onnx.ModelProto) -> None:
     nodes = []
     for node in graph.node:
         table = tables.get(node.input[0]) if node.op_type == "Gather" else None
-        if table is None or not _is_large(table):
-            nodes.append(node)
-        else:
+        floats = table is not None and table.data_type == TensorProto.FLOAT
+        if table is not None and floats and len(table.dims) == 2 and np.prod(table.dims) >= _LARGE:
             nodes += _gather_rows(graph, table, node)
+        else:
+            nodes.append(node)
     del graph.node[:]
     graph.node.extend(nodes)
-
-
-def _is_large(table: onnx.TensorProto) -> bool:
-    floats = table.data_type == TensorProto.FLOAT and len(table.dims) == 2
-    return floats and int(np.prod(table.dims)) >= _SMALLEST_TABLE
 
 
 def _gather_rows(

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..bundle.bundle import Bundle, open_bundle
 from ..bundle.catalog import find_model
 from ..errors import BundleError, counted
-from ..runtime.pooling import softmax as softmax
+from ..runtime.pooling import softmax
 from ..runtime.runner import GraphModel, in_turn
 from ..runtime.tokenizer import Batch, TokenizedText, read_tokenizer
 from ..text.cleanup import SAFE, as_texts

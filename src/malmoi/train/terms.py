@@ -1,30 +1,34 @@
-"""Term files → pairs of names of one concept, with what each concept is confused with.
+"""Names of codes to learn from: synonym pairs, what they are confused with, and batches of both.
 
 A file has a name and a concept in every row; names of one concept are synonyms, and at most so
 many pairs are drawn of each. A file of strict pairs (`synonym` is a column too) makes every row
 a meaning of its own: an inclusion term is narrower than its code, and no other name of it.
 A concept is confused with what its exclusions name, with its siblings, and with mined neighbours.
+
+A loss that mines inside the batch learns from what is there. Drawn at random, a batch of
+fifty thousand concepts has hardly a pair that could be confused; so a concept comes with others
+that it is confused with (`BatchClusters`).
 """
 
-import dataclasses
 import logging
 import re
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from ...errors import DataError, by_number, counted
-from ...evaluate.tasks.concepts import is_held_out
-from ...io.fingerprint import hash_number
-from ...text.cleanup import compose, squeeze
-from ..data import Found, TrainingExamples, file_rows
-from ..objective import OBJECTIVES
-from ..objectives.recipes import Data, Negatives
-from .sampler import BatchClusters
+from ..errors import DataError, by_number, counted
+from ..evaluate.tasks.concepts import is_held_out
+from ..io.fingerprint import hash_number
+from ..text.cleanup import compose, squeeze
+from ..types import Ints
+from .data import Found, TrainingExamples, entry_rows, file_rows
+from .objective import OBJECTIVES
+from .objectives.recipes import Data, Negatives
 
 logger = logging.getLogger(__name__)
 
@@ -140,16 +144,6 @@ def without_code(text: str) -> str:
     return shorter or text
 
 
-@dataclass(frozen=True)
-class PairOptions:
-    """How pairs are drawn and laid into batches; see docs/training.md."""
-
-    pairs: int
-    together: int
-    neighbours: int
-    siblings: int
-
-
 class _Numbers(dict[str, int]):
     """Texts → numbers from 0, in the order they come."""
 
@@ -159,22 +153,22 @@ class _Numbers(dict[str, int]):
 
 def read_synonyms(entry: Data, root: Path, *, seed: int, strict: bool) -> TrainingExamples:
     """Read the files of an entry with the objective align."""
-    options = _options(entry)
-    rows = _kept(entry, list(_rows(entry, root, strict)))
+    options = OBJECTIVES[entry.objective].settle(entry.options, where="the recipe")
+    rows = _kept(entry, list(entry_rows(entry, root, entry.columns, {}, strict)))
     concepts = _Numbers()
     for *_, row in rows:
         concepts.of(row[entry.columns["concept"]])
     if "synonym" in entry.columns:
         pairs = _strict_pairs(entry, rows)
     else:
-        pairs = _drawn_pairs(entry, rows, options.pairs, seed)
+        pairs = _drawn_pairs(entry, rows, options["pairs"], seed)
     if not pairs:
         raise DataError(
             f"{', '.join(entry.files)} have no concept with two names; expected some, for a name "
             "is learnt from another. Check the columns in the recipe."
         )
     found = read_confusable(entry, root, names_of(pairs), list(concepts), strict=strict)
-    confusable = found.with_siblings(list(concepts), options.siblings)
+    confusable = found.with_siblings(list(concepts), options["siblings"])
     count = len({pair.concept for pair in pairs})
     logger.info(
         f"{counted(len(pairs), 'pair')} of {counted(count, 'concept')}; "
@@ -192,24 +186,6 @@ def names_of(pairs: Sequence[Pair]) -> dict[str, str]:
         for name in (pair.a, pair.b):
             found.setdefault(fold(name), pair.concept)
     return found
-
-
-def _options(entry: Data) -> PairOptions:
-    settled = OBJECTIVES[entry.objective].settle(entry.options, where="the recipe")
-    return PairOptions(
-        **{spec.name: settled[spec.name] for spec in dataclasses.fields(PairOptions)}
-    )
-
-
-def _rows(entry: Data, root: Path, strict: bool) -> list[Found]:
-    found = [
-        row
-        for file in entry.files
-        for row in file_rows(
-            root / file, entry.columns, entry.where, {}, strict, without=entry.without
-        )
-    ]
-    return found[: entry.limit] if entry.limit else found
 
 
 def _kept(entry: Data, rows: list[Found]) -> list[Found]:
@@ -271,7 +247,10 @@ def draw(names: Sequence[str], most: int, concept: str, seed: int) -> list[tuple
 
 
 def _examples(
-    pairs: Sequence[Pair], concepts: Sequence[str], confusable: Confusable, options: PairOptions
+    pairs: Sequence[Pair],
+    concepts: Sequence[str],
+    confusable: Confusable,
+    options: Mapping[str, Any],
 ) -> TrainingExamples:
     texts, folded, meanings = _Numbers(), _Numbers(), _Numbers()
     number = {concept: i for i, concept in enumerate(concepts)}
@@ -284,7 +263,136 @@ def _examples(
         concepts=np.array([number[pair.concept] for pair in pairs], dtype=np.int64),
         names=np.array(names, dtype=np.int64),
         confused_with=[[number[one] for one in others] for others in confusable.confused_with],
-        together=options.together,
-        neighbours=options.neighbours,
+        together=options["together"],
+        neighbours=options["neighbours"],
     )
     return TrainingExamples(list(texts), columns, clusters.labels, (), clusters)
+
+
+@dataclass(frozen=True)
+class BatchClusters:
+    """What belongs together and what must be kept apart in a batch, for rows of two names.
+
+    `labels` (n,) say which rows are the same in meaning. `concepts` (n,) are the codes they
+    belong to: where a row is a meaning of its own, two rows of one code are neither the same
+    nor opposites and never meet. `names` (n, 2) are numbers of the names with case and spacing
+    folded: under two labels, a name must not meet itself. `confused_with` lists for each concept
+    the others it is confused with. `together` rows of a concept and of up to `neighbours` of these
+    come at once.
+    """
+
+    labels: Ints
+    concepts: Ints
+    names: Ints
+    confused_with: Sequence[Sequence[int]]
+    together: int = 2
+    neighbours: int = 2
+
+    def batches(
+        self, rows: Ints, lengths: Ints, size: int, tokens: int, rng: np.random.Generator
+    ) -> list[Ints]:
+        """Cut rows, given in the order they were drawn, into batches; each is taken once.
+
+        A row that clashes with its batch waits for the next. What finds no room within the epoch
+        is left out of it.
+        """
+        queue = _Queue(self, rows, rng)
+        made: list[Ints] = []
+        waiting: list[int] = []
+        batch = _OpenBatch(self, lengths, size, tokens)
+        for position in range(len(rows)):
+            if queue.taken[position]:
+                continue
+            for candidate in queue.cluster(position):
+                if batch.takes(int(rows[candidate])):
+                    batch.add(int(rows[candidate]))
+                    queue.taken[candidate] = True
+            if not queue.taken[position]:
+                queue.taken[position] = True
+                waiting.append(int(rows[position]))
+            if batch.full:
+                made.append(batch.rows())
+                batch = _OpenBatch(self, lengths, size, tokens)
+                waiting = [row for row in waiting if not batch.add_if(row)]
+        made.append(batch.rows())
+        return [batch for batch in made if len(batch) > 1]
+
+
+class _Queue:
+    """The rows that are still to be taken, found by their concept."""
+
+    def __init__(self, clusters: BatchClusters, rows: Ints, rng: np.random.Generator) -> None:
+        self.clusters, self.rng = clusters, rng
+        self.keys = clusters.concepts[rows].tolist()
+        self.taken = np.zeros(len(rows), dtype=bool)
+        self.positions: dict[int, deque[int]] = defaultdict(deque)
+        for position, key in enumerate(self.keys):
+            self.positions[key].append(position)
+
+    def cluster(self, position: int) -> Iterator[int]:
+        """Yield the position itself, others of its concept, then some of those confused with it."""
+        key = self.keys[position]
+        yield position
+        yield from self._of(key, self.clusters.together - 1, but=position)
+        confused_with = [one for one in self.clusters.confused_with[key] if self._remaining(one)]
+        for i in self.rng.permutation(len(confused_with))[: self.clusters.neighbours]:
+            yield from self._of(confused_with[i], self.clusters.together)
+
+    def _remaining(self, key: int) -> bool:
+        positions = self.positions.get(key)
+        while positions and self.taken[positions[0]]:
+            positions.popleft()
+        return bool(positions)
+
+    def _of(self, key: int, count: int, but: int = -1) -> list[int]:
+        if not self._remaining(key):
+            return []
+        found: list[int] = []
+        for position in self.positions[key]:
+            if len(found) >= count:
+                break
+            if not self.taken[position] and position != but:
+                found.append(position)
+        return found
+
+
+@dataclass
+class _OpenBatch:
+    clusters: BatchClusters
+    lengths: Ints
+    size: int
+    tokens: int
+    chosen: list[int] = field(default_factory=list)
+    longest: int = 1
+    full: bool = False
+    labels: dict[tuple[str, int], int] = field(default_factory=dict)
+
+    def takes(self, row: int) -> bool:
+        """Whether there is room, and nothing of the row is here with another meaning."""
+        if self.full:
+            return False
+        label = self.clusters.labels[row]
+        return all(self.labels.get(key, label) == label for key in self._keys(row))
+
+    def add(self, row: int) -> None:
+        """Take a row in; the last one that fits makes the batch full."""
+        self.chosen.append(row)
+        self.longest = max(self.longest, int(self.lengths[row]))
+        label = int(self.clusters.labels[row])
+        self.labels |= dict.fromkeys(self._keys(row), label)
+        most = max(self.tokens // self.longest, 2) if self.tokens else self.size
+        self.full = len(self.chosen) >= most
+
+    def add_if(self, row: int) -> bool:
+        """Take a row in when it can be taken, and say so."""
+        takes = self.takes(row)
+        if takes:
+            self.add(row)
+        return takes
+
+    def rows(self) -> Ints:
+        return np.array(self.chosen, dtype=np.int64)
+
+    def _keys(self, row: int) -> list[tuple[str, int]]:
+        names = [("name", int(name)) for name in self.clusters.names[row]]
+        return [("concept", int(self.clusters.concepts[row])), *names]
