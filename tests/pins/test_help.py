@@ -1,6 +1,5 @@
 """The command line: every command's help as text, and its options as data."""
 
-import inspect
 from collections.abc import Iterator
 from importlib.metadata import version
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
@@ -67,7 +66,9 @@ def test_commands_and_their_options() -> None:
     found = {}
     for path, _, command in commands():
         callback = command.callback
-        hints = get_type_hints(inspect.unwrap(callback), include_extras=True) if callback else {}
+        # typer wraps the command's function; what that one declares is what users can give.
+        declared = getattr(callback, "__wrapped__", callback)
+        hints = get_type_hints(declared, include_extras=True) if declared else {}
         found[path] = {p.name: option(p, hints[p.name]) for p in command.params if p.name in hints}
     check_json("commands.json", found)
 

@@ -113,7 +113,20 @@ def test_what_the_classifier_exports() -> None:
     assert malmoi.load_classifier is module.load_classifier
 
 
-@pytest.mark.parametrize("line", DOCUMENTED.strip().splitlines())
+# Names of 0.1 that are called otherwise now, or stand elsewhere, and still import.
+OLD = """
+malmoi.corpus About Scored Taken
+malmoi.encoder StaticEncoder
+malmoi.index Found Pairs
+malmoi.lexicon Expansion Report
+malmoi.linking NoteMention NoteReader NoteScan to_html
+malmoi.notes NoteClassifier Span cut_windows load_classifier
+malmoi.tagger Span
+malmoi.words Reader Token WordEncoder likeness
+"""
+
+
+@pytest.mark.parametrize("line", [*DOCUMENTED.split("\n")[1:-1], *OLD.split("\n")[1:-1]])
 def test_documented_imports(line: str) -> None:
     module, *names = line.split()
     for name in names:
