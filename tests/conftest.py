@@ -146,3 +146,17 @@ def run_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         )
 
     return call
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Give the folder of a tiny transformer of the named architecture."""
+    from tests.support.tiny import tiny_transformer
+
+    root = tmp_path_factory.mktemp("tiny")
+
+    def write(architecture: str) -> Path:
+        folder = root / architecture
+        return folder if folder.exists() else tiny_transformer(folder, architecture)
+
+    return write

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from tests.support import ROOT
+
 sys.path.insert(0, str(ROOT))  # bench/ is no part of the package
-from bench import compare, page  # noqa: E402
-from bench import run as runner  # noqa: E402
+from bench import compare, page
+from bench import run as runner
 
 RECORDS = page.records()
 COMMANDS = {record["command"] for record in RECORDS}

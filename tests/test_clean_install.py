@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from tests.support import ROOT
+
 PYTHON = ROOT / ".venv/bin/python"
 
 pytestmark = pytest.mark.skipif(

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from tests.support import ROOT
+
 SOURCE = ROOT / "src/malmoi"
 # A module may use those above it, never those below (docs/architecture.md has the same list).
 ORDER = [

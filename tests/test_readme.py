@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 import malmoi
 from malmoi.bundle.catalog import DEFAULT, shipped_models
 from malmoi.cli import app
+from tests.support import ROOT
 
-ROOT = Path(__file__).parents[1]
 PAGES = ("README.md", "README.ko.md")
 
 pytestmark = pytest.mark.skipif(

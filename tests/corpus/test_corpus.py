@@ -21,9 +21,8 @@ from malmoi.corpus.corpus import Mode
 from malmoi.corpus.sqlite import SqliteStore
 from malmoi.index import HnswIndex
 from malmoi.text import morphemes
-from tests.support import graphs
+from tests.support import ROOT, graphs
 
-ROOT = Path(__file__).parents[2]
 TEXTS = ["배를 타고 바다", "고양이 잔다", "the cat sleeps", "diabetes nephropathy", "당뇨 신증"]
 
 

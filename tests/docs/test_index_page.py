@@ -9,8 +9,9 @@ from typer.testing import CliRunner
 
 import malmoi
 from malmoi.cli import app
+from tests.support import ROOT
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = ROOT / "docs"
 
 SHIPPED = Path(malmoi.__file__).parent / "models/ko-en-small"
 

@@ -9,8 +9,8 @@ from types import ModuleType
 import pytest
 
 import malmoi
+from tests.support import ROOT
 
-ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 TWINS = sorted([*DOCS.glob("*.ko.md"), *ROOT.glob("*.ko.md")])
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")

@@ -9,9 +9,9 @@ import safetensors.numpy
 from typer.testing import CliRunner
 
 from malmoi.cli import app
-from tests.support import graphs
+from tests.support import ROOT, graphs
 
-PAGE = Path(__file__).parents[2] / "docs/evaluation.md"
+PAGE = ROOT / "docs/evaluation.md"
 
 
 @pytest.fixture

@@ -16,9 +16,10 @@ from malmoi.evaluate.examples import Examples, Form, Roles, text
 from malmoi.evaluate.measures import mean
 from malmoi.evaluate.task import Task
 from malmoi.train.schema import Evaluation
+from tests.support import ROOT
 from tests.support.fakes import Letters
 
-PAGE = Path(__file__).parents[2] / "docs/evaluation.md"
+PAGE = ROOT / "docs/evaluation.md"
 
 
 @pytest.mark.parametrize("name", TASKS)

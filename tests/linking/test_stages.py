@@ -14,6 +14,7 @@ from malmoi.lexicon import build_lexicon
 from malmoi.linking import Linker, Weights
 from malmoi.linking.features import AT
 from malmoi.linking.retrieve import Retrieved
+from tests.support import ROOT
 from tests.support.lexicons import HashingEncoder, open_lexicon
 
 MENTIONS = ["폐렴", "위암", "CHF", "당뇨", "renal calculi", "울혈성심부젼"]
@@ -75,7 +76,7 @@ def test_scores_do_not_depend_on_the_hash_seed(tmp_path: Path) -> None:
         "found = linker.link(sys.argv[2:], k=5)\n"
         "print(json.dumps([one.to_json() for one in found]))\n"
     )
-    root = str(Path(__file__).parents[2])
+    root = str(ROOT)
     outputs = set()
     for seed in ("1", "3"):
         path = os.pathsep.join([root, *filter(None, sys.path)])

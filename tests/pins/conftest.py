@@ -1,4 +1,4 @@
-"""Markers of the pins, so that a quick run can leave the slow ones out, and older files."""
+"""Files that an earlier malmoi wrote."""
 
 import shutil
 import tarfile
@@ -7,15 +7,6 @@ from pathlib import Path
 import pytest
 
 ARCHIVE = Path(__file__).parent / "files.tar.xz"
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    for line in (
-        "slow: takes seconds rather than milliseconds",
-        "train: needs torch",
-        "server: starts a server",
-    ):
-        config.addinivalue_line("markers", line)
 
 
 @pytest.fixture(scope="session")

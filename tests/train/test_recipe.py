@@ -15,9 +15,9 @@ from malmoi.train.recipe import RECIPES as RECIPE_TYPES
 from malmoi.train.recipe import Data, Evaluation, Output, Recipe, Schedule, load_recipe, make_recipe
 from malmoi.train.reference import write_reference
 from malmoi.train.schema import RecipeTable, table_in
-from tests.support import runs
+from tests.support import ROOT, runs
 
-RECIPES = Path(__file__).parents[2] / "recipes"
+RECIPES = ROOT / "recipes"
 
 
 def table(**changes: Any) -> dict[str, Any]:
@@ -186,7 +186,7 @@ def test_checking_a_recipe_loads_no_torch() -> None:
 
 
 def test_the_reference_page_is_up_to_date() -> None:
-    page = (Path(__file__).parents[2] / "docs/recipes.md").read_text("utf-8")
+    page = (ROOT / "docs/recipes.md").read_text("utf-8")
     assert page == write_reference(), "python -m malmoi.train.reference > docs/recipes.md"
     for model in (Recipe, *RECIPE_TYPES.values()):
         assert all(f"`{name}`" in page for name in model.model_fields)
@@ -220,7 +220,7 @@ def test_a_mistake_is_worded_with_key_value_range_and_meaning() -> None:
 
 
 def documented() -> str:
-    return (Path(__file__).parents[2] / "docs/training.md").read_text("utf-8")
+    return (ROOT / "docs/training.md").read_text("utf-8")
 
 
 def test_the_documented_recipe_is_in_order() -> None:

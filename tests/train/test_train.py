@@ -18,7 +18,7 @@ from malmoi.train.log import draw_log, read_log
 from malmoi.train.objective import OBJECTIVES
 from malmoi.train.recipe import make_recipe
 from malmoi.train.run import TrainedRun, prepare, train
-from tests.support import runs
+from tests.support import ROOT, runs
 from tests.support.logs import record_messages
 
 DEV: dict[str, Any] = {
@@ -281,7 +281,7 @@ def test_bfloat16_trains_in_a_process_of_its_own(folder: Path) -> None:
     )
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code, str(folder)],
-        cwd=Path(__file__).parents[2],  # where the package `tests` is
+        cwd=ROOT,  # where the package `tests` is
         env=os.environ | {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"},
         capture_output=True,
         text=True,

@@ -10,8 +10,9 @@ from typer.testing import CliRunner
 from malmoi.bundle.catalog import DEFAULT, shipped_models
 from malmoi.cli import app
 from malmoi.lexicon import build_lexicon
+from tests.support import ROOT
 
-PAGE = Path(__file__).parents[2] / "docs/terms.md"
+PAGE = ROOT / "docs/terms.md"
 FILES = {
     "mentions.txt": "HTN\n폐렴\n",
     "note.txt": "pt는 HTN, DM 있으며 CXR상 pneumonia 의심\n",

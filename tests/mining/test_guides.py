@@ -8,8 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from malmoi.cli import app
+from tests.support import ROOT
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = ROOT / "docs"
 PAGES = ("words.md", "mining.md")
 ANSWERS = [
     "환불은 어떻게 받나요?",

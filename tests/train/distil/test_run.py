@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support import ROOT
 from tests.support.logs import hearing, record_messages
 
 torch = pytest.importorskip("torch")
@@ -410,7 +411,7 @@ def test_tasks_read_their_rows(root: Path) -> None:
 
 
 def test_set_reaches_every_table(tmp_path: Path) -> None:
-    path = Path(__file__).parents[2] / "recipes/distil.toml"
+    path = ROOT / "recipes/distil.toml"
     recipe: Any = load_recipe(path, sets=["distil.steps=3", "parallel.0.weight=2"])
     assert recipe.distil.steps == 3 and recipe.parallel[0].weight == 2.0
 

@@ -2,17 +2,17 @@
 
 import re
 import tomllib
-from pathlib import Path
 
 import pytest
 
 from malmoi.train.distil import recipe as settings
 from malmoi.train.distil.recipe import LESSONS as TASKS
 from malmoi.train.recipe import make_recipe
+from tests.support import ROOT
 
 
 def documented() -> str:
-    return (Path(__file__).parents[2] / "docs/distillation.md").read_text("utf-8")
+    return (ROOT / "docs/distillation.md").read_text("utf-8")
 
 
 def test_the_documented_recipe_is_in_order() -> None:

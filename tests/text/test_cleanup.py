@@ -1,7 +1,6 @@
 """Text clean-up: each step does its one thing, twice is the same as once, and nothing breaks it."""
 
 import unicodedata
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -9,6 +8,7 @@ from hypothesis import strategies as st
 
 import malmoi.text.cleanup as clean_up
 from malmoi.errors import OptionError, TextError
+from tests.support import ROOT
 
 # Everything, lone surrogates and unassigned code points included.
 ANY = st.text(st.characters(exclude_categories=()), max_size=60)
@@ -125,7 +125,7 @@ def test_steps_do_what_they_say(step: str, given_: str, expected: str) -> None:
 
 
 def test_every_step_is_documented() -> None:
-    guide = (Path(__file__).parents[1] / "docs/training.md").read_text("utf-8")
+    guide = (ROOT / "docs/training.md").read_text("utf-8")
     assert all(f"| `{step}` |" in guide for step in clean_up.STEPS)
 
 

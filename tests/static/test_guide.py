@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import graphs
+from tests.support import ROOT, graphs
 
-PAGE = (Path(__file__).parents[2] / "docs/static.md").read_text("utf-8")
+PAGE = (ROOT / "docs/static.md").read_text("utf-8")
 
 
 def test_the_page_runs(

@@ -15,6 +15,7 @@ from malmoi.errors import BundleError, DataError, OptionError, TextError
 from malmoi.evaluate import evaluate
 from malmoi.train.recipe import load_recipe, make_recipe
 from malmoi.train.run import train
+from tests.support import ROOT
 from tests.support.graphs import Run
 from tests.support.logs import record_messages
 
@@ -250,6 +251,6 @@ def test_slips_in_a_recipe(folder: Path, changes: dict[str, Any], message: str) 
 
 
 def test_the_recipes_of_the_repository_are_sound() -> None:
-    recipes = Path(__file__).parents[2] / "recipes"
+    recipes = ROOT / "recipes"
     for name in ("mtsamples-surgery.toml", "mtsamples-specialties.toml"):
         assert load_recipe(recipes / name).to_json()["objective"] == "classify"

@@ -2,16 +2,15 @@
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from malmoi.bundle.catalog import DEFAULT, shipped_models
 from malmoi.serve.settings import Batching, Limits
 from malmoi.serve.state import load_resources
+from tests.support import ROOT
 from tests.support.servers import Served, serving
 
-ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs/server.md").read_text("utf-8")
 
 

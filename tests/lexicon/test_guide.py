@@ -13,8 +13,9 @@ from malmoi.cli import app
 from malmoi.lexicon import Abbreviations, build_lexicon
 from malmoi.lexicon.cleaning import STEPS
 from malmoi.lexicon.readers import FORMS, ROLES
+from tests.support import ROOT
 
-PAGE = Path(__file__).parents[2] / "docs/terms.md"
+PAGE = ROOT / "docs/terms.md"
 
 
 @pytest.fixture

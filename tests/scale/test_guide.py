@@ -16,8 +16,9 @@ from malmoi.cli import app
 from malmoi.scale import ray as dataset
 from malmoi.scale.parts import DatasetPart
 from malmoi.scale.ray import PartEncoder, PartReport
+from tests.support import ROOT
 
-PAGE = (Path(__file__).parents[2] / "docs/scaling.md").read_text("utf-8")
+PAGE = (ROOT / "docs/scaling.md").read_text("utf-8")
 SUM = re.compile(r"^(\w.*?): +([-\d.e+*/() ]+) = ([\d.]+)$", re.MULTILINE)
 
 

@@ -10,9 +10,8 @@ from typer.testing import CliRunner
 import malmoi
 from malmoi.bundle.catalog import DEFAULT, shipped_models
 from malmoi.cli import app
-from tests.support import graphs
+from tests.support import ROOT, graphs
 
-ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/search.md"
 FAQ = "what is the estimated delivery date of the product?"
 
