@@ -7,7 +7,6 @@ finds its position again by a number.
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -15,10 +14,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..types import Ints
+from .sampler import BatchClusters
 from .schema import Schedule
-
-if TYPE_CHECKING:
-    from .terms import BatchClusters
 
 
 def pad(ids: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
@@ -97,7 +94,7 @@ def plan_epoch(
     *,
     seed: int,
     epoch: int,
-    clusters: "Sequence[BatchClusters | None] | None" = None,
+    clusters: Sequence[BatchClusters | None] | None = None,
 ) -> list[Step]:
     """Plan the batches of one epoch over several data sets, mixed at random.
 

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +20,8 @@ from ..io.tables import BadRows, Row, read_columns
 from ..text.cleanup import is_whole
 from .objective import OBJECTIVES, Objective
 from .objectives.recipes import Data, Recipe, needed_columns
+from .sampler import BatchClusters
 from .schema import Evaluation
-
-if TYPE_CHECKING:
-    from .terms import BatchClusters
 
 # A row with its file and line, for messages.
 Found = tuple[str, int, Row]
@@ -41,7 +39,7 @@ class TrainingExamples:
     columns: NDArray[np.int32]
     labels: NDArray[Any] | None = None
     classes: tuple[str, ...] = ()
-    clusters: "BatchClusters | None" = None
+    clusters: BatchClusters | None = None
 
     def __len__(self) -> int:
         return len(self.columns)
