@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,6 @@ from malmoi.export.reranker import export_reranker
 from malmoi.export.source import is_reranker
 from malmoi.train.objectives.cross_encoder import (
     build_cross_encoder,
-    collate,
     cross_loss,
     labels_of,
     load_cross_encoder,
@@ -28,7 +27,7 @@ from malmoi.train.objectives.cross_encoder import (
 )
 from tests.support.graphs import Run
 from tests.support.logs import record_messages
-from tests.support.tiny import ARCHITECTURES, TEXTS, tiny_transformer
+from tests.support.tiny import ARCHITECTURES, TEXTS
 
 Write = Callable[[str], Path]
 PAIRS = [(a, b) for a in TEXTS for b in TEXTS[:4]]
@@ -39,6 +38,15 @@ WITH_TYPES = ("bert", "albert", "electra")
 pytestmark = pytest.mark.filterwarnings("ignore::malmoi.CutWarning")
 
 
+def collate(
+    model: Any, pairs: Sequence[tuple[str, str]], targets: Sequence[float] | Sequence[int]
+) -> tuple[dict[str, Tensor], Tensor]:
+    """Padded ids (n, length), segment ids where the model has them, and targets."""
+    features: dict[str, Any] = model.preprocess(list(pairs))
+    kind = torch.float32 if model.num_labels == 1 else torch.int64
+    return features, torch.tensor(targets, dtype=kind)
+
+
 @pytest.fixture(scope="module", autouse=True)
 def one_thread() -> Iterator[None]:
     """Keep torch's threads from waiting for each other over matrices this small."""
@@ -46,18 +54,6 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
-
-
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Write:
-    """Give the folder of a tiny transformer, written once a run."""
-    root = tmp_path_factory.mktemp("tiny")
-
-    def write(architecture: str) -> Path:
-        folder = root / architecture
-        return folder if folder.exists() else tiny_transformer(folder, architecture)
-
-    return write
 
 
 def shaken(model: CrossEncoder) -> CrossEncoder:

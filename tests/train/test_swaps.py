@@ -10,7 +10,6 @@ torch = pytest.importorskip("torch")
 from malmoi import DataError  # noqa: E402
 from malmoi.train.distil import distillation as d  # noqa: E402
 from malmoi.train.distil.lessons import base as j  # noqa: E402
-from malmoi.train.distil.lessons import substitution as s  # noqa: E402
 from malmoi.train.distil.lessons import words as w  # noqa: E402
 from malmoi.train.distil.recipe import StageSchedule, Tune  # noqa: E402
 from tests.support.students import WORDS, sentences, teach, tiny_student  # noqa: E402
@@ -21,34 +20,34 @@ TABLE = np.eye(10, 6, dtype=np.float32)
 
 
 def test_only_whole_words_that_are_sure_of_their_translation_are_swapped() -> None:
-    pairs = s.word_pairs(MEANS, NAMES, TABLE, near=1)
+    pairs = w.word_pairs(MEANS, NAMES, TABLE, near=1)
     assert pairs.pieces.tolist() == [[2, 5], [3, 6]]  # no inner piece, no word of one syllable
     assert pairs.near.tolist() == [[1], [0]]
     with pytest.raises(DataError, match="1 word has a sure translation"):
-        s.word_pairs(MEANS | {3: {8: 0.9}}, NAMES, TABLE, near=1)  # "of" is no word to swap
+        w.word_pairs(MEANS | {3: {8: 0.9}}, NAMES, TABLE, near=1)  # "of" is no word to swap
     with pytest.raises(DataError, match="2 words have a sure translation"):
-        s.word_pairs(MEANS, NAMES, TABLE, near=2)
+        w.word_pairs(MEANS, NAMES, TABLE, near=2)
 
 
 def test_neighbours_never_have_the_same_source_word() -> None:
     means = {2: {5: 0.9}, 3: {5: 0.9}, 4: {6: 0.9}}
     names = [*NAMES[:4], "강아지", *NAMES[5:]]
-    pairs = s.word_pairs(means, names, np.ones((10, 4), dtype=np.float32), near=1)
+    pairs = w.word_pairs(means, names, np.ones((10, 4), dtype=np.float32), near=1)
     assert pairs.near[:2, 0].tolist() == [2, 2]
 
 
 def test_a_swap_changes_both_sides_alike() -> None:
-    pairs, rng = s.word_pairs(MEANS, NAMES, TABLE, near=1), np.random.default_rng(0)
-    assert s.swap([0, 2, 8, 0], [0, 7, 5, 0], MEANS, pairs, rng) == ([0, 3, 8, 0], [0, 7, 6, 0])
-    assert s.swap([0, 4, 0], [0, 9, 0], MEANS, pairs, rng) is None
+    pairs, rng = w.word_pairs(MEANS, NAMES, TABLE, near=1), np.random.default_rng(0)
+    assert w.swap([0, 2, 8, 0], [0, 7, 5, 0], MEANS, pairs, rng) == ([0, 3, 8, 0], [0, 7, 6, 0])
+    assert w.swap([0, 4, 0], [0, 9, 0], MEANS, pairs, rng) is None
 
 
 def test_an_altered_sentence_keeps_its_ends() -> None:
     rng = np.random.default_rng(0)
-    mixed = s.Alter(MEANS, mixed=1.0, each=1.0)
+    mixed = w.Alter(MEANS, mixed=1.0, each=1.0)
     assert mixed([0, 2, 4, 0], [0, 9, 5, 0], rng) == [0, 5, 9, 0]
-    assert s.Alter(MEANS)([0, 2, 4, 0], [0, 9, 5, 0], rng) == [0, 2, 4, 0]
-    short = s.Alter(MEANS, dropped=1.0)
+    assert w.Alter(MEANS)([0, 2, 4, 0], [0, 9, 5, 0], rng) == [0, 2, 4, 0]
+    short = w.Alter(MEANS, dropped=1.0)
     assert short([1, *range(2, 9), 0], [0], rng) == [1, 0]
     assert short([1, 2, 0], [0], rng) == [1, 2, 0]  # a few pieces are all needed
 
@@ -76,9 +75,9 @@ def test_the_lesson_is_learnt(tmp_path: Path) -> None:
     size = len(WORDS)  # piece 4 + size + i is the translation of piece 4 + i
     words = {4 + size + i: {4 + i: 0.9} for i in range(size)}
     names = [student.tokenizer.id_to_token(i) or "" for i in range(len(student.table))]
-    pairs = s.word_pairs(words, names, student.table.numpy(), near=2)
+    pairs = w.word_pairs(words, names, student.table.numpy(), near=2)
     rows = np.arange(len(english))
-    lesson = s.Swaps("swaps", data, rows, words, pairs, w.frozen_copy(student), s.Alter(words),
+    lesson = w.Swaps("swaps", data, rows, words, pairs, w.frozen_copy(student), w.Alter(words),
                      size=6)  # fmt: skip
     made = lesson._batch(np.random.default_rng(0))
     assert len(made) > 6 and len({tuple(source) for _, source in made}) == len(made)
@@ -98,9 +97,9 @@ def test_texts_that_are_too_long_give_nothing(tmp_path: Path) -> None:
     data = d.prepare(
         [d.ParallelText("all", english, korean)], student, cache, teach, tmp_path / "ids"
     )
-    pairs = s.WordPairs(np.zeros((1, 2), np.int64), np.zeros((1, 1), np.int64), {})
-    lesson = s.Swaps(
-        "swaps", data, np.arange(4), {}, pairs, w.frozen_copy(student), s.Alter({}), longest=1
+    pairs = w.WordPairs(np.zeros((1, 2), np.int64), np.zeros((1, 1), np.int64), {})
+    lesson = w.Swaps(
+        "swaps", data, np.arange(4), {}, pairs, w.frozen_copy(student), w.Alter({}), longest=1
     )
     loss = lesson.loss(student, j.Matryoshka((32,), (1.0,)), np.random.default_rng(0))
     assert loss.item() == 0

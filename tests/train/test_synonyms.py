@@ -18,8 +18,8 @@ from malmoi.train.batching import Sizes, plan_epoch
 from malmoi.train.data import TrainingExamples, read_examples
 from malmoi.train.recipe import Data, make_recipe
 from malmoi.train.run import train
-from malmoi.train.terms.pairs import draw, fold
-from malmoi.train.terms.sampler import BatchClusters
+from malmoi.train.sampler import BatchClusters
+from malmoi.train.terms import draw, fold
 from tests.support import runs
 from tests.support import tiny as tiny_models
 from tests.support.logs import record_messages

@@ -67,25 +67,15 @@ def export(
     if dim is not None or texts or column:
         raise typer.BadParameter("--dim, --texts and --column are for --static")
     from ..export import export as bundles  # training code, loaded only when asked for
-    from ..export.source import is_reranker
+    from ..export.source import BundleDetails, is_reranker
 
+    details = BundleDetails(precision=precision, name=name, licence=licence)
     if is_reranker(source):
         if pooling is not None or layers != "none":
             raise typer.BadParameter("--pooling and --layers are for encoders; this is a reranker")
         bundles.require_packages()
         from ..export.reranker import export_reranker
 
-        export_reranker(
-            source, out, precision=precision, name=name, licence=licence, max_tokens=max_tokens
-        )
+        export_reranker(source, out, max_tokens=max_tokens, **details)
         return
-    bundles.export(
-        source,
-        out,
-        pooling=pooling,
-        precision=precision,
-        layers=layers,
-        name=name,
-        licence=licence,
-        max_tokens=max_tokens,
-    )
+    bundles.export(source, out, pooling=pooling, layers=layers, max_tokens=max_tokens, **details)

@@ -73,9 +73,13 @@ def export(
             matryoshka=matryoshka,
         )
         built = build(read, partial, layers=layers == "all", weights=weights)
-        _check_matryoshka(read.manifest.matryoshka, built.dimension)
+        size, count, sizes = built.dimension, built.layers, read.manifest.matryoshka
+        if any(not 1 <= one <= size for one in sizes):
+            raise OptionError(
+                f"matryoshka is {', '.join(map(str, sizes))}; expected sizes from 1 to the "
+                f"model's {size}. Name sizes it was trained for."
+            )
         logger.debug(f"writing {out}")
-        size, count = built.dimension, built.layers
         return dataclasses.replace(read.manifest, dimension=size, layers=count).write(partial)
 
 
@@ -103,12 +107,4 @@ def _check_option(name: str, value: str, known: tuple[str, ...]) -> None:
     if value not in known:
         raise OptionError(
             f'{name} is "{value}"; known are {" and ".join(known)}. Choose one of them.'
-        )
-
-
-def _check_matryoshka(sizes: Sequence[int], dimension: int) -> None:
-    if any(not 1 <= size <= dimension for size in sizes):
-        raise OptionError(
-            f"matryoshka is {', '.join(map(str, sizes))}; expected sizes from 1 to the model's "
-            f"{dimension}. Name sizes it was trained for."
         )

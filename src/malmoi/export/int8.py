@@ -309,17 +309,13 @@ def _quantise_tables(model: onnx.ModelProto) -> None:
     nodes = []
     for node in graph.node:
         table = tables.get(node.input[0]) if node.op_type == "Gather" else None
-        if table is None or not _is_large(table):
+        size = np.prod(table.dims) if table is not None and len(table.dims) == 2 else 0
+        if table is None or table.data_type != TensorProto.FLOAT or size < _SMALLEST_TABLE:
             nodes.append(node)
         else:
             nodes += _gather_rows(graph, table, node)
     del graph.node[:]
     graph.node.extend(nodes)
-
-
-def _is_large(table: onnx.TensorProto) -> bool:
-    floats = table.data_type == TensorProto.FLOAT and len(table.dims) == 2
-    return floats and int(np.prod(table.dims)) >= _SMALLEST_TABLE
 
 
 def _gather_rows(

@@ -9,7 +9,7 @@ import dataclasses
 import logging
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 from torch import Tensor
 from transformers import AutoModel, AutoModelForSequenceClassification
@@ -20,7 +20,7 @@ from ..errors import BundleError, counted
 from ..io.files import writing_folder
 from .build import load_and_write, make_readable, write_graph
 from .module import GraphModule, SentenceModule
-from .source import ModelSource, read_reranker, with_details
+from .source import BundleDetails, ModelSource, read_reranker, with_details
 from .tokenizer import load_tokenizer, reads_types
 
 logger = logging.getLogger(__name__)
@@ -48,31 +48,17 @@ def export_reranker(
     source: str | Path,
     out: str | Path,
     *,
-    precision: str = "float32",
-    name: str | None = None,
-    licence: str = "",
     max_tokens: int | None = None,
     weights: bool = True,
-    clean: tuple[str, ...] | None = None,
-    training: dict[str, Any] | None = None,
-    scores: dict[str, Any] | None = None,
     layers: bool = False,
+    **details: Unpack[BundleDetails],
 ) -> Manifest:
     """Write a cross-encoder's folder as a bundle at `out`, and give its manifest.
 
     The options are those of `export`; `layers` needs a head with modules of its own.
     """
     with writing_folder(out) as partial:
-        read = with_details(
-            read_reranker(source, max_tokens=max_tokens),
-            out,
-            precision=precision,
-            name=name,
-            licence=licence,
-            clean=clean,
-            training=training,
-            scores=scores,
-        )
+        read = with_details(read_reranker(source, max_tokens=max_tokens), out, **details)
         loader = AutoModel if read.steps else AutoModelForSequenceClassification
         transformer = load_and_write(read, partial, loader, weights=weights)
         _copy_modules(read, partial)
@@ -83,7 +69,12 @@ def export_reranker(
         else:
             module = ClassifierModule(transformer, read.manifest.architecture, types=types)
         built = write_graph(read, module, partial, pairs=True)
-        _check_outputs(read, built.dimension)
+        outputs, expected = built.dimension, read.manifest.dimension
+        if outputs != expected:
+            raise BundleError(
+                f"{read.root} gives {counted(outputs, 'score')} a pair and its config.json names "
+                f"{expected} labels; expected the same. Name as many in id2label of config.json."
+            )
         logger.debug(f"writing {out}")
         return dataclasses.replace(read.manifest, layers=built.layers).write(partial)
 
@@ -104,12 +95,3 @@ def _copy_modules(source: ModelSource, folder: Path) -> None:
         if path and (source.root / path).is_dir():
             shutil.copytree(source.root / path, folder / path)
     make_readable(folder)
-
-
-def _check_outputs(source: ModelSource, outputs: int) -> None:
-    expected = source.manifest.dimension
-    if outputs != expected:
-        raise BundleError(
-            f"{source.root} gives {counted(outputs, 'score')} a pair and its config.json names "
-            f"{expected} labels; expected the same. Name as many in id2label of config.json."
-        )

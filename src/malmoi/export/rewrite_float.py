@@ -320,12 +320,15 @@ def raise_opset(model: onnx.ModelProto) -> None:
     model.ir_version = max(model.ir_version, 10)
 
 
+def branch_inputs(node: onnx.NodeProto) -> set[str]:
+    """Name what the branches of a choice read from outside."""
+    inner = (one for attribute in node.attribute for one in attribute.g.node)
+    return {name for one in inner for name in one.input}
+
+
 def drop_unused(graph: onnx.GraphProto) -> None:
     """Remove the weights that were split."""
-    used = {name for node in graph.node for name in node.input}
-    for node in graph.node:
-        for attribute in node.attribute:
-            used |= {name for inner in attribute.g.node for name in inner.input}
+    used = {name for node in graph.node for name in (*node.input, *branch_inputs(node))}
     for tensor in list(graph.initializer):
         if tensor.name not in used:
             graph.initializer.remove(tensor)

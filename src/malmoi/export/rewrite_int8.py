@@ -16,6 +16,7 @@ from .rewrite_float import (
     Constants,
     add_constant,
     attend,
+    branch_inputs,
     drop_unused,
     is_self_attention,
     raise_opset,
@@ -33,7 +34,9 @@ def rewrite_int8(model: onnx.ModelProto) -> None:
     constants = {tensor.name: tensor for tensor in graph.initializer}
     _join_products(graph, constants)
     nodes = split_kernels(graph, constants, _split_attention)
-    _replace(graph, _with_biases(nodes, constants, _read_elsewhere(graph)))
+    # The names that must stay: outputs, and what the branches of a choice read.
+    fixed = {output.name for output in graph.output}.union(*map(branch_inputs, graph.node))
+    _replace(graph, _with_biases(nodes, constants, fixed))
     drop_unused(graph)
     raise_opset(model)
 
@@ -105,19 +108,8 @@ def _live(nodes: list[onnx.NodeProto], wanted: set[str]) -> list[onnx.NodeProto]
     for node in reversed(nodes):
         if wanted.intersection(node.output):
             kept.append(node)
-            wanted.update(node.input)
-            for attribute in node.attribute:  # the branches of a choice read from outside
-                wanted.update(name for inner in attribute.g.node for name in inner.input)
+            wanted |= {*node.input, *branch_inputs(node)}
     return kept[::-1]
-
-
-def _read_elsewhere(graph: onnx.GraphProto) -> set[str]:
-    """The names that must stay: outputs, and what the branches of a choice read."""
-    found = {output.name for output in graph.output}
-    for node in graph.node:
-        for attribute in node.attribute:
-            found.update(name for inner in attribute.g.node for name in inner.input)
-    return found
 
 
 def _with_biases(

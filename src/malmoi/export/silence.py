@@ -6,6 +6,7 @@ import logging
 import warnings
 from collections.abc import Iterator
 
+import torch
 from transformers.utils import logging as transformers_logging
 
 # What tracing a model says about itself, checked one by one: none concerns the result, which is
@@ -32,7 +33,10 @@ def silenced_libraries() -> Iterator[None]:
     try:
         # onnxruntime's fuser prints; what it prints is of use to its authors only.
         with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-            _filter_warnings()
+            # All the tracer says is about Python values that become constants, as they should.
+            warnings.filterwarnings("ignore", category=torch.jit.TracerWarning)  # type: ignore[attr-defined]
+            for message in _IGNORED:
+                warnings.filterwarnings("ignore", message=message)
             yield
     finally:
         root.setLevel(levels[0])
@@ -42,12 +46,3 @@ def silenced_libraries() -> Iterator[None]:
         transformers_logging.set_verbosity(level)
         if bars:
             transformers_logging.enable_progress_bar()  # type: ignore[no-untyped-call]
-
-
-def _filter_warnings() -> None:
-    import torch
-
-    # Every message of the tracer is about Python values that become constants, as they should.
-    warnings.filterwarnings("ignore", category=torch.jit.TracerWarning)  # type: ignore[attr-defined]
-    for message in _IGNORED:
-        warnings.filterwarnings("ignore", message=message)

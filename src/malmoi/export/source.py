@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from ..bundle import sentence_transformers as foreign
 from ..bundle.manifest import MANIFEST, POOLINGS, Manifest
@@ -84,29 +84,32 @@ def read_transformer(path: str | Path, *, max_tokens: int | None = None) -> Mode
     return source
 
 
+class BundleDetails(TypedDict, total=False):
+    """What a bundle's manifest says and its model does not know; see `export`."""
+
+    precision: str
+    name: str | None
+    licence: str
+    clean: tuple[str, ...] | None
+    training: dict[str, Any] | None
+    scores: dict[str, Any] | None
+    matryoshka: Sequence[int]
+
+
 def with_details(
-    read: ModelSource,
-    out: str | Path,
-    *,
-    precision: str = "float32",
-    name: str | None = None,
-    licence: str = "",
-    clean: Sequence[str] | None = None,
-    training: dict[str, Any] | None = None,
-    scores: dict[str, Any] | None = None,
-    matryoshka: Sequence[int] = (),
+    read: ModelSource, out: str | Path, **details: Unpack[BundleDetails]
 ) -> ModelSource:
     """Put into a model's manifest what is known before its graph is made."""
-    old = read.manifest
+    old, clean = read.manifest, details.get("clean")
     manifest = dataclasses.replace(
         old,
-        name=name or Path(out).name,
-        licence=licence or old.licence,
+        name=details.get("name") or Path(out).name,
+        licence=details.get("licence") or old.licence,
         clean=check_steps(clean) if clean is not None else old.clean,
-        training=training or old.training,
-        scores=scores or {},
-        matryoshka=tuple(matryoshka) or old.matryoshka,
-        precision=precision,
+        training=details.get("training") or old.training,
+        scores=details.get("scores") or {},
+        matryoshka=tuple(details.get("matryoshka") or ()) or old.matryoshka,
+        precision=details.get("precision", "float32"),
     )
     return dataclasses.replace(read, manifest=manifest)
 
@@ -176,7 +179,8 @@ def _with_options(
         steps = tuple(step for step in steps if step != "normalize")
     elif normalize and steps[-1] != "normalize":
         steps = (*steps, "normalize")
-    longest = _longest(source.root)
+    config = foreign.read_json(source.root / "config.json")
+    longest = foreign.read_max_tokens(source.root, config, {"max_seq_length": 1 << 30})
     if max_tokens is not None and not 3 <= max_tokens <= longest:
         raise OptionError(
             f"max_tokens is {max_tokens}; the model reads from 3 to {longest}. "
@@ -189,11 +193,6 @@ def _with_options(
         max_tokens=max_tokens or source.manifest.max_tokens,
     )
     return ModelSource(source.root, manifest, steps)
-
-
-def _longest(root: Path) -> int:
-    config = foreign.read_json(root / "config.json")
-    return foreign.read_max_tokens(root, config, {"max_seq_length": 1 << 30})
 
 
 def _check_architecture(source: ModelSource) -> None:

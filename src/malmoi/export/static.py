@@ -20,6 +20,7 @@ from ..io.fingerprint import sha256
 from ..io.tables import is_table, read_rows, read_texts, show_columns
 from ..runtime.pooling import normalize
 from ..static.wordpiece import WordPieces
+from ..tagger.tagger import SpecialTokens
 from ..types import Floats
 from .static_table import (
     Lessons,
@@ -71,7 +72,10 @@ def export_static(
                 read = _read(texts, columns)
                 lessons = collect(encoder, words, read, Path(scratch))
                 table, training = builder.learned(lessons, epochs=epochs, rate=rate, seed=seed)
-            training |= {"data": {_short(path): sha256(Path(path)) for path in texts}, "seed": seed}
+            # A file with its folder distinguishes data sets, and hides the machine's paths.
+            names = ["/".join(Path(path).absolute().parts[-2:]) for path in texts]
+            hashes = dict(zip(names, (sha256(Path(path)) for path in texts), strict=True))
+            training |= {"data": hashes, "seed": seed}
         else:
             table, training = builder.plain(), {}
         write_safetensors(partial / TABLE, dict(table.arrays()))
@@ -130,14 +134,16 @@ class _TableBuilder:
         # Ids may have gaps, so the count of tokens would not do.
         count = max(self.words.tokenizer.get_vocab(with_added_tokens=True).values()) + 1
         logger.info(f"encoding each of {count:,} pieces")
-        before, after = _frame(self.words)
+        frame = SpecialTokens.of(self.words.tokenizer)
         vectors = np.empty((count, self.encoder.dimension), dtype=np.float32)
         for start in range(0, count, _PIECES):
             ids = range(start, min(start + _PIECES, count))
             vectors[ids.start : ids.stop] = self.encoder.encode_ids(
-                [[*before, piece, *after] for piece in ids]
+                [frame.around([piece]) for piece in ids]
             )
-        vectors[_special(self.words)] = self.encoder.encode("")
+        added = self.words.tokenizer.get_added_tokens_decoder()
+        special = [number for number, token in added.items() if token.special]
+        vectors[special] = self.encoder.encode("")
         return normalize(vectors)
 
     def _empty(self, axes: Floats) -> Floats:
@@ -145,20 +151,6 @@ class _TableBuilder:
         reduced = normalize(self.encoder.encode("") @ axes)
         # Nothing may be left of it along these axes; then any direction will do.
         return reduced if reduced.any() else np.eye(1, self.dim, dtype=np.float32)[0]
-
-
-def _frame(words: WordPieces) -> tuple[list[int], list[int]]:
-    """Find the special tokens that the tokenizer puts before and after a text."""
-    bare = words.tokenizer.encode("a", add_special_tokens=False).ids
-    framed = words.tokenizer.encode("a").ids
-    starts = range(len(framed) - len(bare) + 1)
-    at = next((i for i in starts if framed[i : i + len(bare)] == bare), 0)
-    return framed[:at], framed[at + len(bare) :]
-
-
-def _special(words: WordPieces) -> list[int]:
-    decoder = words.tokenizer.get_added_tokens_decoder()
-    return [number for number, token in decoder.items() if token.special]
 
 
 def _manifest(source: Manifest, dim: int, rows: int) -> Manifest:
@@ -203,11 +195,6 @@ def _card(manifest: Manifest) -> str:
         ]
     licence = manifest.licence or "as the licence of the encoder and of the texts allows"
     return "\n".join([*lines, f"Licence: {licence}.", ""])
-
-
-def _short(path: str | Path) -> str:
-    """Name a file with its folder, which distinguishes data sets and hides the machine's paths."""
-    return "/".join(Path(path).absolute().parts[-2:])
 
 
 def _read(files: Sequence[str | Path], columns: Sequence[str]) -> Iterator[str]:

@@ -67,7 +67,8 @@ def collect(encoder: TextEncoder, words: WordPieces, texts: Iterable[str], folde
     counts: list[NDArray[np.int64]] = []
     total = 0
     with (folder / "ids").open("wb") as ids, (folder / "goals").open("wb") as goals:
-        for chunk in _chunks(_distinct(texts)):
+        distinct = _distinct(texts)
+        while chunk := list(itertools.islice(distinct, _CHUNK)):
             bags = words.bags(chunk)
             kept = (bags.counts > 0) & (bags.counts <= encoder.max_tokens)
             counts.append(bags.counts[kept])
@@ -96,11 +97,6 @@ def _distinct(texts: Iterable[str]) -> Iterator[str]:
         if key not in seen:
             seen.add(key)
             yield text
-
-
-def _chunks(texts: Iterator[str]) -> Iterator[list[str]]:
-    while chunk := list(itertools.islice(texts, _CHUNK)):
-        yield chunk
 
 
 # Weights are a / (a + p) by a piece's share of all text, as in smooth inverse frequency

@@ -95,11 +95,6 @@ def read_base(
 def find_trainable(name: str, *, rerankers: bool = False) -> Path:
     """Find a base that training can start from, with its weights: an encoder, maybe a reranker."""
     folder = find_base(name)
-    _check_trainable(folder, rerankers=rerankers)
-    return folder
-
-
-def _check_trainable(folder: Path, *, rerankers: bool) -> None:
     expected = "an encoder or a reranker" if rerankers else "an encoder"
     if not (folder / MANIFEST).is_file():
         if is_cross_encoder(folder) and not rerankers:
@@ -107,7 +102,7 @@ def _check_trainable(folder: Path, *, rerankers: bool) -> None:
                 f"{folder} is a cross-encoder; expected {expected} to start from. "
                 "Name another base."
             )
-        return
+        return folder
     manifest = Manifest.read(folder)
     if manifest.kind not in ("encoder", "reranker" if rerankers else "encoder"):
         raise BundleError(
@@ -120,3 +115,4 @@ def _check_trainable(folder: Path, *, rerankers: bool) -> None:
             "can be run, not trained. Name the folder it was exported from, or a bundle with "
             "model.safetensors."
         )
+    return folder

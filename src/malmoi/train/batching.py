@@ -5,7 +5,7 @@ finds its position again by a number.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..types import Ints
+from .sampler import BatchClusters
 from .schema import Schedule
-from .terms.sampler import BatchClusters
 
 
 def pad(ids: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
@@ -47,20 +47,12 @@ def token_batches(
     for begin in range(0, len(order), span):
         part = order[begin : begin + span]
         part = part[np.argsort(lengths[part], kind="stable")]
-        yield from _shuffled(list(_cut_by_tokens(part, lengths, budget)), rng)
-
-
-def _cut_by_tokens(part: Ints, lengths: Ints, budget: int) -> Iterator[Ints]:
-    begin = 0
-    for end in range(1, len(part) + 1):
-        full = end == len(part) or (end - begin + 1) * lengths[part[end]] > budget
-        if full:
-            yield part[begin:end]
-            begin = end
-
-
-def _shuffled(items: list[Ints], rng: np.random.Generator) -> Iterable[Ints]:
-    return (items[i] for i in rng.permutation(len(items)))
+        batches, first = [], 0
+        for end in range(1, len(part) + 1):
+            if end == len(part) or (end - first + 1) * lengths[part[end]] > budget:
+                batches.append(part[first:end])
+                first = end
+        yield from (batches[i] for i in rng.permutation(len(batches)))
 
 
 # Rows are sorted by length within this many batches only: enough that a batch's texts are of like
@@ -135,7 +127,11 @@ def _draw(count: int, weight: float, rng: np.random.Generator) -> Ints:
 
 
 def _batches(rows: Ints, lengths: Ints, sizes: Sizes) -> list[Ints]:
-    window = _window(lengths, sizes)
+    size = sizes.size
+    if sizes.tokens:
+        mean = max(float(lengths.mean()), 1.0) if len(lengths) else 1.0
+        size = max(int(sizes.tokens / mean), 1)
+    window = size * _WINDOW
     batches: list[Ints] = []
     for start in range(0, len(rows), window):
         part = rows[start : start + window]
@@ -146,13 +142,6 @@ def _batches(rows: Ints, lengths: Ints, sizes: Sizes) -> list[Ints]:
         rest = batches.pop()
         batches[-1] = np.concatenate([batches[-1], rest])
     return batches
-
-
-def _window(lengths: Ints, sizes: Sizes) -> int:
-    if not sizes.tokens:
-        return sizes.size * _WINDOW
-    mean = max(float(lengths.mean()), 1.0) if len(lengths) else 1.0
-    return max(int(sizes.tokens / mean), 1) * _WINDOW
 
 
 def _cut(rows: Ints, lengths: Ints, sizes: Sizes) -> list[Ints]:

@@ -2,11 +2,13 @@
 
 import importlib.metadata
 import platform
+from collections.abc import Sequence
 from typing import Any
 
 from .. import __version__
 from ..bundle.manifest import Manifest
 from ..errors import by_number, counted
+from ..export.source import ModelSource
 from .checkpoint import State
 from .objectives.recipes import Recipe
 from .schema import BaseRecipe
@@ -43,6 +45,20 @@ def provenance(
     return made
 
 
+def bundle_options(
+    recipe: Any, source: ModelSource, training: dict[str, Any], precision: str
+) -> dict[str, Any]:
+    """Give the options of an export that a recipe's [output] and its base decide."""
+    return {
+        "precision": precision,
+        "name": recipe.name,
+        "licence": recipe.output.licence or source.manifest.licence,
+        "weights": recipe.output.weights,
+        "clean": source.manifest.clean,
+        "training": training,
+    }
+
+
 def write_card(manifest: Manifest, recipe: Recipe) -> str:
     """Say in Markdown what the model is, what it was made from and how well it does."""
     training = manifest.training
@@ -65,8 +81,7 @@ def write_card(manifest: Manifest, recipe: Recipe) -> str:
     lines += [f"| {file} | {use} | {training['data'][file][:16]}… |" for file, use in _uses(recipe)]
     lines += ["", "## Scores", ""]
     if manifest.scores:
-        lines += ["| evaluation | score |", "|---|---|"]
-        lines += [f"| {name} | {score:.4f} |" for name, score in manifest.scores.items()]
+        lines += score_table(manifest.scores)
         lines += ["", f"The best of {training['steps']:,} steps is step {training['best_step']:,}."]
     else:
         lines += [f"None was measured in the {training['steps']:,} steps of training."]
@@ -79,20 +94,28 @@ def write_card(manifest: Manifest, recipe: Recipe) -> str:
             ]
     if recipe.layers:
         lines += ["", f"It started as the base with {recipe.layers} of its layers."]
-    lines += how_made(training)
-    if recipe.matryoshka:
-        dims = ", ".join(str(dim) for dim in recipe.matryoshka)
-        lines += ["", f"The first {dims} dimensions may be used alone."]
-    if manifest.licence:
-        lines += ["", f"Licence: {manifest.licence}"]
-    return "\n".join(lines) + "\n"
+    return finish_card(lines, manifest, recipe.matryoshka)
 
 
-def how_made(training: dict[str, Any]) -> list[str]:
-    """Say with what seed, how many steps and which versions a model was made."""
+def file_table(hashes: dict[str, str]) -> list[str]:
+    """List files with the start of their sha256."""
+    rows = (f"| {name} | {digest[:16]}… |" for name, digest in hashes.items())
+    return ["| file | sha256 |", "|---|---|", *rows]
+
+
+def score_table(scores: dict[str, float]) -> list[str]:
+    """List scores by evaluation."""
+    rows = (f"| {name} | {score:.4f} |" for name, score in scores.items())
+    return ["| evaluation | score |", "|---|---|", *rows]
+
+
+def finish_card(lines: list[str], manifest: Manifest, matryoshka: Sequence[int] = ()) -> str:
+    """End a card with seed, steps, versions and licence, and give its text."""
+    training = manifest.training
     several = f", {training['processes']} processes" if training.get("processes", 1) > 1 else ""
     steps = f", {training['steps']:,} steps" if "steps" in training else ""
-    return [
+    lines = [
+        *lines,
         "",
         "## Training",
         "",
@@ -100,6 +123,12 @@ def how_made(training: dict[str, Any]) -> list[str]:
         "",
         *(f"- {name} {version}" for name, version in training["versions"].items()),
     ]
+    if matryoshka:
+        sizes = ", ".join(map(str, matryoshka))
+        lines += ["", f"The first {sizes} dimensions may be used alone."]
+    if manifest.licence:
+        lines += ["", f"Licence: {manifest.licence}"]
+    return "\n".join(lines) + "\n"
 
 
 def _uses(recipe: Recipe) -> list[tuple[str, str]]:

@@ -3,6 +3,7 @@
 Everything here runs before torch is imported, so bad data are reported before anything is loaded.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,8 +20,8 @@ from ..io.tables import BadRows, Row, read_columns
 from ..text.cleanup import is_whole
 from .objective import OBJECTIVES, Objective
 from .objectives.recipes import Data, Recipe, needed_columns
+from .sampler import BatchClusters
 from .schema import Evaluation
-from .terms.sampler import BatchClusters
 
 # A row with its file and line, for messages.
 Found = tuple[str, int, Row]
@@ -85,9 +86,11 @@ def read_examples(
         return read
     rows = list(_rows(entry, objective, root, strict))
     if not rows:
+        condition = ", ".join(f"{name} is {value}" for name, value in entry.where.items())
+        condition = f" where {condition}" if condition else ""
         raise DataError(
             f"{', '.join(entry.files)} give no examples; expected rows with text"
-            f"{_condition(entry.where)}. Check the files and the recipe's columns."
+            f"{condition}. Check the files and the recipe's columns."
         )
     if entry.triplets:
         return _joined(entry, rows)
@@ -137,20 +140,21 @@ def _rows(entry: Data, objective: Objective, root: Path, strict: bool) -> Iterat
     needed = {name: entry.columns[name] for name in needed_columns(entry, objective)}
     needed |= {name: entry.columns[name] for name in optional}
 
-    def found() -> Iterator[Found]:
-        for file in entry.files:
-            yield from file_rows(
-                root / file, needed, entry.where, checks, strict, without=entry.without
-            )
-
-    yield from _limited(found(), entry.limit)
+    return entry_rows(entry, root, needed, checks, strict)
 
 
-def _limited(rows: Iterator[Found], limit: int) -> Iterator[Found]:
-    for i, row in enumerate(rows):
-        if limit and i == limit:
-            return
-        yield row
+def entry_rows(
+    entry: Data, root: Path, columns: dict[str, str], checks: dict[str, Check], strict: bool
+) -> Iterator[Found]:
+    """Yield the rows of all files of an entry, up to its limit."""
+    found = (
+        row
+        for file in entry.files
+        for row in file_rows(
+            root / file, columns, entry.where, checks, strict, without=entry.without
+        )
+    )
+    return itertools.islice(found, entry.limit or None)
 
 
 def file_rows(
@@ -171,20 +175,14 @@ def file_rows(
             continue
         if any(row[name] in values for name, values in without.items()):
             continue
-        wrong = _first_wrong(row, columns, checks)
+        failed = (n for n, c in columns.items() if not checks.get(n, _is_text)(row[c]))
+        wrong = next(failed, None)
         if wrong is None:
             yield str(path), line, {name: row[name] for name in columns.values()}
         else:
             found = "no number" if wrong in checks and checks[wrong] is is_number else "no text"
             bad.add(line, f"{found} in {columns[wrong]}", "a value in every column")
     bad.report()
-
-
-def _first_wrong(row: Row, columns: dict[str, str], checks: dict[str, Check]) -> str | None:
-    for name, column in columns.items():
-        if not checks.get(name, _is_text)(row[column]):
-            return name
-    return None
 
 
 def _is_text(value: str) -> bool:
@@ -255,10 +253,6 @@ def _joined(entry: Data, rows: list[Found]) -> TrainingExamples:
             "Name labels of the file in triplets."
         )
     return TrainingExamples(*_numbered(found))
-
-
-def _condition(where: dict[str, str]) -> str:
-    return " where " + ", ".join(f"{k} is {v}" for k, v in where.items()) if where else ""
 
 
 _OPTIONS = ("columns", "limit", "dictionary_columns", "hold_out")

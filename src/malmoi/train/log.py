@@ -40,7 +40,10 @@ class Log:
             with writing(self.path) as file:
                 file.write(_lines([COLUMNS, *(tuple(row.values()) for row in rows)]).encode())
             self.file = self.path.open("a", encoding="utf-8", newline="")
-            self.board = _open_board(self.path.parent)
+            if importlib.util.find_spec("tensorboard") is not None:
+                from torch.utils.tensorboard import SummaryWriter
+
+                self.board = SummaryWriter(str(self.path.parent / "tensorboard"))
         return self
 
     def __exit__(
@@ -149,14 +152,6 @@ def _lines(rows: list[tuple[str, ...]]) -> str:
     text = io.StringIO(newline="")
     csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue()
-
-
-def _open_board(folder: Path) -> Any:
-    if importlib.util.find_spec("tensorboard") is None:
-        return None
-    from torch.utils.tensorboard import SummaryWriter
-
-    return SummaryWriter(str(folder / "tensorboard"))
 
 
 def spell(seconds: float) -> str:

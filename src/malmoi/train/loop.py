@@ -114,13 +114,8 @@ class Saver:
         """Write a checkpoint; the other processes have nothing that the first does not."""
         if self.processes.first:
             self.paths.checkpoints.mkdir(parents=True, exist_ok=True)
-            checkpoint.save(
-                self.paths.checkpoints,
-                self.task.module,
-                self.optimizer,
-                state,
-                keep=self.output.keep,
-            )
+            folder, keep = self.paths.checkpoints, self.output.keep
+            checkpoint.save(folder, self.task.module, self.optimizer, state, keep=keep)
         self.saved_at = time.monotonic()
 
     def save_when_due(self, state: State) -> None:
@@ -195,10 +190,8 @@ def train(
     optimizer = make_optimizer(task.module, schedule, scales=getattr(task, "scales", None))
     parameters = [p for p in task.module.parameters() if p.requires_grad]
     total = count_steps(task, schedule)
-    state = None
-    if resume:
-        state = checkpoint.load_newest(paths.checkpoints, task.module, optimizer)
-    state = state or State()
+    found = checkpoint.load_newest(paths.checkpoints, task.module, optimizer) if resume else None
+    state = found or State()
     if not processes.agree(state.step):
         raise DataError(
             f"the processes found different checkpoints in {paths.checkpoints}; expected the "
@@ -206,6 +199,7 @@ def train(
         )
     saver = Saver(task, optimizer, output, paths, processes)
     log = Log(paths.log, total=total, after=state.step, shown=processes.first)
+    device = processes.device.split(":")[0]
     task.module.train()
     with watching_signals() as stopped, log:
         for step, last in remaining(task, state, total):
@@ -214,9 +208,7 @@ def train(
             rate = learning_rate(schedule, state.step, total)
             for group in optimizer.param_groups:
                 group["lr"] = rate * group["scale"]
-            with torch.autocast(
-                processes.device.split(":")[0], torch.bfloat16, enabled=schedule.bf16
-            ):
+            with torch.autocast(device, torch.bfloat16, enabled=schedule.bf16):
                 loss = task.loss(step)
             loss.backward()  # type: ignore[no-untyped-call]
             processes.average_gradients(parameters)
@@ -257,19 +249,12 @@ def remaining(task: TrainingTask, state: State, total: int) -> Iterator[tuple[St
 
 def count_steps(task: TrainingTask, schedule: Schedule) -> int:
     """Count the steps of the whole run."""
-    if schedule.steps and not schedule.epochs:
-        if not task.plan(0):
-            raise no_batches()
-        return schedule.steps
-    planned = sum(len(task.plan(epoch)) for epoch in range(schedule.epochs))
+    planned = sum(len(task.plan(epoch)) for epoch in range(schedule.epochs or 1))
     if not planned:
-        raise no_batches()
+        raise DataError("the data give no batch of two rows; expected one. Add rows to the files.")
+    if not schedule.epochs:
+        return schedule.steps
     return min(planned, schedule.steps) if schedule.steps else planned
-
-
-def no_batches() -> DataError:
-    """Say that there is nothing to learn from."""
-    return DataError("the data give no batch of two rows; expected one. Add rows to the files.")
 
 
 def check_loss(loss: float, step: int) -> float:
@@ -306,12 +291,9 @@ def make_optimizer(
         if p.requires_grad:
             key = (p.ndim <= 1, (scales or {}).get(id(p), 1.0))
             sorted_out.setdefault(key, []).append(p)
+    decay = schedule.weight_decay
     groups = [
-        {
-            "params": found,
-            "weight_decay": 0.0 if vector else schedule.weight_decay,
-            "scale": scale,
-        }
+        {"params": found, "weight_decay": 0.0 if vector else decay, "scale": scale}
         for (vector, scale), found in sorted_out.items()
     ]
     return torch.optim.AdamW(groups, lr=schedule.learning_rate, fused=True)

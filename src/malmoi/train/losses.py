@@ -5,9 +5,8 @@ all processes) before, so the model they get hands on the vectors it is given. E
 the vectors' dimension, the number of classes and the objective's options, and gives a module
 that is called with the columns, k tensors (n, dim), and the labels (n,).
 
-Multi-similarity loss and its miner, for vectors with the number of the concept each names.
-
-Wang et al. 2019, as SapBERT uses it. Both look at cosines (n, n) and at masks over them, so an
+Multi-similarity loss and its miner (Wang et al. 2019, as SapBERT uses it) are for vectors with
+the number of the concept each names. Both look at cosines (n, n) and at masks over them, so an
 anchor's positives and negatives stay its own: what is a hard pair for one anchor says nothing of
 another.
 """
@@ -163,38 +162,33 @@ def _soft_sum(values: Tensor, kept: Tensor) -> Tensor:
     return torch.cat([masked, one], dim=1).logsumexp(dim=1)
 
 
+def mined_loss(
+    unit: Tensor, labels: Tensor, *, alpha: float, beta: float, base: float, epsilon: float
+) -> Tensor:
+    """Give the loss of unit vectors (n, dim) over the pairs that are mined among them."""
+    cosines = unit @ unit.T
+    with torch.no_grad():
+        mined = mine(cosines, labels, epsilon=epsilon)
+    return multi_similarity(cosines, mined, alpha=alpha, beta=beta, base=base)
+
+
 class MultiSimilarity(nn.Module):
     """The loss of names with concepts: columns of vectors in, one batch of them all inside.
 
     `model` cuts vectors to a prefix where matryoshka asks for it, else hands them on.
     """
 
-    def __init__(
-        self, model: Any, *, alpha: float, beta: float, base: float, epsilon: float
-    ) -> None:
+    def __init__(self, model: Any, **options: float) -> None:
         super().__init__()
-        self.model = model
-        self.alpha, self.beta, self.base, self.epsilon = alpha, beta, base, epsilon
+        self.model, self.options = model, options
 
     def forward(self, features: Sequence[dict[str, Tensor]], labels: Tensor) -> Tensor:
         """Join k columns (n, dim) with one label a row into a batch of k * n names."""
         vectors = torch.cat([self.model(column)[VECTORS] for column in features])
         unit = functional.normalize(vectors, dim=1)
-        cosines, concepts = unit @ unit.T, labels.repeat(len(features))
-        with torch.no_grad():
-            mined = mine(cosines, concepts, epsilon=self.epsilon)
-        return multi_similarity(cosines, mined, alpha=self.alpha, beta=self.beta, base=self.base)
+        return mined_loss(unit, labels.repeat(len(features)), **self.options)
 
 
-def align(
-    model: Any,
-    dimension: int,
-    classes: int,
-    *,
-    alpha: float,
-    beta: float,
-    base: float,
-    epsilon: float,
-) -> nn.Module:
+def align(model: Any, dimension: int, classes: int, **options: float) -> nn.Module:
     """Bring names of one concept together, and keep confusable concepts away."""
-    return MultiSimilarity(model, alpha=alpha, beta=beta, base=base, epsilon=epsilon)
+    return MultiSimilarity(model, **options)

@@ -64,17 +64,14 @@ class Objective:
             expected = type(self.options[key])
             if expected is float and isinstance(value, int) and not isinstance(value, bool):
                 value = float(value)
-            if not isinstance(value, expected) or not _is_finite(value):
+            infinite = isinstance(value, float) and not math.isfinite(value)
+            if not isinstance(value, expected) or infinite:
                 raise OptionError(
                     f"{where}: option {key} of {self.name} is {value!r}; "
                     f"expected {expected.__name__}, such as {self.options[key]!r}. Change it."
                 )
             settled[key] = value
         return settled
-
-
-def _is_finite(value: object) -> bool:
-    return not isinstance(value, float) or math.isfinite(value)
 
 
 def _imported(name: str) -> Callable[..., Any]:
@@ -131,7 +128,7 @@ for _objective in (
             "neighbours": 2,
             "siblings": 0,
         },
-        reader="malmoi.train.terms.pairs:read_synonyms",
+        reader="malmoi.train.terms:read_synonyms",
         reading=("pairs", "together", "neighbours", "siblings"),
     ),
     Objective("regression", f"{_CROSS}:cross_loss", label="score", kinds=("reranker",)),

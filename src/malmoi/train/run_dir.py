@@ -152,15 +152,12 @@ def opening_run(recipe: BaseRecipe, hashes: Mapping[str, str], folder: Path) -> 
         write_json(folder / DATA, hashes)
         yield
     except BaseException:
-        if new and not _has_more(folder):
+        files = (path for path in folder.rglob("*") if path.is_file())
+        kept = (p for p in files if p.name not in _SMALL and p.parent.name != "tensorboard")
+        if new and not any(kept):
             for path in list(folder.iterdir()) if existed else [folder]:
                 shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink()
         raise
-
-
-def _has_more(folder: Path) -> bool:
-    files = (path for path in folder.rglob("*") if path.is_file())
-    return any(path.name not in _SMALL and path.parent.name != "tensorboard" for path in files)
 
 
 def _difference(old: object, new: object, key: str) -> str:

@@ -6,7 +6,8 @@ rescaled to the old norm). `translate_rows` is the other way to the same end: IB
 which old pieces a new piece goes with, and its row is their mean. Either may start the other.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+import itertools
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,11 +70,11 @@ def write_bags(
     folder.mkdir(parents=True, exist_ok=True)
     ends: tuple[list[int], list[int]] = ([], [])
     with (folder / "source.i32").open("wb") as one, (folder / "target.i32").open("wb") as two:
-        for chunk in _chunks(pairs, 8192):
+        remaining = iter(pairs)
+        while chunk := list(itertools.islice(remaining, 8192)):
             for side, file in enumerate((one, two)):
-                for encoding in tokenizer.encode_batch(
-                    [p[side] for p in chunk], add_special_tokens=False
-                ):
+                texts = [pair[side] for pair in chunk]
+                for encoding in tokenizer.encode_batch(texts, add_special_tokens=False):
                     ids = encoding.ids[:longest]
                     file.write(np.asarray(ids, dtype=np.int32).tobytes())
                     ends[side].append((ends[side][-1] if ends[side] else 0) + len(ids))
@@ -92,21 +93,9 @@ def open_bags(folder: Path) -> ParallelBags:
                 f"{folder} holds no sentence pairs; expected at least one. "
                 "Check the parallel files and their columns."
             )
-        sides.append(
-            SentenceBags(np.memmap(folder / f"{name}.i32", dtype=np.int32, mode="r"), ends)
-        )
+        ids = np.memmap(folder / f"{name}.i32", dtype=np.int32, mode="r")
+        sides.append(SentenceBags(ids, ends))
     return ParallelBags(*sides)
-
-
-def _chunks(pairs: Iterable[tuple[str, str]], size: int) -> Iterator[list[tuple[str, str]]]:
-    chunk: list[tuple[str, str]] = []
-    for pair in pairs:
-        chunk.append(pair)
-        if len(chunk) == size:
-            yield chunk
-            chunk = []
-    if chunk:
-        yield chunk
 
 
 def idf(bags: SentenceBags, size: int) -> Floats:
@@ -207,7 +196,6 @@ def _weighted(
     """Give ids, offsets and each id's share of its sentence (shares of a sentence sum to 1)."""
     flat, starts = bags.take(batch)
     ids, offsets = torch.from_numpy(flat), torch.from_numpy(starts)
-    owner = torch.zeros(len(ids), dtype=torch.long)
     sizes = np.diff(starts, append=len(flat))
     owner = torch.from_numpy(np.repeat(np.arange(len(batch)), sizes))
     heavy = weights[ids]
@@ -257,9 +245,7 @@ def ibm1(
         share /= np.bincount(slot, share, slots)[slot]
         count = np.bincount(link, share, len(kinds))
         weight = count / np.bincount(target, count, size + 1)[target]
-    keep = (
-        target < size
-    )  # the last "target" is the empty word, which explains what nothing else does
+    keep = target < size  # the last "target" is no word, and explains what nothing else does
     return Lexical(target[keep], source[keep], weight[keep].astype(np.float32))
 
 

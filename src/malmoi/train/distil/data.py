@@ -255,7 +255,13 @@ def read_distillation_data(
     files = {name: check_file(locate(root, name), name, root) for name in named_files(recipe)}
     reader = TextReader(root, strict)
     held = reader.held(recipe.held_out) if recipe.held_out else []
-    pairs = {entry.title: _pairs(reader, entry, held) for entry in recipe.parallel}
+    pairs = {entry.title: without(reader.parallel(entry), held) for entry in recipe.parallel}
+    for entry in recipe.parallel:
+        if not pairs[entry.title]:
+            raise DataError(
+                f"{', '.join(entry.files)} hold nothing but what is held out; expected more. "
+                "Lower held_out.pairs, or add files."
+            )
     chosen = {
         entry.title: choose(entry, pairs[entry.title], seed=recipe.seed)
         for entry in recipe.parallel
@@ -269,13 +275,3 @@ def read_distillation_data(
         f"on, {len(held):,} held out"
     )
     return DistillationData(reader, pairs, chosen, held, rows, measures, hash_files(files))
-
-
-def _pairs(reader: TextReader, entry: Parallel, held: list[Pair]) -> list[Pair]:
-    pairs = without(reader.parallel(entry), held)
-    if not pairs:
-        raise DataError(
-            f"{', '.join(entry.files)} hold nothing but what is held out; expected more. "
-            "Lower held_out.pairs, or add files."
-        )
-    return pairs

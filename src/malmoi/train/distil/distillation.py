@@ -5,6 +5,7 @@ Teacher vectors are computed once into a memory-mapped cache keyed by model and 
 of similar length go down the squared distance, with an in-batch contrastive term if asked for.
 """
 
+import contextlib
 import hashlib
 import itertools
 import logging
@@ -30,7 +31,7 @@ from ...types import Floats, Ints
 from ..base_model import find_base
 from ..batching import token_batches
 from .alignment import SentenceBags
-from .recipe import Distil
+from .recipe import Distil, StageSchedule
 from .student import Student
 
 logger = logging.getLogger(__name__)
@@ -69,16 +70,13 @@ class TeacherCache:
         self._keys, self._vectors = self.folder / "keys.bin", self.folder / "vectors.f16"
         self._keys.touch()
         self._vectors.touch()
-        self._drop_partial()
-        stored = self._keys.read_bytes()
-        self._row = {stored[i : i + _DIGEST]: i // _DIGEST for i in range(0, len(stored), _DIGEST)}
-
-    def _drop_partial(self) -> None:
-        width = 2 * self.dimension
+        width = 2 * dimension
         whole = min(self._keys.stat().st_size // _DIGEST, self._vectors.stat().st_size // width)
         for path, size in ((self._keys, _DIGEST), (self._vectors, width)):
             with path.open("r+b") as file:
                 file.truncate(whole * size)
+        stored = self._keys.read_bytes()
+        self._row = {stored[i : i + _DIGEST]: i // _DIGEST for i in range(0, len(stored), _DIGEST)}
 
     def __len__(self) -> int:
         """Count the texts held."""
@@ -148,11 +146,9 @@ def prepare(
     folder.mkdir(parents=True, exist_ok=True)
     goal = np.concatenate([cache.rows(t.source, encode) for t in texts])
     weight = np.concatenate([np.full(len(t.source), t.weight, np.float32) for t in texts])
-    sides = []
-    for side in ("source", "target"):
-        lists = [t.source if side == "source" else t.target for t in texts]
-        sides.append(_write_side(folder / f"{side}.i32", lists, student))
-    return DistillationTexts(sides[0], sides[1], goal, weight)
+    source = _write_side(folder / "source.i32", [t.source for t in texts], student)
+    target = _write_side(folder / "target.i32", [t.target for t in texts], student)
+    return DistillationTexts(source, target, goal, weight)
 
 
 def _write_side(path: Path, lists: Sequence[Sequence[str]], student: Student) -> SentenceBags:
@@ -196,26 +192,23 @@ def distil(
     """
     rng = np.random.default_rng(seed)
     batches = draw(data, rng, tokens=stage.tokens, source_share=stage.source_share)
-    clock, meter = _Clock(stage, student.steps, spent), _Meter()
+    clock, meter = StageClock(stage, spent), _Meter()
     for rows, source in itertools.islice(batches, student.steps, None):
-        progress = clock.progress()
+        progress = clock.progress(student.steps)
         if progress >= 1:
             break
         side = data.source if source else data.target
         vectors = student.vectors(bag_ids(side, rows))
         goal = torch.from_numpy(goals[data.goal[rows]].astype(np.float32))
         far = distance(vectors, goal)
-        near = (
-            contrast(vectors, goal, data.goal[rows], stage.temperature)
-            if stage.contrast
-            else far * 0
-        )
+        near = far * 0
+        if stage.contrast:
+            near = contrast(vectors, goal, data.goal[rows], stage.temperature)
         student.step(far + stage.contrast * near, progress)
         meter.add(float(far.detach()), float(near.detach()), source, int(side.sizes_at(rows).sum()))
-        clock.steps += 1
-        if report and clock.steps % every == 0:
+        if report and student.steps % every == 0:
             with clock.paused():
-                report(meter.read(clock.steps, progress))
+                report(meter.read(student.steps, progress))
             meter = _Meter()
 
 
@@ -228,11 +221,16 @@ def distance(vectors: Tensor, goal: Tensor) -> Tensor:
 def contrast(vectors: Tensor, goal: Tensor, key: Ints, temperature: float) -> Tensor:
     """Cross-entropy of finding one's own goal in the batch; equal goals do not compete."""
     goal = torch.nn.functional.normalize(goal, dim=1)
-    scores = vectors @ goal.T / temperature
-    same = torch.from_numpy(key[:, None] == key[None, :])
-    same.fill_diagonal_(False)
-    scores = scores.masked_fill(same, float("-inf"))
-    return torch.nn.functional.cross_entropy(scores, torch.arange(len(vectors)))
+    return find_own(vectors @ goal.T / temperature, key)
+
+
+def find_own(scores: Tensor, keys: NDArray[Any] | None = None) -> Tensor:
+    """Cross-entropy of column i for row i, (n, n or more); equal keys (n,) do not compete."""
+    if keys is not None:
+        same = torch.from_numpy(keys[:, None] == keys[None, :])
+        same.fill_diagonal_(False)
+        scores[:, : len(keys)] = scores[:, : len(keys)].masked_fill(same, float("-inf"))
+    return torch.nn.functional.cross_entropy(scores, torch.arange(len(scores)))
 
 
 def bag_ids(bags: SentenceBags, rows: Ints) -> list[list[int]]:
@@ -258,39 +256,29 @@ def draw(
         on_source = rng.random(chunk) < source_share
         plan = []
         for source, lengths in ((True, for_source), (False, for_target)):
-            rows = np.unique(
-                drawn[on_source == source]
-            )  # a sentence twice in a batch teaches nothing
+            rows = np.unique(drawn[on_source == source])  # twice in a batch teaches nothing
             if len(rows):
                 plan += [(rows[b], source) for b in token_batches(lengths[rows], tokens, rng)]
         for i in rng.permutation(len(plan)):
             yield plan[i]
 
 
-class _Clock:
-    """How much of a run is done, by steps or by minutes, without the pauses."""
+class StageClock:
+    """How much of a stage is done, by steps or by minutes, without the pauses."""
 
-    def __init__(self, stage: Distil, steps: int = 0, spent: float = 0.0) -> None:
-        self.stage, self.steps = stage, steps
-        self.begin, self.idle = time.monotonic() - 60 * spent, 0.0
+    def __init__(self, stage: StageSchedule, spent: float) -> None:
+        self.stage, self.begin = stage, time.monotonic() - 60 * spent
 
-    def progress(self) -> float:
-        minutes = (time.monotonic() - self.begin - self.idle) / 60
-        return self.stage.progress(self.steps, minutes)
+    def progress(self, steps: int) -> float:
+        """Give the share that is done after so many steps."""
+        return self.stage.progress(steps, (time.monotonic() - self.begin) / 60)
 
-    def paused(self) -> "_Pause":
-        return _Pause(self)
-
-
-class _Pause:
-    def __init__(self, clock: _Clock) -> None:
-        self.clock = clock
-
-    def __enter__(self) -> None:
-        self.start = time.monotonic()
-
-    def __exit__(self, *_: object) -> None:
-        self.clock.idle += time.monotonic() - self.start
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Stop counting the minutes for a while."""
+        start = time.monotonic()
+        yield
+        self.begin += time.monotonic() - start
 
 
 class _Meter:

@@ -15,7 +15,7 @@ from ...export.build import write_layout
 from ...export.export import export
 from ...export.source import ModelSource
 from ...io.files import writing_folder
-from ..card import how_made, provenance
+from ..card import file_table, finish_card, provenance, score_table
 from ..checkpoint import tensor_errors
 from ..run_dir import RunPaths, write_bundles
 from .data import DistillationData, Pair
@@ -49,9 +49,7 @@ def write_card(manifest: Manifest, recipe: Distillation) -> str:
         "",
         "## Data",
         "",
-        "| file | sha256 |",
-        "|---|---|",
-        *(f"| {file} | {digest[:16]}… |" for file, digest in training["data"].items()),
+        *file_table(training["data"]),
         "",
         f"{counted(training['held_out'], 'sentence pair was', 'sentence pairs were')} held out of "
         "all of it.",
@@ -59,18 +57,8 @@ def write_card(manifest: Manifest, recipe: Distillation) -> str:
         "## Scores",
         "",
     ]
-    if manifest.scores:
-        lines += ["| evaluation | score |", "|---|---|"]
-        lines += [f"| {name} | {score:.4f} |" for name, score in manifest.scores.items()]
-    else:
-        lines += ["None was measured."]
-    lines += how_made(training)
-    if recipe.matryoshka:
-        sizes = ", ".join(map(str, recipe.matryoshka))
-        lines += ["", f"The first {sizes} dimensions may be used alone."]
-    if manifest.licence:
-        lines += ["", f"Licence: {manifest.licence}"]
-    return "\n".join(lines) + "\n"
+    lines += score_table(manifest.scores) if manifest.scores else ["None was measured."]
+    return finish_card(lines, manifest, recipe.matryoshka)
 
 
 def _stages(recipe: Distillation) -> list[str]:

@@ -19,9 +19,9 @@ import torch
 from ...export.silence import silenced_libraries
 from ...io.files import writing, writing_folder
 from ...types import Floats
-from .alignment import ParallelBags, align_rows, ibm1, idf, translate_rows, write_bags
+from .alignment import align_rows, ibm1, idf, translate_rows, write_bags
 from .data import DistillationData
-from .recipe import Align, Distillation, Vocabulary
+from .recipe import Distillation, Vocabulary
 from .student import open_student
 from .vocabulary import (
     Extended,
@@ -65,15 +65,10 @@ _VERB_ENDS = (
 )
 
 
-def _shape_of(form: str, consonant: str, vowel: str) -> str:
-    if consonant == vowel:
-        return "any"
-    return "consonant" if form == consonant else "vowel"
-
-
 SUFFIXES: dict[str, str] = {
     **dict.fromkeys(f"{_PARTICLES} {_VERB_ENDS}".split(), "any"),
-    **{form: _shape_of(form, *pair) for pair in _PARTICLE_PAIRS for form in pair},
+    **dict.fromkeys((one for one, _ in _PARTICLE_PAIRS), "consonant"),
+    **dict.fromkeys((two for _, two in _PARTICLE_PAIRS), "vowel"),
 }
 _LONGEST_SUFFIX = max(map(len, SUFFIXES))
 
@@ -186,7 +181,13 @@ def _extend(
 ) -> Extended:
     raw: Counter[str] = Counter()
     counts: Counter[str] = Counter()
-    for texts, weight in _sources(recipe, vocabulary, dataset):
+    sources: list[tuple[Iterable[str], int]] = [
+        ([target for _, target in dataset.pairs[entry.title]], entry.pieces)
+        for entry in recipe.parallel
+        if entry.pieces
+    ]
+    sources += [(dataset.reader.texts(text), text.weight) for text in vocabulary.text]
+    for texts, weight in sources:
         found = _count(texts, vocabulary, spec)
         raw.update(found)
         for word, count in found.items():
@@ -209,16 +210,6 @@ def _extend(
     words = term_pieces(made.spec, terms, most=vocabulary.term_words)
     more = extend_tokenizer(made.spec, words, reuse=reuse)
     return Extended(more.spec, made.rows | more.rows, more.size)
-
-
-def _sources(
-    recipe: Distillation, vocabulary: Vocabulary, dataset: DistillationData
-) -> Iterator[tuple[Iterable[str], int]]:
-    for entry in recipe.parallel:
-        if entry.pieces:
-            yield (target for _, target in dataset.pairs[entry.title]), entry.pieces
-    for text in vocabulary.text:
-        yield dataset.reader.texts(text), text.weight
 
 
 def _count(texts: Iterable[str], vocabulary: Vocabulary, spec: Spec) -> Counter[str]:
@@ -279,16 +270,12 @@ def _align(
         bags = write_bags(stream, open_spec(words.spec), Path(folder), longest=settings.longest)
         start = None
         if settings.method != "regression":
-            start = _translated(settings, table, rows, bags)
+            lexical = ibm1(bags, len(table), rounds=settings.rounds)
+            weights = idf(bags.source, len(table))
+            start = translate_rows(table, rows, lexical, weights, sharp=settings.sharp)
             if settings.method == "ibm1":
                 return _at_norm(table, rows, start)
         return align_rows(table, rows, bags, settings, seed=recipe.seed, start=start)
-
-
-def _translated(settings: Align, table: Floats, rows: list[int], bags: ParallelBags) -> Floats:
-    lexical = ibm1(bags, len(table), rounds=settings.rounds)
-    weights = idf(bags.source, len(table))
-    return translate_rows(table, rows, lexical, weights, sharp=settings.sharp)
 
 
 def _at_norm(table: Floats, rows: list[int], start: Floats) -> Floats:

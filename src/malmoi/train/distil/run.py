@@ -94,21 +94,44 @@ class _Run:
     def stages(self) -> TrainedRun:
         import torch  # here, because everything before is checked without it
 
+        from .export import export_bundles
+        from .pieces import Words, write_table, write_vocabulary
+        from .training import run_distil, run_tune
+
         if self.threads:
             torch.set_num_threads(self.threads)
-        recipe, stages = self.recipe, Stages(self.folder)
-        stages.run("vocabulary", self._settings("vocabulary"), self._vocabulary)
-        stages.run("align", self._settings("align"), self._align)
+        recipe, data, base = self.recipe, self.dataset, self.source.root
+        stages, words = Stages(self.folder), self.folder / "vocabulary"
+
+        def vocabulary(key: str) -> None:
+            write_vocabulary(recipe, data, base, words)
+
+        def align(key: str) -> None:
+            write_table(recipe, data, base, Words.read(words), self.folder / "table.npy")
+
+        def train(key: str) -> None:
+            if not isinstance(stage, Tune):
+                run_distil(self._context, recipe.distil, key)
+                return
+            with self._weights(keys, stage.mix, averaged=stage.start == "average") as start:
+                run_tune(self._context, stage, title, key, start)
+
+        def bundles(key: str) -> None:
+            licence = self.source.manifest.licence
+            export_bundles(recipe, data, self.folder / "model", stages.seconds, licence=licence)
+
+        stages.run("vocabulary", self._settings("vocabulary"), vocabulary)
+        stages.run("align", self._settings("align"), align)
         keys: dict[str, str] = {}
         for title, stage in self._trainings():
-            work = self._distil if title == "distil" else self._tuning(title, stage, dict(keys))
-            stages.run(title, [stage, *self._settings(title)], work)
+            stages.run(title, [stage, *self._settings(title)], train)
             keys[title] = stages.key
         stages.run("model", [recipe.mix, recipe.max_tokens], lambda _: self._model(keys))
-        stages.run("bundles", self._settings("bundles"), lambda _: self._bundles(stages.seconds))
-        bundles = tuple(RunPaths(self.folder).bundles(recipe.output.precision))
-        scores = Manifest.read(bundles[0]).scores
-        return TrainedRun(self.folder, bundles, scores, self._steps(keys))
+        stages.run("bundles", self._settings("bundles"), bundles)
+        written = tuple(RunPaths(self.folder).bundles(recipe.output.precision))
+        notes = [self.folder / title / f"{key}.json" for title, key in keys.items()]
+        steps = sum(int(json.loads(path.read_text("utf-8"))["steps"]) for path in notes)
+        return TrainedRun(self.folder, written, Manifest.read(written[0]).scores, steps)
 
     def _trainings(self) -> list[tuple[str, StageSchedule]]:
         tunes = [(f"tune-{i}", stage) for i, stage in enumerate(self.recipe.tune, start=1)]
@@ -134,18 +157,6 @@ class _Run:
         hashes = [self.dataset.hashes[file] for task in recipe.task for file in task.files]
         return [hashes, recipe.task, recipe.matryoshka, recipe.short_weight]
 
-    def _vocabulary(self, key: str) -> None:
-        from .pieces import write_vocabulary
-
-        folder = self.folder / "vocabulary"
-        write_vocabulary(self.recipe, self.dataset, self.source.root, folder)
-
-    def _align(self, key: str) -> None:
-        from .pieces import Words, write_table
-
-        words = Words.read(self.folder / "vocabulary")
-        write_table(self.recipe, self.dataset, self.source.root, words, self.folder / "table.npy")
-
     @functools.cached_property
     def _context(self) -> "Context":
         from .training import open_context
@@ -154,35 +165,11 @@ class _Run:
             self.recipe, self.dataset, self.source.root, self.folder, threads=self.threads
         )
 
-    def _distil(self, key: str) -> None:
-        from .training import run_distil
-
-        run_distil(self._context, self.recipe.distil, key)
-
-    def _tuning(
-        self, title: str, stage: StageSchedule, before: dict[str, str]
-    ) -> Callable[[str], None]:
-        assert isinstance(stage, Tune)
-
-        def work(key: str) -> None:
-            from .training import run_tune
-
-            with self._weights(before, stage.mix, averaged=stage.start == "average") as start:
-                run_tune(self._context, stage, title, key, start)
-
-        return work
-
     def _model(self, keys: dict[str, str]) -> None:
         from .export import write_model
 
         with self._weights(keys, self.recipe.mix, averaged=True) as weights:
             write_model(self._context, self.source, weights)
-
-    def _bundles(self, seconds: dict[str, float]) -> None:
-        from .export import export_bundles
-
-        model, licence = self.folder / "model", self.source.manifest.licence
-        export_bundles(self.recipe, self.dataset, model, seconds, licence=licence)
 
     @contextlib.contextmanager
     def _weights(
@@ -202,7 +189,3 @@ class _Run:
             yield path
         finally:
             path.unlink(missing_ok=True)
-
-    def _steps(self, keys: dict[str, str]) -> int:
-        notes = [self.folder / title / f"{key}.json" for title, key in keys.items()]
-        return sum(int(json.loads(path.read_text("utf-8"))["steps"]) for path in notes)

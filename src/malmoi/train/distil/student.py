@@ -1,6 +1,4 @@
-"""An optimizer for big embedding tables: only the rows that a batch touched are moved.
-
-A model in training: texts → unit vectors with gradients, and an optimizer made for big tables.
+"""A model in training: texts → unit vectors with gradients, and an optimizer made for big tables.
 
 Dense weights are kept in float32 and computed in the precision asked for; the embedding table is
 updated only in the rows that a batch touched, with rates of their own for old and new rows.
@@ -18,9 +16,10 @@ from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from torch import Tensor
-from transformers import AutoConfig, AutoModel, PreTrainedModel
+from transformers import AutoModel, PreTrainedModel
 
 from ...errors import OptionError
+from ...export.module import set_dropout
 from ..batching import pad, pool
 from .recipe import StageSchedule
 from .vocabulary import Spec, open_spec, read_spec
@@ -78,7 +77,8 @@ class Student:
         if getattr(model, "pooler", None) is not None:
             setattr(model, "pooler", None)  # noqa: B010 - a module may not be assigned None
         self.dtype = PRECISIONS[precision]
-        self.table_name = _table_name(model)
+        owner = next(name for name, module in model.named_modules() if module is table)
+        self.table_name = f"{owner}.weight"
         self.names, self.master = _master(model, table, rates.frozen_layers)
         self.model: torch.nn.Module = torch.nn.Module.to(model, self.dtype).train()
         self.live = [dict(model.named_parameters())[name] for name in self.names]
@@ -265,24 +265,13 @@ def _groups(
     return [{"params": p, "weight_decay": d} for p, d in ((deep, decay), (flat, 0.0)) if p]
 
 
-def _table_name(model: PreTrainedModel) -> str:
-    table = model.get_input_embeddings()
-    name: str = next(n for n, m in model.named_modules() if m is table)
-    return f"{name}.weight"
-
-
 def open_student(
     folder: Path, *, table: NDArray[np.float32] | None = None, spec: Spec | None = None
 ) -> tuple[PreTrainedModel, Tokenizer]:
     """Open a model folder for training, without dropout; `table` and `spec` replace its own."""
-    config = AutoConfig.from_pretrained(folder)
     # Eager attention: on CPU the fused kernel's backward pass is several times slower.
-    model: PreTrainedModel = AutoModel.from_pretrained(
-        folder, config=config, attn_implementation="eager"
-    )
-    for module in model.modules():
-        if isinstance(module, torch.nn.Dropout):
-            module.p = 0.0
+    model: PreTrainedModel = AutoModel.from_pretrained(folder, attn_implementation="eager")
+    set_dropout(model, 0.0)
     if table is not None:
         rows = torch.from_numpy(table.copy())
         model.set_input_embeddings(torch.nn.Embedding(rows.shape[0], rows.shape[1], _weight=rows))
@@ -290,9 +279,7 @@ def open_student(
     return model, open_spec(spec if spec is not None else read_spec(folder))
 
 
-def save_folder(
-    student: Student, base: Path, spec: Spec, folder: Path, *, averaged: bool = False
-) -> None:
+def save_folder(student: Student, base: Path, spec: Spec, folder: Path) -> None:
     """Write a sentence-transformers folder: the base's layout with new weights and tokenizer."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("modules.json", "config_sentence_transformers.json"):
@@ -309,16 +296,12 @@ def save_folder(
     (folder / "sentence_bert_config.json").write_text(json.dumps(limit) + "\n")
     (folder / "tokenizer.json").write_text(json.dumps(spec, ensure_ascii=False), encoding="utf-8")
     (folder / "tokenizer_config.json").write_text(json.dumps(_tokenizer_config(base)) + "\n")
-    weights = student.weights(averaged=averaged)
+    weights = student.weights()
     # Parts that were not trained (the pooler) go along, so that the folder opens without remarks.
-    kept = {n: t for n, t in _base_weights(base).items() if n not in weights}
+    path = base / "model.safetensors"
+    kept = load_file(path) if path.exists() else {}
     save_file({**kept, **weights}, folder / "model.safetensors", {"format": "pt"})
     (folder / "model.safetensors").chmod(0o644)
-
-
-def _base_weights(base: Path) -> dict[str, Tensor]:
-    path = base / "model.safetensors"
-    return load_file(path) if path.exists() else {}
 
 
 def _tokenizer_config(base: Path) -> dict[str, object]:

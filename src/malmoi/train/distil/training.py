@@ -253,25 +253,58 @@ def nested_of(recipe: Distillation, dimension: int) -> Matryoshka:
     return Matryoshka(sizes, (1.0, *[recipe.short_weight] * (len(sizes) - 1)))
 
 
+class _StageRun:
+    """A training stage of a student: its checkpoints, its lines in the log, its scores."""
+
+    def __init__(
+        self, context: Context, stage: StageSchedule, title: str, key: str, student: Student
+    ) -> None:
+        self.context, self.stage, self.title, self.student = context, stage, title, student
+        minutes = context.recipe.output.checkpoint_minutes
+        self.checkpoints = StageCheckpoints(context.folder / title, key, every=minutes)
+        self.every = max(1, min(20, stage.steps // 10)) if stage.steps else 10
+
+    def report(self, step: int, progress: float, losses: dict[str, float], speed: str) -> None:
+        """Log a step, and save a checkpoint when it is due."""
+        minutes = self.checkpoints.minutes
+        left = spell(60 * minutes * (1 - progress) / progress) if progress > 0 else "?"
+        known = {name: round(loss, 4) for name, loss in losses.items() if np.isfinite(loss)}
+        shown = ", ".join(f"{name} {loss:.4f}" for name, loss in known.items())
+        logger.info(f"{self.title} step {step:,} ({progress:.0%}): {shown}; {speed}, {left} left")
+        self._log({"step": step, "minutes": round(minutes, 2), "losses": known})
+        self.checkpoints.save_when_due(self.student)
+
+    def finish(self) -> None:
+        """Save the end of the stage, and measure it."""
+        self.checkpoints.save(self.student)
+        if self.context.dataset.measures:
+            # What the stage hands on is its average, so that is what is measured.
+            path = self.checkpoints.path
+            averaged = has_average(path, self.stage)
+            self.student.load_checkpoint(path, optimizer=False, averaged=averaged)
+            self._log({"scores": self.context.measure(self.student, self.title)})
+
+    def _log(self, row: dict[str, object]) -> None:
+        # A full disk costs a row of the log, not the run.
+        path = self.context.folder / "log.jsonl"
+        with contextlib.suppress(OSError), path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"stage": self.title, **row}, ensure_ascii=False) + "\n")
+
+
 def run_distil(context: Context, stage: Distil, key: str) -> None:
     """Distil the student, from its base or from a checkpoint of this stage."""
     student = context.student(stage)
     data = context.data(student)
-    checkpoints = _checkpoints(context, "distil", key)
-    checkpoints.load(student)
+    run = _StageRun(context, stage, "distil", key, student)
+    run.checkpoints.load(student)
 
     def report(seen: StepReport) -> None:
         losses = {"target": seen.loss, "source": seen.source_loss, "contrast": seen.contrast}
-        speed = f"{seen.tokens_per_second:,.0f} tokens/s"
-        _log_step(context, "distil", seen.step, seen.progress, losses, speed, checkpoints.minutes)
-        checkpoints.save_when_due(student)
+        run.report(seen.step, seen.progress, losses, f"{seen.tokens_per_second:,.0f} tokens/s")
 
-    goals = context.teacher.cache.open()
-    every, spent = _every(stage), checkpoints.spent
-    seed = context.recipe.seed
-    distil(student, data, goals, stage, seed=seed, report=report, every=every, spent=spent)
-    checkpoints.save(student)
-    _measure_result(context, student, checkpoints.path, stage, "distil")
+    goals, seed, spent = context.teacher.cache.open(), context.recipe.seed, run.checkpoints.spent
+    distil(student, data, goals, stage, seed=seed, report=report, every=run.every, spent=spent)
+    run.finish()
 
 
 def run_tune(context: Context, stage: Tune, title: str, key: str, start: Path) -> None:
@@ -284,15 +317,14 @@ def run_tune(context: Context, stage: Tune, title: str, key: str, start: Path) -
         context.recipe, context.dataset, context.data(student, teacher), teacher, student
     )
     lessons = make_lessons(builder, stage)
-    checkpoints = _checkpoints(context, title, key)
-    if not checkpoints.load(student):
+    run = _StageRun(context, stage, title, key, student)
+    if not run.checkpoints.load(student):
         student.load_checkpoint(start, optimizer=False)
     begin, first = time.monotonic(), student.steps
 
     def report(step: int, progress: float, losses: dict[str, float]) -> None:
         speed = f"{(time.monotonic() - begin) / (step - first):.2f} s/step"
-        _log_step(context, title, step, progress, losses, speed, checkpoints.minutes)
-        checkpoints.save_when_due(student)
+        run.report(step, progress, losses, speed)
 
     tune(
         student,
@@ -301,51 +333,7 @@ def run_tune(context: Context, stage: Tune, title: str, key: str, start: Path) -
         nested=nested_of(context.recipe, context.teacher.dimension),
         seed=context.recipe.seed,
         report=report,
-        every=_every(stage),
-        spent=checkpoints.spent,
+        every=run.every,
+        spent=run.checkpoints.spent,
     )
-    checkpoints.save(student)
-    _measure_result(context, student, checkpoints.path, stage, title)
-
-
-def _checkpoints(context: Context, title: str, key: str) -> StageCheckpoints:
-    minutes = context.recipe.output.checkpoint_minutes
-    return StageCheckpoints(context.folder / title, key, every=minutes)
-
-
-def _measure_result(
-    context: Context, student: Student, path: Path, stage: StageSchedule, title: str
-) -> None:
-    if context.dataset.measures:
-        # What the stage hands on is its average, so that is what is measured.
-        student.load_checkpoint(path, optimizer=False, averaged=has_average(path, stage))
-        _log(context, {"stage": title, "scores": context.measure(student, title)})
-
-
-def _every(stage: StageSchedule) -> int:
-    return max(1, min(20, stage.steps // 10)) if stage.steps else 10
-
-
-def _log_step(
-    context: Context,
-    title: str,
-    step: int,
-    progress: float,
-    losses: dict[str, float],
-    speed: str,
-    minutes: float,
-) -> None:
-    left = spell(60 * minutes * (1 - progress) / progress) if progress > 0 else "?"
-    known = {name: round(loss, 4) for name, loss in losses.items() if np.isfinite(loss)}
-    shown = ", ".join(f"{name} {loss:.4f}" for name, loss in known.items())
-    logger.info(f"{title} step {step:,} ({progress:.0%}): {shown}; {speed}, {left} left")
-    _log(context, {"stage": title, "step": step, "minutes": round(minutes, 2), "losses": known})
-
-
-def _log(context: Context, row: dict[str, object]) -> None:
-    # A full disk costs a row of the log, not the run.
-    with (
-        contextlib.suppress(OSError),
-        (context.folder / "log.jsonl").open("a", encoding="utf-8") as file,
-    ):
-        file.write(json.dumps(row, ensure_ascii=False) + "\n")
+    run.finish()

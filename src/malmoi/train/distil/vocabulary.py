@@ -58,10 +58,10 @@ def learn_pieces(
     usage = _usage(counts, split, learnt)
     base = [form for s in dict.fromkeys(syllables) for form in (s, _CUT + s)]
     fixed = set(base)
-    ranked = sorted(
-        (p for p in learnt if p not in fixed and not _crosses(p, split)),
-        key=lambda p: (-usage.get(p, 0), p),
-    )
+    # 배가 comes in as the stem of 배가하다, and would then swallow the particle of 배.
+    crossing = {p for p in learnt if split is not None and p[0] != _CUT and len(split(p)) > 1}
+    others = (p for p in learnt if p not in fixed and p not in crossing)
+    ranked = sorted(others, key=lambda p: (-usage.get(p, 0), p))
     chosen = (base + ranked)[:size]
     total = sum(usage.values()) + len(chosen)
     return {_written(piece, kind): math.log((usage.get(piece, 0) + 1) / total) for piece in chosen}
@@ -114,11 +114,6 @@ def _usage(counts: Counter[str], split: Split | None, pieces: Iterable[str]) -> 
             usage[mark + word[start:end]] += count
             start = end
     return usage
-
-
-def _crosses(piece: str, split: Split | None) -> bool:
-    # 배가 comes in as the stem of 배가하다, and would then swallow the particle of 배.
-    return split is not None and piece[0] != _CUT and len(split(piece)) > 1
 
 
 def _written(piece: str, kind: str) -> str:
@@ -294,13 +289,10 @@ def grow_table(
     centre, spread = table.mean(0), table.std(0)
     for piece, row in extended.rows.items():
         noise = rng.standard_normal(table.shape[1], dtype=np.float32) * spread
-        ids = before.encode(_bare(piece), add_special_tokens=False).ids if init == "mean" else []
+        bare = piece.removeprefix("##").removeprefix("▁")
+        ids = before.encode(bare, add_special_tokens=False).ids if init == "mean" else []
         grown[row] = table[ids].mean(0) + 0.1 * noise if ids else centre + noise
     return grown
-
-
-def _bare(piece: str) -> str:
-    return piece.removeprefix("##").removeprefix("▁")
 
 
 def read_spec(folder: Path) -> Spec:

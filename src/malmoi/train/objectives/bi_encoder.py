@@ -81,7 +81,10 @@ class BiEncoderTask:
         self.encoder = make_encoder(source, dropout=recipe.dropout)
         freeze(self.encoder.transformer, recipe.schedule.freeze)
         self._base = _copied(self.encoder) if recipe.base_share else {}
-        dimension = self._dimension()
+        ids = torch.zeros(1, 3, dtype=torch.int64)
+        arrays = (ids, torch.ones_like(ids), ids)[: len(self.encoder.inputs)]
+        with torch.no_grad():
+            dimension = int(self.encoder(*arrays)[0].shape[1])
         check_dimensions(recipe.matryoshka, dimension)
         torch.manual_seed(recipe.seed)  # the heads are drawn at random
         heads = nn.ModuleList(
@@ -195,12 +198,6 @@ class BiEncoderTask:
                 linear = module[0]  # type: ignore[index]
                 tensors = {f"linear.{name}": value for name, value in linear.state_dict().items()}
                 write_tensors(tensors, folder / f"{number}_Dense" / "model.safetensors")
-
-    def _dimension(self) -> int:
-        ids = torch.zeros(1, 3, dtype=torch.int64)
-        arrays = (ids, torch.ones_like(ids), ids)[: len(self.encoder.inputs)]
-        with torch.no_grad():
-            return int(self.encoder(*arrays)[0].shape[1])
 
 
 def _copied(module: nn.Module) -> dict[str, Tensor]:

@@ -37,7 +37,8 @@ class Notes:
 def read_notes(recipe: Classification, root: Path, *, strict: bool) -> Notes:
     """Read every note that a recipe names; bad data are reported before torch is imported."""
     data = recipe.data
-    hashes = hash_files({name: check_file(root / name, name, root) for name in _names(data)})
+    names = (*data.files, *data.train, *data.dev, *data.test)
+    hashes = hash_files({name: check_file(root / name, name, root) for name in names})
     if data.files:
         everything = _read(data, data.files, root, (), strict)
         labels = _labels(data, everything)
@@ -52,10 +53,6 @@ def read_notes(recipe: Classification, root: Path, *, strict: bool) -> Notes:
     for what, count in leaked.items():
         logger.info(f"leakage: {say_leaked(what, count)}")
     return Notes(parts, labels, hashes, leaked)
-
-
-def _names(data: NoteData) -> tuple[str, ...]:
-    return (*data.files, *data.train, *data.dev, *data.test)
 
 
 def _read(

@@ -5,7 +5,6 @@ its temperature, and the direction of attention over windows.
 """
 
 import dataclasses
-import functools
 import json
 import logging
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from ...bundle.bundle import open_bundle
@@ -36,19 +35,17 @@ from ...evaluate.report import Report, make_report
 from ...evaluate.tasks.documents import attention_weights, by_rules, judge, probabilities
 from ...export.module import set_dropout
 from ...export.reranker import export_reranker
-from ...export.silence import silenced_libraries
 from ...export.source import ModelSource
 from ...io.files import writing
 from ...runtime.tokenizer import TokenizedText
 from ...text.cleanup import clean
 from ..base_model import PreparedData
 from ..batching import Sizes, Step, plan_epoch
-from ..card import how_made, provenance
+from ..card import bundle_options, file_table, finish_card, provenance
 from ..distributed import Processes
 from ..run_dir import RunPaths, write_bundles
-from .bi_encoder import freeze, read_tokens
 from .classification import Notes
-from .cross_encoder import build_cross_encoder, score_pieces, transformer_of
+from .cross_encoder import HeadTask
 from .recipes import Classification
 
 logger = logging.getLogger(__name__)
@@ -94,9 +91,6 @@ def _pooled(
     return torch.zeros(count, shares.shape[1]).index_add(0, owners, weights[:, None] * shares)
 
 
-_BLOCK = 1024
-
-
 class NoteWindows:
     """The windows of many documents as ids, and which document each belongs to."""
 
@@ -127,8 +121,10 @@ class NoteWindows:
         self.labels = gold[self.owners]
 
 
-class NoteTask:
+class NoteTask(HeadTask):
     """Trains a transformer with a head on [CLS] over windows; dev is judged by document."""
+
+    recipe: Classification
 
     def __init__(
         self,
@@ -138,29 +134,16 @@ class NoteTask:
         *,
         processes: Processes | None = None,
     ) -> None:
-        self.recipe, self.source, self.notes = recipe, source, notes
-        self.processes = processes or Processes()
-        self.tokens = read_tokens(source)
-        steps = source.manifest.clean
-        train, dev = (
-            NoteWindows(notes.parts[part], notes.labels, self.tokens, steps)
+        super().__init__(source, processes)
+        self.recipe, self.notes = recipe, notes
+        self.train_windows, self.dev_windows = (
+            NoteWindows(notes.parts[part], notes.labels, self.tokens, source.manifest.clean)
             for part in ("train", "dev")
         )
-        self.train_windows, self.dev_windows = train, dev
-        torch.manual_seed(recipe.seed)  # the head is drawn at random
-        self.model = build_cross_encoder(
-            source.root,
-            labels=notes.labels,
-            layers=recipe.layers or None,
-            dropout=recipe.dropout,
-            max_tokens=source.manifest.max_tokens,
-        )
-        set_dropout(self.model, recipe.dropout)
-        freeze(transformer_of(self.model), recipe.schedule.freeze)
-        self.model.to(self.processes.device)
-        self.module: nn.Module = self.model
+        model = self._build(notes.labels, recipe.dropout)
+        set_dropout(model, recipe.dropout)
+        self._settle(model)
         self.weights = self._class_weights()
-        self.plan = functools.lru_cache(maxsize=2)(self._plan)
 
     def _class_weights(self) -> Tensor | None:
         """Weigh labels so that each has the same say; None leaves them as common as they are."""
@@ -173,14 +156,8 @@ class NoteTask:
     def _plan(self, epoch: int) -> list[Step]:
         sizes = Sizes.of(self.recipe.schedule, self.processes.world)
         rows = self._rows(epoch)
-        steps = plan_epoch(
-            [self.train_windows.lengths[rows]],
-            [1.0],
-            [None],
-            sizes,
-            seed=self.recipe.seed,
-            epoch=epoch,
-        )
+        lengths = [self.train_windows.lengths[rows]]
+        steps = plan_epoch(lengths, [1.0], [None], sizes, seed=self.recipe.seed, epoch=epoch)
         return [Step(0, rows[step.rows]) for step in steps]
 
     def _rows(self, epoch: int) -> NDArray[np.int64]:
@@ -197,32 +174,14 @@ class NoteTask:
 
     def loss(self, step: Step) -> Tensor:
         """Give the cross-entropy of this step's windows, over all processes."""
-        world = self.processes.world
-        shares = [step.rows[rank::world] for rank in range(world)]
-        pieces = [self.train_windows.pieces[row] for row in shares[self.processes.rank]]
-        scores = self.processes.gather(self.run(pieces), [len(share) for share in shares])
-        targets = torch.from_numpy(self.train_windows.labels[np.concatenate(shares)])
+        scores, rows = self.gathered(self.train_windows.pieces, step.rows)
+        targets = torch.from_numpy(self.train_windows.labels[rows])
         return functional.cross_entropy(scores, targets.to(scores.device), weight=self.weights)
-
-    def run(self, pieces: Sequence[TokenizedText]) -> Tensor:
-        """Give raw scores (n, labels), windows of like length computed together."""
-        return score_pieces(
-            self.model,
-            self.tokens,
-            pieces,
-            budget=self.recipe.schedule.piece_tokens,
-            device=self.processes.device,
-        )
 
     def evaluate(self) -> dict[str, float]:
         """Judge the dev documents by the recipe's rule; the first score is the main one."""
         windows = self.dev_windows
-        with torch.no_grad():
-            blocks = [
-                self.run(windows.pieces[i : i + _BLOCK])
-                for i in range(0, len(windows.pieces), _BLOCK)
-            ]
-        shares = torch.cat(blocks).softmax(dim=1).cpu().numpy()
+        shares = self.run_all(windows.pieces).softmax(dim=1).cpu().numpy()
         scored = [
             ScoredWindows(spans, shares[windows.owners == i], None)
             for i, spans in enumerate(windows.spans)
@@ -230,11 +189,6 @@ class NoteTask:
         rule = Rule("joint" if self.recipe.rule == "attention" else self.recipe.rule)
         outcome = judge(probabilities(scored, rule), self.notes.parts["dev"], self.notes.labels)
         return {f"dev:{outcome.main}": outcome.values()[outcome.main]}
-
-    def save(self, folder: Path) -> None:
-        """Write the model, head and all, as a folder of torch weights."""
-        with silenced_libraries():
-            self.model.save_pretrained(str(folder), create_model_card=False)
 
 
 def make_task(recipe: Classification, prepared: PreparedData, processes: Any) -> Any:
@@ -256,17 +210,8 @@ def finish(
     part = "test" if notes.parts["test"] else "dev"
 
     def write(folder: Path, precision: str) -> Report:
-        written = export_reranker(
-            paths.best,
-            folder,
-            precision=precision,
-            name=recipe.name,
-            licence=recipe.output.licence or source.manifest.licence,
-            weights=recipe.output.weights,
-            clean=source.manifest.clean,
-            training=training,
-            layers=True,
-        )
+        options = bundle_options(recipe, source, training, precision)
+        written = export_reranker(paths.best, folder, layers=True, **options)
         wanted = dataclasses.replace(written, kind="classifier", activation="softmax")
         manifest = wanted.write(folder)
         model = NoteClassifier(open_bundle(folder, kinds=("classifier",)))
@@ -342,11 +287,7 @@ def write_card(
             f"| {row['model']} | {row['metric']} | {row['value']:.4f} | "
             f"{row['low']:.4f} to {row['high']:.4f} |"
         )
-    lines += ["", "## Data", "", "| file | sha256 |", "|---|---|"]
-    lines += [f"| {name} | {digest[:16]}… |" for name, digest in notes.hashes.items()]
+    lines += ["", "## Data", "", *file_table(notes.hashes)]
     for what, count in notes.leaked.items():
         lines += ["", f"Leakage: {say_leaked(what, count)}."]
-    lines += how_made(manifest.training)
-    if manifest.licence:
-        lines += ["", f"Licence: {manifest.licence}"]
-    return "\n".join(lines) + "\n"
+    return finish_card(lines, manifest)

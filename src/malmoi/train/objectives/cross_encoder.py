@@ -37,7 +37,7 @@ from ..batching import Sizes, Step, plan_epoch
 from ..data import Measure, TrainingExamples
 from ..distributed import Processes
 from .bi_encoder import freeze, read_tokens
-from .recipes import Recipe
+from .recipes import Classification, Recipe
 
 OBJECTIVES = ("regression", "mse", "classification")
 _ACTIVATIONS = ["gelu", "identity"]  # after the dense layer and the projection
@@ -75,8 +75,11 @@ def build_cross_encoder(
         activation_function=nn.Identity(),
         module_output_name="scores",
     )
+    # As the encoder's own layers were: small enough that training starts near a score of 0.5.
+    deviation = float(getattr(config, "initializer_range", 0.02))
     for layer in (dense.linear, project.linear):
-        _initialise(layer, float(getattr(config, "initializer_range", 0.02)))
+        nn.init.normal_(layer.weight, std=deviation)
+        nn.init.zeros_(layer.bias)
     modules = [transformer, Pooling(hidden, "cls"), dense, Dropout(dropout), project]
     activation = nn.Identity() if labels else nn.Sigmoid()
     model: CrossEncoder = CrossEncoder(modules=modules, device="cpu", activation_fn=activation)
@@ -184,15 +187,6 @@ def check_objective(objective: str, *, outputs: int) -> None:
         )
 
 
-def collate(
-    model: CrossEncoder, pairs: Sequence[tuple[str, str]], targets: Sequence[float] | Sequence[int]
-) -> tuple[dict[str, Tensor], Tensor]:
-    """Turn pairs into padded ids (n, length), segment ids where the model has them, and targets."""
-    features: dict[str, Any] = model.preprocess(list(pairs))
-    kind = torch.float32 if model.num_labels == 1 else torch.int64
-    return features, torch.tensor(targets, dtype=kind)
-
-
 def score_pieces(
     model: CrossEncoder,
     tokens: TextTokenizer,
@@ -262,12 +256,6 @@ def _choose_inputs(transformer: Transformer) -> None:
     tokenizer.init_kwargs["model_input_names"] = names  # what is saved with it
 
 
-def _initialise(layer: nn.Linear, deviation: float) -> None:
-    # As the encoder's own layers were: small enough that training starts near a score of 0.5.
-    nn.init.normal_(layer.weight, std=deviation)
-    nn.init.zeros_(layer.bias)
-
-
 def _check_labels(labels: Sequence[str]) -> None:
     if isinstance(labels, str) or len(labels) == 1 or len(set(labels)) != len(labels):
         raise OptionError(
@@ -295,8 +283,63 @@ class PairIds:
         return cls(pieces, np.array([len(piece.ids) for piece in pieces], dtype=np.int64), cut)
 
 
-class CrossEncoderTask:
+class HeadTask:
+    """A transformer with a head on [CLS] in training: what rerankers and classifiers share."""
+
+    recipe: Recipe | Classification
+
+    def __init__(self, source: ModelSource, processes: Processes | None) -> None:
+        self.source, self.processes = source, processes or Processes()
+        self.tokens = read_tokens(source)
+        self.plan = functools.lru_cache(maxsize=2)(self._plan)
+
+    def _build(self, labels: Sequence[str], dropout: float) -> CrossEncoder:
+        torch.manual_seed(self.recipe.seed)  # the head is drawn at random
+        return build_cross_encoder(
+            self.source.root,
+            labels=labels,
+            layers=self.recipe.layers or None,
+            dropout=dropout,
+            max_tokens=self.source.manifest.max_tokens,
+        )
+
+    def _settle(self, model: CrossEncoder) -> None:
+        """Take the model as it is to be trained: some of it frozen, on the device."""
+        freeze(transformer_of(model), self.recipe.schedule.freeze)
+        self.model = model.to(self.processes.device)
+        self.module: nn.Module = self.model
+
+    def _plan(self, epoch: int) -> list[Step]:
+        raise NotImplementedError
+
+    def gathered(self, pieces: Sequence[TokenizedText], rows: Ints) -> tuple[Tensor, Ints]:
+        """Score the rows of a step, each process its share; gives the order of the rows too."""
+        world = self.processes.world
+        shares = [rows[rank::world] for rank in range(world)]
+        own = self.run([pieces[row] for row in shares[self.processes.rank]])
+        scores = self.processes.gather(own, [len(share) for share in shares])
+        return scores, np.concatenate(shares)
+
+    def run(self, pieces: Sequence[TokenizedText]) -> Tensor:
+        """Give raw scores (n, outputs), inputs of like length computed together."""
+        budget, device = self.recipe.schedule.piece_tokens, self.processes.device
+        return score_pieces(self.model, self.tokens, pieces, budget=budget, device=device)
+
+    def run_all(self, pieces: Sequence[TokenizedText]) -> Tensor:
+        """Give the raw scores of any number of inputs, without gradients."""
+        with torch.no_grad():
+            return torch.cat([self.run(pieces[i : i + 1024]) for i in range(0, len(pieces), 1024)])
+
+    def save(self, folder: Path) -> None:
+        """Write the model, head and all, as a sentence-transformers CrossEncoder's folder."""
+        with silenced_libraries():
+            self.model.save_pretrained(str(folder), create_model_card=False)
+
+
+class CrossEncoderTask(HeadTask):
     """Trains a reranker on one data set or several, whose labels are the same."""
+
+    recipe: Recipe
 
     def __init__(
         self,
@@ -307,27 +350,19 @@ class CrossEncoderTask:
         *,
         processes: Processes | None = None,
     ) -> None:
-        self.recipe, self.source, self.examples = recipe, source, examples
-        self.measures, self.processes = measures, processes or Processes()
+        super().__init__(source, processes)
+        self.recipe, self.examples, self.measures = recipe, examples, measures
         self.labels = shared_labels(recipe, examples)
-        self.tokens = read_tokens(source)
-        self.ids = [PairIds.of(self.tokens, _pairs(part), self._clean) for part in examples]
-        torch.manual_seed(recipe.seed)  # the head is drawn at random
-        self.model = build_cross_encoder(
-            source.root,
-            labels=self.labels,
-            layers=recipe.layers or None,
-            dropout=recipe.dropout if recipe.dropout >= 0 else _HEAD_DROPOUT,
-            max_tokens=source.manifest.max_tokens,
+        pairs = (
+            [(part.texts[row[0]], part.texts[row[1]]) for row in part.columns] for part in examples
         )
-        keep_head(self.model, source)
-        use_fused_attention(transformer_of(self.model))
+        self.ids = [PairIds.of(self.tokens, found, self._clean) for found in pairs]
+        model = self._build(self.labels, recipe.dropout if recipe.dropout >= 0 else _HEAD_DROPOUT)
+        keep_head(model, source)
+        use_fused_attention(transformer_of(model))
         if recipe.dropout >= 0:
-            set_dropout(self.model, recipe.dropout)
-        freeze(transformer_of(self.model), recipe.schedule.freeze)
-        self.model.to(self.processes.device)
-        self.module: nn.Module = self.model
-        self.plan = functools.lru_cache(maxsize=2)(self._plan)
+            set_dropout(model, recipe.dropout)
+        self._settle(model)
 
     @property
     def _clean(self) -> Sequence[str]:
@@ -346,30 +381,15 @@ class CrossEncoderTask:
 
     def loss(self, step: Step) -> Tensor:
         """Score this process's pairs, gather the scores of the others, and give the loss of all."""
-        world, part = self.processes.world, self.examples[step.data]
-        shares = [step.rows[rank::world] for rank in range(world)]
-        pieces = [self.ids[step.data].pieces[row] for row in shares[self.processes.rank]]
-        scores = self.processes.gather(self.run(pieces), [len(share) for share in shares])
-        assert part.labels is not None  # every objective of a reranker has them
-        targets = torch.from_numpy(part.labels[np.concatenate(shares)]).to(scores.device)
+        scores, rows = self.gathered(self.ids[step.data].pieces, step.rows)
+        labels = self.examples[step.data].labels
+        assert labels is not None  # every objective of a reranker has them
+        targets = torch.from_numpy(labels[rows]).to(scores.device)
         return cross_loss(scores, targets, objective=self.recipe.data[step.data].objective)
-
-    def run(self, pieces: Sequence[TokenizedText]) -> Tensor:
-        """Give raw scores (n, outputs), pairs of like length computed together."""
-        return score_pieces(
-            self.model,
-            self.tokens,
-            pieces,
-            budget=self.recipe.schedule.piece_tokens,
-            device=self.processes.device,
-        )
 
     def outputs(self, pairs: Sequence[Pair]) -> NDArray[np.float32]:
         """Give the probability of each label, or the one score from 0 to 1; (n, outputs)."""
-        pieces = PairIds.of(self.tokens, pairs, self._clean).pieces
-        with torch.no_grad():
-            blocks = [self.run(pieces[i : i + 1024]) for i in range(0, len(pieces), 1024)]
-        raw = torch.cat(blocks)
+        raw = self.run_all(PairIds.of(self.tokens, pairs, self._clean).pieces)
         shares = raw.softmax(dim=1) if self.labels else raw.sigmoid()
         found: NDArray[np.float32] = shares.cpu().numpy()
         return found
@@ -386,11 +406,6 @@ class CrossEncoderTask:
         """Measure the reranker on every evaluation of the recipe."""
         return {measure.title: measure(self) for measure in self.measures}
 
-    def save(self, folder: Path) -> None:
-        """Write the model, head and all, as a sentence-transformers CrossEncoder's folder."""
-        with silenced_libraries():
-            self.model.save_pretrained(str(folder), create_model_card=False)
-
 
 def shared_labels(recipe: Recipe, examples: Sequence[TrainingExamples]) -> tuple[str, ...]:
     """Give the labels that all data have in common; none where they have scores."""
@@ -405,7 +420,3 @@ def shared_labels(recipe: Recipe, examples: Sequence[TrainingExamples]) -> tuple
     for entry in recipe.data:
         check_objective(entry.objective, outputs=len(labels) or 1)
     return labels
-
-
-def _pairs(part: TrainingExamples) -> list[Pair]:
-    return [(part.texts[row[0]], part.texts[row[1]]) for row in part.columns]

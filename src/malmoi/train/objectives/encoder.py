@@ -101,7 +101,7 @@ def finish(
     """Export the best model in every precision."""
     from ...export.export import export
     from ...export.reranker import export_reranker
-    from ..card import provenance, write_card
+    from ..card import bundle_options, provenance, write_card
 
     training = provenance(
         recipe,
@@ -113,15 +113,8 @@ def finish(
     )
 
     def write(folder: Path, precision: str) -> None:
-        shared: dict[str, Any] = {
-            "precision": precision,
-            "name": recipe.name,
-            "licence": recipe.output.licence or prepared.source.manifest.licence,
-            "weights": recipe.output.weights,
-            "clean": prepared.source.manifest.clean,
-            "training": training,
-            "scores": {name: round(score, 4) for name, score in state.best_scores.items()},
-        }
+        shared = bundle_options(recipe, prepared.source, training, precision)
+        shared["scores"] = {name: round(score, 4) for name, score in state.best_scores.items()}
         if recipe.kind == "reranker":
             manifest = export_reranker(paths.best, folder, **shared)
         else:

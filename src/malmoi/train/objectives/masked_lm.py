@@ -8,6 +8,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -49,7 +50,8 @@ def read_documents(data: TextData, root: Path, *, strict: bool) -> Iterator[Text
     """Yield documents, those left out that must not be learnt from."""
     barred = Barred.read(data.leave_out, root, strict=strict)
     left = kept = 0
-    for document in _all(data, root, strict):
+    files = ((root / file, part) for part in data.parts for file in part.files)
+    for document in chain.from_iterable(_of_file(*file, strict) for file in files):
         if barred.holds(document):
             left += 1
             continue
@@ -62,12 +64,6 @@ def read_documents(data: TextData, root: Path, *, strict: bool) -> Iterator[Text
             f"{counted(left, 'document is', 'documents are')} left out, {kept:,} "
             f"{by_number(kept, 'is', 'are')} learnt from"
         )
-
-
-def _all(data: TextData, root: Path, strict: bool) -> Iterator[TextDocument]:
-    for part in data.parts:
-        for file in part.files:
-            yield from _of_file(root / file, part, strict)
 
 
 def _of_file(path: Path, data: TextFiles, strict: bool) -> Iterator[TextDocument]:

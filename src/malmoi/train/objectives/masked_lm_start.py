@@ -126,12 +126,6 @@ def count_words(texts: Iterable[str], tokenizer: Tokenizer) -> Counter[str]:
     return counts
 
 
-def _texts(documents: Iterator[TextDocument], steps: Sequence[str]) -> Iterator[str]:
-    for document in documents:
-        for sentence in document.sentences:
-            yield clean(sentence, steps)
-
-
 def make_start(
     recipe: Pretraining,
     source: ModelSource | None,
@@ -147,7 +141,7 @@ def make_start(
     start = Path(recipe.output.folder) / "start"
     if not start.is_dir():
         with writing_folder(start) as partial:
-            texts = _texts(documents, steps)
+            texts = (clean(text, steps) for one in documents for text in one.sentences)
             if source is None:
                 longest = recipe.max_tokens
                 from_scratch(partial, texts, recipe.scratch, longest=longest, seed=recipe.seed)

@@ -432,7 +432,9 @@ def make_task(recipe: Pretraining, prepared: PreparedText, processes: Any) -> An
     """Pack the text on disk, load or make the encoder, and measure it before the first step."""
     if prepared.source is not None:
         check_whole(prepared.source)  # before the text is packed, which may take hours
-    folder, steps = Path(recipe.output.folder), _steps(recipe, prepared)
+    folder, steps = Path(recipe.output.folder), recipe.clean
+    if steps is None:
+        steps = prepared.source.manifest.clean if prepared.source else SAFE
     if processes.first:
         with silenced():
             make_start(recipe, prepared.source, documents_of(recipe, prepared), steps)
@@ -445,12 +447,6 @@ def make_task(recipe: Pretraining, prepared: PreparedText, processes: Any) -> An
     task.before = task.measure()
     logger.info(f"held-out perplexity before: {task.before.perplexity:,.1f}")
     return task
-
-
-def _steps(recipe: Pretraining, prepared: PreparedText) -> tuple[str, ...]:
-    if recipe.clean is not None:
-        return recipe.clean
-    return prepared.source.manifest.clean if prepared.source else SAFE
 
 
 def _pack(

@@ -39,7 +39,10 @@ def read_tagging_data(recipe: Tagging, root: Path, *, strict: bool) -> TaggingDa
             part: _read(data, getattr(data, part), root, strict)
             for part in ("train", "dev", "test")
         }
-    counts = {part: _types(found) for part, found in parts.items()}
+    counts = {
+        part: Counter(span.type for marked in found for span in marked.spans)
+        for part, found in parts.items()
+    }
     for part, found in parts.items():
         shown = ", ".join(f"{name} {count:,}" for name, count in sorted(counts[part].items()))
         logger.info(f"{part}: {counted(len(found), 'text')} ({shown or 'no entities'})")
@@ -80,10 +83,6 @@ def _divide(found: list[Marked], data: TagData, seed: int) -> dict[str, list[Mar
         parts[part] = [found[i] for i in sorted(order[start : start + count])]
         start += count
     return {"train": [found[i] for i in sorted(order[start:])], **parts}
-
-
-def _types(found: Sequence[Marked]) -> Counter[str]:
-    return Counter(span.type for marked in found for span in marked.spans)
 
 
 def _repeated(parts: dict[str, list[Marked]]) -> int:

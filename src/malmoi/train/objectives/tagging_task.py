@@ -2,17 +2,20 @@
 
 import dataclasses
 import functools
+import json
 import logging
+import shutil
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from transformers import AutoModelForTokenClassification, PreTrainedModel
 
 from ...bundle.manifest import Manifest
 from ...errors import by_number, counted
@@ -20,20 +23,28 @@ from ...evaluate import tagging
 from ...evaluate.examples import ExampleSource
 from ...evaluate.report import Report, make_report
 from ...evaluate.tasks.tagging import Counts
+from ...export.build import load_and_write, write_graph
+from ...export.module import (
+    GraphModule,
+    check_whole,
+    from_pretrained,
+    set_dropout,
+    use_fused_attention,
+)
 from ...export.silence import silenced_libraries
-from ...export.source import ModelSource
-from ...export.tagger import TagModule, export_tagger, load_token_classifier, write_settings
+from ...export.source import ModelSource, read_transformer
 from ...export.tokenizer import write_tokenizer
 from ...runtime.tokenizer import Batch, TextTokenizer, TokenizedText, read_tokenizer
 from ...tagger import load_tagger
 from ...tagger.decode import make_labels
 from ...tagger.files import EntitySpan, Marked
 from ...tagger.segment import Pieces, cut_pieces, cut_windows
-from ...tagger.tagger import SpecialTokens, find_entities, softmax
+from ...tagger.tagger import SETTINGS, SpecialTokens, find_entities, softmax
+from ...text.cleanup import check_steps
 from ...types import Floats, Ints
 from ..base_model import PreparedData
 from ..batching import Sizes, Step, plan_epoch
-from ..card import how_made, provenance
+from ..card import file_table, finish_card, provenance
 from ..distributed import Processes
 from ..run_dir import RunPaths, write_bundles
 from .bi_encoder import freeze
@@ -80,6 +91,49 @@ def mark_units(
         targets[inside] = numbers[f"I-{span.type}"]
         targets[inside[0]] = numbers[f"B-{span.type}"]
     return targets, lost
+
+
+def load_token_classifier(
+    source: ModelSource, labels: Sequence[str], *, dropout: float
+) -> PreTrainedModel:
+    """Load an encoder's weights below a new linear layer, with this dropout everywhere."""
+    names = dict(enumerate(labels))
+    check_whole(source)
+    model: PreTrainedModel = from_pretrained(
+        source,
+        AutoModelForTokenClassification,
+        id2label=names,
+        label2id={label: i for i, label in names.items()},
+        ignore_mismatched_sizes=True,
+    )
+    use_fused_attention(model)
+    set_dropout(model, dropout)
+    return model
+
+
+class TagModule(GraphModule):
+    """What the graph computes: ids and masks in, logits (n, length, labels) out."""
+
+    output = "logits"
+    axes: ClassVar[dict[int, str]] = {0: "batch", 1: "length"}
+
+    def forward(self, *arrays: Tensor) -> tuple[Tensor, ...]:
+        """Turn ids and masks, in the order of `inputs`, into logits."""
+        return (self.transformer(**self.named(arrays), return_dict=True).logits,)
+
+
+def export_tagger(best: Path, folder: Path, manifest: Manifest, *, weights: bool) -> Manifest:
+    """Write the bundle of a trained token classifier into an empty folder.
+
+    `manifest` brings the name, the clean-up, the precision and what a person wants to know.
+    """
+    read = read_transformer(best, max_tokens=manifest.max_tokens)
+    source = dataclasses.replace(read, manifest=manifest)
+    check_steps(manifest.clean)
+    transformer = load_and_write(source, folder, AutoModelForTokenClassification, weights=weights)
+    shutil.copyfile(best / SETTINGS, folder / SETTINGS)
+    write_graph(source, TagModule(transformer, manifest.architecture), folder, kernels=False)
+    return manifest.write(folder)
 
 
 class TaggingTask:
@@ -227,7 +281,7 @@ class TaggingTask:
     def save(self, folder: Path) -> None:
         """Write the model, layer and all, as a transformers folder."""
         write_tokenizer(self.source, folder)
-        write_settings(folder, self.recipe.unit)
+        (folder / SETTINGS).write_text(json.dumps({"unit": self.recipe.unit}) + "\n", "utf-8")
         with silenced_libraries():
             self.model.save_pretrained(folder)
 
@@ -303,11 +357,6 @@ def write_card(recipe: Tagging, data: TaggingData, manifest: Manifest, report: R
         "|---|---|",
         *(f"| {name} | {metric} |" for name, metric in report.metrics.items()),
         "",
-        "| file | sha256 |",
-        "|---|---|",
-        *(f"| {name} | {digest[:16]}… |" for name, digest in data.hashes.items()),
-        *how_made(manifest.training),
+        *file_table(data.hashes),
     ]
-    if manifest.licence:
-        lines += ["", f"Licence: {manifest.licence}"]
-    return "\n".join(lines) + "\n"
+    return finish_card(lines, manifest)

@@ -8,7 +8,6 @@ vector is a good one too.
 import contextlib
 import itertools
 import math
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -19,37 +18,40 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ....errors import DataError, counted
+from ....export.module import set_dropout
 from ....types import Floats, Ints
-from ..distillation import DistillationTexts, bag_ids, contrast, distance, draw
+from ..distillation import (
+    DistillationTexts,
+    StageClock,
+    bag_ids,
+    contrast,
+    distance,
+    draw,
+    find_own,
+)
 from ..recipe import Tune
 from ..student import Student
 
 normalize = torch.nn.functional.normalize
+_SCALE = 20.0  # of cosines in losses that rank
 # A score, and the two sentences in each of their languages.
 Row = tuple[float, tuple[str, ...], tuple[str, ...]]
 
 
-def cosent(scores: Tensor, labels: Tensor, *, scale: float = 20.0) -> Tensor:
-    """Rank pairs as their labels do: log(1 + Σ exp(scale (s_j − s_i))) over label_i > label_j."""
-    gaps = scale * (scores[None, :] - scores[:, None])  # i must lie above j
+def cosent(scores: Tensor, labels: Tensor) -> Tensor:
+    """Rank pairs as their labels do: log(1 + Σ exp(20 (s_j − s_i))) over label_i > label_j."""
+    gaps = _SCALE * (scores[None, :] - scores[:, None])  # i must lie above j
     wrong = labels[:, None] > labels[None, :]
     return torch.logsumexp(torch.cat([torch.zeros(1), gaps[wrong]]), 0)
 
 
-def in_batch(
-    anchors: Tensor, others: Tensor, *, keys: Sequence[object] | None = None, scale: float = 20.0
-) -> Tensor:
+def in_batch(anchors: Tensor, others: Tensor, *, keys: Sequence[object] = ()) -> Tensor:
     """Cross-entropy of finding one's own positive; anchor i's is row i of `others`.
 
     `others` may hold further rows (hard negatives) after the positives. Rows whose key equals the
     anchor's do not compete.
     """
-    scores = scale * anchors @ others.T  # (n, n + hard)
-    if keys is not None:
-        same = torch.tensor([[a == b for b in keys] for a in keys])
-        same.fill_diagonal_(False)
-        scores[:, : len(keys)] = scores[:, : len(keys)].masked_fill(same, float("-inf"))
-    return torch.nn.functional.cross_entropy(scores, torch.arange(len(anchors)))
+    return find_own(_SCALE * anchors @ others.T, np.array(keys, dtype=object) if keys else None)
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,12 @@ def pick(count: int, size: int, rng: np.random.Generator) -> list[int]:
     """Draw `size` different rows of `count`, or all of them."""
     drawn: list[int] = rng.choice(count, min(count, size), replace=False).tolist()
     return drawn
+
+
+def pick_runs(count: int, runs: int, length: int, rng: np.random.Generator) -> list[int]:
+    """Draw `runs` stretches of `length` neighbouring rows of `count`."""
+    starts = [length * i for i in pick(max(1, count // length), runs, rng)]
+    return [row for start in starts for row in range(start, min(start + length, count))]
 
 
 def pick_by(weights: Floats, size: int, rng: np.random.Generator) -> Ints:
@@ -212,31 +220,21 @@ class PositivePairs:
     weight: float = 1.0
     size: int = 64
     run: int = 1
-    scale: float = 20.0
-
-    def _rows(self, rng: np.random.Generator) -> list[int]:
-        if self.run == 1:
-            return pick(len(self.groups), self.size, rng)
-        starts = pick(max(1, len(self.groups) // self.run), self.size // self.run, rng)
-        return [
-            s * self.run + i
-            for s in starts
-            for i in range(self.run)
-            if s * self.run + i < len(self.groups)
-        ]
 
     def loss(self, student: Student, nested: Matryoshka, rng: np.random.Generator) -> Tensor:
         """Find the other member of one's group among all, both ways."""
-        rows = self._rows(rng)
+        rows = pick_runs(len(self.groups), self.size // self.run, self.run, rng)
         drawn = [[self.groups[r][i] for i in pick(len(self.groups[r]), 2, rng)] for r in rows]
         hard = [h[int(rng.integers(len(h)))] for r in rows if self.hard and (h := self.hard[r])]
         texts = [d[0] for d in drawn] + [d[1] for d in drawn] + hard
-        keys = [self.keys[r] for r in rows] if self.keys else None
+        keys = [self.keys[r] for r in rows] if self.keys else ()
         n = len(rows)
 
         def both(v: Tensor) -> Tensor:
-            there = in_batch(v[:n], v[n:], keys=keys, scale=self.scale)
-            back = in_batch(v[n : 2 * n], v[:n], keys=keys, scale=self.scale)
+            there, back = (
+                in_batch(v[:n], v[n:], keys=keys),
+                in_batch(v[n : 2 * n], v[:n], keys=keys),
+            )
             return (there + back) / 2
 
         return nested(both, encode(student, texts))
@@ -295,11 +293,10 @@ def tune(
         raise DataError(
             "no task to train on; expected at least one. Name a data file in the recipe."
         )
-    begin, idle = time.monotonic() - 60 * spent, 0.0
+    clock = StageClock(stage, spent)
     losses: dict[str, list[float]] = {}
     for step in itertools.count(student.steps + 1):
-        minutes = (time.monotonic() - begin - idle) / 60
-        progress = stage.progress(step - 1, minutes)
+        progress = clock.progress(step - 1)
         if progress >= 1:
             break
         # A generator of its own for every step: a run that was stopped continues the same.
@@ -311,10 +308,9 @@ def tune(
             losses.setdefault(task.name, []).append(float(loss.detach()))
         student.apply(progress)
         if report and step % every == 0:
-            pause = time.monotonic()
-            report(step, progress, {name: float(np.mean(v)) for name, v in losses.items()})
+            with clock.paused():
+                report(step, progress, {name: float(np.mean(v)) for name, v in losses.items()})
             losses = {}
-            idle += time.monotonic() - pause
 
 
 @contextlib.contextmanager
@@ -322,8 +318,7 @@ def dropout(student: Student, share: float, *, seed: int) -> Iterator[None]:
     """Let the student forget a share of its states for a while, the same ones for a seed."""
     modules = [m for m in student.model.modules() if isinstance(m, torch.nn.Dropout)]
     before = [module.p for module in modules]
-    for module in modules:
-        module.p = share
+    set_dropout(student.model, share)
     try:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)

@@ -15,13 +15,13 @@ from torch import Tensor
 
 from ....errors import DataError, counted
 from ....types import Ints
-from ...losses import mine, multi_similarity
+from ...losses import mined_loss
 from ..distillation import DistillationTexts, bag_ids, contrast, distance
 from ..student import Student
-from .base import Matryoshka, cosent, encode, encode_ids, normalize, pick, pick_by
+from .base import Matryoshka, cosent, encode, encode_ids, normalize, pick, pick_by, pick_runs
 
 
-def nearest_rows(goals: NDArray[np.float32], count: int, *, block: int = 512) -> Ints:
+def nearest_rows(goals: NDArray[np.float32], count: int) -> Ints:
     """Give each row's nearest others by cosine, the nearest first: (n, count)."""
     if len(goals) <= count:
         raise DataError(
@@ -29,13 +29,17 @@ def nearest_rows(goals: NDArray[np.float32], count: int, *, block: int = 512) ->
             "each; expected more. Draw more of the parallel entries."
         )
     unit = normalize(torch.from_numpy(goals), dim=1)
-    found = np.zeros((len(unit), count), dtype=np.int64)
+    return nearest(unit, torch.arange(len(unit)), count)
+
+
+def nearest(unit: Tensor, keys: Tensor, count: int, *, block: int = 512) -> Ints:
+    """Give the nearest others of each row (n, dim), none of which has its key (n,): (n, count)."""
+    found = []
     for begin in range(0, len(unit), block):
         scores = unit[begin : begin + block] @ unit.T
-        at = torch.arange(len(scores))
-        scores[at, begin + at] = -torch.inf  # not itself
-        found[begin : begin + block] = scores.topk(count, dim=1).indices.numpy()
-    return found
+        scores[keys[begin : begin + block, None] == keys] = -torch.inf
+        found.append(scores.topk(count, dim=1).indices.numpy())
+    return np.concatenate(found)
 
 
 @dataclass
@@ -45,7 +49,7 @@ class Neighbours:
     `rows` are those of `data` that take part, `near` (n, k) the neighbours of each (numbers
     in `rows`). A batch has `size` sentences drawn by weight, and three neighbours of each: the
     nearest, one of the next few, one of all. `source_share` of the batches are in the teacher's
-    language. The order counts `relations`, the distance `distance`, the contrast `contrast`.
+    language. `relations` and `contrast` weigh the order and the contrast against the distance.
     """
 
     name: str
@@ -57,7 +61,6 @@ class Neighbours:
     size: int = 36
     source_share: float = 0.2
     contrast: float = 0.15
-    distance: float = 2.0
     relations: float = 1.0
 
     def loss(self, student: Student, nested: Matryoshka, rng: np.random.Generator) -> Tensor:
@@ -70,7 +73,7 @@ class Neighbours:
         vectors = encode_ids(student, bag_ids(side, rows))
         return toward(
             vectors, goal, self.data.goal[rows], nested, rng,
-            far=self.distance, contrasted=self.contrast, relations=self.relations,
+            contrasted=self.contrast, relations=self.relations,
         )  # fmt: skip
 
     def _batch(self, rng: np.random.Generator) -> Ints:
@@ -91,14 +94,13 @@ def toward(
     nested: Matryoshka,
     rng: np.random.Generator,
     *,
-    far: float = 2.0,
-    contrasted: float = 0.15,
-    relations: float = 1.0,
+    contrasted: float,
+    relations: float,
 ) -> Tensor:
     """Bring vectors to their goals, and pairs of them into the order that the goals' pairs have.
 
-    `far` weighs the distance, `contrasted` the finding of one's own goal among all (equal keys do
-    not compete) and `relations` the order, among the vectors and between them and the goals.
+    `contrasted` weighs the finding of one's own goal among all (equal keys do not compete) and
+    `relations` the order, among the vectors and between them and the goals.
     """
     one, two, alike = _ordered(goal, rng)
 
@@ -108,7 +110,7 @@ def toward(
         return (within + across) / 2 / math.log(len(alike) + 1)
 
     near = contrasted * contrast(vectors, goal, keys, 0.05)
-    return far * distance(vectors, goal) + near + relations * nested(order, vectors, goal)
+    return 2.0 * distance(vectors, goal) + near + relations * nested(order, vectors, goal)
 
 
 def _ordered(goal: Tensor, rng: np.random.Generator) -> tuple[Ints, Ints, Tensor]:
@@ -132,28 +134,15 @@ class AlignedNames:
     weight: float = 1.0
     size: int = 64
     run: int = 8
-    alpha: float = 2.0
-    beta: float = 50.0
-    base: float = 0.6
-    epsilon: float = 0.1
 
     def loss(self, student: Student, nested: Matryoshka, rng: np.random.Generator) -> Tensor:
-        """Pull names of a concept above `base`, push those of the others below it."""
-        starts = pick(max(1, len(self.concepts) // self.run), -(-self.size // self.run), rng)
-        chosen = [
-            self.concepts[row]
-            for start in starts
-            for row in range(start * self.run, min((start + 1) * self.run, len(self.concepts)))
-        ]
+        """Pull names of a concept above a cosine of 0.6, push those of the others below it."""
+        rows = pick_runs(len(self.concepts), -(-self.size // self.run), self.run, rng)
+        chosen = [self.concepts[row] for row in rows]
         drawn = [[names[i] for i in pick(len(names), 2, rng)] for names in chosen]
         labels = torch.tensor([i for i, names in enumerate(drawn) for _ in names])
 
-        def loss(vectors: Tensor) -> Tensor:
-            cosines = vectors @ vectors.T
-            with torch.no_grad():
-                mined = mine(cosines, labels, epsilon=self.epsilon)
-            return multi_similarity(
-                cosines, mined, alpha=self.alpha, beta=self.beta, base=self.base
-            )
+        def loss(unit: Tensor) -> Tensor:
+            return mined_loss(unit, labels, alpha=2.0, beta=50.0, base=0.6, epsilon=0.1)
 
         return nested(loss, encode(student, [name for names in drawn for name in names]))

@@ -1,25 +1,37 @@
-"""Words in their sentence: what a student's hidden layers learn of a word's meaning.
+"""Words in their sentence and in both languages: senses, translations, sentences with others.
 
 A sentence objective alone leaves a word's state much the same in every sentence. Two lessons
 change that: occurrences of a word are ranked by whether their sense is the same (`WordSenses`),
 and a word finds the state of its translation in the sentence's translation (`WordLinks`).
+
+Translated sentences are few, and soon known by heart. Where a word of one side is linked to its
+translation on the other, both can be replaced by another such pair of similar meaning ("고양이",
+"cat" → "개", "dog"); the new sentence means what the student, as the stage found it, reads in the
+language that it knows best (`Swaps`). A sentence may also have some words in the other language,
+or lack a few tokens, and still means the same (`Alter`).
 """
 
 import copy
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ....types import Ints
-from ...batching import pad
+from ....errors import DataError, counted
+from ....types import Floats, Ints
+from ...batching import pad, pool
 from ..alignment import Lexical
 from ..distillation import DistillationTexts, bag_ids
 from ..student import Student
-from .base import Matryoshka, cosent, dropout, in_batch, normalize, pick, pick_by
+from .base import Matryoshka, cosent, dropout, encode_ids, in_batch, normalize, pick, pick_by
+from .relations import nearest, toward
+
+# Shorter tokens are mostly endings, particles and the like, which no other can replace.
+_SHORTEST = (2, 3)
+_FEWEST_PIECES = 8
 
 
 @dataclass(frozen=True)
@@ -55,21 +67,16 @@ class WordSenses:
             for word in pick(len(self.words), self.size, rng)
             for i in pick(len(self.words[word]), self.each, rng)
         ]
-        one, two = _pairs_within([word for word, _ in drawn])
+        owner = np.array([word for word, _ in drawn])
+        one, two = np.triu_indices(len(owner), 1)
+        within = owner[one] == owner[two]  # only occurrences of one word are compared
+        one, two = one[within], two[within]
         senses = np.array([found.sense for _, found in drawn])
         same = torch.from_numpy((senses[one] == senses[two]).astype(np.float32))
         with dropout(student, self.drop, seed=int(rng.integers(1 << 31))):
             states = word_states(student, [found for _, found in drawn], self.layers)
         losses = [cosent((state[one] * state[two]).sum(1), same) for state in states]
         return torch.stack(losses).mean() / math.log(len(same) + 1)
-
-
-def _pairs_within(words: Sequence[int]) -> tuple[Ints, Ints]:
-    """Give the two sides of every pair of rows that belong to one word."""
-    owner = np.array(words)
-    one, two = np.triu_indices(len(owner), 1)
-    kept = owner[one] == owner[two]
-    return one[kept], two[kept]
 
 
 def word_states(
@@ -165,7 +172,10 @@ class WordLinks:
             return torch.zeros((), requires_grad=True)
         chosen = torch.tensor([links[i] for i in pick(len(links), self.most, rng)])
         _, _, states = student.states(target, layers=True)
-        goals = self._goals(student, source)
+        batch, mask = pad(source)
+        with torch.no_grad():
+            out = self.model(input_ids=batch, attention_mask=mask, output_hidden_states=True)
+        goals: tuple[Tensor, ...] = out.hidden_states
         total = torch.zeros(())
         for layer in self.layers:
             one = normalize(states[layer][chosen[:, 0], chosen[:, 1]].float(), dim=1)
@@ -173,16 +183,169 @@ class WordLinks:
             total = total + in_batch(one, two) + 0.5 * (one - two).square().sum(1).mean()
         return total / len(self.layers)
 
-    def _goals(self, student: Student, ids: Sequence[Sequence[int]]) -> tuple[Tensor, ...]:
-        batch, mask = pad(ids)
-        with torch.no_grad():
-            out = self.model(input_ids=batch, attention_mask=mask, output_hidden_states=True)
-        states: tuple[Tensor, ...] = tuple(out.hidden_states)
-        return states
-
 
 def frozen_copy(student: Student) -> torch.nn.Module:
     """Keep the student as it is now, its embedding table included."""
     model = copy.deepcopy(student.model).eval()
     model.load_state_dict(student.weights(), strict=False)
     return model.to(student.dtype).requires_grad_(False)
+
+
+@dataclass(frozen=True)
+class WordPairs:
+    """Words and their translations, as pieces, each with the pairs of nearest meaning.
+
+    `pieces` (n, 2) holds target and source, `near` (n, k) the row numbers of the neighbours.
+    """
+
+    pieces: Ints
+    near: Ints
+    number: Mapping[tuple[int, int], int]
+
+
+def word_pairs(
+    words: Dictionary, names: Sequence[str], table: Floats, *, least: float = 0.3, near: int = 24
+) -> WordPairs:
+    """Keep words that surely mean one another, and find those of like meaning by their rows.
+
+    `names` and `table` are those of all pieces; `least` is how sure a translation has to be.
+    """
+    found = []
+    for target, means in words.items():
+        source, weight = max(means.items(), key=lambda item: item[1])
+        if weight > least and _is_word(names[target], 0) and _is_word(names[source], 1):
+            found.append((target, source))
+    pieces = np.array(found, dtype=np.int64).reshape(-1, 2)
+    if len(pieces) <= near:
+        raise DataError(
+            f"{counted(len(pieces), 'word has', 'words have')} a sure translation; expected more "
+            f"than the {near} neighbours of each. Give more parallel text, or lower near."
+        )
+    number = {pair: at for at, pair in enumerate(found)}
+    # Near by the rows of both languages, none with the same source word.
+    rows = torch.from_numpy(table - table.mean(0))
+    unit = torch.cat([normalize(rows[side], dim=1) for side in torch.from_numpy(pieces.T)], dim=1)
+    return WordPairs(pieces, nearest(unit, torch.from_numpy(pieces[:, 1]), near), number)
+
+
+def _is_word(piece: str, side: int) -> bool:
+    """Whether a piece starts a word and is long enough, in WordPiece's or Unigram's writing."""
+    return piece.removeprefix("▁").isalpha() and len(piece.strip("▁")) >= _SHORTEST[side]
+
+
+def swap(
+    target: Sequence[int],
+    source: Sequence[int],
+    words: Dictionary,
+    pairs: WordPairs,
+    rng: np.random.Generator,
+    *,
+    most: int = 3,
+) -> tuple[list[int], list[int]] | None:
+    """Replace up to `most` words on both sides by neighbours; None where no word can be."""
+    linked = [
+        (one, two, number)
+        for one, two in link(target, source, words)
+        if (number := pairs.number.get((target[one], source[two]))) is not None
+    ]
+    if not linked:
+        return None
+    new, meant = list(target), list(source)
+    count = 1 + int(rng.integers(min(most, len(linked))))
+    for chosen in rng.choice(len(linked), count, replace=False):
+        one, two, number = linked[int(chosen)]
+        other = pairs.near[number, int(rng.integers(pairs.near.shape[1]))]
+        new[one], meant[two] = (int(piece) for piece in pairs.pieces[other])
+    return new, meant
+
+
+@dataclass(frozen=True)
+class Alter:
+    """What may happen to a translation before it is read: its meaning stays.
+
+    A share `mixed` of the sentences gets some of its words in the source's language; every piece
+    is left out with the chance `dropped`, the first and the last excepted.
+    """
+
+    words: Dictionary = field(repr=False)
+    mixed: float = 0.0
+    dropped: float = 0.0
+    each: float = 0.4
+    least: float = 0.2
+
+    def __call__(
+        self, target: Sequence[int], source: Sequence[int], rng: np.random.Generator
+    ) -> list[int]:
+        """Give the altered ids."""
+        ids = list(target)
+        if self.mixed and rng.random() < self.mixed:
+            for one, two in link(target, source, self.words, least=self.least):
+                if rng.random() < self.each:
+                    ids[one] = source[two]
+        if not self.dropped or len(ids) < _FEWEST_PIECES:
+            return ids
+        kept = rng.random(len(ids)) >= self.dropped
+        kept[[0, -1]] = True
+        return [piece for piece, stays in zip(ids, kept, strict=True) if stays]
+
+
+@dataclass
+class Swaps:
+    """Sentences with two variants of each: at the goals of their sources, and in their order.
+
+    `rows` are those of `data` that take part, drawn by weight; texts above `longest` pieces are
+    left out. `model` is the student as it was, which reads the sources.
+    """
+
+    name: str
+    data: DistillationTexts
+    rows: Ints
+    words: Dictionary
+    pairs: WordPairs
+    model: torch.nn.Module
+    alter: Alter
+    weight: float = 1.0
+    size: int = 48
+    contrast: float = 0.15
+    relations: float = 1.0
+    variants: int = 2
+    longest: int = 48
+
+    def loss(self, student: Student, nested: Matryoshka, rng: np.random.Generator) -> Tensor:
+        """Take the distance to the goals, and the order of near and of random pairs."""
+        made = self._batch(rng)
+        if len(made) < 2:  # nothing to distinguish
+            return torch.zeros((), requires_grad=True)
+        goal = encode_ids(_Reader(self.model), [source for _, source in made])
+        ids = [self.alter(target, source, rng) for target, source in made]
+        keys = np.arange(len(made), dtype=np.int64)
+        return toward(
+            encode_ids(student, ids), goal, keys, nested, rng,
+            contrasted=self.contrast, relations=self.relations,
+        )  # fmt: skip
+
+    def _batch(self, rng: np.random.Generator) -> list[tuple[list[int], list[int]]]:
+        rows = self.rows[pick_by(self.data.weight[self.rows], self.size, rng)]
+        made: dict[tuple[int, ...], tuple[list[int], list[int]]] = {}
+        sides = (bag_ids(side, rows) for side in (self.data.target, self.data.source))
+        for target, source in zip(*sides, strict=True):
+            if max(len(target), len(source)) > self.longest:
+                continue
+            made[tuple(source)] = target, source
+            for _ in range(self.variants):
+                if new := swap(target, source, self.words, self.pairs, rng):
+                    made[tuple(new[1])] = new
+        return list(made.values())
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """The frozen student: ids → unit vectors."""
+
+    model: torch.nn.Module
+
+    def vectors(self, ids: Sequence[Sequence[int]]) -> Tensor:
+        batch, mask = pad(ids)
+        with torch.no_grad():
+            hidden = self.model(input_ids=batch, attention_mask=mask).last_hidden_state
+            return normalize(pool(hidden, mask), dim=1)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ...types import Ints
+from ..types import Ints
 
 
 @dataclass(frozen=True)

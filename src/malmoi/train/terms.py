@@ -6,7 +6,6 @@ a meaning of its own: an inclusion term is narrower than its code, and no other 
 A concept is confused with what its exclusions name, with its siblings, and with mined neighbours.
 """
 
-import dataclasses
 import logging
 import re
 from collections import defaultdict
@@ -14,16 +13,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from ...errors import DataError, by_number, counted
-from ...evaluate.tasks.concepts import is_held_out
-from ...io.fingerprint import hash_number
-from ...text.cleanup import compose, squeeze
-from ..data import Found, TrainingExamples, file_rows
-from ..objective import OBJECTIVES
-from ..objectives.recipes import Data, Negatives
+from ..errors import DataError, by_number, counted
+from ..evaluate.tasks.concepts import is_held_out
+from ..io.fingerprint import hash_number
+from ..text.cleanup import compose, squeeze
+from .data import Found, TrainingExamples, entry_rows, file_rows
+from .objective import OBJECTIVES
+from .objectives.recipes import Data, Negatives
 from .sampler import BatchClusters
 
 logger = logging.getLogger(__name__)
@@ -140,16 +140,6 @@ def without_code(text: str) -> str:
     return shorter or text
 
 
-@dataclass(frozen=True)
-class PairOptions:
-    """How pairs are drawn and laid into batches; see docs/training.md."""
-
-    pairs: int
-    together: int
-    neighbours: int
-    siblings: int
-
-
 class _Numbers(dict[str, int]):
     """Texts → numbers from 0, in the order they come."""
 
@@ -159,22 +149,22 @@ class _Numbers(dict[str, int]):
 
 def read_synonyms(entry: Data, root: Path, *, seed: int, strict: bool) -> TrainingExamples:
     """Read the files of an entry with the objective align."""
-    options = _options(entry)
-    rows = _kept(entry, list(_rows(entry, root, strict)))
+    options = OBJECTIVES[entry.objective].settle(entry.options, where="the recipe")
+    rows = _kept(entry, list(entry_rows(entry, root, entry.columns, {}, strict)))
     concepts = _Numbers()
     for *_, row in rows:
         concepts.of(row[entry.columns["concept"]])
     if "synonym" in entry.columns:
         pairs = _strict_pairs(entry, rows)
     else:
-        pairs = _drawn_pairs(entry, rows, options.pairs, seed)
+        pairs = _drawn_pairs(entry, rows, options["pairs"], seed)
     if not pairs:
         raise DataError(
             f"{', '.join(entry.files)} have no concept with two names; expected some, for a name "
             "is learnt from another. Check the columns in the recipe."
         )
     found = read_confusable(entry, root, names_of(pairs), list(concepts), strict=strict)
-    confusable = found.with_siblings(list(concepts), options.siblings)
+    confusable = found.with_siblings(list(concepts), options["siblings"])
     count = len({pair.concept for pair in pairs})
     logger.info(
         f"{counted(len(pairs), 'pair')} of {counted(count, 'concept')}; "
@@ -192,24 +182,6 @@ def names_of(pairs: Sequence[Pair]) -> dict[str, str]:
         for name in (pair.a, pair.b):
             found.setdefault(fold(name), pair.concept)
     return found
-
-
-def _options(entry: Data) -> PairOptions:
-    settled = OBJECTIVES[entry.objective].settle(entry.options, where="the recipe")
-    return PairOptions(
-        **{spec.name: settled[spec.name] for spec in dataclasses.fields(PairOptions)}
-    )
-
-
-def _rows(entry: Data, root: Path, strict: bool) -> list[Found]:
-    found = [
-        row
-        for file in entry.files
-        for row in file_rows(
-            root / file, entry.columns, entry.where, {}, strict, without=entry.without
-        )
-    ]
-    return found[: entry.limit] if entry.limit else found
 
 
 def _kept(entry: Data, rows: list[Found]) -> list[Found]:
@@ -271,7 +243,10 @@ def draw(names: Sequence[str], most: int, concept: str, seed: int) -> list[tuple
 
 
 def _examples(
-    pairs: Sequence[Pair], concepts: Sequence[str], confusable: Confusable, options: PairOptions
+    pairs: Sequence[Pair],
+    concepts: Sequence[str],
+    confusable: Confusable,
+    options: Mapping[str, Any],
 ) -> TrainingExamples:
     texts, folded, meanings = _Numbers(), _Numbers(), _Numbers()
     number = {concept: i for i, concept in enumerate(concepts)}
@@ -284,7 +259,7 @@ def _examples(
         concepts=np.array([number[pair.concept] for pair in pairs], dtype=np.int64),
         names=np.array(names, dtype=np.int64),
         confused_with=[[number[one] for one in others] for others in confusable.confused_with],
-        together=options.together,
-        neighbours=options.neighbours,
+        together=options["together"],
+        neighbours=options["neighbours"],
     )
     return TrainingExamples(list(texts), columns, clusters.labels, (), clusters)

@@ -1,1 +1,0 @@
-"""Names of codes to learn from: synonym pairs, hard negatives, a sampler that knows concepts."""
