@@ -1,26 +1,19 @@
 """Tiny training runs: a few lines of data, a recipe for them, a random transformer as base."""
 
+import contextlib
 import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from malmoi.train.recipe import make_recipe
 from tests.support import tiny
 
 WORDS = [
-    "배가",
-    "아파서",
-    "병원에",
-    "갔다",
-    "ship",
-    "harbour",
-    "dawn",
-    "DM",
-    "nephropathy",
-    "보았다",
-    "left",
-    "the",
-    "was",
+    *("배가", "아파서", "병원에", "갔다", "ship", "harbour", "dawn", "DM", "nephropathy"),
+    *("보았다", "left", "the", "was"),
 ]
 
 
@@ -104,3 +97,20 @@ def prepare_kinds(folder: Path) -> Path:
     notes = [f"{line}\t{'yes' if i % 2 else 'no'}" for i, line in enumerate(lines)]
     (folder / "notes.tsv").write_text("\n".join(["text\tlabel", *notes]) + "\n", "utf-8")
     return folder
+
+
+@contextlib.contextmanager
+def stopping_at(step: int) -> Iterator[None]:
+    """Stop the run inside as Ctrl-C would, at one of its steps."""
+    from malmoi.train import loop
+
+    real = loop.check_loss
+
+    def check(loss: float, number: int) -> float:
+        if number == step:
+            raise KeyboardInterrupt
+        return real(loss, number)
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(loop, "check_loss", check)
+        yield

@@ -262,7 +262,7 @@ def _divide(
 
 
 # Tables of fewer numbers than this (token types) are not worth the rounding.
-_LARGE = 1 << 16
+_SMALLEST_TABLE = 1 << 16
 
 
 def quantise(path: Path, quantised: Path, batches: Sequence[Batch]) -> None:
@@ -309,11 +309,11 @@ def _quantise_tables(model: onnx.ModelProto) -> None:
     nodes = []
     for node in graph.node:
         table = tables.get(node.input[0]) if node.op_type == "Gather" else None
-        floats = table is not None and table.data_type == TensorProto.FLOAT
-        if table is not None and floats and len(table.dims) == 2 and np.prod(table.dims) >= _LARGE:
-            nodes += _gather_rows(graph, table, node)
-        else:
+        size = np.prod(table.dims) if table is not None and len(table.dims) == 2 else 0
+        if table is None or table.data_type != TensorProto.FLOAT or size < _SMALLEST_TABLE:
             nodes.append(node)
+        else:
+            nodes += _gather_rows(graph, table, node)
     del graph.node[:]
     graph.node.extend(nodes)
 

@@ -1,4 +1,9 @@
-"""Batches that know concepts: rows of one meaning together, rows that clash apart."""
+"""Batches for names with concepts: names of a concept together with those it is confused with.
+
+A loss that mines inside the batch learns from what is there. Drawn at random, a batch of
+fifty thousand concepts has hardly a pair that could be confused; so a concept comes with others
+that it is confused with: sibling codes, those that its exclusions name, mined neighbours.
+"""
 
 from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence

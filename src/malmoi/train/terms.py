@@ -1,13 +1,9 @@
-"""Names of codes to learn from: synonym pairs, what they are confused with, and batches of both.
+"""Term files → pairs of names of one concept, with what each concept is confused with.
 
 A file has a name and a concept in every row; names of one concept are synonyms, and at most so
 many pairs are drawn of each. A file of strict pairs (`synonym` is a column too) makes every row
 a meaning of its own: an inclusion term is narrower than its code, and no other name of it.
 A concept is confused with what its exclusions name, with its siblings, and with mined neighbours.
-
-A loss that mines inside the batch learns from what is there. Drawn at random, a batch of
-fifty thousand concepts has hardly a pair that could be confused; so a concept comes with others
-that it is confused with (`BatchClusters`).
 """
 
 import logging

@@ -27,7 +27,7 @@ from malmoi.train.objectives.cross_encoder import (
 )
 from tests.support.graphs import Run
 from tests.support.logs import record_messages
-from tests.support.tiny import ARCHITECTURES, TEXTS, tiny_transformer
+from tests.support.tiny import ARCHITECTURES, TEXTS
 
 Write = Callable[[str], Path]
 PAIRS = [(a, b) for a in TEXTS for b in TEXTS[:4]]
@@ -54,18 +54,6 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
-
-
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Write:
-    """Give the folder of a tiny transformer, written once a run."""
-    root = tmp_path_factory.mktemp("tiny")
-
-    def write(architecture: str) -> Path:
-        folder = root / architecture
-        return folder if folder.exists() else tiny_transformer(folder, architecture)
-
-    return write
 
 
 def shaken(model: CrossEncoder) -> CrossEncoder:

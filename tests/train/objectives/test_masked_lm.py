@@ -14,7 +14,6 @@ from safetensors.torch import load_file
 from malmoi import DataError, OptionError
 from malmoi.runtime.tokenizer import read_tokenizer
 from malmoi.text.morphemes import available
-from malmoi.train import loop
 from malmoi.train.objectives.masked_lm import (
     Packed,
     TextDocument,
@@ -118,17 +117,8 @@ def test_a_stopped_run_goes_on_to_the_same_weights(folder: Path) -> None:
     changes: dict[str, Any] = {"schedule": {"epochs": 2}, "head_steps": 3}
     whole = run(folder, output={"folder": str(folder / "whole")}, **changes)
     changes["output"] = {"folder": str(folder / "half"), "checkpoint_steps": 2}
-    real = loop.check_loss
-
-    def check(loss: float, number: int) -> float:
-        if number == 6:
-            raise KeyboardInterrupt
-        return real(loss, number)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop, "check_loss", check)
-        with pytest.raises(KeyboardInterrupt):
-            run(folder, **changes)
+    with runs.stopping_at(6):
+        run(folder, **changes)
     again = run(folder, resume=True, **changes)
     one, two = (load_file(done.bundles[0] / "model.safetensors") for done in (whole, again))
     assert all(torch.equal(one[name], two[name]) for name in one)

@@ -23,6 +23,7 @@ from malmoi.train.recipe import make_recipe
 from malmoi.train.run import TrainedRun, train
 from tests.support import tiny as tiny_models
 from tests.support.logs import record_messages
+from tests.support.runs import stopping_at
 
 SENTENCES = [
     "the ship left/O 배가 아파서 병원에/P 갔다",
@@ -205,17 +206,8 @@ def test_a_stopped_run_goes_on_to_the_same_weights(folder: Path) -> None:
         "output": {"folder": str(folder / "half"), "checkpoint_steps": 2},
         "schedule": {"epochs": 3},
     }
-    real = loop.check_loss
-
-    def check(loss: float, number: int) -> float:
-        if number == 8:
-            raise KeyboardInterrupt
-        return real(loss, number)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop, "check_loss", check)
-        with pytest.raises(KeyboardInterrupt):
-            run(folder, **changes)
+    with stopping_at(8):
+        run(folder, **changes)
     recipe = make_recipe(table(folder, **changes), where="the recipe")
     again = train(recipe, data=folder, threads=1, resume=True)
     one, two = (load_file(done.folder / "best" / "model.safetensors") for done in (whole, again))
