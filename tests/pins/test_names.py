@@ -129,5 +129,7 @@ malmoi.words Reader Token WordEncoder likeness
 @pytest.mark.parametrize("line", [*DOCUMENTED.split("\n")[1:-1], *OLD.split("\n")[1:-1]])
 def test_documented_imports(line: str) -> None:
     module, *names = line.split()
+    if module == "malmoi.train.shrink":
+        pytest.importorskip("torch", reason="torch is not installed")
     for name in names:
         assert callable(getattr(importlib.import_module(module), name))
