@@ -24,7 +24,7 @@ export function fill(place, ...children) {
 
 export const gap = () => h("div", { class: "gap" });
 
-// From likeness to colour: pale paper to deep green, with ink that can be read on it.
+// From similarity to colour: pale paper to deep green, with ink that can be read on it.
 export function heat(score) {
   const dark = matchMedia("(prefers-color-scheme: dark)").matches;
   const low = dark ? [32, 40, 42] : [242, 240, 233];
