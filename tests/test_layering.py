@@ -27,6 +27,7 @@ ORDER = [
     "classifier",
     "notes",
     "index",
+    "documents",
     "corpus",
     "lexicon",
     "linking",

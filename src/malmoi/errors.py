@@ -10,6 +10,7 @@
     ├── TextError (ValueError, TypeError)   something that is not text
     ├── OptionError (ValueError)            an option outside its range
     ├── DataError (ValueError)              an input file that cannot be read as asked
+    │   └── DocumentError                   a document that cannot be read; others can
     ├── OutputError (OSError)               a result that cannot be written
     ├── OfflineError (ConnectionError)      a download was asked for and could not be made
     └── MissingExtra (ImportError)          a part of malmoi that is not installed
@@ -65,6 +66,10 @@ class OptionError(MalmoiError, ValueError):
 
 class DataError(MalmoiError, ValueError):
     """An input file is missing, empty or not in the expected form."""
+
+
+class DocumentError(DataError):
+    """A document is broken, encrypted, empty or of an unknown form; others can still be read."""
 
 
 class OutputError(MalmoiError, OSError):
