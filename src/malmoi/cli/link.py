@@ -13,6 +13,7 @@ from typer import BadParameter
 from ..clinical.reader import NoteMention, NoteReader, to_html
 from ..encoder import load
 from ..errors import DataError, counted
+from ..io.content import check_text
 from ..io.files import opening, read_lines, sniff
 from ..lexicon import Lexicon
 from ..linking import Linker, calibrate
@@ -180,6 +181,7 @@ def _note(
 ) -> None:
     with opening(path) as file:  # line ends as they are, so that offsets fit the file's text
         raw = file.read()
+    check_text(raw, path)
     encoding, mark = sniff(raw)
     text = raw[mark:].decode(encoding, "replace")
     scan = reader.scan(text, k=k, within=within)

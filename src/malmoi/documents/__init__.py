@@ -1,6 +1,7 @@
 """Files and folders → documents → passages: a loader for each format, and splitting."""
 
 from ..errors import DocumentError
+from .content import supported_types
 from .document import (
     Block,
     FoundFile,
@@ -10,9 +11,13 @@ from .document import (
     SourceDocument,
     Splitter,
 )
+from .find import find_files
+from .read import read_documents
+from .split import CountTokens, estimate_tokens, split_document
 
 __all__ = [
     "Block",
+    "CountTokens",
     "DocumentError",
     "FoundFile",
     "Passage",
@@ -20,4 +25,9 @@ __all__ = [
     "SkippedPath",
     "SourceDocument",
     "Splitter",
+    "estimate_tokens",
+    "find_files",
+    "read_documents",
+    "split_document",
+    "supported_types",
 ]

@@ -1,4 +1,4 @@
-"""What a file becomes: a document of blocks as its author made them, and passages to be searched."""
+"""What a file becomes: a document of blocks as its author made them, and passages to search."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -48,6 +48,23 @@ class SourceDocument:
     type: str
     modified: float
     metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a loader reads from a file; `read_documents` makes a SourceDocument of it.
+
+    Attributes:
+        blocks: the text in the order of reading.
+        title: what the file itself says; empty without one.
+        metadata: as of a SourceDocument.
+        part: what follows the "#" in the id; empty for a whole file.
+    """
+
+    blocks: tuple[Block, ...]
+    title: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    part: str = ""
 
 
 @dataclass(frozen=True)

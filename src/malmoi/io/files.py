@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from ..errors import DataError, MalmoiError, OutputError, counted
+from .content import check_text
 
 logger = logging.getLogger(__name__)
 
@@ -127,7 +128,7 @@ def read_lines(path: str | Path, *, mixed: bool = False) -> Iterator[str]:
 
     UTF-8 with or without BOM, UTF-16 with BOM and cp949 are recognised by the first block that
     is not ASCII; anything but UTF-8 is logged. Broken bytes become U+FFFD and are logged
-    once, with the number of the first such line.
+    once, with the number of the first such line. A file of a binary form is refused.
 
     mixed  decode each line by itself, as UTF-8 or cp949: tables that were put together from the
            exports of many years hold both. What was found is logged at the end of the file.
@@ -141,7 +142,7 @@ def read_text(path: str | Path) -> str:
     """Give a whole text file (or stdin for "-"), its line ends as they are.
 
     Encodings are recognised as in `read_lines`, over the whole file. A file longer than the
-    longest line allowed is refused.
+    longest line allowed is refused, and so is one of a binary form.
     """
     name = str(path) if str(path) != "-" else "stdin"
     with opening(path) as file:
@@ -151,6 +152,7 @@ def read_text(path: str | Path) -> str:
             f"{name} is longer than {LONGEST_LINE // 2**20} MiB; expected one document. "
             "Is this a text file? Break it into several first."
         )
+    check_text(data, name)
     encoding, mark = sniff(data)
     if not data.isascii():
         _log_encoding(encoding, mark, name)
@@ -237,8 +239,7 @@ def _decoded_each(file: io.BufferedReader, name: str) -> Iterator[str]:
     if seen["broken"]:
         logger.info(
             f"{name} has {counted(seen['broken'], 'line that is', 'lines that are')} neither UTF-8 "
-            f"nor cp949 (the first is line {first['broken']}); their broken names are left out and "
-            "counted"
+            f"nor cp949 (the first is line {first['broken']}); broken characters became U+FFFD"
         )
 
 
@@ -259,10 +260,13 @@ def _raw_lines(
     file: io.BufferedReader, name: str, *, mixed: bool = False
 ) -> Iterator[tuple[bytes, str]]:
     """Split bytes at line ends, with a bound on one line; gives each line's encoding with it."""
-    rest, encoding, number = b"", "ascii", 1
+    rest, encoding, number, first = b"", "ascii", 1, True
     # read1 gives what is there, so that lines of a slow pipe are not delayed, and Ctrl-C is seen
     # between two reads.
     while block := file.read1(_BLOCK):
+        if first:
+            check_text(block, name)
+            first = False
         if encoding == "ascii" and not block.isascii():
             encoding, mark = sniff(block)
             block = block[mark:]

@@ -1,0 +1,137 @@
+"""Which form a file has: by its content first, then by its name."""
+
+import zipfile
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import BinaryIO
+
+from ..errors import DocumentError
+from ..io.content import HEAD, binary_form
+
+# The loaders with the endings of their files.
+TYPES: Mapping[str, tuple[str, ...]] = {
+    "txt": (".txt", ".text", ".log", ".rst", ".adoc"),
+    "md": (".md", ".markdown"),
+    "html": (".html", ".htm", ".xhtml"),
+    "pdf": (".pdf",),
+    "docx": (".docx", ".docm"),
+    "pptx": (".pptx", ".pptm", ".ppsx"),
+    "xlsx": (".xlsx", ".xlsm"),
+    "csv": (".csv",),
+    "tsv": (".tsv",),
+    "jsonl": (".jsonl", ".ndjson"),
+    "eml": (".eml",),
+    "hwpx": (".hwpx",),
+    "hwp": (".hwp",),
+}
+TEXT_TYPES = ("txt", "md", "html", "csv", "tsv", "jsonl", "eml")
+# Documents that no loader reads: they are named in a line each, not passed over in silence.
+_ADVICE = {
+    ".doc": "Save it as .docx.",
+    ".rtf": "Save it as .docx.",
+    ".odt": "Save it as .docx.",
+    ".xls": "Save it as .xlsx.",
+    ".xlsb": "Save it as .xlsx.",
+    ".ods": "Save it as .xlsx.",
+    ".ppt": "Save it as .pptx.",
+    ".odp": "Save it as .pptx.",
+    ".msg": "Save it as .eml.",
+    ".mht": "Save it as .html.",
+    ".mhtml": "Save it as .html.",
+    ".pages": "Save it as .docx or .pdf.",
+    ".epub": "Save it as .html or .pdf.",
+}
+_BY_SUFFIX = {suffix: type for type, suffixes in TYPES.items() for suffix in suffixes}
+_ZIPPED = {
+    "word/document.xml": "docx",
+    "ppt/presentation.xml": "pptx",
+    "xl/workbook.xml": "xlsx",
+    "Contents/content.hpf": "hwpx",
+}
+_OLE = {  # names of streams in files of OLE, and what they are a sign of
+    "EncryptedPackage": "an encrypted Office document",
+    "WordDocument": "a document of Word's old form",
+    "Workbook": "a workbook of Excel's old form",
+    "PowerPoint Document": "a presentation of PowerPoint's old form",
+    "__properties_version1.0": "a message of Outlook",
+}
+
+
+def supported_types() -> dict[str, tuple[str, ...]]:
+    """Give the types of documents that can be read, with the endings of their files."""
+    return dict(TYPES)
+
+
+def is_readable_name(name: str) -> bool:
+    """Say whether a file of a folder is a document by its ending, readable or to be told."""
+    suffix = PurePath(name).suffix.lower()
+    return suffix in _BY_SUFFIX or suffix in _ADVICE or not suffix
+
+
+def find_type(file: BinaryIO, name: str) -> str:
+    """Say which loader reads a file; raise a DocumentError if none does."""
+    head = file.read(HEAD)
+    file.seek(0)
+    suffix = PurePath(name).suffix.lower()
+    if not head:
+        raise DocumentError(f"{name} is empty; expected text. Check the file.")
+    form = binary_form(head)
+    if form is None:
+        return _text_type(head, suffix, name)
+    if b"%PDF-" in head[:1024]:  # some writers put a few bytes before it
+        return "pdf"
+    if head.startswith(b"PK"):
+        return _zip_type(file, suffix, name)
+    if head.startswith(b"\xd0\xcf\x11\xe0"):
+        return _ole_type(file, suffix, name)
+    raise _refusal(name, form, suffix)
+
+
+def _text_type(head: bytes, suffix: str, name: str) -> str:
+    start = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:200].lower()
+    is_html = start.startswith((b"<!doctype html", b"<html"))
+    type = _BY_SUFFIX.get(suffix, "txt")
+    if is_html and type not in ("md", "eml"):
+        return "html"  # web pages are saved under many names, tables as .xls among them
+    if type in TEXT_TYPES and suffix not in _ADVICE:
+        return type
+    raise _refusal(name, "plain text", suffix)
+
+
+def _zip_type(file: BinaryIO, suffix: str, name: str) -> str:
+    try:
+        names = set(zipfile.ZipFile(file).namelist())
+    except Exception as error:  # a damaged archive shows itself in many ways
+        raise DocumentError(
+            f"{name} is damaged: its list of contents cannot be read ({type(error).__name__}). "
+            "Open and save it again, or take a new copy."
+        ) from error
+    finally:
+        file.seek(0)
+    for part, type_ in _ZIPPED.items():
+        if part in names:
+            return type_
+    raise _refusal(name, "a ZIP archive of another kind", suffix)
+
+
+def _ole_type(file: BinaryIO, suffix: str, name: str) -> str:
+    data = file.read(64 * 2**20)
+    file.seek(0)
+    if _utf16("HwpSummaryInformation") in data or data[512:].startswith(b"HWP Document File"):
+        return "hwp"
+    for stream, form in _OLE.items():
+        if _utf16(stream) in data:
+            if stream == "EncryptedPackage":
+                raise DocumentError(f"{name} is encrypted. Save it without a password.")
+            raise _refusal(name, form, suffix)
+    raise _refusal(name, "a document of an old Office form", suffix)
+
+
+def _utf16(text: str) -> bytes:
+    return text.encode("utf-16-le")
+
+
+def _refusal(name: str, form: str, suffix: str) -> DocumentError:
+    expected = f"a {_BY_SUFFIX[suffix]} file" if suffix in _BY_SUFFIX else "a document"
+    advice = _ADVICE.get(suffix, "Save it in one of the forms: " + ", ".join(TYPES) + ".")
+    return DocumentError(f"{name} is {form}; expected {expected}. {advice}")
