@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from malmoi import DataError
-from malmoi.train.data import TrainingExamples, count_repeated, read_examples
+from malmoi.train.objectives.pairs import TrainingExamples, count_repeated, read_examples
 from malmoi.train.recipe import Data
 from tests.support.logs import record_messages
 

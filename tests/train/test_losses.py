@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from malmoi.train.losses import Loss, build_loss
-from malmoi.train.objective import OBJECTIVES
+from malmoi.train.objectives.pairs import find_pairs
 
 DIM, ROWS = 12, 7
 
@@ -91,7 +91,7 @@ CASES: dict[str, tuple[str, dict[str, object], int, Tensor | None, Callable[...,
 
 def make(name: str, options: dict[str, object], matryoshka: tuple[int, ...] = ()) -> Loss:
     torch.manual_seed(0)
-    objective = OBJECTIVES[name]
+    objective = find_pairs(name)
     return build_loss(
         objective.build(),
         dimension=DIM,

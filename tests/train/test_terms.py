@@ -15,7 +15,7 @@ from malmoi import DataError, OptionError
 from malmoi.evaluate import concepts
 from malmoi.evaluate.tasks.concepts import is_held_out, rank
 from malmoi.train.batching import Sizes, plan_epoch
-from malmoi.train.data import TrainingExamples, read_examples
+from malmoi.train.objectives.pairs import TrainingExamples, read_examples
 from malmoi.train.recipe import Data, make_recipe
 from malmoi.train.run import train
 from malmoi.train.sampler import BatchClusters

@@ -15,7 +15,7 @@ import malmoi
 from malmoi import BundleError, BundleNotFound, DataError, MissingExtra, OptionError
 from malmoi.bundle.bundle import Manifest
 from malmoi.train.log import draw_log, read_log
-from malmoi.train.objective import OBJECTIVES
+from malmoi.train.objectives.pairs import pair_objectives
 from malmoi.train.recipe import make_recipe
 from malmoi.train.run import TrainedRun, prepare, train
 from tests.support import ROOT, runs
@@ -26,7 +26,7 @@ DEV: dict[str, Any] = {
     "file": "pairs.tsv",
     "columns": {"a": "a", "b": "b", "score": "score"},
 }
-ENCODER_OBJECTIVES = [name for name, found in OBJECTIVES.items() if "encoder" in found.kinds]
+ENCODER_OBJECTIVES = [name for name, found in pair_objectives().items() if "encoder" in found.kinds]
 
 
 @pytest.fixture(scope="module")

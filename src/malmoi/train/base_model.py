@@ -2,9 +2,7 @@
 
 import dataclasses
 import importlib.util
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ..bundle import sentence_transformers as foreign
 from ..bundle.catalog import find_model
@@ -14,20 +12,6 @@ from ..export.source import ModelSource, check_layers, is_cross_encoder, read_re
 from ..export.weights_from_graph import rebuild
 
 PACKAGE = "package:"
-
-
-@dataclass(frozen=True)
-class PreparedData:
-    """What a run needs that can be checked without torch: the base, and the data with `hashes`."""
-
-    source: ModelSource
-    data: Any
-
-    @property
-    def learnt(self) -> dict[str, str]:
-        """The hashes of the files."""
-        found: dict[str, str] = self.data.hashes
-        return found
 
 
 def in_package(name: str) -> Path | None:

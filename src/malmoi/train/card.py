@@ -7,10 +7,8 @@ from typing import Any
 
 from .. import __version__
 from ..bundle.manifest import Manifest
-from ..errors import by_number, counted
 from ..export.source import ModelSource
 from .checkpoint import State
-from .objectives.recipes import Recipe
 from .schema import BaseRecipe
 
 _PACKAGES = ("torch", "transformers", "sentence-transformers", "tokenizers", "numpy", "onnxruntime")
@@ -59,42 +57,21 @@ def bundle_options(
     }
 
 
-def write_card(manifest: Manifest, recipe: Recipe) -> str:
-    """Say in Markdown what the model is, what it was made from and how well it does."""
-    training = manifest.training
-    lines = [
-        f"# {manifest.name}",
-        "",
-        f"{_what(manifest)} ({manifest.architecture}, up to {manifest.max_tokens} tokens, "
-        f"{manifest.precision}), trained with malmoi from `{recipe.base}`.",
-        "",
-        "```python",
-        "import malmoi",
-        *_use(manifest),
-        "```",
-        "",
-        "## Data",
-        "",
-        "| file | for | sha256 |",
-        "|---|---|---|",
-    ]
-    lines += [f"| {file} | {use} | {training['data'][file][:16]}… |" for file, use in _uses(recipe)]
-    lines += ["", "## Scores", ""]
-    if manifest.scores:
-        lines += score_table(manifest.scores)
-        lines += ["", f"The best of {training['steps']:,} steps is step {training['best_step']:,}."]
-    else:
-        lines += [f"None was measured in the {training['steps']:,} steps of training."]
-    for name, count in training["repeated"].items():
-        if count:
-            lines += [
-                "",
-                f"{counted(count, 'pair')} of {name} {by_number(count, 'stands', 'stand')} in the "
-                "training data too.",
-            ]
-    if recipe.layers:
-        lines += ["", f"It started as the base with {recipe.layers} of its layers."]
-    return finish_card(lines, manifest, recipe.matryoshka)
+def write_card(
+    manifest: Manifest,
+    about: str,
+    body: Sequence[str],
+    *,
+    use: Sequence[str] = (),
+    matryoshka: Sequence[int] = (),
+) -> str:
+    """Say in Markdown what a model is, how to use it, what it was made from and how well it does.
+
+    `use` are lines of Python; `body` is everything between them and the section on training.
+    """
+    code = ["```python", "import malmoi", *use, "```", ""] if use else []
+    lines = [f"# {manifest.name}", "", about, "", *code, *body]
+    return finish_card(lines, manifest, matryoshka)
 
 
 def file_table(hashes: dict[str, str]) -> list[str]:
@@ -129,36 +106,3 @@ def finish_card(lines: list[str], manifest: Manifest, matryoshka: Sequence[int] 
     if manifest.licence:
         lines += ["", f"Licence: {manifest.licence}"]
     return "\n".join(lines) + "\n"
-
-
-def _uses(recipe: Recipe) -> list[tuple[str, str]]:
-    """List every file of a recipe with what it was used for."""
-    found = []
-    for entry in recipe.data:
-        found += [(file, entry.objective) for file in entry.files]
-        for negatives in entry.negatives:
-            found += [(file, f"{entry.objective}, negatives") for file in negatives.files]
-    for measure in recipe.evaluation:
-        files = [measure.file, *([measure.dictionary] if measure.dictionary else [])]
-        found += [(file, f"evaluation {measure.title}") for file in files]
-    return found
-
-
-def _what(manifest: Manifest) -> str:
-    if manifest.kind == "reranker":
-        labels = f"the labels {', '.join(manifest.labels)}" if manifest.labels else "one score"
-        return f"A reranker with {labels}"
-    return f"A sentence encoder of {manifest.dimension} dimensions with {manifest.pooling} pooling"
-
-
-def _use(manifest: Manifest) -> list[str]:
-    if manifest.kind == "reranker":
-        call = "probabilities" if manifest.labels else "score"
-        return [
-            'reranker = malmoi.load_reranker("path/to/this/folder")',
-            f'reranker.{call}([("배가 아프다", "복통이 있다")])',
-        ]
-    return [
-        'encoder = malmoi.load("path/to/this/folder")',
-        'encoder.similarity("배가 아프다", "복통이 있다")',
-    ]

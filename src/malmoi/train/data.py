@@ -1,64 +1,23 @@
-"""Files → examples (texts by number, labels as numbers) and evaluations, bad rows counted.
+"""The files that recipes name: found, hashed, read row by row; bad rows are counted.
 
 Everything here runs before torch is imported, so bad data are reported before anything is loaded.
 """
 
-import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from ..errors import DataError
 from ..evaluate import TASKS, Settings
 from ..io.fingerprint import sha256
 from ..io.tables import BadRows, Row, read_columns
 from ..text.cleanup import is_whole
-from .objective import OBJECTIVES, Objective
-from .objectives.recipes import Data, Recipe, needed_columns
-from .sampler import BatchClusters
 from .schema import Evaluation
 
 # A row with its file and line, for messages.
 Found = tuple[str, int, Row]
-
-
-@dataclass(frozen=True)
-class TrainingExamples:
-    """What one [[data]] entry holds.
-
-    `columns` (n, k) int32 are numbers of texts, one column a text of the example; `labels` (n,)
-    are float32 scores in 0…1, int64 classes, or None. `clusters` say which rows meet in a batch.
-    """
-
-    texts: list[str]
-    columns: NDArray[np.int32]
-    labels: NDArray[Any] | None = None
-    classes: tuple[str, ...] = ()
-    clusters: BatchClusters | None = None
-
-    def __len__(self) -> int:
-        return len(self.columns)
-
-
-def find_files(recipe: Recipe, root: Path) -> dict[str, Path]:
-    """Find every file that a recipe names, or name the first that is missing."""
-    named = learnt_files(recipe)
-    for measure in recipe.evaluation:
-        named += [measure.file, *([measure.dictionary] if measure.dictionary else [])]
-    return {name: check_file(root / name, name, root) for name in named}
-
-
-def learnt_files(recipe: Recipe) -> list[str]:
-    """Name the files that a recipe learns from; those of evaluations may change in a run."""
-    named = [file for entry in recipe.data for file in entry.files]
-    for entry in recipe.data:
-        named += [file for negatives in entry.negatives for file in negatives.files]
-    return named
 
 
 def check_file(path: Path, name: str, root: Path) -> Path:
@@ -76,44 +35,9 @@ def hash_files(files: dict[str, Path]) -> dict[str, str]:
     return {name: sha256(path) for name, path in files.items()}
 
 
-def read_examples(
-    entry: Data, root: Path, *, seed: int = 1, strict: bool = False
-) -> TrainingExamples:
-    """Read the files of one entry; raises DataError for anything that cannot be learnt from."""
-    objective = OBJECTIVES[entry.objective]
-    if objective.reader:
-        read: TrainingExamples = objective.read()(entry, root, seed=seed, strict=strict)
-        return read
-    rows = list(_rows(entry, objective, root, strict))
-    if not rows:
-        condition = ", ".join(f"{name} is {value}" for name, value in entry.where.items())
-        condition = f" where {condition}" if condition else ""
-        raise DataError(
-            f"{', '.join(entry.files)} give no examples; expected rows with text"
-            f"{condition}. Check the files and the recipe's columns."
-        )
-    if entry.triplets:
-        return _joined(entry, rows)
-    names = [*objective.texts, *(name for name in objective.optional if name in entry.columns)]
-    texts, columns = _numbered([[row[entry.columns[name]] for name in names] for *_, row in rows])
-    if not objective.label:
-        return TrainingExamples(texts, columns)
-    labels, classes = _labels(entry, objective, rows)
-    if len(np.unique(labels)) < 2:
-        raise DataError(
-            f"{', '.join(entry.files)} have one {objective.label} only; {objective.name} learns "
-            "from differences. Add rows with another one."
-        )
-    return TrainingExamples(texts, columns, labels, classes)
-
-
-def count_repeated(pairs: Sequence[tuple[str, str]], examples: Sequence[TrainingExamples]) -> int:
-    """Count the pairs of an evaluation that are trained on too, either way round."""
-    known = set()
-    for part in examples:
-        texts = [text.strip() for text in part.texts]
-        known |= {frozenset((texts[row[0]], texts[row[1]])) for row in part.columns}
-    return sum(frozenset((a.strip(), b.strip())) in known for a, b in pairs)
+def hash_named(names: Iterable[str], root: Path) -> dict[str, str]:
+    """Find and hash files by the names that a recipe has for them; all are found first."""
+    return hash_files({name: check_file(root / name, name, root) for name in names})
 
 
 Check = Callable[[str], bool]
@@ -128,33 +52,6 @@ def check_classes(classes: Sequence[str], rows: int, *, where: str) -> None:
             f"{where} have {len(classes):,} different labels in {rows:,} rows; expected labels "
             "that occur again. Check which column is the label."
         )
-
-
-def _rows(entry: Data, objective: Objective, root: Path, strict: bool) -> Iterator[Found]:
-    checks: dict[str, Check] = {}
-    if "score" in needed_columns(entry, objective):
-        checks["score"] = is_number
-    if "label" in needed_columns(entry, objective):
-        checks["label"] = is_label
-    optional = [name for name in objective.optional if name in entry.columns]
-    needed = {name: entry.columns[name] for name in needed_columns(entry, objective)}
-    needed |= {name: entry.columns[name] for name in optional}
-
-    return entry_rows(entry, root, needed, checks, strict)
-
-
-def entry_rows(
-    entry: Data, root: Path, columns: dict[str, str], checks: dict[str, Check], strict: bool
-) -> Iterator[Found]:
-    """Yield the rows of all files of an entry, up to its limit."""
-    found = (
-        row
-        for file in entry.files
-        for row in file_rows(
-            root / file, columns, entry.where, checks, strict, without=entry.without
-        )
-    )
-    return itertools.islice(found, entry.limit or None)
 
 
 def file_rows(
@@ -200,59 +97,6 @@ def is_number(value: str) -> bool:
         return math.isfinite(float(value))
     except ValueError:
         return False
-
-
-def _numbered(rows: list[list[str]]) -> tuple[list[str], NDArray[np.int32]]:
-    """Give each distinct text a number; (n, k) numbers come back with the texts."""
-    numbers: dict[str, int] = {}
-    columns = [[numbers.setdefault(text, len(numbers)) for text in row] for row in rows]
-    return list(numbers), np.array(columns, dtype=np.int32)
-
-
-def _labels(
-    entry: Data, objective: Objective, rows: list[Found]
-) -> tuple[NDArray[Any], tuple[str, ...]]:
-    column = entry.columns[objective.label]
-    if objective.label == "score":
-        least, most = entry.range or (0.0, 1.0)
-        scores = np.array([float(row[column]) for *_, row in rows])
-        for i in np.flatnonzero((scores < least) | (scores > most))[:1]:
-            raise DataError(
-                f"line {rows[i][1]} of {rows[i][0]} has the score {scores[i]:g}; expected "
-                f"{least:g} to {most:g}. Change the score, or range in the recipe."
-            )
-        return ((scores - least) / (most - least)).astype(np.float32), ()
-    classes = entry.labels or tuple(sorted({row[column] for *_, row in rows}))
-    check_classes(classes, len(rows), where=", ".join(entry.files))
-    numbers = {name: i for i, name in enumerate(classes)}
-    for file, line, row in rows:
-        if row[column] not in numbers:
-            raise DataError(
-                f"line {line} of {file} has a label that is none of {', '.join(classes)}. "
-                "Change the label, or labels in the recipe."
-            )
-    return np.array([numbers[row[column]] for *_, row in rows], dtype=np.int64), classes
-
-
-def _joined(entry: Data, rows: list[Found]) -> TrainingExamples:
-    """Join the rows of one `a`: each positive with each negative, one triplet a pair."""
-    groups: dict[str, dict[str, list[str]]] = {}
-    a, b, label = (entry.columns[name] for name in ("a", "b", "label"))
-    for *_, row in rows:
-        groups.setdefault(row[a], {}).setdefault(row[label], []).append(row[b])
-    found = [
-        [anchor, positive, negative]
-        for anchor, group in groups.items()
-        for positive in group.get(entry.triplets["positive"], [])
-        for negative in group.get(entry.triplets["negative"], [])
-    ]
-    if not found:
-        raise DataError(
-            f"{', '.join(entry.files)} have no text in {a} with both a "
-            f"{entry.triplets['positive']} and a {entry.triplets['negative']} row; expected some. "
-            "Name labels of the file in triplets."
-        )
-    return TrainingExamples(*_numbered(found))
 
 
 _OPTIONS = ("columns", "limit", "dictionary_columns", "hold_out")

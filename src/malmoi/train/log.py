@@ -114,6 +114,7 @@ def read_log(path: Path) -> list[dict[str, str]]:
 def draw_log(path: Path, image: Path) -> bool:
     """Draw loss and score over the steps; gives False when matplotlib is not installed."""
     if importlib.util.find_spec("matplotlib") is None:
+        logger.info("no plot was drawn: matplotlib is not installed (pip install 'malmoi[plots]')")
         return False
     from matplotlib.figure import Figure
 

@@ -1,138 +1,201 @@
-"""The training objectives by name: which columns each reads, and which loss it builds.
+"""What a model can be trained for: one object an objective, found by the name in its recipe.
 
-An objective is data: the text columns of one example, what kind of label goes with them, the
-options it takes with their defaults, and the function that builds its loss. That function is
-named as text, "module:function", because it needs torch and a recipe is checked without it.
+Every objective goes the same way: its recipe is checked, `prepare` reads the files (both without
+torch), the loop trains the task, the best model is exported with its card. `trainer` names the
+module with torch that has `make_task` and `write_bundle`; it is imported when training begins.
 """
 
+import functools
 import importlib
-import math
-from collections.abc import Callable
+import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
-from ..errors import OptionError
-from .schema import unknown_key
+from ..bundle.manifest import Manifest
+from ..evaluate.report import Report
+from ..export.source import ModelSource
+from .run_dir import RunPaths, TrainedRun, write_bundles
+from .schema import BaseRecipe, unknown_key
 
-Label = Literal["score", "label", ""]
+if TYPE_CHECKING:
+    from .checkpoint import State
+    from .distributed import Processes
+    from .loop import TrainingTask
+
+logger = logging.getLogger(__name__)
+
+REPORT = "report.json"
+# Every objective that comes with malmoi is in OBJECTIVES of one of these modules, which need no
+# torch. They are imported when the first recipe is read.
+MODULES = (
+    "malmoi.train.objectives.pairs",
+    "malmoi.train.objectives.tagging",
+    "malmoi.train.objectives.classification",
+    "malmoi.train.objectives.masked_lm",
+    "malmoi.train.objectives.distillation",
+)
+
+
+class Prepared(Protocol):
+    """What `prepare` gives: at least the sha256 of every file that is learnt from."""
+
+    @property
+    def learnt(self) -> Mapping[str, str]: ...
 
 
 @dataclass(frozen=True)
-class Objective:
-    """How one kind of example is read and learnt from.
+class PreparedData:
+    """What a run needs that can be checked without torch: the base, and the data with `hashes`."""
 
-    `texts` are the columns that every example has, `optional` those it may have besides. `label`
-    is "score" (a number, scaled from its range to 0…1), "label" (a class) or "" (none).
-    `distinct` asks for batches in which no text occurs twice, because in-batch negatives would
-    make it its own negative. `reader` names the function that reads the examples where rows are
-    not examples themselves; it gets the options that `reading` names, and the loss the others.
+    source: ModelSource
+    data: Any
+
+    @property
+    def learnt(self) -> dict[str, str]:
+        """The hashes of the files."""
+        found: dict[str, str] = self.data.hashes
+        return found
+
+
+R = TypeVar("R", bound=BaseRecipe)
+D = TypeVar("D", bound=Prepared)
+
+
+@dataclass(frozen=True)
+class FinishedRun(Generic[R, D]):
+    """A run whose training has ended: what it was made of, and where its best model is."""
+
+    recipe: R
+    prepared: D
+    task: Any
+    paths: RunPaths
+    state: "State"
+
+
+@dataclass(frozen=True)
+class WrittenBundle:
+    """A bundle of a run: its manifest, its card (README.md), and how the finished bundle does."""
+
+    manifest: Manifest
+    card: str
+    report: Report | None = None
+    scores: dict[str, float] = field(default_factory=dict)
+
+
+class Objective(Generic[R, D]):
+    """One kind of training.
+
+    `staged` objectives are sequences of runs, each with a key of its own: they may resume with a
+    changed recipe, and run in one process.
     """
 
     name: str
-    loss: str
-    texts: tuple[str, ...] = ("a", "b")
-    optional: tuple[str, ...] = ()
-    label: Label = ""
-    options: dict[str, Any] = field(default_factory=dict)
-    distinct: bool = False
-    kinds: tuple[str, ...] = ("encoder",)
-    reader: str = ""
-    reading: tuple[str, ...] = ()
+    recipe: ClassVar[type[BaseRecipe]]
+    trainer: ClassVar[str] = ""
+    staged: ClassVar[bool] = False
 
-    def build(self) -> Callable[..., Any]:
-        """Import the function that builds the loss."""
-        return _imported(self.loss)
+    def prepare(self, recipe: R, root: Path, *, strict: bool = False) -> D:
+        """Read and check everything but the weights."""
+        raise NotImplementedError
 
-    def read(self) -> Callable[..., Any]:
-        """Import the function that reads the examples."""
-        return _imported(self.reader)
+    def task(self, recipe: R, prepared: D, processes: "Processes") -> "TrainingTask":
+        """Load the model and make what the loop trains."""
+        task: TrainingTask = self._trainer().make_task(recipe, prepared, processes)
+        return task
 
-    def loss_options(self, options: dict[str, Any]) -> dict[str, Any]:
-        """Give those of the settled options that the loss takes."""
-        return {key: value for key, value in options.items() if key not in self.reading}
+    def write_bundle(self, run: FinishedRun[R, D], folder: Path, precision: str) -> WrittenBundle:
+        """Write the best model as a bundle into an empty folder."""
+        written: WrittenBundle = self._trainer().write_bundle(run, folder, precision)
+        return written
 
-    def settle(self, options: dict[str, Any], *, where: str) -> dict[str, Any]:
-        """Give the options with defaults filled in; an unknown or ill-typed one is an OptionError.
+    def export(self, run: FinishedRun[R, D]) -> tuple[tuple[Path, ...], dict[str, float]]:
+        """Write a bundle for each precision; gives their folders, and the scores of the first."""
+        output: Any = run.recipe
+        written = write_bundles(
+            run.paths,
+            output.output.precision,
+            lambda folder, precision: self._with_card(run, folder, precision),
+        )
+        first = next(iter(written.values()))
+        if first.report is not None:
+            first.report.save(run.paths.folder / REPORT)
+            logger.info(str(first.report))
+        return tuple(written), first.scores
 
-        >>> OBJECTIVES["triplet"].settle({"margin": 2}, where="recipe.toml")
-        {'margin': 2.0}
-        """
-        settled = dict(self.options)
-        for key, value in options.items():
-            if key not in self.options:
-                raise unknown_key(key, list(self.options), f"{where}: options of {self.name}")
-            expected = type(self.options[key])
-            if expected is float and isinstance(value, int) and not isinstance(value, bool):
-                value = float(value)
-            infinite = isinstance(value, float) and not math.isfinite(value)
-            if not isinstance(value, expected) or infinite:
-                raise OptionError(
-                    f"{where}: option {key} of {self.name} is {value!r}; "
-                    f"expected {expected.__name__}, such as {self.options[key]!r}. Change it."
-                )
-            settled[key] = value
-        return settled
+    def run(self, recipe: R, prepared: D, *, resume: bool, threads: int | None) -> TrainedRun:
+        """Train to the end of the schedule, and export the best model."""
+        import torch  # here, because everything before is checked without it
+
+        from .distributed import joining
+        from .log import draw_log
+        from .loop import check_bfloat16, train
+
+        settings: Any = recipe
+        paths = RunPaths(Path(settings.output.folder))
+        if threads:
+            torch.set_num_threads(threads)
+        if settings.schedule.bf16 and not torch.cuda.is_available():
+            check_bfloat16()
+        with joining() as processes:
+            task = self.task(recipe, prepared, processes)
+            state = train(
+                task,
+                settings.schedule,
+                settings.output,
+                seed=settings.seed,
+                processes=processes,
+                resume=resume,
+            )
+            bundles: tuple[Path, ...] = ()
+            scores = dict(state.best_scores)
+            if processes.first:
+                draw_log(paths.log, paths.folder / "training.png")
+                bundles, found = self.export(FinishedRun(recipe, prepared, task, paths, state))
+                scores |= found
+            processes.wait()
+        return TrainedRun(paths.folder, bundles, scores, state.step)
+
+    def _trainer(self) -> Any:
+        return importlib.import_module(self.trainer)
+
+    def _with_card(self, run: FinishedRun[R, D], folder: Path, precision: str) -> WrittenBundle:
+        written = self.write_bundle(run, folder, precision)
+        (folder / "README.md").write_text(written.card, "utf-8")
+        written.manifest.write(folder)  # again, with the hash of the card
+        return written
 
 
-def _imported(name: str) -> Callable[..., Any]:
-    module, _, function = name.partition(":")
-    found: Callable[..., Any] = getattr(importlib.import_module(module), function)
-    return found
+_registered: dict[str, Objective[Any, Any]] = {}
 
 
-OBJECTIVES: dict[str, Objective] = {}
-
-
-def register(objective: Objective) -> None:
+def register(objective: Objective[Any, Any]) -> None:
     """Make an objective known to recipes by its name."""
-    OBJECTIVES[objective.name] = objective
+    _registered[objective.name] = objective
 
 
-def find_objective(name: str, *, where: str) -> Objective:
+def objectives() -> dict[str, Objective[Any, Any]]:
+    """Give every objective by its name."""
+    return _built_in() | _registered
+
+
+@functools.cache
+def _built_in() -> dict[str, Objective[Any, Any]]:
+    modules = map(importlib.import_module, MODULES)
+    return {one.name: one for module in modules for one in module.OBJECTIVES}
+
+
+def find_objective(name: str, *, where: str) -> Objective[Any, Any]:
     """Find an objective by its name."""
-    if name not in OBJECTIVES:
-        raise unknown_key(name, list(OBJECTIVES), f"{where}: objective")
-    return OBJECTIVES[name]
+    known = objectives()
+    if name not in known:
+        raise unknown_key(name, known, f"{where}: objective")
+    return known[name]
 
 
-_LOSSES = "malmoi.train.losses"
-_CROSS = "malmoi.train.objectives.cross_encoder"
-
-for _objective in (
-    Objective("softmax", f"{_LOSSES}:softmax", label="label"),
-    Objective("cosine", f"{_LOSSES}:cosine", label="score"),
-    Objective(
-        "triplet", f"{_LOSSES}:triplet", texts=("a", "b", "negative"), options={"margin": 1.0}
-    ),
-    Objective(
-        "in-batch",
-        f"{_LOSSES}:in_batch",
-        optional=("negative",),
-        options={"scale": 20.0, "symmetric": False},
-        distinct=True,
-    ),
-    Objective("cosent", f"{_LOSSES}:cosent", label="score", options={"scale": 20.0}),
-    Objective("angle", f"{_LOSSES}:angle", label="score", options={"scale": 20.0}),
-    Objective(
-        "align",
-        f"{_LOSSES}:align",
-        texts=("name", "concept"),
-        optional=("synonym",),
-        options={
-            "alpha": 2.0,
-            "beta": 50.0,
-            "base": 0.5,
-            "epsilon": 0.2,
-            "pairs": 50,
-            "together": 2,
-            "neighbours": 2,
-            "siblings": 0,
-        },
-        reader="malmoi.train.terms:read_synonyms",
-        reading=("pairs", "together", "neighbours", "siblings"),
-    ),
-    Objective("regression", f"{_CROSS}:cross_loss", label="score", kinds=("reranker",)),
-    Objective("mse", f"{_CROSS}:cross_loss", label="score", kinds=("reranker",)),
-    Objective("classification", f"{_CROSS}:cross_loss", label="label", kinds=("reranker",)),
-):
-    register(_objective)
+def objective_of(recipe: BaseRecipe) -> Objective[Any, Any]:
+    """Find the objective of a checked recipe; one for pairs may name it in its data only."""
+    known = objectives()
+    named = known.get(getattr(recipe, "objective", ""))
+    return named or next(one for one in known.values() if one.recipe is type(recipe))

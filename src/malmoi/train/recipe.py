@@ -6,23 +6,20 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError, OptionError
-from .distil.recipe import Distillation
-from .objective import OBJECTIVES
-from .objectives.recipes import Classification, Data, Negatives, Pretraining, Recipe, Tagging
-from .schema import BaseRecipe, Evaluation, Output, Schedule, read_table, unknown_key
+from .objective import find_objective
+from .objectives.pairs import Data, Recipe
+from .schema import BaseRecipe, Evaluation, Output, Schedule, read_table
 
 __all__ = [
-    "RECIPES", "BaseRecipe", "Classification", "Data", "Distillation", "Evaluation", "Negatives",
-    "Output", "Pretraining", "Recipe", "Schedule", "Tagging", "load_recipe", "make_recipe",
-]  # fmt: skip
-
-# The recipe of each objective; those in OBJECTIVES share one, whose [[data]] may name several.
-RECIPES: dict[str, type[BaseRecipe]] = {
-    "distil": Distillation,
-    "classify": Classification,
-    "tag": Tagging,
-    "pretrain": Pretraining,
-}
+    "BaseRecipe",
+    "Data",
+    "Evaluation",
+    "Output",
+    "Recipe",
+    "Schedule",
+    "load_recipe",
+    "make_recipe",
+]
 
 
 def load_recipe(path: str | Path, *, sets: Sequence[str] = ()) -> Any:
@@ -42,10 +39,10 @@ def load_recipe(path: str | Path, *, sets: Sequence[str] = ()) -> Any:
 
 def make_recipe(table: dict[str, Any], *, where: str = "the recipe") -> Any:
     """Check parsed TOML, or a dictionary of the same form; gives the recipe of its objective."""
-    objective = table.get("objective")
-    if isinstance(objective, str) and objective and objective not in {**OBJECTIVES, **RECIPES}:
-        raise unknown_key(objective, [*OBJECTIVES, *RECIPES], f"{where}: objective")
-    return read_table(RECIPES.get(str(objective), Recipe), table, where=where)
+    name = table.get("objective")
+    named = isinstance(name, str) and name  # one for pairs may name it in its data only
+    model = find_objective(str(name), where=where).recipe if named else Recipe
+    return read_table(model, table, where=where)
 
 
 def _change(table: dict[str, Any], change: str) -> None:

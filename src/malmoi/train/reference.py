@@ -11,9 +11,8 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from .distil.recipe import LESSONS
-from .objective import OBJECTIVES
-from .objectives.recipes import Recipe
-from .recipe import RECIPES
+from .objective import objectives
+from .objectives.pairs import PairObjective, Recipe, pair_objectives
 from .schema import RecipeTable, range_words, table_in
 
 _HEAD = """# Recipe reference
@@ -36,7 +35,9 @@ def write_reference() -> str:
     """Give the page as Markdown."""
     written: set[str] = set()
     parts = [_HEAD]
-    recipes: dict[str, type[RecipeTable]] = {"encoder and reranker": Recipe, **RECIPES}
+    others = (one for one in objectives().values() if not isinstance(one, PairObjective))
+    recipes: dict[str, type[RecipeTable]] = {"encoder and reranker": Recipe}
+    recipes |= {one.name: one.recipe for one in others}
     for name, model in recipes.items():
         title = name if model is Recipe else f'objective = "{name}"'
         parts += [f"## {title}", *_section(model, written, heading=False)]
@@ -99,7 +100,7 @@ def _default(value: Any) -> str:
 
 def _objectives() -> str:
     rows = ["| objective | kind | columns | options |", "|---|---|---|---|"]
-    for one in OBJECTIVES.values():
+    for one in pair_objectives().values():
         label = [one.label] if one.label else []
         columns = ", ".join([*one.texts, *label, *(f"({name})" for name in one.optional)])
         options = ", ".join(f"{key} = {json.dumps(value)}" for key, value in one.options.items())

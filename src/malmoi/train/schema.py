@@ -34,6 +34,8 @@ Amount = Annotated[float, Field(ge=0)]
 AboveZero = Annotated[float, Field(gt=0)]
 Dimensions = Many[Positive]
 Precision = Literal["float32", "int8"]
+InnerShare = Annotated[float, Field(gt=0, lt=1)]
+Shares = dict[Literal["dev", "test"], InnerShare]
 Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]  # torch's generators take no more
 
 
@@ -150,6 +152,51 @@ class BaseRecipe(RecipeTable):
     def to_json(self) -> dict[str, Any]:
         """Give the recipe as JSON-ready data, defaults included."""
         return self.model_dump()
+
+
+class ModelRecipe(BaseRecipe):
+    """The keys of recipes that train one model in one run."""
+
+    base: str = needed("The encoder to start from.")
+    output: Output = needed("Where the run writes.")
+    max_tokens: int | None = key(None, "Tokens of a window; the base's limit when left out.")
+    clean: CleanSteps | None = key(
+        None, "Text clean-up before the tokenizer; the base's own when left out."
+    )
+    seed: Seed = key(1, "The seed of all random numbers.")
+    schedule: Schedule = key(Schedule(), "How long and how fast.")
+
+
+class DataParts(RecipeTable):
+    """[data]: files by part, or files that are divided into parts."""
+
+    train: Names = key((), "Files to learn from.")
+    dev: Names = key((), "Files that choose the best checkpoint.")
+    test: Names = key((), "Files that judge the finished bundle, once.")
+    files: Names = key((), "Instead of these three: files that are divided by the seed.")
+    shares: Shares = key({}, "The shares of dev and test in files.")
+    limit: Count = key(0, "Only the first rows; 0 means all.")
+
+    @property
+    def names(self) -> Names:
+        """All files."""
+        return (*self.train, *self.dev, *self.test, *self.files)
+
+    @check(mode="after")
+    def _has_parts(self) -> Self:
+        if bool(self.files) == bool(self.train):
+            raise OptionError(
+                f"data has {'both files and train' if self.files else 'no files'}; expected "
+                "files, which are divided by shares, or train, dev and test. Name one of the two."
+            )
+        if self.train and not self.dev:
+            raise OptionError("dev is missing; expected files that choose the best. Add the key.")
+        if self.files and not sum(self.shares.values()) < 1:
+            raise OptionError(
+                f"shares leave nothing to train on ({sum(self.shares.values()):g} in all); "
+                "expected less than 1 together. Lower one."
+            )
+        return self
 
 
 def check_titles(titles: Iterable[str], table: str) -> None:

@@ -21,9 +21,8 @@ from ..errors import DataError, by_number, counted
 from ..evaluate.tasks.concepts import is_held_out
 from ..io.fingerprint import hash_number
 from ..text.cleanup import compose, squeeze
-from .data import Found, TrainingExamples, entry_rows, file_rows
-from .objective import OBJECTIVES
-from .objectives.recipes import Data, Negatives
+from .data import Found, file_rows
+from .objectives.pairs import Data, Negatives, TrainingExamples, entry_rows, find_pairs
 from .sampler import BatchClusters
 
 logger = logging.getLogger(__name__)
@@ -149,7 +148,7 @@ class _Numbers(dict[str, int]):
 
 def read_synonyms(entry: Data, root: Path, *, seed: int, strict: bool) -> TrainingExamples:
     """Read the files of an entry with the objective align."""
-    options = OBJECTIVES[entry.objective].settle(entry.options, where="the recipe")
+    options = find_pairs(entry.objective).settle(entry.options, where="the recipe")
     rows = _kept(entry, list(entry_rows(entry, root, entry.columns, {}, strict)))
     concepts = _Numbers()
     for *_, row in rows:

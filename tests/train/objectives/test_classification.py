@@ -174,8 +174,8 @@ def test_an_encoder_is_no_classifier(bundle: Path) -> None:
 def test_dropout_is_that_of_the_recipe_everywhere(folder: Path) -> None:
     from torch import nn
 
-    from malmoi.train.objectives.classification import prepare
     from malmoi.train.objectives.classification_task import NoteTask
+    from malmoi.train.run import prepare
 
     recipe = make_recipe(table(folder, dropout=0.25))
     prepared = prepare(recipe, folder, strict=False)

@@ -15,14 +15,16 @@ from malmoi import DataError, OptionError
 from malmoi.runtime.tokenizer import read_tokenizer
 from malmoi.text.morphemes import available
 from malmoi.train.objectives.masked_lm import (
+    LeaveOut,
     Packed,
+    TextData,
     TextDocument,
+    TextFiles,
     is_held_out,
     pack,
     read_documents,
 )
 from malmoi.train.objectives.masked_lm_task import NOTHING, blocks, mask, segment_pairs
-from malmoi.train.objectives.recipes import LeaveOut, TextData, TextFiles
 from malmoi.train.recipe import make_recipe
 from malmoi.train.run import TrainedRun, train
 from tests.support import runs

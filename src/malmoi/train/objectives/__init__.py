@@ -1,5 +1,8 @@
-"""What a model can learn: X.py reads the data of an objective, X_task.py (with torch) trains it."""
+"""What a model can learn: X.py has an objective's recipe and data, X_task.py (torch) trains it."""
 
-from ..objective import Objective, register
+from ..objective import register
+from .pairs import PairObjective
 
-__all__ = ["Objective", "register"]
+Objective = PairObjective  # its name in 0.1
+
+__all__ = ["Objective", "PairObjective", "register"]

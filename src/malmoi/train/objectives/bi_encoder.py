@@ -26,11 +26,10 @@ from ...text.cleanup import clean
 from ...types import Ints
 from ..batching import Sizes, Step, plan_epoch
 from ..checkpoint import write_tensors
-from ..data import Measure, TrainingExamples
+from ..data import Measure
 from ..distributed import Processes
 from ..losses import build_loss
-from ..objective import OBJECTIVES
-from .recipes import Data, Recipe
+from .pairs import Data, Recipe, TrainingExamples, find_pairs
 
 _BLOCK = 16384
 
@@ -104,7 +103,7 @@ class BiEncoderTask:
             [ids.lengths[part.columns].max(axis=1) for _, part, ids in parts],
             [entry.weight for entry, _, _ in parts],
             [
-                part.columns if OBJECTIVES[entry.objective].distinct else None
+                part.columns if find_pairs(entry.objective).distinct else None
                 for entry, part, _ in parts
             ],
             sizes,
@@ -254,7 +253,7 @@ def check_dimensions(matryoshka: Sequence[int], dimension: int) -> None:
 
 
 def _loss(entry: Data, classes: int, dimension: int, matryoshka: Sequence[int]) -> nn.Module:
-    objective = OBJECTIVES[entry.objective]
+    objective = find_pairs(entry.objective)
     options = objective.settle(entry.options, where="the recipe")
     return build_loss(
         objective.build(),

@@ -4,6 +4,9 @@ import logging
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import model_validator as check
 
 from ...classifier.documents import (
     PARTS,
@@ -14,12 +17,60 @@ from ...classifier.documents import (
     read_documents,
     say_leaked,
 )
-from ...errors import DataError, counted
-from ..base_model import PreparedData, read_base
-from ..data import check_classes, check_file, hash_files
-from .recipes import Classification, NoteData
+from ...errors import DataError, OptionError, counted
+from ..base_model import read_base
+from ..data import check_classes, hash_named
+from ..objective import Objective, PreparedData
+from ..schema import (
+    Count,
+    DataParts,
+    ModelRecipe,
+    Names,
+    PairSchedule,
+    PartShare,
+    Shares,
+    key,
+    needed,
+)
 
 logger = logging.getLogger(__name__)
+
+
+class NoteData(DataParts):
+    """[data]: notes with labels, divided by patient or given by part."""
+
+    columns: dict[Literal["text", "label", "patient"], str] = needed(
+        "text and label, maybe patient."
+    )
+    files: Names = key((), "Files that are divided by patient into shares.")
+    shares: Shares = key({}, "The shares of dev and test in files; 0.15 each when left out.")
+    positive: Names = key((), "Labels that are one class; all others are the second.")
+    labels: Names = key((), "Use only these labels.")
+    largest: Count = key(0, "Use only so many of the most frequent labels; 0 means all.")
+    decide: Literal["note", "patient"] = key("note", "What gets one decision.")
+
+    @check(mode="after")
+    def _fits(self) -> Self:
+        for name in ("text", "label"):
+            if name not in self.columns:
+                raise OptionError(f"columns has no {name}; expected it. Add the column.")
+        return self
+
+
+class Classification(ModelRecipe):
+    """A classifier of long notes: windows learn their note's label, a rule decides over them."""
+
+    data: NoteData = needed("The notes.")
+    objective: Literal["classify"] = key("classify", "Chooses this kind of recipe.")
+    layers: Count = key(0, "Keep only so many layers, from the embeddings up; 0 keeps all.")
+    dropout: PartShare = key(0.1, "Dropout while training.")
+    balance: bool = key(True, "Weigh labels by rarity, so that all count the same.")
+    rule: Literal["joint", "max", "mean", "first", "attention"] = key(
+        "joint", "How windows decide; the c of joint is chosen on dev."
+    )
+    windows: Count = key(0, "The most windows of a document in an epoch; 0 means all.")
+    schedule: PairSchedule = key(PairSchedule(), "How long and how fast.")
+
 
 SHARES = {"dev": 0.15, "test": 0.15}
 
@@ -37,8 +88,7 @@ class Notes:
 def read_notes(recipe: Classification, root: Path, *, strict: bool) -> Notes:
     """Read every note that a recipe names; bad data are reported before torch is imported."""
     data = recipe.data
-    names = (*data.files, *data.train, *data.dev, *data.test)
-    hashes = hash_files({name: check_file(root / name, name, root) for name in names})
+    hashes = hash_named(data.names, root)
     if data.files:
         everything = _read(data, data.files, root, (), strict)
         labels = _labels(data, everything)
@@ -113,7 +163,17 @@ def _check(parts: dict[str, list[NoteDocument]], labels: tuple[str, ...]) -> Non
         logger.info(f"{part}: {counted(len(documents), 'document')} ({shown})")
 
 
-def prepare(recipe: Classification, root: Path, *, strict: bool) -> PreparedData:
-    """Read and check everything but the weights."""
-    source = read_base(recipe.base, max_tokens=recipe.max_tokens, clean=recipe.clean)
-    return PreparedData(source, read_notes(recipe, root, strict=strict))
+class ClassifyObjective(Objective[Classification, PreparedData]):
+    """Decides over long notes."""
+
+    name = "classify"
+    recipe = Classification
+    trainer = "malmoi.train.objectives.classification_task"
+
+    def prepare(self, recipe: Classification, root: Path, *, strict: bool = False) -> PreparedData:
+        """Read and check everything but the weights."""
+        source = read_base(recipe.base, max_tokens=recipe.max_tokens, clean=recipe.clean)
+        return PreparedData(source, read_notes(recipe, root, strict=strict))
+
+
+OBJECTIVES = (ClassifyObjective(),)

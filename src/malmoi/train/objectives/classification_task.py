@@ -38,18 +38,15 @@ from ...export.source import ModelSource
 from ...io.files import writing
 from ...runtime.tokenizer import TokenizedText
 from ...text.cleanup import clean
-from ..base_model import PreparedData
 from ..batching import Sizes, Step, plan_epoch
-from ..card import bundle_options, file_table, finish_card, provenance
+from ..card import bundle_options, file_table, provenance, write_card
 from ..distributed import Processes
-from ..run_dir import RunPaths, write_bundles
-from .classification import Notes
+from ..objective import FinishedRun, PreparedData, WrittenBundle
+from .classification import Classification, Notes
 from .cross_encoder import HeadTask
-from .recipes import Classification
 
 logger = logging.getLogger(__name__)
 
-REPORT = "report.json"
 _STEPS = 200
 _RATE = 0.01
 # A direction that is not needed stays near zero, where attention is the mean.
@@ -190,7 +187,7 @@ class NoteTask(HeadTask):
         return {f"dev:{outcome.main}": outcome.values()[outcome.main]}
 
 
-def make_task(recipe: Classification, prepared: PreparedData, processes: Any) -> Any:
+def make_task(recipe: Classification, prepared: PreparedData, processes: Processes) -> NoteTask:
     """Load the model and cut the notes into windows."""
     task = NoteTask(recipe, prepared.source, prepared.data, processes=processes)
     windows = counted(len(task.train_windows.pieces), "window")
@@ -199,36 +196,29 @@ def make_task(recipe: Classification, prepared: PreparedData, processes: Any) ->
     return task
 
 
-def finish(
-    recipe: Classification, prepared: PreparedData, task: Any, paths: RunPaths, state: Any
-) -> tuple[tuple[Path, ...], dict[str, float]]:
-    """Export; each finished bundle chooses on dev how windows decide, and is judged on test."""
-    notes, source = prepared.data, prepared.source
+def write_bundle(
+    run: FinishedRun[Classification, PreparedData], folder: Path, precision: str
+) -> WrittenBundle:
+    """Export; the finished bundle chooses on dev how windows decide, and is judged on test."""
+    recipe, notes = run.recipe, run.prepared.data
     documents = {part: len(found) for part, found in notes.parts.items()}
-    training = provenance(recipe, notes.hashes, state, documents=documents, leakage=notes.leaked)
+    training = provenance(
+        recipe, notes.hashes, run.state, documents=documents, leakage=notes.leaked
+    )
+    options = bundle_options(recipe, run.prepared.source, training, precision)
+    written = export_reranker(run.paths.best, folder, layers=True, **options)
+    wanted = dataclasses.replace(written, kind="classifier", activation="softmax")
+    manifest = wanted.write(folder)
+    model = NoteClassifier(open_bundle(folder, kinds=("classifier",)))
+    pool = choose_pool(model, notes.parts["dev"], rule=recipe.rule)
+    with writing(folder / DECISION) as file:
+        file.write(json.dumps(pool.to_json(), indent=2).encode() + b"\n")
     part = "test" if notes.parts["test"] else "dev"
-
-    def write(folder: Path, precision: str) -> Report:
-        options = bundle_options(recipe, source, training, precision)
-        written = export_reranker(paths.best, folder, layers=True, **options)
-        wanted = dataclasses.replace(written, kind="classifier", activation="softmax")
-        manifest = wanted.write(folder)
-        model = NoteClassifier(open_bundle(folder, kinds=("classifier",)))
-        pool = choose_pool(model, notes.parts["dev"], rule=recipe.rule)
-        with writing(folder / DECISION) as file:
-            file.write(json.dumps(pool.to_json(), indent=2).encode() + b"\n")
-        report = report_rules(model, pool, notes.parts[part], part=part, name=recipe.name)
-        scores = {f"{part}:{name}": round(one.value, 4) for name, one in report.metrics.items()}
-        card = write_card(recipe, notes, pool, manifest, report)
-        (folder / "README.md").write_text(card, "utf-8")
-        dataclasses.replace(manifest, scores=scores).write(folder)
-        return report
-
-    reports = write_bundles(paths, recipe.output.precision, write)
-    first = next(iter(reports.values()))
-    first.save(paths.folder / REPORT)
-    logger.info(str(first))
-    return tuple(reports), {name: metric.value for name, metric in first.metrics.items()}
+    report = report_rules(model, pool, notes.parts[part], part=part, name=recipe.name)
+    scores = {name: metric.value for name, metric in report.metrics.items()}
+    rounded = {f"{part}:{name}": round(value, 4) for name, value in scores.items()}
+    card = classifier_card(recipe, notes, pool, manifest, report)
+    return WrittenBundle(dataclasses.replace(manifest, scores=rounded), card, report, scores)
 
 
 def choose_pool(model: NoteClassifier, dev: list[NoteDocument], *, rule: str) -> DecisionPool:
@@ -263,16 +253,15 @@ def report_rules(
     return make_report("notes", name, own, source, against=others, settings=settings)
 
 
-def write_card(
+def classifier_card(
     recipe: Classification, notes: Notes, pool: DecisionPool, manifest: Manifest, report: Report
 ) -> str:
-    """Say in Markdown what the classifier decides, from what, and how well."""
-    lines = [
-        f"# {recipe.name}",
-        "",
+    """Say what the classifier decides, from what, and how well."""
+    about = (
         f"Decides among {', '.join(notes.labels)} over notes of any length, cut into windows at "
-        f"sentence borders; trained with malmoi from `{recipe.base}`.",
-        "",
+        f"sentence borders; trained with malmoi from `{recipe.base}`."
+    )
+    body = [
         f"Rule: {pool.rule.name}, c = {pool.rule.c:g}; temperature {pool.temperature:.3f}; all "
         "chosen on the dev part.",
         "",
@@ -282,11 +271,11 @@ def write_card(
         "|---|---|---|---|",
     ]
     for row in report.rows():
-        lines.append(
+        body.append(
             f"| {row['model']} | {row['metric']} | {row['value']:.4f} | "
             f"{row['low']:.4f} to {row['high']:.4f} |"
         )
-    lines += ["", "## Data", "", *file_table(notes.hashes)]
+    body += ["", "## Data", "", *file_table(notes.hashes)]
     for what, count in notes.leaked.items():
-        lines += ["", f"Leakage: {say_leaked(what, count)}."]
-    return finish_card(lines, manifest)
+        body += ["", f"Leakage: {say_leaked(what, count)}."]
+    return write_card(manifest, about, body)

@@ -34,10 +34,11 @@ from ...runtime.tokenizer import Batch, Pair, PairTokenizer, TextTokenizer, Toke
 from ...text.cleanup import clean
 from ...types import Ints
 from ..batching import Sizes, Step, plan_epoch
-from ..data import Measure, TrainingExamples
+from ..data import Measure
 from ..distributed import Processes
 from .bi_encoder import freeze, read_tokens
-from .recipes import Classification, Recipe
+from .classification import Classification
+from .pairs import Recipe, TrainingExamples
 
 OBJECTIVES = ("regression", "mse", "classification")
 _ACTIVATIONS = ["gelu", "identity"]  # after the dense layer and the projection

@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import model_validator as check
 
 from ...classifier.windows import sentences
-from ...errors import DataError, by_number, counted
+from ...errors import DataError, OptionError, by_number, counted
 from ...export.source import ModelSource, read_transformer
 from ...io.files import read_lines
 from ...io.fingerprint import hash_number
@@ -26,13 +27,104 @@ from ...tagger.segment import cut_pieces
 from ...text.cleanup import compose, squeeze
 from ...types import Ints
 from ..base_model import find_trainable
-from ..data import check_file, hash_files
-from .recipes import LeaveOut, Pretraining, TextData, TextFiles
+from ..data import hash_named
+from ..objective import FinishedRun, Objective
+from ..schema import (
+    Count,
+    InnerShare,
+    Many,
+    ModelRecipe,
+    Names,
+    PartShare,
+    Positive,
+    RecipeTable,
+    key,
+    needed,
+)
 
 logger = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
+
+
+class LeaveOut(RecipeTable):
+    """[[data.leave_out]]: documents that must not be learnt from, by their id or their text."""
+
+    files: Names = needed("The files, under the data root.")
+    id: str = key("", "The column with ids, to be compared with that of the data.")
+    columns: Names = key((), "Instead of id: the columns whose text is compared.")
+
+    @check(mode="after")
+    def _has_one(self) -> Self:
+        if bool(self.id) == bool(self.columns):
+            raise OptionError("id or columns is needed, one of them; expected one key. Add it.")
+        return self
+
+
+class TextFiles(RecipeTable):
+    """[[data.also]]: more files, with columns of their own."""
+
+    files: Names = needed("Text (.txt) or tables (.jsonl, .tsv, .csv).", min_length=1)
+    columns: Names = key(("text",), "The columns of a table that are joined to one document.")
+    id: str = key("", "The column with ids, for leave_out.")
+    lines: bool = key(False, "In .txt: every line is a document, not only a sentence.")
+
+
+class TextData(TextFiles):
+    """[data]: the text to learn from."""
+
+    also: Many[TextFiles] = key((), "More files, of another form.")
+    held_out: InnerShare = key(0.05, "The share of documents that perplexity is measured on.")
+    leave_out: Many[LeaveOut] = key((), "Documents that must not be learnt from.")
+    limit: Count = key(0, "Only the first documents; 0 means all.")
+
+    @property
+    def parts(self) -> tuple[TextFiles, ...]:
+        """All files, each with how it is read."""
+        return (self, *self.also)
+
+
+class Masking(RecipeTable):
+    """[masking]: what is hidden."""
+
+    share: InnerShare = key(0.15, "The share of tokens that is hidden.")
+    words: Literal["whitespace", "morphemes", "pieces"] = key("whitespace", "What is hidden whole.")
+    next_sentence: bool = key(False, "Learn, too, whether one segment follows another.")
+
+
+class Scratch(RecipeTable):
+    """[scratch]: the BERT that is made if no base is named."""
+
+    layers: Positive = key(4, "Layers.")
+    hidden: Positive = key(256, "The size of the states; a multiple of heads.")
+    heads: Positive = key(4, "Attention heads.")
+    vocabulary: int = key(8000, "Tokens of the tokenizer that is learnt.", ge=100)
+
+    @check(mode="after")
+    def _fits(self) -> Self:
+        if self.hidden % self.heads:
+            raise OptionError(
+                f"heads is {self.heads} and hidden {self.hidden}; expected a hidden that heads "
+                "divides. Change one of them."
+            )
+        return self
+
+
+class Pretraining(ModelRecipe):
+    """Masked-word pretraining, from a base or from nothing."""
+
+    data: TextData = needed("The text.")
+    base: str = key("", "The encoder to continue from; a new one is made when left out.")
+    objective: Literal["pretrain"] = key("pretrain", "Chooses this kind of recipe.")
+    max_tokens: int = key(128, "Tokens of a sequence.", ge=8)
+    dropout: PartShare = key(0.1, "Dropout while training.")
+    extend: Count = key(0, "Add so many new tokens to the base's tokenizer.")
+    head_steps: Count = key(0, "Train only the head for so many steps; a fresh one spoils a base.")
+    measured: Positive = key(256, "Held-out sequences that are measured.")
+    masking: Masking = key(Masking(), "What is hidden.")
+    scratch: Scratch = key(Scratch(), "The new encoder, without a base.")
+
 
 PARTS = ("train", "held-out")
 Starts = Callable[[str], set[int]]
@@ -264,23 +356,41 @@ class PreparedText:
     strict: bool
 
 
-def prepare(recipe: Pretraining, root: Path, *, strict: bool) -> PreparedText:
-    """Find the base and every file, and read the first document."""
-    source = None
-    if recipe.base:
-        source = read_transformer(find_trainable(recipe.base), max_tokens=recipe.max_tokens)
-    left = [file for entry in recipe.data.leave_out for file in entry.files]
-    names = (*(file for part in recipe.data.parts for file in part.files), *left)
-    hashes = hash_files({name: check_file(root / name, name, root) for name in names})
-    Barred.read(recipe.data.leave_out, root, strict=strict)
-    prepared = PreparedText(source, root, hashes, strict)
-    with silenced():  # what is logged of the files is logged when they are packed
-        first = next(documents_of(recipe, prepared), None)
-    if first is None:
-        raise DataError("the files hold no text; expected some to learn from. Check data.columns.")
-    return prepared
-
-
 def documents_of(recipe: Pretraining, prepared: PreparedText) -> Iterator[TextDocument]:
     """Read the documents of a recipe, one at a time."""
     return read_documents(recipe.data, prepared.root, strict=prepared.strict)
+
+
+class PretrainObjective(Objective[Pretraining, PreparedText]):
+    """Learns the words of a language or a field; its result is a base for other recipes."""
+
+    name = "pretrain"
+    recipe = Pretraining
+    trainer = "malmoi.train.objectives.masked_lm_task"
+
+    def prepare(self, recipe: Pretraining, root: Path, *, strict: bool = False) -> PreparedText:
+        """Find the base and every file, and read the first document."""
+        source = None
+        if recipe.base:
+            source = read_transformer(find_trainable(recipe.base), max_tokens=recipe.max_tokens)
+        left = [file for entry in recipe.data.leave_out for file in entry.files]
+        names = (*(file for part in recipe.data.parts for file in part.files), *left)
+        prepared = PreparedText(source, root, hash_named(names, root), strict)
+        Barred.read(recipe.data.leave_out, root, strict=strict)
+        with silenced():  # what is logged of the files is logged when they are packed
+            first = next(documents_of(recipe, prepared), None)
+        if first is None:
+            raise DataError(
+                "the files hold no text; expected some to learn from. Check data.columns."
+            )
+        return prepared
+
+    def export(
+        self, run: FinishedRun[Pretraining, PreparedText]
+    ) -> tuple[tuple[Path, ...], dict[str, float]]:
+        """Write the report; the best folder itself is the result."""
+        scores: dict[str, float] = self._trainer().write_report(run)
+        return (run.paths.best,), scores
+
+
+OBJECTIVES = (PretrainObjective(),)

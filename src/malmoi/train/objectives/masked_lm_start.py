@@ -26,8 +26,7 @@ from ..distil.vocabulary import (
     open_spec,
     read_spec,
 )
-from .masked_lm import TextDocument
-from .recipes import Pretraining, Scratch
+from .masked_lm import Pretraining, Scratch, TextDocument
 
 logger = logging.getLogger(__name__)
 

@@ -41,15 +41,13 @@ from ...types import Ints
 from ..batching import Step
 from ..card import provenance
 from ..distributed import Processes
-from ..run_dir import RunPaths
+from ..objective import REPORT, FinishedRun
 from .bi_encoder import freeze
-from .masked_lm import PARTS, Packed, PreparedText, documents_of, pack
+from .masked_lm import PARTS, Packed, PreparedText, Pretraining, documents_of, pack
 from .masked_lm_start import make_start
-from .recipes import Pretraining
 
 logger = logging.getLogger(__name__)
 
-REPORT = "report.json"
 NOTHING = -100  # what torch's cross-entropy passes over
 
 
@@ -428,7 +426,7 @@ def _special(tokenizer: Any, source: ModelSource) -> tuple[int, int]:
     return found[0], found[1]
 
 
-def make_task(recipe: Pretraining, prepared: PreparedText, processes: Any) -> Any:
+def make_task(recipe: Pretraining, prepared: PreparedText, processes: Processes) -> MaskedLMTask:
     """Pack the text on disk, load or make the encoder, and measure it before the first step."""
     if prepared.source is not None:
         check_whole(prepared.source)  # before the text is packed, which may take hours
@@ -475,10 +473,9 @@ def _pack(
     logger.info(", ".join(f"{part}: {count:,} tokens" for part, count in counts.items()))
 
 
-def finish(
-    recipe: Pretraining, prepared: PreparedText, task: Any, paths: RunPaths, state: Any
-) -> tuple[tuple[Path, ...], dict[str, float]]:
-    """Write the report: perplexity before and after. The best folder itself is the result."""
+def write_report(run: FinishedRun[Pretraining, PreparedText]) -> dict[str, float]:
+    """Write the report, and give its perplexities before and after."""
+    task, state = run.task, run.state
     after = math.exp(-state.best_scores["held-out:log-likelihood"])
     scores = {"perplexity:before": task.before.perplexity, "perplexity:after": after}
     if task.before_whole is not None:
@@ -486,10 +483,10 @@ def finish(
     report = {
         "task": "pretrain",
         "scores": scores | state.best_scores,
-        **provenance(recipe, prepared.learnt, state),
+        **provenance(run.recipe, run.prepared.learnt, state),
     }
-    with writing(paths.folder / REPORT) as file:
+    with writing(run.paths.folder / REPORT) as file:
         file.write(json.dumps(report, ensure_ascii=False, indent=2).encode() + b"\n")
     logger.info(", ".join(f"{name} {value:,.1f}" for name, value in scores.items()))
-    logger.info(f"wrote {paths.best}; name it as the base of another recipe")
-    return (paths.best,), scores
+    logger.info(f"wrote {run.paths.best}; name it as the base of another recipe")
+    return scores

@@ -5,16 +5,57 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, Self
 
 import numpy as np
+from pydantic import model_validator as check
 
-from ...errors import DataError, by_number, counted
+from ...errors import DataError, OptionError, by_number, counted
 from ...tagger.files import Marked, read_marked
-from ..base_model import PreparedData, read_base
-from ..data import check_file, hash_files
-from .recipes import TagData, Tagging
+from ..base_model import read_base
+from ..data import hash_named
+from ..objective import Objective, PreparedData
+from ..schema import (
+    AboveZero,
+    DataParts,
+    ModelRecipe,
+    Names,
+    PartShare,
+    Share,
+    Shares,
+    key,
+    needed,
+)
 
 logger = logging.getLogger(__name__)
+
+
+class TagData(DataParts):
+    """[data]: files with marked entities, by part or to be divided."""
+
+    shares: Shares = key({"dev": 0.1, "test": 0.2}, "The shares of dev and test in files.")
+    scheme: Literal["auto", "iob1", "iob2", "bioes"] = key("auto", "How entities are labelled.")
+    types: Names = key((), "Learn only these types of entities; all when empty.")
+
+    @check(mode="after")
+    def _fits(self) -> Self:
+        if self.files and "dev" not in self.shares:
+            raise OptionError("shares has no dev; expected its share, to choose by. Add it.")
+        return self
+
+
+class Tagging(ModelRecipe):
+    """A tagger: a linear layer over an encoder's tokens finds entities."""
+
+    data: TagData = needed("The marked texts.")
+    objective: Literal["tag"] = key("tag", "Chooses this kind of recipe.")
+    unit: Literal["word", "piece"] = key(
+        "word", "What gets a label; piece if entities end in words."
+    )
+    dropout: PartShare = key(0.1, "Dropout while training.")
+    balance: Share = key(0.0, "Weigh labels by rarity: 0 not at all, 1 so that all count the same.")
+    weights: dict[str, float] = key({}, 'Factors of single labels, as { "O" = 0.5 }.')
+    head_rate: AboveZero = key(1.0, "The head's learning rate, as a multiple of the encoder's.")
 
 
 @dataclass(frozen=True)
@@ -30,8 +71,7 @@ class TaggingData:
 def read_tagging_data(recipe: Tagging, root: Path, *, strict: bool) -> TaggingData:
     """Read everything a recipe names; bad data are reported before torch is imported."""
     data = recipe.data
-    names = (*data.train, *data.dev, *data.test, *data.files)
-    hashes = hash_files({name: check_file(root / name, name, root) for name in names})
+    hashes = hash_named(data.names, root)
     if data.files:
         parts = _divide(_read(data, data.files, root, strict), data, recipe.seed)
     else:
@@ -97,7 +137,17 @@ def _repeated(parts: dict[str, list[Marked]]) -> int:
     return total
 
 
-def prepare(recipe: Tagging, root: Path, *, strict: bool) -> PreparedData:
-    """Read and check everything but the weights."""
-    source = read_base(recipe.base, max_tokens=recipe.max_tokens, clean=recipe.clean)
-    return PreparedData(source, read_tagging_data(recipe, root, strict=strict))
+class TagObjective(Objective[Tagging, PreparedData]):
+    """Finds entities."""
+
+    name = "tag"
+    recipe = Tagging
+    trainer = "malmoi.train.objectives.tagging_task"
+
+    def prepare(self, recipe: Tagging, root: Path, *, strict: bool = False) -> PreparedData:
+        """Read and check everything but the weights."""
+        source = read_base(recipe.base, max_tokens=recipe.max_tokens, clean=recipe.clean)
+        return PreparedData(source, read_tagging_data(recipe, root, strict=strict))
+
+
+OBJECTIVES = (TagObjective(),)

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -42,19 +42,16 @@ from ...tagger.segment import Pieces, cut_pieces, cut_windows
 from ...tagger.tagger import SETTINGS, SpecialTokens, find_entities, make_labels
 from ...text.cleanup import check_steps
 from ...types import Floats, Ints
-from ..base_model import PreparedData
 from ..batching import Sizes, Step, plan_epoch
-from ..card import file_table, finish_card, provenance
+from ..card import file_table, provenance, write_card
 from ..distributed import Processes
-from ..run_dir import RunPaths, write_bundles
+from ..objective import FinishedRun, PreparedData, WrittenBundle
 from .bi_encoder import freeze
-from .recipes import Tagging
-from .tagging import TaggingData
+from .tagging import Tagging, TaggingData
 
 logger = logging.getLogger(__name__)
 
 _BLOCK = 512
-REPORT = "report.json"
 
 
 @dataclass(frozen=True)
@@ -286,7 +283,7 @@ class TaggingTask:
             self.model.save_pretrained(folder)
 
 
-def make_task(recipe: Tagging, prepared: PreparedData, processes: Any) -> Any:
+def make_task(recipe: Tagging, prepared: PreparedData, processes: Processes) -> TaggingTask:
     """Load the model and cut the texts into windows."""
     task = TaggingTask(recipe, prepared.source, prepared.data, processes=processes)
     windows = counted(len(task.windows.ids), "window")
@@ -294,63 +291,48 @@ def make_task(recipe: Tagging, prepared: PreparedData, processes: Any) -> Any:
     return task
 
 
-def finish(
-    recipe: Tagging, prepared: PreparedData, task: Any, paths: RunPaths, state: Any
-) -> tuple[tuple[Path, ...], dict[str, float]]:
-    """Export the best model by dev F1, and judge each finished bundle on the test part."""
-    source, data = prepared.source, prepared.data
+def write_bundle(
+    run: FinishedRun[Tagging, PreparedData], folder: Path, precision: str
+) -> WrittenBundle:
+    """Export the best model by dev F1, and judge the finished bundle on the test part."""
+    recipe, source, data = run.recipe, run.prepared.source, run.prepared.data
     texts = {part: len(found) for part, found in data.parts.items()}
+    training = provenance(recipe, data.hashes, run.state, texts=texts, repeated=data.repeated)
     wanted = dataclasses.replace(
         source.manifest,
         kind="tagger",
         name=recipe.name,
         graph="onnx/model.onnx",
-        dimension=len(task.labels),
-        labels=task.labels,
+        precision=precision,
+        dimension=len(run.task.labels),
+        labels=run.task.labels,
         activation="softmax",
         layers=0,
         matryoshka=(),
         prompts={},
         default_prompt=None,
         licence=recipe.output.licence or source.manifest.licence,
-        training=provenance(recipe, data.hashes, state, texts=texts, repeated=data.repeated),
+        training=training,
         scores={},
     )
+    manifest = export_tagger(run.paths.best, folder, wanted, weights=recipe.output.weights)
     part = "test" if data.parts["test"] else "dev"
-
-    def write(folder: Path, precision: str) -> Report:
-        manifest = dataclasses.replace(wanted, precision=precision)
-        written = export_tagger(paths.best, folder, manifest, weights=recipe.output.weights)
-        outcome = tagging.measure(load_tagger(folder), data.parts[part])
-        judged = ExampleSource(part, "", len(data.parts[part]), {})
-        report = make_report("tagging", recipe.name, outcome, judged)
-        scores = {f"{part}:{n}": round(one.value, 4) for n, one in report.metrics.items()}
-        (folder / "README.md").write_text(write_card(recipe, data, written, report), "utf-8")
-        dataclasses.replace(written, scores=scores | state.best_scores).write(folder)
-        return report
-
-    reports = write_bundles(paths, recipe.output.precision, write)
-    first = next(iter(reports.values()))
-    first.save(paths.folder / REPORT)
-    logger.info(str(first))
-    scores = {f"{part}:{name}": metric.value for name, metric in first.metrics.items()}
-    return tuple(reports), scores
+    outcome = tagging.measure(load_tagger(folder), data.parts[part])
+    judged = ExampleSource(part, "", len(data.parts[part]), {})
+    report = make_report("tagging", recipe.name, outcome, judged)
+    scores = {f"{part}:{name}": metric.value for name, metric in report.metrics.items()}
+    rounded = {name: round(value, 4) for name, value in scores.items()} | run.state.best_scores
+    card = tagger_card(recipe, data, manifest, report)
+    return WrittenBundle(dataclasses.replace(manifest, scores=rounded), card, report, scores)
 
 
-def write_card(recipe: Tagging, data: TaggingData, manifest: Manifest, report: Report) -> str:
-    """Say in Markdown what the tagger finds, what it was made from and how well it does."""
-    lines = [
-        f"# {recipe.name}",
-        "",
+def tagger_card(recipe: Tagging, data: TaggingData, manifest: Manifest, report: Report) -> str:
+    """Say what the tagger finds, what it was made from and how well it does."""
+    about = (
         f"Finds {', '.join(data.types)} in text of any length ({manifest.architecture}, "
-        f"{manifest.precision}), trained with malmoi from `{recipe.base}`.",
-        "",
-        "```python",
-        "import malmoi",
-        'tagger = malmoi.load_tagger("path/to/this/folder")',
-        'tagger.tag("…")',
-        "```",
-        "",
+        f"{manifest.precision}), trained with malmoi from `{recipe.base}`."
+    )
+    body = [
         f"Exact entities of the {report.data.file} part, {counted(report.data.rows, 'text')}:",
         "",
         "| measure | value |",
@@ -359,4 +341,5 @@ def write_card(recipe: Tagging, data: TaggingData, manifest: Manifest, report: R
         "",
         *file_table(data.hashes),
     ]
-    return finish_card(lines, manifest)
+    use = ['tagger = malmoi.load_tagger("path/to/this/folder")', 'tagger.tag("…")']
+    return write_card(manifest, about, body, use=use)

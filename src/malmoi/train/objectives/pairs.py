@@ -1,0 +1,542 @@
+"""Encoders and rerankers: objectives over pairs of texts, from the recipe to the examples.
+
+Each objective of pairs is data: the columns of one example, what kind of label goes with them,
+the options it takes, and the function that builds its loss. All share one recipe, whose [[data]]
+may name several of them.
+"""
+
+import importlib
+import itertools
+import logging
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import field_validator
+from pydantic import model_validator as check
+
+from ...bundle.manifest import POOLINGS
+from ...errors import DataError, OptionError, by_number, counted
+from ...export.source import ModelSource
+from ..base_model import read_base
+from ..data import (
+    Check,
+    Found,
+    Measure,
+    check_classes,
+    file_rows,
+    hash_named,
+    is_label,
+    is_number,
+    read_measure,
+)
+from ..objective import Objective, objectives
+from ..sampler import BatchClusters
+from ..schema import (
+    AboveZero,
+    BaseRecipe,
+    Count,
+    Dimensions,
+    Evaluation,
+    Many,
+    ModelRecipe,
+    Names,
+    PairSchedule,
+    PartShare,
+    RecipeTable,
+    Two,
+    check_titles,
+    key,
+    needed,
+    unknown_key,
+)
+
+logger = logging.getLogger(__name__)
+
+RERANKER_TASKS = ("sts", "pairs", "nli")
+
+
+class Negatives(RecipeTable):
+    """negatives: files of what is confused and is not the same."""
+
+    files: Names = needed("The files, under the data root.", min_length=1)
+    columns: dict[str, str] = needed("The columns a and b, each a concept or a name.")
+    where: dict[str, str] = key({}, "Use only the rows with these values, by column.")
+
+
+class Data(RecipeTable):
+    """[[data]]: files of one form, and what is learnt from them."""
+
+    files: Names = needed("The files (.tsv, .csv, .jsonl), under the data root.", min_length=1)
+    columns: dict[str, str] = needed("The files' columns by role: a, b, negative, score, label …")
+    objective: str = key("", "What is learnt; the recipe's own objective when left out.")
+    range: Two[float] | None = key(None, "The lowest and highest score; 0 and 1 when left out.")
+    labels: Names = key((), "The classes in order; found in the files when left out.")
+    where: dict[str, str] = key({}, "Use only the rows with these values, by column.")
+    without: dict[str, Names] = key({}, "Leave out the rows with one of these values, by column.")
+    triplets: dict[str, str] = key({}, "The labels positive and negative; joins rows of one a.")
+    weight: AboveZero = key(1.0, "How often an epoch sees each row; 0.5 takes half of them.")
+    limit: Count = key(0, "Only the first rows; 0 means all.")
+    hold_out: PartShare = key(0.0, "align: leave out this share of the concepts.")
+    negatives: Many[Negatives] = key((), "align: files of concepts that are confused.")
+    options: dict[str, Any] = key({}, "Options of the objective, such as scale.")
+
+    @check(mode="after")
+    def _fits(self) -> Self:
+        if self.range is not None and not self.range[0] < self.range[1]:
+            raise OptionError(f"range is {list(self.range)}; expected [least, most]. Swap them.")
+        if len(set(self.labels)) < len(self.labels):
+            raise OptionError("labels names one twice; expected each once. Remove the second.")
+        for negatives in self.negatives:
+            if set(negatives.columns) != {"a", "b"}:
+                raise OptionError(
+                    f"negatives have the columns {', '.join(negatives.columns) or 'none'}; "
+                    "expected the columns a and b. Write columns = { a = …, b = … }."
+                )
+        return self
+
+
+class Recipe(ModelRecipe):
+    """An encoder or a reranker, trained on one data set or several."""
+
+    base: str = needed("The model to start from: a folder, a shipped bundle, a hub id, package:…")
+    data: Many[Data] = needed("The data sets, one or more.", min_length=1)
+    kind: Literal["encoder", "reranker"] = key("encoder", "A reranker reads two texts at once.")
+    pooling: str | None = key(None, "cls, mean, max …, joined by +; the base's if left out.")
+    max_tokens: int | None = key(None, "Longer texts are cut; the base's limit when left out.")
+    dropout: float = key(-1.0, "Dropout while training; below 0 the base's own.", lt=1)
+    layers: Count = key(0, "Keep only so many layers, from the embeddings up; 0 keeps all.")
+    base_share: PartShare = key(0.0, "Mix this share of the base's weights back in (encoders).")
+    objective: str = key("", "The objective of every [[data]] that names none.")
+    matryoshka: Dimensions = key((), "Train these prefixes of the vector too; the whole one first.")
+    schedule: PairSchedule = key(PairSchedule(), "How long and how fast.")
+    evaluation: Many[Evaluation] = key((), "What measures the model during training.")
+
+    @check(mode="before")
+    @classmethod
+    def _share_objective(cls, table: Any) -> Any:
+        if not isinstance(table, dict) or not isinstance(table.get("data"), list | tuple):
+            return table
+        shared = table.get("objective", "")
+        entries = [
+            entry | {"objective": shared}
+            if isinstance(entry, dict) and entry.get("objective", "") == ""
+            else entry
+            for entry in table["data"]
+        ]
+        return table | {"data": entries}
+
+    @field_validator("pooling")
+    @classmethod
+    def _is_known(cls, pooling: str | None) -> str | None:
+        for name in pooling.split("+") if pooling else ():
+            if name not in POOLINGS:
+                raise OptionError(
+                    f'pooling is "{name}"; known are {", ".join(POOLINGS)}. Choose one, or join '
+                    "several with +."
+                )
+        return pooling
+
+    @check(mode="after")
+    def _fits(self) -> Self:
+        if self.base_share and self.kind != "encoder":
+            raise OptionError(
+                f"base_share is {self.base_share} and the kind {self.kind}; expected it for an "
+                "encoder only. Remove the key."
+            )
+        for i, measure in enumerate(self.evaluation):
+            if self.kind == "reranker" and measure.task not in RERANKER_TASKS:
+                raise OptionError(
+                    f'evaluation[{i}].task is "{measure.task}"; known for a reranker are '
+                    f"{', '.join(RERANKER_TASKS)}. Choose one."
+                )
+        check_titles((one.title for one in self.evaluation), "[[evaluation]]")
+        for i, entry in enumerate(self.data):
+            self._check_data(entry, f"data[{i}]")
+        return self
+
+    def _check_data(self, entry: Data, where: str) -> None:
+        if not entry.objective:
+            raise OptionError(f"{where}: no objective; expected one here or above. Add the key.")
+        objective = find_pairs(entry.objective, where=where)
+        if self.kind not in objective.kinds:
+            raise OptionError(
+                f"{where}: objective {objective.name} is for {' and '.join(objective.kinds)}; the "
+                f"recipe's kind is {self.kind}. Choose another objective."
+            )
+        objective.settle(entry.options, where=where)
+        _check_columns(entry, objective, where)
+        for name, value, role in (
+            ("range", entry.range, "score"),
+            ("labels", entry.labels, "label"),
+        ):
+            if value and role not in needed_columns(entry, objective):
+                raise OptionError(
+                    f"{where}: {name} is for a {role}; {objective.name} reads none. Remove it."
+                )
+        if not objective.reader and (entry.hold_out or entry.negatives):
+            raise OptionError(
+                f"{where}: hold_out and negatives are for names with concepts; the objective is "
+                f'{objective.name}. Remove them, or set objective = "align".'
+            )
+
+
+Label = Literal["score", "label", ""]
+
+
+@dataclass(frozen=True)
+class PairObjective(Objective[Recipe, "PreparedPairs"]):
+    """How one kind of example is read and learnt from.
+
+    `texts` are the columns that every example has, `optional` those it may have besides. `label`
+    is "score" (a number, scaled from its range to 0…1), "label" (a class) or "" (none).
+    `distinct` asks for batches in which no text occurs twice, because in-batch negatives would
+    make it its own negative. `loss` and `reader` are functions named as text, "module:function",
+    because they may need torch: one builds the loss, the other reads the examples where rows are
+    not examples themselves. The reader gets the options that `reading` names, the loss the others.
+    """
+
+    name: str
+    loss: str
+    texts: tuple[str, ...] = ("a", "b")
+    optional: tuple[str, ...] = ()
+    label: Label = ""
+    options: dict[str, Any] = field(default_factory=dict)
+    distinct: bool = False
+    kinds: tuple[str, ...] = ("encoder",)
+    reader: str = ""
+    reading: tuple[str, ...] = ()
+
+    recipe: ClassVar[type[BaseRecipe]] = Recipe
+    trainer: ClassVar[str] = "malmoi.train.objectives.pairs_task"
+
+    def build(self) -> Callable[..., Any]:
+        """Import the function that builds the loss."""
+        return _imported(self.loss)
+
+    def loss_options(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Give those of the settled options that the loss takes."""
+        return {name: value for name, value in options.items() if name not in self.reading}
+
+    def settle(self, options: dict[str, Any], *, where: str) -> dict[str, Any]:
+        """Give the options with defaults filled in; an unknown or ill-typed one is an OptionError.
+
+        >>> find_pairs("triplet").settle({"margin": 2}, where="recipe.toml")
+        {'margin': 2.0}
+        """
+        settled = dict(self.options)
+        for name, value in options.items():
+            if name not in self.options:
+                raise unknown_key(name, list(self.options), f"{where}: options of {self.name}")
+            expected = type(self.options[name])
+            if expected is float and isinstance(value, int) and not isinstance(value, bool):
+                value = float(value)
+            infinite = isinstance(value, float) and not math.isfinite(value)
+            if not isinstance(value, expected) or infinite:
+                raise OptionError(
+                    f"{where}: option {name} of {self.name} is {value!r}; "
+                    f"expected {expected.__name__}, such as {self.options[name]!r}. Change it."
+                )
+            settled[name] = value
+        return settled
+
+    def prepare(self, recipe: Recipe, root: Path, *, strict: bool = False) -> "PreparedPairs":
+        """Read and check everything but the weights."""
+        return prepare_pairs(recipe, root, strict=strict)
+
+
+def _imported(name: str) -> Callable[..., Any]:
+    module, _, function = name.partition(":")
+    found: Callable[..., Any] = getattr(importlib.import_module(module), function)
+    return found
+
+
+def pair_objectives() -> dict[str, PairObjective]:
+    """Give the objectives of pairs by their names, the built-in ones and others."""
+    return {name: one for name, one in objectives().items() if isinstance(one, PairObjective)}
+
+
+def find_pairs(name: str, *, where: str = "the recipe") -> PairObjective:
+    """Find an objective of pairs by its name."""
+    known = pair_objectives()
+    if name not in known:
+        raise unknown_key(name, known, f"{where}: objective")
+    return known[name]
+
+
+def needed_columns(entry: Data, objective: PairObjective) -> tuple[str, ...]:
+    """Name the columns that an entry must map."""
+    if entry.triplets:
+        return ("a", "b", "label")
+    return (*objective.texts, objective.label) if objective.label else objective.texts
+
+
+def _check_columns(entry: Data, objective: PairObjective, where: str) -> None:
+    required = needed_columns(entry, objective)
+    known = (*required, *objective.optional)
+    if entry.triplets:
+        takes = "negative" in (*objective.texts, *objective.optional)
+        if not takes or set(entry.triplets) != {"positive", "negative"}:
+            raise OptionError(
+                f"{where}: triplets is {entry.triplets} for {objective.name}; expected the labels "
+                '{ positive = "…", negative = "…" } and the objective triplet or in-batch.'
+            )
+        known = required
+    reads = f"{objective.name} reads {', '.join(known)}"
+    for name in required:
+        if name not in entry.columns:
+            raise OptionError(f"{where}: columns has no {name}; {reads}. Add it.")
+    for name in entry.columns:
+        if name not in known:
+            raise OptionError(f"{where}: columns has {name}; {reads}. Remove it.")
+
+
+@dataclass(frozen=True)
+class TrainingExamples:
+    """What one [[data]] entry holds.
+
+    `columns` (n, k) int32 are numbers of texts, one column a text of the example; `labels` (n,)
+    are float32 scores in 0…1, int64 classes, or None. `clusters` say which rows meet in a batch.
+    """
+
+    texts: list[str]
+    columns: NDArray[np.int32]
+    labels: NDArray[Any] | None = None
+    classes: tuple[str, ...] = ()
+    clusters: BatchClusters | None = None
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+
+def named_files(recipe: Recipe) -> list[tuple[str, str]]:
+    """List every file that a recipe names, with what it is used for."""
+    found = []
+    for entry in recipe.data:
+        found += [(file, entry.objective) for file in entry.files]
+        for negatives in entry.negatives:
+            found += [(file, f"{entry.objective}, negatives") for file in negatives.files]
+    for measure in recipe.evaluation:
+        files = [measure.file, *([measure.dictionary] if measure.dictionary else [])]
+        found += [(file, f"evaluation {measure.title}") for file in files]
+    return found
+
+
+def learnt_files(recipe: Recipe) -> list[str]:
+    """Name the files that a recipe learns from; those of evaluations may change in a run."""
+    named = [file for entry in recipe.data for file in entry.files]
+    for entry in recipe.data:
+        named += [file for negatives in entry.negatives for file in negatives.files]
+    return named
+
+
+def read_examples(
+    entry: Data, root: Path, *, seed: int = 1, strict: bool = False
+) -> TrainingExamples:
+    """Read the files of one entry; raises DataError for anything that cannot be learnt from."""
+    objective = find_pairs(entry.objective)
+    if objective.reader:
+        read: TrainingExamples = _imported(objective.reader)(entry, root, seed=seed, strict=strict)
+        return read
+    rows = list(_rows(entry, objective, root, strict))
+    if not rows:
+        condition = ", ".join(f"{name} is {value}" for name, value in entry.where.items())
+        condition = f" where {condition}" if condition else ""
+        raise DataError(
+            f"{', '.join(entry.files)} give no examples; expected rows with text"
+            f"{condition}. Check the files and the recipe's columns."
+        )
+    if entry.triplets:
+        return _joined(entry, rows)
+    names = [*objective.texts, *(name for name in objective.optional if name in entry.columns)]
+    texts, columns = _numbered([[row[entry.columns[name]] for name in names] for *_, row in rows])
+    if not objective.label:
+        return TrainingExamples(texts, columns)
+    labels, classes = _labels(entry, objective, rows)
+    if len(np.unique(labels)) < 2:
+        raise DataError(
+            f"{', '.join(entry.files)} have one {objective.label} only; {objective.name} learns "
+            "from differences. Add rows with another one."
+        )
+    return TrainingExamples(texts, columns, labels, classes)
+
+
+def count_repeated(pairs: Sequence[tuple[str, str]], examples: Sequence[TrainingExamples]) -> int:
+    """Count the pairs of an evaluation that are trained on too, either way round."""
+    known = set()
+    for part in examples:
+        texts = [text.strip() for text in part.texts]
+        known |= {frozenset((texts[row[0]], texts[row[1]])) for row in part.columns}
+    return sum(frozenset((a.strip(), b.strip())) in known for a, b in pairs)
+
+
+def _rows(entry: Data, objective: PairObjective, root: Path, strict: bool) -> Iterator[Found]:
+    checks: dict[str, Check] = {}
+    if "score" in needed_columns(entry, objective):
+        checks["score"] = is_number
+    if "label" in needed_columns(entry, objective):
+        checks["label"] = is_label
+    optional = [name for name in objective.optional if name in entry.columns]
+    needed = {name: entry.columns[name] for name in needed_columns(entry, objective)}
+    needed |= {name: entry.columns[name] for name in optional}
+
+    return entry_rows(entry, root, needed, checks, strict)
+
+
+def entry_rows(
+    entry: Data, root: Path, columns: dict[str, str], checks: dict[str, Check], strict: bool
+) -> Iterator[Found]:
+    """Yield the rows of all files of an entry, up to its limit."""
+    found = (
+        row
+        for file in entry.files
+        for row in file_rows(
+            root / file, columns, entry.where, checks, strict, without=entry.without
+        )
+    )
+    return itertools.islice(found, entry.limit or None)
+
+
+def _numbered(rows: list[list[str]]) -> tuple[list[str], NDArray[np.int32]]:
+    """Give each distinct text a number; (n, k) numbers come back with the texts."""
+    numbers: dict[str, int] = {}
+    columns = [[numbers.setdefault(text, len(numbers)) for text in row] for row in rows]
+    return list(numbers), np.array(columns, dtype=np.int32)
+
+
+def _labels(
+    entry: Data, objective: PairObjective, rows: list[Found]
+) -> tuple[NDArray[Any], tuple[str, ...]]:
+    column = entry.columns[objective.label]
+    if objective.label == "score":
+        least, most = entry.range or (0.0, 1.0)
+        scores = np.array([float(row[column]) for *_, row in rows])
+        for i in np.flatnonzero((scores < least) | (scores > most))[:1]:
+            raise DataError(
+                f"line {rows[i][1]} of {rows[i][0]} has the score {scores[i]:g}; expected "
+                f"{least:g} to {most:g}. Change the score, or range in the recipe."
+            )
+        return ((scores - least) / (most - least)).astype(np.float32), ()
+    classes = entry.labels or tuple(sorted({row[column] for *_, row in rows}))
+    check_classes(classes, len(rows), where=", ".join(entry.files))
+    numbers = {name: i for i, name in enumerate(classes)}
+    for file, line, row in rows:
+        if row[column] not in numbers:
+            raise DataError(
+                f"line {line} of {file} has a label that is none of {', '.join(classes)}. "
+                "Change the label, or labels in the recipe."
+            )
+    return np.array([numbers[row[column]] for *_, row in rows], dtype=np.int64), classes
+
+
+def _joined(entry: Data, rows: list[Found]) -> TrainingExamples:
+    """Join the rows of one `a`: each positive with each negative, one triplet a pair."""
+    groups: dict[str, dict[str, list[str]]] = {}
+    a, b, label = (entry.columns[name] for name in ("a", "b", "label"))
+    for *_, row in rows:
+        groups.setdefault(row[a], {}).setdefault(row[label], []).append(row[b])
+    found = [
+        [anchor, positive, negative]
+        for anchor, group in groups.items()
+        for positive in group.get(entry.triplets["positive"], [])
+        for negative in group.get(entry.triplets["negative"], [])
+    ]
+    if not found:
+        raise DataError(
+            f"{', '.join(entry.files)} have no text in {a} with both a "
+            f"{entry.triplets['positive']} and a {entry.triplets['negative']} row; expected some. "
+            "Name labels of the file in triplets."
+        )
+    return TrainingExamples(*_numbered(found))
+
+
+@dataclass(frozen=True)
+class PreparedPairs:
+    """Everything a run needs that can be checked without torch.
+
+    `hashes` are of all files, `learnt` of those that are trained on; `repeated` counts the pairs
+    of each evaluation that are trained on too.
+    """
+
+    recipe: Recipe
+    source: ModelSource
+    examples: list[TrainingExamples]
+    measures: list[Measure]
+    hashes: dict[str, str]
+    repeated: dict[str, int]
+
+    @property
+    def learnt(self) -> dict[str, str]:
+        """The hashes of the files that are trained on."""
+        return {name: self.hashes[name] for name in learnt_files(self.recipe)}
+
+
+def prepare_pairs(recipe: Recipe, root: Path, *, strict: bool) -> PreparedPairs:
+    """Read and check everything but the weights."""
+    hashes = hash_named((file for file, _ in named_files(recipe)), root)
+    reranker = recipe.kind == "reranker"
+    source = read_base(
+        recipe.base,
+        max_tokens=recipe.max_tokens,
+        clean=recipe.clean,
+        pooling=recipe.pooling,
+        layers=recipe.layers,
+        rerankers=reranker,
+    )
+    examples = [
+        read_examples(entry, root, seed=recipe.seed, strict=strict) for entry in recipe.data
+    ]
+    labels = examples[0].classes if reranker else None
+    measures = [
+        read_measure(entry, root, judges=labels, strict=strict) for entry in recipe.evaluation
+    ]
+    repeated: dict[str, int] = {}
+    for entry, measure in zip(recipe.evaluation, measures, strict=True):
+        count = count_repeated(measure.pairs, examples)
+        # A file may be measured twice, in one language and across two.
+        repeated[entry.file] = max(count, repeated.get(entry.file, 0))
+        if count:
+            logger.info(
+                f"{count:,} of the {counted(len(measure.pairs), 'pair')} of {entry.file} "
+                f"{by_number(count, 'is', 'are')} trained on too"
+            )
+    return PreparedPairs(recipe, source, examples, measures, hashes, repeated)
+
+
+_LOSSES = "malmoi.train.losses"
+_CROSS = "malmoi.train.objectives.cross_encoder"
+_SCALE = {"scale": 20.0}
+_MINING = {"alpha": 2.0, "beta": 50.0, "base": 0.5, "epsilon": 0.2}
+_DRAWING = {"pairs": 50, "together": 2, "neighbours": 2, "siblings": 0}
+_THREE = ("a", "b", "negative")
+
+OBJECTIVES = (
+    PairObjective("softmax", f"{_LOSSES}:softmax", label="label"),
+    PairObjective("cosine", f"{_LOSSES}:cosine", label="score"),
+    PairObjective("triplet", f"{_LOSSES}:triplet", texts=_THREE, options={"margin": 1.0}),
+    PairObjective(
+        "in-batch",
+        f"{_LOSSES}:in_batch",
+        optional=("negative",),
+        options=_SCALE | {"symmetric": False},
+        distinct=True,
+    ),
+    PairObjective("cosent", f"{_LOSSES}:cosent", label="score", options=_SCALE),
+    PairObjective("angle", f"{_LOSSES}:angle", label="score", options=_SCALE),
+    PairObjective(
+        "align",
+        f"{_LOSSES}:align",
+        texts=("name", "concept"),
+        optional=("synonym",),
+        options=_MINING | _DRAWING,
+        reader="malmoi.train.terms:read_synonyms",
+        reading=tuple(_DRAWING),
+    ),
+    PairObjective("regression", f"{_CROSS}:cross_loss", label="score", kinds=("reranker",)),
+    PairObjective("mse", f"{_CROSS}:cross_loss", label="score", kinds=("reranker",)),
+    PairObjective("classification", f"{_CROSS}:cross_loss", label="label", kinds=("reranker",)),
+)
