@@ -241,9 +241,7 @@ def batches(site: Served) -> float:
     return float(found[1]) if found else 0.0
 
 
-def test_words_with_their_vectors(
-    site: Served, whole: Resources, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_words_with_their_vectors(site: Served, whole: Resources) -> None:
     local = whole.encoder.words("배를 타고 바다에", layers=4)
     body = {"texts": ["배를 타고 바다에"], "layer": 4}
     plain = site.post("/v1/words", body).json["texts"][0]
@@ -254,8 +252,6 @@ def test_words_with_their_vectors(
         assert [one["text"] for one in far["tokens"]] == list(near.pieces)
     answer = site.post("/v1/words", {"texts": ["배"], "layer": "sum-last-99"})
     assert answer.status == 400 and "0 to 6" in answer.json["error"]["message"]
-    monkeypatch.setattr("malmoi.serve.routes.words._NUMBERS", 3000)
-    assert site.post("/v1/words", body | {"vectors": True}).status == 413
 
 
 def test_the_client_reads_words_and_keywords_as_the_local_objects_do(

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
-from pydantic import ValidationError
 from pydantic.json_schema import models_json_schema
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
@@ -19,9 +18,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .. import __version__
 from ..runtime.session import usable_cores
-from . import schemas
+from . import bounds, schemas
 from .api_keys import KeyRing, read_keys
-from .errors import invalid_body
 from .middleware import Gateway
 from .routes import embeddings, info, link, search, words
 from .schemas import Schema
@@ -95,17 +93,32 @@ class _Bound:
     def __init__(self, endpoint: Endpoint, state: AppState) -> None:
         self.path, self._state = endpoint.path, state
         self._answer, self._schema = endpoint.answer, endpoint.request
+        if self._schema is not None:
+            bounds.most_values(self._schema)  # refuses a schema with a list that has no bound
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._schema is None:
             response = await self._answer(self._state)
+            await response(scope, receive, send)
         else:
-            try:
-                request = self._schema.model_validate_json((await receive())["body"])
-            except ValidationError as error:
-                raise invalid_body(error) from None
-            response = await self._answer(self._state, request)
-        await response(scope, receive, send)
+            await self._answer_body(self._schema, scope, receive, send)
+
+    async def _answer_body(
+        self, schema: type[Schema], scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        state, body = self._state, (await receive())["body"]
+        if len(body) <= bounds.LONG:
+            request = bounds.parse(schema, body)
+        else:
+            request = await state.engine.parse(schema, body)
+        size = request.answer_bytes(state.model_size)
+        with state.memory.reserve(size):
+            response = await self._answer(state, request)
+            del request
+            await response(scope, receive, send)  # returns when the client has read it
+            del response
+        if size > bounds.LARGE:
+            state.engine.trim_soon()
 
 
 class _File:

@@ -2,13 +2,16 @@
 
 Corpora, lexicons and keywords call an encoder from threads of their own, as they would without a
 server. `BatchedEncoder` and `BatchedReranker` pass these calls on to the engine, where their texts
-join the batches of whatever else is being asked.
+join the batches of whatever else is being asked. Each kind of work has threads of its own, so that
+notes, which take seconds, are never in the way of searches, which take milliseconds.
 """
 
 import asyncio
+import contextvars
 import dataclasses
+import threading
 from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
@@ -23,7 +26,9 @@ from ..reranker.reranker import Reranker
 from ..runtime.pooling import normalize
 from ..types import Floats
 from ..words import Merge, Word
+from . import bounds
 from .batcher import Batcher
+from .bounds import Model
 from .errors import APIError, stopping
 from .metrics import Metrics
 from .settings import ServerSettings
@@ -34,10 +39,17 @@ _IDS: Hashable = "ids"  # the group of texts that have been tokenised already
 # Characters of a request whose texts are tokenised in the event loop, which takes them 0.1 ms or
 # so. Their lengths are known then, and they go into batches of one length.
 _SHORT = 512
-# Threads for searching and linking, which mostly wait for their texts' vectors.
-_THREADS = 8
-# Requests of these kinds that may wait for a thread; more are refused with 429.
-_WAITING = 256
+Lane = Literal["search", "link", "note", "other"]
+_TRIM_SECONDS = 1.0
+# Threads of each kind of work, and how many of its requests may wait for one or have one; more are
+# refused with 429. Searches mostly wait for their query's vector; the others compute themselves,
+# so a few threads get all that there is.
+_LANES: dict[Lane, tuple[int, int]] = {
+    "search": (6, 256),
+    "link": (2, 128),
+    "note": (2, 32),
+    "other": (2, 32),
+}
 
 
 @dataclass(frozen=True)
@@ -66,6 +78,43 @@ def estimate(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass")) // 4 + 2
 
 
+class _Call:
+    """Work in a thread that can be stopped: its client has gone, or its time is over."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._stopped = False
+        self._waits_for: Future[Any] | None = None
+
+    def stop(self) -> None:
+        """Let the work end where it looks next, and wait for no more vectors."""
+        with self._lock:
+            self._stopped = True
+            if self._waits_for is not None:
+                self._waits_for.cancel()
+
+    def check(self) -> None:
+        if self._stopped:
+            raise APIError(429, "deadline", "the work was stopped. Ask for less.", wait=1)
+
+    def wait(self, future: "Future[T]") -> T:
+        """Wait for vectors or scores, unless the work is stopped by then."""
+        with self._lock:
+            self.check()
+            self._waits_for = future
+        return future.result()
+
+
+_CALL: contextvars.ContextVar[_Call | None] = contextvars.ContextVar("call", default=None)
+
+
+def check_stopped() -> None:
+    """End the work of this thread if nobody waits for it any more; loops call it now and then."""
+    call = _CALL.get()
+    if call is not None:
+        call.check()
+
+
 class Engine:
     """All models of a server behind one queue each; made and used inside the event loop."""
 
@@ -88,9 +137,14 @@ class Engine:
         self._pairs: Batcher | None = None
         if reranker is not None:
             self._pairs = make(self._score, on_batch=partial(metrics.batch, "rerank"))
-        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="malmoi-work")
-        self._pooled = 0  # calls that wait for a thread or have one
+        self._lanes = {
+            lane: ThreadPoolExecutor(threads, thread_name_prefix=f"malmoi-{lane}")
+            for lane, (threads, _) in _LANES.items()
+        }
+        self._json = ThreadPoolExecutor(1, thread_name_prefix="malmoi-json")
+        self._pooled = dict.fromkeys(_LANES, 0)  # calls that wait for a thread or have one
         self._open = True
+        self._trimming = False
         metrics.watch_queue("encode", lambda: self._texts.waiting_tokens)
 
     async def embed(
@@ -139,33 +193,69 @@ class Engine:
         pairs = [(query, text) for text in texts]
         return await self._pairs.submit(pairs, costs, seconds=self._seconds)
 
-    async def call(self, work: Callable[[], T]) -> T:
-        """Do other work in a thread, refused when too much of it waits already."""
+    async def parse(self, schema: type[Model], body: bytes) -> Model:
+        """Check a large body in a thread; one at a time, which bounds the memory of all."""
         if not self._open:
             raise stopping()
-        if self._pooled >= _WAITING:
-            message = f"{self._pooled} requests are waiting. Try again in a second."
+        return await self.loop.run_in_executor(self._json, bounds.parse, schema, body)
+
+    async def write(self, work: Callable[[], T]) -> T:
+        """Write a large answer in a thread; one at a time."""
+        return await self.loop.run_in_executor(self._json, work)
+
+    def trim_soon(self) -> None:
+        """Give freed memory back in a second; once, however many ask for it."""
+        if not self._trimming:
+            self._trimming = True
+            self.loop.call_later(_TRIM_SECONDS, self._trim)
+
+    def _trim(self) -> None:
+        self._trimming = False
+        if self._open:
+            self._json.submit(bounds.trim_memory)
+
+    async def call(self, work: Callable[[], T], *, lane: Lane = "other") -> T:
+        """Do other work in a thread of its lane, refused when too much of it waits already.
+
+        When its time is over, or the one who asked is gone, the work itself is stopped: where it
+        waits for vectors, asks for some, or calls `check_stopped`.
+        """
+        if not self._open:
+            raise stopping()
+        if self._pooled[lane] >= _LANES[lane][1]:
+            message = f"{self._pooled[lane]} requests of this kind are waiting. Try again."
             raise APIError(429, "busy", message, wait=1)
-        self._pooled += 1
-        future = asyncio.get_running_loop().run_in_executor(self._pool, work)
+        self._pooled[lane] += 1
+        call = _Call()
+
+        def run() -> T:
+            _CALL.set(call)
+            call.check()
+            return work()
+
+        future = self.loop.run_in_executor(self._lanes[lane], run)
         # Counted until the thread is done, also when the one who asked has gone by then.
-        future.add_done_callback(self._left)
+        future.add_done_callback(partial(self._left, lane))
         try:
-            return await asyncio.wait_for(future, self._seconds)
+            async with asyncio.timeout(self._seconds):
+                return await asyncio.shield(future)
         except TimeoutError:
             message = f"the answer was not ready within {self._seconds:g} s. Ask for less."
             raise APIError(429, "deadline", message, wait=1) from None
+        finally:
+            call.stop()
 
     def close(self, *, seconds: float) -> None:
         """Finish what was accepted; blocks until then."""
         self._open = False
-        self._pool.shutdown(wait=True, cancel_futures=True)  # its work ends in the batchers
+        for pool in (self._json, *self._lanes.values()):  # their work ends in the batchers
+            pool.shutdown(wait=True, cancel_futures=True)
         for batcher in (self._texts, self._pairs):
             if batcher is not None:
                 batcher.close(seconds=seconds)
 
-    def _left(self, future: "asyncio.Future[Any]") -> None:
-        self._pooled -= 1
+    def _left(self, lane: Lane, future: "asyncio.Future[Any]") -> None:
+        self._pooled[lane] -= 1
         if not future.cancelled():
             future.exception()  # asked for, so that asyncio does not complain that nobody did
 
@@ -231,9 +321,10 @@ class BatchedEncoder(TextEncoder):
         engine = self.engine
         if engine is None:
             return self.encoder._start(texts, on_long)
+        check_stopped()
         work = engine.embed(texts, prompt="", on_long=on_long)
         future = asyncio.run_coroutine_threadsafe(work, engine.loop)
-        return future.result
+        return partial(_wait, future)
 
     def _clean(self, text: str) -> str:
         return self.encoder._clean(text)
@@ -250,5 +341,10 @@ class BatchedReranker:
         if not pairs:
             return np.zeros(0, dtype=np.float32)
         work = self._engine.score(pairs[0][0], [text for _, text in pairs])
-        scores = asyncio.run_coroutine_threadsafe(work, self._engine.loop).result()
+        scores = _wait(asyncio.run_coroutine_threadsafe(work, self._engine.loop))
         return np.asarray(scores, dtype=np.float32)
+
+
+def _wait(future: "Future[T]") -> T:
+    call = _CALL.get()
+    return future.result() if call is None else call.wait(future)

@@ -33,11 +33,17 @@ class Tracked(Protocol):
     def begin(self, leave: Callable[[], None]) -> None:
         """A request has begun; `leave` is called when its client goes."""
 
+    def body_read(self) -> None:
+        """Its body was read to the end."""
+
     def answer(self) -> None:
         """Its answer begins."""
 
-    def finish(self, *, unread: bool) -> None:
-        """It has ended; `unread` if its body was not read to the end."""
+    async def sent(self) -> None:
+        """Its answer is written; returns when the client has read it."""
+
+    def finish(self) -> None:
+        """It has ended."""
 
 
 class Gateway:
@@ -109,24 +115,24 @@ class Gateway:
         stated, most = headers.get(b"content-length", b"0"), self._limits.body_bytes
         if not stated.isdigit() or len(stated) > 12 or int(stated) > most:
             raise _too_large(most)
-        parts: list[bytes] = []
-        size = 0
+        body, size = bytearray(), 0
         try:
             async with asyncio.timeout(self._limits.body_seconds):
                 while True:
                     message = await receive()
                     if message["type"] == "http.disconnect":
                         raise APIError(GONE, "gone", "the client closed")
-                    parts.append(message.get("body", b""))
-                    size += len(parts[-1])
-                    self._held += len(parts[-1])
+                    part = message.get("body", b"")
+                    body += part
+                    size += len(part)
+                    self._held += len(part)
                     if self._held > self._limits.held_bytes:
                         busy = "too many bodies are being read. Try again."
                         raise APIError(429, "busy", busy, wait=1)
                     if size > most:
                         raise _too_large(most)
                     if not message.get("more_body"):
-                        return b"".join(parts)
+                        return bytes(body)
         except BaseException as error:
             self.release(size)
             if isinstance(error, TimeoutError):
@@ -153,7 +159,7 @@ class _Request:
         self._connection: Tracked | None = scope.get("state", {}).get(CONNECTION)
         self._key: Key | None = None
         self._status = 0
-        self._unread, self._gone = True, False
+        self._gone = False
 
     async def run(self) -> None:
         """Answer it, whatever happens, and count it."""
@@ -172,14 +178,15 @@ class _Request:
         finally:
             state.running -= 1
             if self._connection is not None:
-                self._connection.finish(unread=self._unread)
+                self._connection.finish()
             self._count(time.perf_counter() - began)
 
     async def _answer(self) -> None:
         gateway, headers = self._gateway, dict(self._scope["headers"])
         self._key = gateway.admit(self._scope, headers)
         body = await gateway.read_body(self._scope, headers, self._receive)
-        self._unread = False
+        if self._connection is not None:
+            self._connection.body_read()
         try:
             await gateway.app(self._scope, _replay(body), self._send)
         finally:
@@ -197,6 +204,9 @@ class _Request:
             if self._connection is not None:
                 self._connection.answer()
         await self._forward(message)
+        ended = message["type"] == "http.response.body" and not message.get("more_body")
+        if ended and self._connection is not None:
+            await self._connection.sent()
 
     async def _send_error(self, error: Exception) -> None:
         found = api_error(error)

@@ -1,16 +1,20 @@
 """The JSON that goes in and out, with examples: this is what /openapi.json shows.
 
 Every list of a request has a `max_length`, and its first error ends the check (`fail_fast`):
-pydantic would otherwise collect an error for each element of a hostile body.
+pydantic would otherwise collect an error for each element of a hostile body. `answer_bytes`
+estimates what an answer takes while it is made; a request without one of its own is taken to give
+a vector for each of its texts. `bounds.py` uses both.
 """
 
+import re
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from ..linking import Candidate, Linked
 from ..mining.keywords import Keyword
-from .settings import MOST_TEXTS
+from .settings import MOST_TEXTS, ON_MAP
 
 Texts = Annotated[list[str], Field(min_length=1, max_length=MOST_TEXTS, fail_fast=True)]
 TextOrTexts = Annotated[str | Texts, Field(union_mode="left_to_right")]
@@ -27,12 +31,51 @@ Count = Annotated[int, Field(ge=1, le=100)]
 Layer = Annotated[int, Field(ge=0, le=1000)]
 Layers = Annotated[list[Layer], Field(min_length=1, max_length=32, fail_fast=True)]
 Format = Literal["float", "base64"]
+# What a number of an answer takes: as float32, and as text or base64 in pieces and as a whole.
+_NUMBER = {"float": 32, "base64": 16}
+_CHARACTER = 16  # a character of a text: in the body, as Python's, in the answer and on its way
+_CANDIDATE = 1500  # a concept with its names, as objects and as JSON
+_DOCUMENT = 65_536  # a document that was found, more than nearly all have
+_OWN = 65_536  # whatever the request
+
+
+@dataclass(frozen=True)
+class ModelSize:
+    """What the size of an answer depends on besides its request."""
+
+    dimension: int
+    max_tokens: int
+    layers: int = 0
 
 
 class Schema(BaseModel):
     """A body whose fields are all known: a misspelt one is an error, not ignored."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
+
+    def answer_bytes(self, model: ModelSize) -> int:
+        """Estimate the memory that the answer to this takes: here a vector for each text."""
+        texts, characters = self.measure_texts()
+        return _OWN + texts * model.dimension * _NUMBER["float"] + characters * _CHARACTER
+
+    def measure_texts(self) -> tuple[int, int]:
+        """Count the texts (or lists of ids) of a request, and their characters."""
+        lengths = [size for value in self.__dict__.values() for size in _lengths(value)]
+        return len(lengths), sum(lengths)
+
+
+def _lengths(value: Any) -> list[int]:
+    if isinstance(value, str):
+        return [len(value)]
+    if isinstance(value, Schema):
+        return [size for own in value.__dict__.values() for size in _lengths(own)]
+    if isinstance(value, dict):
+        return [size for own in value.values() for size in _lengths(own)]
+    if not isinstance(value, list) or not value:
+        return []
+    if isinstance(value[0], int):
+        return [len(value)]
+    return [size for own in value for size in _lengths(own)]
 
 
 def example(**fields: Any) -> ConfigDict:
@@ -76,6 +119,13 @@ class EmbeddingsRequest(Schema):
         Field(description="What is done with texts longer than the model reads."),
     ] = "cut"
 
+    def answer_bytes(self, model: ModelSize) -> int:
+        texts, characters = self.measure_texts()
+        number = _NUMBER[self.encoding_format]
+        width = min(self.dimensions or model.dimension, model.dimension)
+        vectors = texts * (width * number + model.dimension * 8)
+        return _OWN + vectors + characters * _CHARACTER
+
 
 class EmbeddingItem(Schema):
     """One vector: numbers, or the base64 of little-endian float32."""
@@ -109,6 +159,13 @@ class SimilarityRequest(Schema):
     a: TextOrTexts
     b: Annotated[str | Texts | None, Field(union_mode="left_to_right")] = None
     model: ModelName = None
+
+    def answer_bytes(self, model: ModelSize) -> int:
+        left, right = (len(side) if isinstance(side, list) else 1 for side in (self.a, self.b))
+        right = left if self.b is None else right
+        _, characters = self.measure_texts()
+        vectors = (left + right) * model.dimension * 12
+        return _OWN + left * right * _NUMBER["float"] + vectors + characters * _CHARACTER
 
 
 class SimilarityResponse(Schema):
@@ -147,6 +204,10 @@ class RerankRequest(Schema):
     top_n: Annotated[int | None, Field(ge=1, le=2**31)] = None
     return_documents: bool = False
 
+    def answer_bytes(self, model: ModelSize) -> int:
+        texts, characters = self.measure_texts()
+        return _OWN + texts * 500 + characters * _CHARACTER
+
 
 class RerankResult(Schema):
     """One text of a ranking: its place in the list that was sent, and its score."""
@@ -177,6 +238,10 @@ class SearchRequest(Schema):
     filter: Annotated[
         dict[str, str | int | float | bool], Field(max_length=16, default_factory=dict)
     ]
+
+    def answer_bytes(self, model: ModelSize) -> int:
+        hits = self.k + (max(self.depth, self.k) if self.rerank else 0)
+        return _OWN + hits * _DOCUMENT + len(self.query) * _CHARACTER
 
 
 class SearchHit(Schema):
@@ -219,6 +284,9 @@ class MapRequest(Schema):
     corpus: Name = None
     groups: Annotated[int | None, Field(ge=2, le=24)] = None
 
+    def answer_bytes(self, model: ModelSize) -> int:
+        return _OWN + ON_MAP * (model.dimension * 24 + 8_000)
+
 
 class MapGroup(Schema):
     """Documents near each other, with the words that tell them from the others."""
@@ -256,6 +324,10 @@ class LinkRequest(Schema):
     lexicon: Name = None
     k: Count = 5
 
+    def answer_bytes(self, model: ModelSize) -> int:
+        texts, characters = self.measure_texts()
+        return _OWN + texts * self.k * _CANDIDATE + characters * _CHARACTER
+
 
 class LinkResponse(Schema):
     """The mentions, in the order in which they were sent."""
@@ -272,6 +344,10 @@ class NoteRequest(Schema):
     text: str
     lexicon: Name = None
     k: Count = 5
+
+    def answer_bytes(self, model: ModelSize) -> int:
+        mentions = len(self.text) // 16 + 1  # of a dense note
+        return _OWN + mentions * self.k * _CANDIDATE + len(self.text) * 2 * _CHARACTER
 
 
 class MentionInNote(Schema):
@@ -323,6 +399,28 @@ class WordsRequest(Schema):
     special: Annotated[bool, Field(description="Give the model's special tokens too.")] = False
     vectors: Annotated[bool, Field(description="Give each word's vector, and its tokens'.")] = False
     encoding_format: Format = "float"
+
+    def answer_bytes(self, model: ModelSize) -> int:
+        tokens = sum(min(len(text), model.max_tokens) + 2 for text in self.texts)
+        read, joined = self._layers(model)
+        # Each token and each word has a vector, and one batch has all layers that are joined.
+        numbers = 2 * tokens * joined * model.dimension
+        batch = 2 * read * model.max_tokens * model.dimension * 8
+        written = _NUMBER[self.encoding_format] if self.vectors else 0
+        pairs = 0
+        if self.word:
+            pairs = min(tokens, sum(text.count(self.word) for text in self.texts)) ** 2
+        return _OWN + numbers * (4 + written) + batch + pairs * _NUMBER["float"] + tokens * 1000
+
+    def _layers(self, model: ModelSize) -> tuple[int, int]:
+        """How many layers are read, and how many stand side by side in a vector."""
+        if isinstance(self.layer, list):
+            return len(self.layer), len(self.layer)
+        if not isinstance(self.layer, str):
+            return 1, 1
+        found = re.search(r"last-(\d{1,4})$", self.layer)
+        count = min(int(found[1]), model.layers) if found else model.layers
+        return count, count if self.layer.startswith("concat") else 1
 
 
 class WordToken(Schema):
@@ -376,6 +474,9 @@ class KeywordsRequest(Schema):
     diversity: Annotated[
         float, Field(ge=0, le=1, description="How much a phrase loses by similarity to others.")
     ] = 0.3
+
+    def answer_bytes(self, model: ModelSize) -> int:
+        return _OWN + 1024 * model.dimension * 12 + len(self.text) * 10 * _CHARACTER
 
 
 class KeywordsResponse(Schema):

@@ -9,14 +9,16 @@ from typing import TypeVar
 from ..bundle.catalog import shipped_models
 from ..clinical.reader import NoteReader
 from ..corpus import Corpus
-from ..encoder import TextEncoder, load
+from ..encoder import Encoder, TextEncoder, load
 from ..errors import DataError
 from ..io.tables import read_rows
 from ..linking import Linker
 from ..reranker.reranker import Reranker, load_reranker
+from .bounds import Connections, Memory
 from .engine import BatchedEncoder, Engine
 from .errors import APIError
 from .metrics import Metrics
+from .schemas import ModelSize
 from .settings import ServerSettings
 
 T = TypeVar("T")
@@ -154,7 +156,12 @@ class AppState:
     _engine: Engine | None = None
 
     def __post_init__(self) -> None:
-        self.batched = self.resources.batched or BatchedEncoder(self.resources.encoder)
+        encoder, limits = self.resources.encoder, self.settings.limits
+        self.batched = self.resources.batched or BatchedEncoder(encoder)
+        self.memory = Memory(limits.memory_bytes, limits.answer_bytes)
+        self.connections = Connections(limits.connections, limits.connections_per_address)
+        layers = encoder.reader.layers if isinstance(encoder, Encoder) else 0
+        self.model_size = ModelSize(encoder.dimension, encoder.max_tokens, layers)
 
     @property
     def engine(self) -> Engine:
@@ -171,6 +178,7 @@ class AppState:
     def open(self, *, workers: int) -> None:
         """Start the engine's threads; inside the event loop."""
         self.metrics.watch_requests(lambda: self.running)
+        self.metrics.watch_memory(lambda: self.memory.used)
         self._engine = Engine(
             self.resources.encoder,
             self.resources.reranker,

@@ -12,7 +12,9 @@ from ..engine import Embedded
 from ..errors import APIError
 from ..schemas import EmbeddingsRequest, RerankRequest, SimilarityRequest
 from ..state import AppState
-from . import as_list, json_response, write_vectors
+from . import as_list, json_response, write_response, write_vectors
+
+_READ = 20_000_000  # characters of a query, as often as it is read
 
 
 async def embeddings(state: AppState, request: EmbeddingsRequest) -> Response:
@@ -21,13 +23,13 @@ async def embeddings(state: AppState, request: EmbeddingsRequest) -> Response:
     state.check_model(request.model, name)
     found = await _embed(state, request)
     vectors = _shorten(state, found.vectors, request.dimensions)
-    data = [
+    data = (
         {"object": "embedding", "index": i, "embedding": row}
         for i, row in enumerate(write_vectors(vectors, request.encoding_format))
-    ]
+    )
     usage = {"prompt_tokens": found.tokens, "total_tokens": found.tokens}
     answer = {"object": "list", "model": name, "data": data, "usage": usage}
-    return json_response(answer, cut=found.cut)
+    return await write_response(state, answer, numbers=vectors.size, cut=found.cut)
 
 
 async def similarity(state: AppState, request: SimilarityRequest) -> Response:
@@ -39,9 +41,10 @@ async def similarity(state: AppState, request: SimilarityRequest) -> Response:
     texts = state.check_texts([*left, *right], param="a")
     found = await state.engine.embed(texts)
     vectors = normalize(found.vectors)
-    scores = vectors[: len(left)] @ vectors[len(left) :].T
-    rounded = scores.astype(np.float64).round(6).tolist()
-    return json_response({"model": name, "scores": rounded}, cut=found.cut)
+    scores: Floats = vectors[: len(left)] @ vectors[len(left) :].T
+    rounded = (row.astype(np.float64).round(6).tolist() for row in scores)
+    answer = {"model": name, "scores": rounded}
+    return await write_response(state, answer, numbers=scores.size, cut=found.cut)
 
 
 async def rerank(state: AppState, request: RerankRequest) -> Response:
@@ -50,6 +53,10 @@ async def rerank(state: AppState, request: RerankRequest) -> Response:
     state.check_model(request.model, reranker.name)
     texts = [text if isinstance(text, str) else text.text for text in request.documents]
     state.check_texts([request.query, *texts], param="documents")
+    if len(request.query) * len(texts) > _READ:  # the query is read again with each text
+        message = f"the query has {len(request.query):,} characters and goes with {len(texts):,}"
+        remedy = f"texts; at most {_READ:,} characters are read. Shorten it, or send fewer texts."
+        raise APIError(413, "text_too_long", f"{message} {remedy}", param="query")
     scores = await state.engine.score(request.query, texts)
     order = sorted(range(len(texts)), key=lambda i: -scores[i])[: request.top_n]
     results = [

@@ -5,6 +5,8 @@ import time
 from starlette.responses import Response
 
 from ...clinical.reader import NoteScan
+from ...linking import Linked
+from ..engine import check_stopped
 from ..schemas import LinkRequest, NoteRequest
 from ..state import AppState
 from . import as_list, json_response
@@ -18,7 +20,15 @@ async def link(state: AppState, request: LinkRequest) -> Response:
     """Rank the concepts that each mention may mean, with the names that speak for them."""
     name, reader = state.resources.lexicon(request.lexicon)
     mentions = state.check_texts(as_list(request.mentions), param="mentions")
-    found = await state.engine.call(lambda: reader.linker.link(mentions, k=request.k))
+
+    def work() -> list[Linked]:
+        results = []
+        for one in reader.linker.link_iter(mentions, k=request.k):
+            check_stopped()
+            results.append(one)
+        return results
+
+    found = await state.engine.call(work, lane="link")
     return json_response({"lexicon": name, "results": found})
 
 
@@ -32,7 +42,7 @@ async def note(state: AppState, request: NoteRequest) -> Response:
         left = max(until - time.monotonic(), _LEAST)
         return reader.scan(request.text, k=request.k, within=left)
 
-    found = await state.engine.call(scan)
+    found = await state.engine.call(scan, lane="note")
     mentions = [one.to_json() for one in found.mentions]
     answer = {"lexicon": name, "mentions": mentions, "cut": found.cut}
     return json_response(answer, cut=int(found.cut is not None))

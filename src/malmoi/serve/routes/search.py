@@ -17,13 +17,13 @@ from ...types import Floats
 from ..engine import BatchedReranker
 from ..errors import APIError
 from ..schemas import MapRequest, SearchRequest
+from ..settings import ON_MAP
 from ..state import AppState
 from . import json_response
 
 _STAGES = ("fused", "dense", "keyword")  # before a reranker, the last one first
 _WORD = re.compile(r"[0-9A-Za-z]+|[가-힣]+")
 _SHORTEST = 2  # a Korean word's stem; its endings and particles differ
-_ON_MAP = 3000  # documents; more cannot be told apart on a screen
 _TOPIC_WORDS = 3  # of a group's name
 
 
@@ -40,7 +40,8 @@ async def search(state: AppState, request: SearchRequest) -> Response:
         reranker = BatchedReranker(state.engine)
     if request.mode != "keyword":
         [vector] = (await state.engine.embed([request.query])).vectors
-    found = await state.engine.call(partial(_search, corpus, request, reranker, vector))
+    work = partial(_search, corpus, request, reranker, vector)
+    found = await state.engine.call(work, lane="search")
     about = {"corpus": name, "mode": request.mode, "reranked": request.rerank}
     return json_response(about | {"documents": len(corpus)} | found)
 
@@ -125,7 +126,7 @@ async def draw(state: AppState, request: MapRequest) -> Response:
 
 
 def _draw(corpus: Corpus, groups: int | None) -> dict[str, Any]:
-    stored = list(itertools.islice(corpus.store.scan(), _ON_MAP))
+    stored = list(itertools.islice(corpus.store.scan(), ON_MAP))
     texts = [one.document.text for one in stored]
     vectors = _vectors(corpus, stored)
     count = groups or max(2, min(10, round((len(texts) / 8) ** 0.5 * 2)))

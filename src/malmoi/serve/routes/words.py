@@ -19,10 +19,7 @@ from ..engine import WordOptions
 from ..errors import APIError
 from ..schemas import KeywordsRequest, WordsRequest
 from ..state import AppState
-from . import json_response, write_vectors
-
-# The most numbers that one answer's vectors may have: some tens of megabytes.
-_NUMBERS = 8_000_000
+from . import json_response, write_response, write_vectors
 
 
 async def find(state: AppState, request: KeywordsRequest) -> Response:
@@ -50,13 +47,12 @@ async def words(state: AppState, request: WordsRequest) -> Response:
         found = await state.engine.words(request.texts, _options(request, top))
     except OptionError:
         raise _no_such_layer(top) from None
-    numbers = sum(word.vector.size * (1 + len(word.tokens)) for own in found for word in own)
-    if request.vectors and numbers > _NUMBERS:
-        message = f"the vectors have {numbers:,} numbers; at most {_NUMBERS:,} go into one answer."
-        remedy = "Send fewer texts, or ask for fewer layers."
-        raise APIError(413, "too_many_numbers", f"{message} {remedy}", param="texts")
     # Only a word's occurrences are compared here, which is little; all else was done before.
-    return json_response(await state.engine.call(partial(_compare, encoder, request, found, top)))
+    answer = await state.engine.call(partial(_compare, encoder, request, found, top))
+    numbers = len(answer["occurrences"]) ** 2
+    if request.vectors:
+        numbers += sum(word.vector.size * (1 + len(word.tokens)) for own in found for word in own)
+    return await write_response(state, answer, numbers=numbers)
 
 
 def _options(request: WordsRequest, top: int) -> WordOptions:
@@ -91,9 +87,9 @@ def _compare(
         "model": encoder.name,
         "layer": top if request.layer is None else request.layer,
         "layers": top + 1,
-        "texts": [[_word(word, form) for word in own] for own in texts],
+        "texts": ([_word(word, form) for word in own] for own in texts),
         "occurrences": [{"text": i} | _word(word, None) for i, word in occurrences],
-        "scores": (vectors @ vectors.T).astype(np.float64).round(5).tolist(),
+        "scores": (row.astype(np.float64).round(5).tolist() for row in vectors @ vectors.T),
         "points": _points(vectors).astype(np.float64).round(5).tolist(),
     }
 

@@ -1,0 +1,222 @@
+"""What a request may cost: hostile bodies and huge answers, in processor time and in memory."""
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import Field
+
+from malmoi.serve import bounds
+from malmoi.serve.app import ROUTES
+from malmoi.serve.bounds import Counts, count_values, most_values
+from malmoi.serve.schemas import ModelSize, Schema, Texts, WordsRequest
+from malmoi.serve.settings import Limits, ServerSettings
+from malmoi.serve.state import Resources
+from tests.support.servers import Served, process, serving
+
+MB = 1_000_000
+BODY = 4 * 1024 * 1024
+POSTS = [one.path for one in ROUTES if one.request is not None]
+ANY = Counts(10**9, 10**9, 10**9)
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, int]]:
+    """The shipped model behind a server in a process of its own, and the id of the process."""
+    with process(cwd=tmp_path_factory.mktemp("alone")) as (server, running):
+        server.post("/v1/embeddings", {"input": "배"})
+        yield server, running.pid
+
+
+def cpu(pid: int) -> float:
+    """Seconds of processor time that a process has taken."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def memory(pid: int, name: str = "VmHWM") -> int:
+    """The most memory that a process has had since `forget_peak`, in bytes."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(name)) * 1024
+
+
+def forget_peak(pid: int) -> int:
+    """Let the highest memory be what the process has now."""
+    Path(f"/proc/{pid}/clear_refs").write_text("5")
+    return memory(pid)
+
+
+def filled(start: str, part: str, end: str) -> bytes:
+    """A body of 4 MiB that is one part again and again."""
+    return (start + part * ((BODY - len(start) - len(end)) // len(part)) + end).encode()
+
+
+def hostile(path: str) -> dict[str, bytes]:
+    """Bodies as large as they may be, none of which can be answered."""
+    schema = next(one.request for one in ROUTES if one.path == path)
+    assert schema is not None
+    fields = schema.model_json_schema()["properties"]
+    lists = [name for name, one in fields.items() if '"array"' in json.dumps(one)]
+    name = (lists or list(fields))[0]
+    inner = {"-1": "-1,", "1": "1,", "[]": "[],", "[1]": "[1],", "{}": "{},", '""': '"",'}
+    bodies = {mark: filled(f'{{"{name}":[', part, "-1]}") for mark, part in inner.items()}
+    return bodies | {
+        "ids": filled(f'{{"{name}":[', "[%s-1]," % ("1," * 127), "0]}"),
+        "at the limit": f'{{"{name}":[{"1," * 262_000}-1]}}'.encode(),
+        "fields": ("{" + ",".join(f'"f{i}":1' for i in range(350_000)) + "}").encode(),
+        "same field": filled("{", f'"{name}":1,', '"a":1}'),
+        "filter": filled('{"query":"a","filter":{', '"a":[],', '"b":1}}'),
+        "deep": b"[" * BODY,
+        "deep object": filled("", f'{{"{name}":', ""),
+        "commas": b"," * BODY,
+        "backslashes": filled(f'{{"{name}":"', "\\\\", '"'),
+        "escapes": filled(f'{{"{name}":"', "\\u0041", '"'),
+        "digits": filled(f'{{"{name}":', "9", "}"),
+        "spaces": b" " * BODY,
+    }
+
+
+@pytest.mark.parametrize("path", POSTS)
+def test_a_hostile_body_costs_next_to_nothing(alone: tuple[Served, int], path: str) -> None:
+    server, pid = alone
+    for kind, body in hostile(path).items():
+        before, began = forget_peak(pid), cpu(pid)
+        answer = server.ask("POST", path, raw=body)
+        # A clock tick is 10 ms; reading 4 MiB from the socket is in it.
+        took, more = cpu(pid) - began, memory(pid) - before
+        assert 400 <= answer.status < 500 and len(answer.body) < 1000, (kind, answer)
+        assert took <= 0.11 and more < 50 * MB, (kind, took, more / MB)
+
+
+def test_nobody_waits_while_a_large_body_is_refused(alone: tuple[Served, int]) -> None:
+    server, _ = alone
+    bodies = [body for path in POSTS[:3] for body in hostile(path).values()]
+    with ThreadPoolExecutor(2) as pool:
+        sent = [
+            pool.submit(server.ask, "POST", POSTS[i % 3], raw=body) for i, body in enumerate(bodies)
+        ]
+        waits = []
+        while not all(one.done() for one in sent):
+            began = time.perf_counter()
+            assert server.get("/health").status == 200
+            waits.append(time.perf_counter() - began)
+    waits.sort()
+    assert waits[len(waits) // 2] < 0.05 and waits[-1] < 0.5, waits[-5:]
+
+
+def test_answers_too_large_are_refused_before_they_are_made(alone: tuple[Served, int]) -> None:
+    server, pid = alone
+    text = "배를 타고 바다에 나가서 배를 먹었더니 배가 아프다 " * 30
+    words = {"texts": [text] * 64, "layer": [6] * 32}
+    before, began = forget_peak(pid), cpu(pid)
+    for body in (
+        words,
+        words | {"layer": "concat-all", "vectors": True},
+        {"texts": ["배 " * 250] * 64, "word": "배", "layer": 6},
+    ):
+        answer = server.post("/v1/words", body)
+        assert answer.status == 413 and answer.json["error"]["code"] == "answer_too_large"
+    query = {"query": "배" * 100_000, "documents": ["배"] * 2000}
+    assert server.post("/v1/rerank", query).json["error"]["code"] == "text_too_long"
+    link = {"mentions": ["배"] * 2048, "k": 100}
+    assert server.post("/v1/link", link).json["error"]["code"] == "answer_too_large"
+    assert cpu(pid) - began < 0.5 and memory(pid) - before < 50 * MB
+
+
+def test_memory_comes_back_after_large_answers(alone: tuple[Served, int]) -> None:
+    server, pid = alone
+    text = "배를 타고 바다에 나가서 배를 먹었더니 배가 아프다 " * 4
+    body = {"texts": [text] * 24, "layer": [6], "vectors": True}
+
+    def rounds() -> int:
+        with ThreadPoolExecutor(4) as pool:
+            for answer in pool.map(lambda _: server.post("/v1/words", body), range(8)):
+                assert answer.status == 200 and len(answer.body) > 8 * MB
+        time.sleep(1.5)  # it is given back after a second
+        return memory(pid, "VmRSS")
+
+    first, later = rounds(), max(rounds() for _ in range(2))
+    assert later < 1.05 * first, (first / MB, later / MB)
+
+
+def test_all_requests_share_one_budget(resources: Resources) -> None:
+    one = ModelSize(resources.encoder.dimension, resources.encoder.max_tokens)
+    class_ = next(r.request for r in ROUTES if r.path == "/v1/embeddings")
+    assert class_ is not None
+    size = class_(input=["cat"] * 50).answer_bytes(one)
+    with serving(resources, ServerSettings(limits=Limits(memory_bytes=size - 1))) as server:
+        answer = server.post("/v1/embeddings", {"input": ["cat"] * 50})
+        assert answer.status == 429 and "retry-after" in answer.headers
+        assert server.post("/v1/embeddings", {"input": "cat"}).status == 200
+        assert server.state.memory.used == 0
+    with serving(resources, ServerSettings(limits=Limits(answer_bytes=size - 1))) as server:
+        answer = server.post("/v1/embeddings", {"input": ["cat"] * 50})
+        assert answer.status == 413 and answer.json["error"]["code"] == "answer_too_large"
+        assert server.state.memory.used == 0
+
+
+def test_a_schema_without_bounds_is_refused() -> None:
+    class Unbounded(Schema):
+        texts: list[str]
+
+    class Anything(Schema):
+        text: Any
+
+    class Bounded(Schema):
+        texts: Texts
+        query: str
+        flags: Annotated[dict[str, bool], Field(max_length=3)]
+
+    for schema in (Unbounded, Anything):
+        with pytest.raises(TypeError):
+            most_values(schema)
+    most = most_values(Bounded)
+    assert (most.values, most.fields, most.containers) == (2055 + 32, 6 + 32, 3 + 32)
+    # A request that says nothing of its answer is taken to give a vector for each text.
+    asked = Bounded(texts=["ab"] * 10, query="c", flags={})
+    assert asked.measure_texts() == (11, 21)
+    assert asked.answer_bytes(ModelSize(384, 256)) > 11 * 384 * 40
+
+
+def test_layers_are_counted_as_they_are_joined() -> None:
+    size, texts = ModelSize(384, 256, 7), ["a" * 1000]
+    found = [
+        WordsRequest(texts=texts, layer=layer).answer_bytes(size)
+        for layer in (6, "sum-last-4", "concat-last-4", [6] * 32)
+    ]
+    assert found[0] < found[1] < found[2] < found[3] / 5
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text('a"\\,[{:}]가 \n'),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text('k"\\:,'), inner, max_size=4)
+    ),
+    max_leaves=20,
+)
+
+
+def values_of(value: object) -> Counts:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    own = isinstance(value, dict | list)
+    found = Counts(1, len(value) if isinstance(value, dict) else 0, int(own))
+    for one in inner:
+        found += values_of(one)
+    return found
+
+
+@given(value=json_values, block=st.integers(1, 9), ascii=st.booleans())
+def test_values_are_counted_outside_of_strings(value: object, block: int, ascii: bool) -> None:
+    body = json.dumps(value, ensure_ascii=ascii).encode()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bounds, "_BLOCK", block)
+        found, real = count_values(body, ANY), values_of(value)
+    assert (found.fields, found.containers) == (real.fields, real.containers)
+    assert real.values <= found.values <= real.values + real.containers
