@@ -81,9 +81,16 @@ class KeyRing:
     """All keys of a server, with what each one has left this minute."""
 
     def __init__(self, keys: list[Key], *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._keys, self._clock = keys, clock
+        self._clock = clock
         # How many requests each key has left, and when that was true: it refills evenly.
-        self._left = {key.name: (float(key.rate), clock()) for key in keys}
+        self._left: dict[str, tuple[float, float]] = {}
+        self.replace(keys)
+
+    def replace(self, keys: list[Key]) -> None:
+        """Take these keys for the old ones; a key that stays keeps what it has left."""
+        now = self._clock()
+        self._keys = keys
+        self._left = {key.name: self._left.get(key.name, (float(key.rate), now)) for key in keys}
 
     def find(self, given: str) -> Key | None:
         """Find whose key this is. Every key is compared whole, whichever fits."""

@@ -19,7 +19,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from .. import __version__
 from ..runtime.session import usable_cores
 from . import bounds, schemas
-from .api_keys import KeyRing, read_keys
 from .middleware import Gateway
 from .routes import embeddings, info, link, search, words
 from .schemas import Schema
@@ -150,9 +149,9 @@ def make_app(state: AppState, *, workers: int | None = None) -> ASGIApp:
     routes = [Route(one.path, _Bound(one, state), methods=[one.method]) for one in ROUTES]
     routes += [Route(file.path, file, methods=["GET"]) for file in files]
     router = Router(routes, redirect_slashes=False, lifespan=lifespan)
-    keys = KeyRing(read_keys(settings.keys)) if settings.keys is not None else None
+    methods = {one.path: one.method for one in ROUTES} | {file.path: "GET" for file in files}
     public = frozenset(file.path for file in files)
-    app: ASGIApp = Gateway(router, state, keys=keys, public=public)
+    app: ASGIApp = Gateway(router, state, public=public, methods=methods)
     if settings.cors:  # outside, so that errors too can be read by the pages that may call
         app = CORSMiddleware(
             app,

@@ -8,13 +8,14 @@ the one place where an exception becomes an answer, so that no traceback and no 
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..errors import counted
-from .api_keys import Key, KeyRing
+from .api_keys import Key
 from .errors import APIError, api_error, location_of
 from .settings import LOOPBACK
 from .state import AppState
@@ -50,9 +51,14 @@ class Gateway:
     """Lets requests in, one `_Request` each, and counts them."""
 
     def __init__(
-        self, app: ASGIApp, state: AppState, *, keys: KeyRing | None, public: frozenset[str]
+        self,
+        app: ASGIApp,
+        state: AppState,
+        *,
+        public: frozenset[str],
+        methods: Mapping[str, str],
     ) -> None:
-        self.app, self.state, self._keys = app, state, keys
+        self.app, self.state, self._keys, self._methods = app, state, state.keys, methods
         self._settings, self._limits = state.settings, state.settings.limits
         self._names = frozenset((*LOOPBACK, *state.settings.host_names))
         self._public = public.union(_PROBES)
@@ -77,8 +83,22 @@ class Gateway:
             raise APIError(429, "busy", "too many requests are being answered. Try again.", wait=1)
         if not self._settings.cors and headers.get(b"sec-fetch-site") == b"cross-site":
             raise APIError(403, "cross_site", "pages of other sites may not call this server.")
+        if sum(name == b"host" for name, _ in scope["headers"]) != (scope["http_version"] != "1.0"):
+            # A proxy in front may have read another one than this server would.
+            raise APIError(400, "bad_host", "the request has no Host, or several. Send one.")
         self._check_host(headers)
-        return self._check_key(scope["path"], headers)
+        key = self._check_key(scope["path"], headers)
+        self._check_method(scope["path"], scope["method"])
+        return key
+
+    def _check_method(self, path: str, method: str) -> None:
+        """Refuse a path or a method that there is not, whatever the body would be."""
+        known = self._methods.get(path)
+        if known is None:
+            raise api_error(HTTPException(404))
+        allowed = ("GET", "HEAD") if known == "GET" else (known,)
+        if method not in allowed:
+            raise api_error(HTTPException(405, headers={"allow": ", ".join(allowed)}))
 
     def _check_host(self, headers: dict[bytes, bytes]) -> None:
         """Refuse foreign names on loopback, so that no site can point its own name here."""

@@ -5,11 +5,13 @@ import contextlib
 import gc
 import logging
 import re
+import resource
 import signal
 import socket
 import sys
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from http import HTTPStatus
 from types import FrameType
 from typing import Any, cast
@@ -49,6 +51,7 @@ _IDLE_SECONDS = 30
 _LINGER_SECONDS, _LINGER_BYTES = 5, 64 * 1024 * 1024
 # The client of a large answer has to read so much in `write_seconds`, and all of it in the end.
 _PROGRESS, _LONGEST_WRITE = 64 * 1024, 600
+_OWN_FILES = 64  # that are open besides connections: models, corpora, logs
 _BUFFERED = 64 * 1024  # bytes of an answer that need not be waited for
 _UPGRADE = re.compile(rb"\r\n(?:upgrade|http2-settings)[ \t]*:[^\r\n]*(?=\r\n)", re.IGNORECASE)
 # What was loaded at the start stays, so the collector of cycles need not look at it again; and
@@ -315,9 +318,25 @@ def serve(resources: Resources, settings: ServerSettings, *, access_log: bool = 
             "Make a key with `malmoi key`, and name the file with --api-keys.",
             settings.host,
         )
+    limits = settings.limits
+    files = _raise_open_files() - _OWN_FILES
+    if files < limits.connections:
+        settings = replace(settings, limits=replace(limits, connections=max(files, 1)))
     with _listen(settings) as listener:
-        app = make_app(AppState(resources, settings))
-        _Server(configure(app, settings)).run([listener])
+        state = AppState(resources, settings)
+        server = _Server(configure(make_app(state), settings))
+        server.reload_keys = state.reload_keys
+        server.run([listener])
+
+
+def _raise_open_files() -> int:
+    """Allow this process as many open files as it may have, and say how many."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+            soft = hard
+    return soft if soft != resource.RLIM_INFINITY else 1 << 20
 
 
 def _listen(settings: ServerSettings) -> socket.socket:
@@ -354,10 +373,10 @@ def configure(app: ASGIApp, settings: ServerSettings) -> uvicorn.Config:
 class _Server(uvicorn.Server):
     """uvicorn's server, which says where it listens in one line, and leaves with exit code 0."""
 
+    reload_keys: Callable[[], None] | None = None  # done at SIGHUP
+
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop in order; a second Ctrl-C stops at once. uvicorn would raise the signal again."""
-        if self.should_exit and sig == signal.SIGINT:
-            self.force_exit = True
+        """Stop in order, however often it is asked. uvicorn would raise the signal again."""
         self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -366,6 +385,8 @@ class _Server(uvicorn.Server):
         gc.collect()
         gc.freeze()
         gc.set_threshold(_COLLECT_AFTER)
+        if self.reload_keys is not None and hasattr(signal, "SIGHUP"):
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self.reload_keys)
         if self.started and sockets:
             host, port = sockets[0].getsockname()[:2]
             shown = f"[{host}]" if ":" in host else host

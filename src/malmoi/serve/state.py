@@ -1,5 +1,6 @@
 """The state of a running server: what it serves, its settings and counters, and the engine."""
 
+import logging
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,16 +11,19 @@ from ..bundle.catalog import shipped_models
 from ..clinical.reader import NoteReader
 from ..corpus import Corpus
 from ..encoder import Encoder, TextEncoder, load
-from ..errors import DataError
+from ..errors import DataError, MalmoiError
 from ..io.tables import read_rows
 from ..linking import Linker
 from ..reranker.reranker import Reranker, load_reranker
+from .api_keys import KeyRing, read_keys
 from .bounds import Connections, Memory
 from .engine import BatchedEncoder, Engine
 from .errors import APIError
 from .metrics import Metrics
 from .schemas import ModelSize
 from .settings import ServerSettings
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 STATE = "malmoi.state"  # where the lifespan puts the state, for connections to find
@@ -161,6 +165,7 @@ class AppState:
         self.memory = Memory(limits.memory_bytes, limits.answer_bytes)
         self.connections = Connections(limits.connections, limits.connections_per_address)
         layers = encoder.reader.layers if isinstance(encoder, Encoder) else 0
+        self.keys = KeyRing(read_keys(self.settings.keys)) if self.settings.keys else None
         self.model_size = ModelSize(encoder.dimension, encoder.max_tokens, layers)
 
     @property
@@ -188,6 +193,17 @@ class AppState:
             workers=workers,
         )
         self.batched.engine = self._engine
+
+    def reload_keys(self) -> None:
+        """Read the file of keys again; a file that cannot be read changes nothing."""
+        if self.keys is None or self.settings.keys is None:
+            return
+        try:
+            self.keys.replace(read_keys(self.settings.keys))
+        except (MalmoiError, OSError) as error:
+            logger.error("the keys were not read again, the old ones stay: %s", error)
+        else:
+            logger.info("the keys were read again")
 
     def close(self) -> None:
         """Finish what was accepted."""

@@ -1,0 +1,227 @@
+"""Connections that stay, that do not read, that are too many, and that offer another protocol."""
+
+import contextlib
+import http.client
+import json
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from malmoi.serve.api_keys import make_key
+from malmoi.serve.settings import Limits, ServerSettings
+from malmoi.serve.state import Resources
+from tests.serve.test_requests import answers, request
+from tests.support.servers import Served, hold_encoder, process, serving, wait_for
+
+HEALTH = b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n"
+
+
+def connect(server: Served) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", server.port), timeout=10)
+
+
+@pytest.fixture(scope="module")
+def strict(resources: Resources) -> Iterator[Served]:
+    """A server whose limits are soon reached."""
+    limits = Limits(
+        header_seconds=0.5, write_seconds=0.5, connections=20, connections_per_address=20
+    )
+    with serving(resources, ServerSettings(limits=limits)) as served:
+        yield served
+
+
+def test_who_does_not_read_an_answer_is_dropped(resources: Resources, strict: Served) -> None:
+    state = strict.state
+    body = {"input": [f"cat {i}" for i in range(2048)]}
+    with contextlib.ExitStack() as stack:
+        links = []
+        for _ in range(6):
+            link = stack.enter_context(socket.socket())
+            link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            link.connect(("127.0.0.1", strict.port))
+            # So much that no buffer of the system holds the answers.
+            link.sendall(request(body) * 20)
+            links.append(link)
+        wait_for(lambda: state.memory.used > 0)
+        # Each of them is counted until it is read or given up, and then all is given back.
+        wait_for(lambda: state.running == 0 and state.memory.used == 0, 20)
+        assert state.connections.count == 0
+    assert strict.get("/health").status == 200
+
+
+def test_a_slow_reader_gets_all_of_its_answer(strict: Served) -> None:
+    body = {"input": [f"cat {i}" for i in range(2048)]}
+    with socket.socket() as link:
+        link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        link.connect(("127.0.0.1", strict.port))
+        link.settimeout(10)
+        link.sendall(request(body, b"connection: close"))
+        found = b""
+        while part := link.recv(4096):
+            found += part
+            if len(found) < 200_000:
+                time.sleep(0.01)
+    assert len(json.loads(found.partition(b"\r\n\r\n")[2])["data"]) == 2048
+
+
+def test_idle_connections_make_room_for_new_ones(strict: Served) -> None:
+    with contextlib.ExitStack() as stack:
+        links = [stack.enter_context(connect(strict)) for _ in range(30)]
+        wait_for(lambda: strict.state.connections.count == 20)
+        assert links[0].recv(1) == b""  # the oldest had to go
+        links[-1].sendall(HEALTH)
+        assert answers(links[-1], 1)[0][0].startswith(b"HTTP/1.1 200")
+        assert strict.get("/health").status == 200
+
+
+def test_too_many_busy_connections_are_refused(
+    resources: Resources, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = hold_encoder(monkeypatch, resources.encoder)
+    limits = Limits(connections=50, connections_per_address=3)
+    with (
+        serving(resources, ServerSettings(limits=limits)) as server,
+        contextlib.ExitStack() as all_,
+    ):
+        links = [all_.enter_context(connect(server)) for _ in range(3)]
+        for link in links:
+            link.sendall(request({"input": "cat"}))
+        wait_for(lambda: server.state.running == 3)
+        refused = all_.enter_context(connect(server))
+        with contextlib.suppress(ConnectionError):
+            assert refused.recv(1000).startswith(b"HTTP/1.1 503")
+        gate.set()
+        for link in links:
+            assert answers(link, 1)[0][0].startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize("pieces", [1, 7])
+def test_an_offer_of_http2_is_passed_over(strict: Served, pieces: int) -> None:
+    offer = (
+        b"Connection: Upgrade, HTTP2-Settings",
+        b"Upgrade: h2c",
+        b"HTTP2-Settings: AAMAAABkAAQ",
+    )
+    with connect(strict) as link:
+        for _ in range(2):  # such clients offer it with every request
+            sent = request({"input": "cat"}, *offer)
+            step = -(-len(sent) // pieces)
+            for start in range(0, len(sent), step):
+                link.sendall(sent[start : start + step])
+                time.sleep(0.002)
+            [(head, body)] = answers(link, 1)
+            assert head.startswith(b"HTTP/1.1 200") and json.loads(body)["data"]
+
+
+def test_curl_may_offer_http2(strict: Served) -> None:
+    command = ["curl", "-s", "--http2", "-H", "content-type: application/json"]
+    command += ["-d", '{"input": "cat"}', f"{strict.url}/v1/embeddings"]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=20, check=False)
+    except FileNotFoundError:
+        pytest.skip("curl is not installed")
+    if done.returncode == 2:
+        pytest.skip("this curl has no HTTP/2")
+    assert json.loads(done.stdout)["data"]
+
+
+def test_refusals_of_large_bodies_reach_plain_clients(
+    resources: Resources, tmp_path: Path, server: Served
+) -> None:
+    """They send all before they read, so the server has to read what it does not want."""
+    make_key("team", tmp_path / "keys")
+    large = json.dumps({"input": "a" * 30_000_000}).encode()
+    with serving(resources, ServerSettings(keys=tmp_path / "keys")) as guarded:
+        for place, expected in ((server, 413), (guarded, 401)):
+            for _ in range(3):
+                link = http.client.HTTPConnection("127.0.0.1", place.port, timeout=20)
+                link.request("POST", "/v1/embeddings", large, {"content-type": "application/json"})
+                assert link.getresponse().status == expected
+                link.close()
+        asked = urllib.request.Request(
+            f"{server.url}/v1/embeddings", large, {"content-type": "application/json"}
+        )
+        with pytest.raises(urllib.error.HTTPError) as error:
+            urllib.request.urlopen(asked, timeout=20)
+        assert error.value.code == 413
+        error.value.close()
+    wait_for(lambda: server.state.connections.count == 0)
+
+
+def test_bodies_that_never_end_are_not_read_for_ever(server: Served) -> None:
+    began = time.monotonic()
+    with connect(server) as link:
+        link.sendall(request({}).replace(b"content-length: 2", b"content-length: 99999999999"))
+        with contextlib.suppress(ConnectionError):
+            while time.monotonic() - began < 15:
+                link.sendall(b"a" * 1000)
+                time.sleep(0.01)
+    assert time.monotonic() - began < 10
+    wait_for(lambda: server.state.connections.count == 0)
+
+
+def test_hosts_methods_and_heads(server: Served) -> None:
+    two = b"GET /health HTTP/1.1\r\nhost: localhost\r\nhost: evil.example\r\n\r\n"
+    none = b"GET /health HTTP/1.1\r\n\r\n"
+    for sent in (two, none):
+        with connect(server) as link:
+            link.sendall(sent)
+            assert answers(link, 1)[0][0].startswith(b"HTTP/1.1 400")
+    for path in ("/", "/health", "/v1/models", "/v1/info", "/openapi.json", "/metrics"):
+        whole, head = server.get(path), server.ask("HEAD", path)
+        assert (head.status, head.body) == (200, b"")
+        if path != "/metrics":
+            assert head.headers["content-length"] == str(len(whole.body))
+    for method in ("PUT", "PATCH", "DELETE", "GET", "HEAD"):
+        answer = server.ask(method, "/v1/embeddings", raw=b"a=1", content_type="text/plain")
+        assert (answer.status, answer.headers["allow"]) == (405, "POST")
+    answer = server.ask("POST", "/health", raw=b"a=1", content_type="text/plain")
+    assert (answer.status, answer.headers["allow"]) == (405, "GET, HEAD")
+    assert server.ask("POST", "/nowhere", raw=b"a", content_type="text/plain").status == 404
+
+
+def test_signals_drop_nothing_that_was_accepted(bundle: Path, tmp_path: Path) -> None:
+    """Ctrl-C twice and SIGTERM twice, while a request is being answered."""
+    options = ("--model", bundle, "--reranker", "none", "--no-samples")
+    for first, second in ((signal.SIGINT, signal.SIGINT), (signal.SIGTERM, signal.SIGTERM)):
+        with process(*options, cwd=tmp_path) as (served, running), connect(served) as link:
+            link.settimeout(60)
+            link.sendall(request({"input": [f"cat {i} dog " * 40 for i in range(2048)]}))
+            wait_for(lambda: b"in_flight 2" in served.get("/metrics").body)
+            running.send_signal(first)
+            time.sleep(0.05)
+            running.send_signal(second)
+            [(head, body)] = answers(link, 1)
+            assert head.startswith(b"HTTP/1.1 200") and len(json.loads(body)["data"]) == 2048
+            assert running.wait(timeout=20) == 0
+
+
+def test_sighup_reads_the_keys_again(bundle: Path, tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    first = make_key("first", keys)
+    options = ("--model", bundle, "--reranker", "none", "--no-samples", "--api-keys", keys)
+    with process(*options, cwd=tmp_path) as (served, running):
+
+        def status(key: str) -> int:
+            return served.get("/v1/models", authorization=f"Bearer {key}").status
+
+        assert status(first) == 200
+        second = make_key("second", keys)
+        assert status(second) == 401
+        running.send_signal(signal.SIGHUP)
+        wait_for(lambda: status(second) == 200)
+        keys.write_text("no key\n")
+        running.send_signal(signal.SIGHUP)  # a bad file changes nothing, and is reported
+        wait_for(lambda: "is no key" in (tmp_path / "serve.log").read_text())
+        assert status(first) == status(second) == 200
+        keys.write_text("# none\n")
+        running.send_signal(signal.SIGHUP)
+        wait_for(lambda: status(first) == 401)
+        assert running.poll() is None
