@@ -51,6 +51,14 @@ class SourceDocument:
 
 
 @dataclass(frozen=True)
+class Attachment:
+    """A file inside of an e-mail."""
+
+    name: str
+    data: bytes
+
+
+@dataclass(frozen=True)
 class Content:
     """What a loader reads from a file; `read_documents` makes a SourceDocument of it.
 
@@ -59,12 +67,14 @@ class Content:
         title: what the file itself says; empty without one.
         metadata: as of a SourceDocument.
         part: what follows the "#" in the id; empty for a whole file.
+        attachments: files inside of it, read after it.
     """
 
     blocks: tuple[Block, ...]
     title: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     part: str = ""
+    attachments: tuple[Attachment, ...] = ()
 
 
 @dataclass(frozen=True)

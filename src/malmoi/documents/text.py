@@ -13,7 +13,9 @@ from .document import Block, Content, FoundFile
 # Characters of a part. A file of this size is one document; memory holds one part at a time.
 LONGEST_PART = 1_000_000
 
-_BULLET = re.compile(r"\s*(?:[-*+•·∙▪◦‣○●–]|\(?\d{1,3}[.)]|\(?[가-하A-Za-z][.)]|[①-⑳⑴-⒇])\s+\S")
+BULLET = re.compile(
+    r"\s*(?:[-*+•·∙▪◦‣○●–]|\(?\d{1,3}[.)]|\(?[가-하A-Za-z]\)|[가나라마바사아자차카타파하A-Za-z]\.|[①-⑳⑴-⒇])\s+\S"
+)
 _RULE = re.compile(r"\s*([-=_*~─━═])\1{2,}\s*")
 _NUMBER = r"(?:\d{1,2}(?:\.\d{1,2}){0,3}\.?|[IVX]{1,4}\.|제\s*\d+\s*[편장절관조](?:의\s*\d+)?\.?)"
 _HEADING = re.compile(rf"(?:{_NUMBER}\s*\S|[■□◆◇▶▣★☆◎]\s*\S|\[[^\]]+\]$|<[^>]+>$|【[^】]+】$)")
@@ -44,14 +46,14 @@ def _paragraph_blocks(lines: list[str]) -> Iterator[Block]:
     if len(lines) > 1 and (rule := _RULE.fullmatch(lines[1])) and rule[1] in "=-" and _short(lines):
         yield Block(lines[0].strip(), "heading", 1 if rule[1] == "=" else 2)
         lines = lines[2:]
-    elif _is_heading(lines):
+    elif is_heading(lines):
         yield Block(lines[0].strip(), "heading", _level(lines[0].strip()))
         lines = lines[1:]
     lines = [line for line in lines if not _RULE.fullmatch(line)]
     if not lines:
         return
-    first = next((at for at, line in enumerate(lines) if _BULLET.match(line)), len(lines))
-    if first < len(lines) and sum(map(bool, map(_BULLET.match, lines))) > 1:
+    first = next((at for at, line in enumerate(lines) if BULLET.match(line)), len(lines))
+    if first < len(lines) and sum(map(bool, map(BULLET.match, lines))) > 1:
         if first:
             yield from _prose(lines[:first])
         yield Block("\n".join(lines[first:]), "list")
@@ -75,13 +77,13 @@ def _short(lines: list[str]) -> bool:
     return len(lines[0].strip()) <= _LONGEST_HEADING
 
 
-def _is_heading(lines: list[str]) -> bool:
+def is_heading(lines: list[str]) -> bool:
     """Say whether the first line stands over the others: numbered or marked, short, no sentence."""
     line = lines[0].strip()
     if len(line) > _LONGEST_HEADING or not _HEADING.match(line) or _SENTENCE_END.search(line):
         return False
     # A numbered line among others like it is an item of a list.
-    return len(lines) == 1 or not _BULLET.match(lines[1]) or not _BULLET.match(line)
+    return len(lines) == 1 or not BULLET.match(lines[1]) or not BULLET.match(line)
 
 
 def _level(line: str) -> int:

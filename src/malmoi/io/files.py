@@ -162,6 +162,11 @@ def read_text(path: str | Path) -> str:
     return text
 
 
+def decode_lines(data: bytes, name: str) -> str:
+    """Decode bytes line by line, as UTF-8 or cp949; `name` is what messages call them."""
+    return "\n".join(_decoded_each(io.BufferedReader(io.BytesIO(data)), name))
+
+
 @contextlib.contextmanager
 def opening(path: str | Path) -> Iterator[io.BufferedReader]:
     """Open a file for reading bytes; "-" is stdin."""

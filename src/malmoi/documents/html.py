@@ -1,0 +1,188 @@
+"""Web pages as blocks: what is read on them, without scripts, styles and navigation."""
+
+import codecs
+import contextlib
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from ..errors import DocumentError, require
+from ..io.files import LONGEST_LINE, decode_lines, sniff
+from .document import Block, Content, FoundFile
+
+_DROPPED = (
+    "script, style, noscript, template, svg, canvas, iframe, object, nav, aside, form button, "
+    "select, head, body > footer, [hidden], [aria-hidden=true], [role=navigation], [role=banner], "
+    "[role=search]"
+)
+_BLOCKS = frozenset(
+    (
+        *("address", "article", "blockquote", "body", "center", "dd", "details", "div", "dl", "dt"),
+        *("fieldset", "figcaption", "figure", "footer", "form", "header", "hr", "html", "legend"),
+        *("main", "p", "section", "summary", "tbody", "td", "tfoot", "th", "thead", "tr"),
+        *("h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "table", "pre", "li", "caption"),
+    )
+)
+_DEEPEST = 200  # elements inside one another; deeper ones are read as text
+_CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([\w:.-]{2,30})""", re.I)
+_SPACE = re.compile(r"\s+")
+# Names that browsers read as more than they say.
+_WIDER = {"euc-kr": "cp949", "ks_c_5601-1987": "cp949", "ksc5601": "cp949", "iso-8859-1": "cp1252"}
+
+
+def load_html(file: FoundFile) -> Iterator[Content]:
+    """Read a web page; its encoding is that of its mark, of its meta element, or found."""
+    with file.path.open("rb") as opened:
+        data = opened.read(LONGEST_LINE + 1)
+    if len(data) > LONGEST_LINE:
+        raise DocumentError(
+            f"{file.path} is longer than {LONGEST_LINE // 2**20} MiB; expected a web page. "
+            "Break it into several."
+        )
+    name = str(file.path)
+    yield html_content(decode_html(data, name), name)
+
+
+def decode_html(data: bytes, name: str) -> str:
+    """Decode a web page; a charset that it names wrongly is not believed."""
+    named = _CHARSET.search(data[:4096])
+    # A page in UTF-8 that says otherwise is common; one that is UTF-8 by chance is not.
+    if named and not sniff(data)[1] and not _is_utf8(data):
+        encoding = named[1].decode("ascii").lower()
+        with contextlib.suppress(LookupError, UnicodeError):
+            return codecs.decode(data, _WIDER.get(encoding, encoding))
+    return decode_lines(data, name)
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def html_content(html: str, name: str) -> Content:
+    """Make blocks of a web page."""
+    parser = require("selectolax.lexbor", extra="documents", purpose=f"reading {name}")
+    tree = parser.LexborHTMLParser(html)
+    title = tree.css_first("title")
+    named = _flat(title.text()) if title else ""
+    for node in tree.css(_DROPPED):
+        if node.parent is not None:
+            node.decompose()
+    main = tree.css("main, [role=main], article")
+    # A page's own text is in its main element; what is around it is the site's.
+    root = main[0] if len(main) == 1 and len(main[0].text()) > 200 else tree.body or tree.root
+    return Content(tuple(_blocks(root)), title=named)
+
+
+def _blocks(root: Any, depth: int = 0) -> Iterator[Block]:
+    """Yield the blocks inside an element."""
+    line: list[str] = []
+    for node in root.iter(include_text=True):
+        tag = node.tag
+        if tag == "-text":
+            line.append(node.text_content or "")
+        elif tag == "br":
+            line.append("\n")
+        elif tag == "img":
+            line.append(" " + (node.attributes.get("alt") or "") + " ")
+        elif (tag in _BLOCKS or _has_blocks(node)) and depth < _DEEPEST:
+            yield from _paragraph(line)
+            line = []
+            yield from _block(node, tag, depth)
+        else:
+            line.append(_inline(node))
+    yield from _paragraph(line)
+
+
+def _block(node: Any, tag: str, depth: int) -> Iterator[Block]:
+    """Yield what an element that is a block of its own stands for."""
+    if tag in ("h1", "h2", "h3", "h4", "h5", "h6"):
+        if text := _flat(_inline(node)):
+            yield Block(text, "heading", int(tag[1]))
+    elif tag in ("ul", "ol"):
+        if text := "\n".join(_items(node, 0)):
+            yield Block(text, "list")
+    elif tag == "pre":
+        if (text := node.text(deep=True).strip("\n")).strip():
+            yield Block(text, "code")
+    elif tag == "table":
+        yield from _table(node, depth)
+    else:
+        yield from _blocks(node, depth + 1)
+
+
+def _table(node: Any, depth: int) -> Iterator[Block]:
+    """Yield a table; one that only arranges the page is read as what is in its cells."""
+    if node.css_first("table table, h1, h2, h3, p + p") is not None:
+        yield from _blocks(node, depth + 1)
+        return
+    rows = []
+    for row in node.css("tr"):
+        cells = [_flat(_inline(cell)) for cell in row.css("td, th")]
+        if any(cells):
+            rows.append(" | ".join(cells))
+    caption = node.css_first("caption")
+    if caption is not None and (text := _flat(_inline(caption))):
+        yield Block(text)
+    if rows:
+        yield Block("\n".join(rows), "table")
+
+
+def _items(node: Any, depth: int) -> Iterator[str]:
+    """Yield the lines of a list, inner lists moved to the right."""
+    number = 0
+    for item in node.iter(include_text=True):
+        if _is_list(item, depth):  # not allowed here, but common
+            yield from _items(item, depth + 1)
+            continue
+        inner = item.iter(include_text=True) if item.tag != "-text" else [item]
+        lists, parts = [], []
+        for child in inner:
+            if _is_list(child, depth):
+                lists.append(child)
+            else:
+                text = child.text_content if child.tag == "-text" else _inline(child)
+                parts.append((text or "") + (" " if child.tag in _BLOCKS else ""))
+        if text := _flat("".join(parts)):
+            number += 1
+            sign = f"{number}. " if node.tag == "ol" else "- "
+            yield "  " * depth + sign + text
+        for child in lists:
+            yield from _items(child, depth + 1)
+
+
+def _is_list(node: Any, depth: int) -> bool:
+    return node.tag in ("ul", "ol") and depth < _DEEPEST
+
+
+def _has_blocks(node: Any) -> bool:
+    """Say whether an inline element has blocks inside it."""
+    return node.css_first("p, div, h1, h2, h3, h4, ul, ol, table, pre") is not None
+
+
+def _inline(node: Any) -> str:
+    """Give the text of an element, a space where blocks meet."""
+    parts = []
+    for child in node.traverse(include_text=True):
+        if child.tag == "-text":
+            parts.append(child.text_content or "")
+        elif child.tag == "br" or child.tag in _BLOCKS:
+            parts.append(" ")
+        elif child.tag == "img":
+            parts.append(" " + (child.attributes.get("alt") or "") + " ")
+    return "".join(parts)
+
+
+def _paragraph(line: list[str]) -> Iterator[Block]:
+    """Yield the text that stood between two blocks."""
+    # Line ends of the source are spaces, those of <br> are line ends.
+    parts = "".join(one if one == "\n" else _SPACE.sub(" ", one) for one in line).split("\n")
+    if text := "\n".join(filter(None, (_flat(part) for part in parts))):
+        yield Block(text)
+
+
+def _flat(text: str) -> str:
+    return _SPACE.sub(" ", text).strip()
