@@ -2,7 +2,9 @@
 
 import itertools
 import re
+import socket
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,6 +22,7 @@ from malmoi.encoder import Encoder
 from malmoi.errors import CutWarning, DataError
 from malmoi.mining.keywords import keywords
 from malmoi.serve.engine import BatchedEncoder
+from malmoi.serve.settings import Limits, ServerSettings
 from malmoi.serve.state import Resources, SampleCorpus, load_resources
 from tests.support import graphs
 from tests.support.servers import Served, hold_encoder, serving, wait_for
@@ -285,3 +288,58 @@ def test_keywords(site: Served) -> None:
     found = site.post("/v1/keywords", body).json["keywords"]
     assert len(found) == 2 and "nephropathy" in found[0]["text"].lower()
     assert site.post("/v1/keywords", {"text": " "}).json == {"keywords": []}
+
+
+def test_long_notes_are_not_in_the_way_of_searches(
+    site: Served, whole: Resources, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = threading.Event()
+    [reader] = whole.lexicons.values()
+    scan = reader.scan
+    monkeypatch.setattr(reader, "scan", lambda *a, **o: gate.wait(20) and scan(*a, **o))
+    with ThreadPoolExecutor(12) as pool:
+        notes = [pool.submit(site.post, "/v1/link/note", {"text": "DM"}) for _ in range(12)]
+        wait_for(lambda: site.state.running == 12)
+        for path, body in (("search", {"query": "환불"}), ("link", {"mentions": "DM"})):
+            assert site.post(f"/v1/{path}", body).status == 200
+        assert site.post("/v1/keywords", {"text": "a diabetic nephropathy"}).status == 200
+        assert not any(note.done() for note in notes)
+        gate.set()
+        assert [note.result().status for note in notes] == [200] * 12
+
+
+def test_work_ends_when_nobody_waits_for_it(
+    whole: Resources, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its deadline, and by clients that leave: between two mentions, and before vectors."""
+    working = set[str]()
+    [reader] = whole.lexicons.values()
+
+    def endless(mentions: list[str], **options: object) -> Iterator[object]:
+        working.add(mentions[0])
+        try:
+            while True:
+                time.sleep(0.01)
+                if mentions[0].strip() == "vectors":
+                    site.state.batched.encode([f"{time.monotonic()}"])
+                else:
+                    yield None
+        finally:
+            working.discard(mentions[0])
+
+    monkeypatch.setattr(reader.linker, "link_iter", endless)
+    settings = ServerSettings(limits=Limits(seconds=0.5))
+    with serving(whole, settings) as site:
+        for mention in ("mentions", "vectors"):
+            late = site.post("/v1/link", {"mentions": mention})
+            assert late.status == 429 and late.json["error"]["code"] == "deadline"
+            wait_for(lambda: not working, 2)
+    with serving(whole) as site:
+        for mention in ("mentions", "vectors"):
+            with socket.create_connection(("127.0.0.1", site.port)) as link:
+                link.sendall(
+                    b"POST /v1/link HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json"
+                    b'\r\ncontent-length: 23\r\n\r\n{"mentions":"%-8s"}' % mention.encode()
+                )
+                wait_for(lambda: working)
+            wait_for(lambda: not working, 2)

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -109,8 +109,13 @@ def serving(
 
 
 @contextlib.contextmanager
-def process(*args: object, cwd: Path) -> Iterator[tuple[Served, "subprocess.Popen[str]"]]:
-    """Run `malmoi serve …` in a process of its own, and end it with the block."""
+def process(
+    *args: object, cwd: Path, preexec: Callable[[], None] | None = None
+) -> Iterator[tuple[Served, "subprocess.Popen[str]"]]:
+    """Run `malmoi serve …` in a process of its own, and end it with the block.
+
+    `preexec` is called in the new process before the command.
+    """
     log = cwd / "serve.log"
     with log.open("w") as out:
         running = subprocess.Popen(
@@ -121,6 +126,7 @@ def process(*args: object, cwd: Path) -> Iterator[tuple[Served, "subprocess.Pope
             cwd=cwd,
             env=os.environ | {"NO_COLOR": "1"},
             text=True,
+            preexec_fn=preexec,
         )
     try:
         wait_for(lambda: "serving on" in log.read_text() or running.poll() is not None, 60)
