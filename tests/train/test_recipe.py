@@ -5,7 +5,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -14,7 +14,7 @@ from malmoi.train.objective import objectives
 from malmoi.train.objectives.pairs import pair_objectives
 from malmoi.train.recipe import Data, Evaluation, Output, Recipe, Schedule, load_recipe, make_recipe
 from malmoi.train.reference import write_reference
-from malmoi.train.schema import RecipeTable, table_in
+from malmoi.train.schema import RecipeTable, key, read_table, table_in
 from tests.support import ROOT, runs
 
 RECIPES = ROOT / "recipes"
@@ -163,6 +163,106 @@ def test_a_file_that_is_no_recipe(tmp_path: Path) -> None:
     (tmp_path / "bad.toml").write_bytes('name = "한국어"\n'.encode("cp949"))
     with pytest.raises(DataError, match="is not UTF-8, which TOML is"):
         load_recipe(tmp_path / "bad.toml")
+
+
+def write(folder: Path, **files: str) -> Path:
+    for name, text in files.items():
+        path = folder / f"{name}.toml"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, "utf-8")
+    return folder / "recipe.toml"
+
+
+OWN = """
+include = ["parts/fast.toml", "sts.toml"]
+name = "own"
+base = "x"
+[schedule]
+epochs = 3
+[[data]]
+files = ["own.tsv"]
+columns = { a = "a", b = "b", score = "s" }
+[output]
+folder = "run"
+precision = ["int8"]
+"""
+FAST = """
+include = ["../sts.toml"]
+[schedule]
+epochs = 1
+learning_rate = 1e-3
+[output]
+precision = ["float32", "int8"]
+"""
+STS = """
+objective = "cosent"
+name = "part"
+[schedule]
+learning_rate = 5e-5
+[[data]]
+files = ["shared.tsv"]
+columns = { a = "a", b = "b", score = "s" }
+"""
+
+
+def test_parts_are_merged_and_the_including_file_wins(tmp_path: Path) -> None:
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts/fast.toml").write_text(FAST.replace('include = ["../sts.toml"]', ""))
+    read = load_recipe(write(tmp_path, recipe=OWN, sts=STS), sets=["data.0.weight=2"])
+    assert (read.name, read.objective) == ("own", "cosent")
+    assert (read.schedule.epochs, read.schedule.learning_rate) == (3, 5e-5)  # the later part's
+    assert [entry.files for entry in read.data] == [("shared.tsv",), ("own.tsv",)]
+    assert read.data[0].weight == 2
+    assert read.output.precision == ("int8",)  # a list of values is replaced
+    assert "include" not in read.to_json()
+
+
+def test_a_part_is_found_next_to_the_file_that_names_it(tmp_path: Path) -> None:
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts/fast.toml").write_text(FAST)
+    own = OWN.replace(', "sts.toml"', "")
+    read = load_recipe(write(tmp_path, recipe=own, sts=STS))
+    assert read.schedule.learning_rate == 1e-3
+    assert [entry.files for entry in read.data] == [("shared.tsv",), ("own.tsv",)]
+
+
+def test_parts_that_cannot_be_included(tmp_path: Path) -> None:
+    part = 'include = ["recipe.toml"]'
+    path = write(tmp_path, recipe='include = ["part.toml"]', part=part)
+    with pytest.raises(OptionError, match=r"part\.toml includes .*recipe\.toml, which leads back"):
+        load_recipe(path)
+    path.write_text('include = ["none.toml"]')
+    with pytest.raises(DataError, match=r"none\.toml, which .*recipe\.toml includes: No such file"):
+        load_recipe(path)
+    path.write_text('include = "part.toml"')
+    with pytest.raises(OptionError, match=r'Write include = \["part.toml"\]'):
+        load_recipe(path)
+    for i in range(12):
+        write(tmp_path, **{f"deep{i}": f'include = ["deep{i + 1}.toml"]'})
+    path.write_text('include = ["deep0.toml"]')
+    with pytest.raises(OptionError, match="expected at most 8 levels"):
+        load_recipe(path)
+
+
+class Renamed(RecipeTable):
+    """A table whose keys had other names."""
+
+    renamed: ClassVar[dict[str, str]] = {
+        "rate": "learning_rate",
+        "cosine": 'write decay = "cosine".',
+    }
+    learning_rate: float = key(1.0, "How fast.")
+    decay: str = key("", "How it falls.")
+
+
+def test_an_old_key_is_taken_or_told_with_its_new_name(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("WARNING", logger="malmoi"):
+        assert read_table(Renamed, {"rate": 2.0}, where="x") == Renamed(learning_rate=2.0)
+    assert "the recipe's key rate is called learning_rate now" in caplog.text
+    with pytest.raises(OptionError, match=r'x: cosine is a key of older recipes; write decay = "c'):
+        read_table(Renamed, {"cosine": True}, where="x")
+    with pytest.raises(OptionError, match="rate is the old name of learning_rate; expected one"):
+        read_table(Renamed, {"rate": 2.0, "learning_rate": 1.0}, where="x")
 
 
 def test_a_recipe_may_begin_with_a_mark_and_end_its_lines_as_windows_does(tmp_path: Path) -> None:

@@ -57,6 +57,17 @@ def test_files_of_evaluations_may_change(folder: Path, tmp_path: Path) -> None:
     assert [file for file, _ in named_files(made)] == ["pairs.tsv", "dev.tsv"]
 
 
+def test_a_run_of_a_version_without_some_key_resumes(folder: Path, tmp_path: Path) -> None:
+    made = runs.recipe("encoder", folder)
+    stored = made.to_json()
+    del stored["schedule"]["clip"], stored["dropout"]
+    (tmp_path / "recipe.json").write_text(json.dumps(stored), "utf-8")
+    folders.check_recipe(made, tmp_path)
+    (tmp_path / "recipe.json").write_text(json.dumps(stored | {"seed": 7}), "utf-8")
+    with pytest.raises(OptionError, match="differs from the recipe in seed"):
+        folders.check_recipe(made, tmp_path)
+
+
 def test_a_run_of_before_says_that_its_data_are_not_known(tmp_path: Path) -> None:
     told = record_messages()
     folders.check_data({"pairs.tsv": "1"}, tmp_path)

@@ -12,12 +12,13 @@ import pytest
 from safetensors.torch import load_file
 
 import malmoi
-from malmoi import BundleError, BundleNotFound, DataError, MissingExtra, OptionError
+from malmoi import BundleError, BundleNotFound, DataError, MissingExtra, OptionError, cli
 from malmoi.bundle.bundle import Manifest
 from malmoi.train.log import draw_log, read_log
 from malmoi.train.objectives.pairs import pair_objectives
 from malmoi.train.recipe import make_recipe
 from malmoi.train.run import TrainedRun, prepare, train
+from tests.pins.golden import to_toml
 from tests.support import ROOT, runs
 from tests.support.logs import record_messages
 
@@ -327,3 +328,61 @@ def test_more_layers_than_there_are_is_told(folder: Path) -> None:
     with pytest.raises(OptionError, match="layers is 9; .* has 2. Choose a number from 1 to 2"):
         run(folder, "nine-layers", layers=9)
     assert not (folder / "nine-layers").exists()
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Path:
+    """A recipe for the command line, with an evaluation whose pairs are all the same."""
+    runs.prepare(tmp_path)
+    same = [f"the ship left\tthe harbour\t{score}" for score in (0, 1, 2, 3, 4, 5)]
+    (tmp_path / "dev.tsv").write_text("\n".join(["a\tb\tscore", *same]) + "\n", "utf-8")
+    made = runs.table(tmp_path, evaluation=[{"task": "sts", "file": "dev.tsv"}])
+    (tmp_path / "recipe.toml").write_text(to_toml(made), "utf-8")
+    return tmp_path
+
+
+def test_an_undefined_score_is_null_and_told(command: Path, run_here: Any) -> None:
+    done = run_here("train", command / "recipe.toml", "--data", command, "--threads", 1)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["sts:dev"] is None and "NaN" not in done.stdout
+    assert "sts:dev is undefined: the model gives every example the same" in done.stderr
+    assert "NaN" not in (command / "run/bundle/malmoi.json").read_text("utf-8")
+
+
+def test_ctrl_c_says_what_is_left_and_how_to_continue(command: Path, run_here: Any) -> None:
+    from malmoi.train import loop
+
+    def stop(*args: object) -> float:
+        raise KeyboardInterrupt
+
+    args = ("-q", "train", command / "recipe.toml", "--data", command, "--threads", 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "check_loss", stop)
+        done = run_here(*args)
+        assert (done.returncode, done.stdout) == (130, "")
+        assert done.stderr == "malmoi: stopped before anything was saved; nothing was left behind\n"
+    sets = ("--set", "output.checkpoint_steps=2")
+    with pytest.MonkeyPatch.context() as patch:
+        real = loop.check_loss
+        patch.setattr(loop, "check_loss", lambda x, n: real(x, n) if n < 4 else stop())
+        done = run_here(*args, *sets)
+    assert done.returncode == 130
+    assert done.stderr == (
+        f"malmoi: stopped; {command / 'run'} holds the run so far. Continue with the same command "
+        "and --resume\n"
+    )
+    assert run_here(*args, *sets, "--resume").returncode == 0
+
+
+def test_under_torchrun_the_first_process_reports(command: Path, run_here: Any) -> None:
+    args = ("train", command / "recipe.toml", "--data", command / "none")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cli, "_PATIENCE", 0.01)
+        patched: list[float] = []
+        patch.setattr(cli.time, "sleep", patched.append)
+        first = run_here(*args)
+        assert (first.returncode, patched) == (1, [])
+        patch.setenv("LOCAL_RANK", "1")
+        patch.setenv("RANK", "1")
+        assert run_here(*args).returncode == 1
+        assert patched == [0.01]  # torchrun ends it while it waits

@@ -6,6 +6,7 @@ This is the one place where malmoi's exceptions become a line on stderr and an e
 import logging
 import os
 import sys
+import time
 import warnings
 from importlib import import_module
 from typing import Annotated, NoReturn, TextIO
@@ -24,6 +25,7 @@ cluster mine negatives export info serve key
 # Every command with its module: a command starts sooner if the others are not imported.
 COMMANDS = {name: "serve" if name == "key" else name for name in _NAMES.split()}
 GROUPS = ("lexicon", "corpus")
+_PATIENCE = 10.0  # seconds
 
 
 def build(only: str | None = None) -> typer.Typer:
@@ -81,6 +83,7 @@ def main() -> NoReturn:
     try:
         build(asked if asked in COMMANDS or asked in GROUPS else None)()
     except MalmoiError as error:
+        _wait_for_the_first()
         complain(str(error))
         _leave(1)
     except OSError as error:
@@ -91,10 +94,24 @@ def main() -> NoReturn:
     # Typer turns Ctrl-C into 130; it does not see one while a command is imported.
     except (SystemExit, KeyboardInterrupt) as leaving:
         code = leaving.code if isinstance(leaving, SystemExit) else 130
-        if code == 130:
-            complain("stopped; nothing half-written was left behind")
+        if code == 130 and _is_first():
+            complain(getattr(leaving, "message", "stopped; nothing half-written was left behind"))
         _leave(code)
     _leave(0)
+
+
+def _is_first() -> bool:
+    """Whether this is the process of its machine that speaks; torchrun starts several."""
+    return os.environ.get("LOCAL_RANK", "0") == "0"
+
+
+def _wait_for_the_first() -> None:
+    """Let the first process report what all have found; torchrun then ends the others.
+
+    A process that is still there afterwards is the only one with an error, and reports it.
+    """
+    if not _is_first():
+        time.sleep(_PATIENCE)
 
 
 def _leave(code: str | int | None) -> NoReturn:

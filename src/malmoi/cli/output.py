@@ -9,6 +9,7 @@ import functools
 import inspect
 import json
 import logging
+import math
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -61,6 +62,14 @@ def prints_rows(command: Callable[..., Iterable[Row] | None]) -> Callable[..., N
     return run
 
 
+class Stopped(SystemExit):
+    """Ctrl-C, with what a command left behind."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(130)
+        self.message = message
+
+
 class StderrHandler(logging.Handler):
     """Shows log messages to the person at the terminal, one line each."""
 
@@ -94,7 +103,8 @@ def watched() -> bool:
 
 
 def print_rows(rows: Iterable[Row], form: Format) -> None:
-    """Print rows as they come (a table needs all of them first)."""
+    """Print rows as they come (a table needs all of them first); NaN is null, or nothing."""
+    rows = ({name: _defined(value) for name, value in row.items()} for row in rows)
     if form is Format.JSON:
         for row in rows:
             sys.stdout.write(json.dumps(row, ensure_ascii=False) + "\n")
@@ -102,6 +112,10 @@ def print_rows(rows: Iterable[Row], form: Format) -> None:
         _print_csv(rows)
     else:
         _print_table(list(rows))
+
+
+def _defined(value: object) -> object:
+    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def print_json(data: object) -> None:
@@ -144,5 +158,5 @@ def _cell(value: object) -> str:
     if isinstance(value, list):
         shown = " ".join(_cell(item) for item in value[:4])
         return f"{shown} … ({len(value)})" if len(value) > 4 else shown
-    text = str(value)
+    text = "" if value is None else str(value)
     return text if len(text) <= 60 else text[:59] + "…"

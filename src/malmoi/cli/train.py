@@ -7,7 +7,7 @@ import typer
 
 from ..errors import require
 from .options import Csv, Table, Threads
-from .output import choose, print_rows
+from .output import Stopped, choose, print_rows
 
 
 def train(
@@ -41,6 +41,14 @@ def train(
     read = load_recipe(recipe, sets=changes or [])
     from ..train.run import train as train_recipe  # a mistake in the recipe need not wait for it
 
-    done = train_recipe(read, data=data, resume=resume, strict=strict, threads=threads)
+    try:
+        done = train_recipe(read, data=data, resume=resume, strict=strict, threads=threads)
+    except KeyboardInterrupt:
+        folder = Path(read.output.folder)
+        if not folder.is_dir():
+            raise Stopped("stopped before anything was saved; nothing was left behind") from None
+        raise Stopped(
+            f"stopped; {folder} holds the run so far. Continue with the same command and --resume"
+        ) from None
     rows = [{"bundle": str(path), "steps": done.steps, **done.scores} for path in done.bundles]
     print_rows(rows, form)

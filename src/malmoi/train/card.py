@@ -1,6 +1,7 @@
 """What a trained bundle says of itself: provenance for its manifest, a README for people."""
 
 import importlib.metadata
+import math
 import platform
 from collections.abc import Sequence
 from typing import Any
@@ -41,6 +42,11 @@ def provenance(
         best = state.best_step or state.step
         made |= {"steps": state.step, "best_step": best, "seconds": round(state.seconds, 1)}
     return made
+
+
+def rounded(scores: dict[str, float]) -> dict[str, float]:
+    """Round scores for a manifest, which is JSON: those that are undefined are left out."""
+    return {name: round(score, 4) for name, score in scores.items() if math.isfinite(score)}
 
 
 def bundle_options(

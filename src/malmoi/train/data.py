@@ -3,6 +3,7 @@
 Everything here runs before torch is imported, so bad data are reported before anything is loaded.
 """
 
+import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from ..io.fingerprint import sha256
 from ..io.tables import BadRows, Row, read_columns
 from ..text.cleanup import is_whole
 from .schema import Evaluation
+
+logger = logging.getLogger(__name__)
 
 # A row with its file and line, for messages.
 Found = tuple[str, int, Row]
@@ -116,7 +119,10 @@ class Measure:
 
     def __call__(self, model: object) -> float:
         outcome = TASKS[self.task].measure(model, self.data)
-        return float(outcome.values()[outcome.main])
+        score = float(outcome.values()[outcome.main])
+        if math.isnan(score):
+            logger.warning(f"{self.title} is undefined: the model gives every example the same")
+        return score
 
 
 def read_measure(

@@ -72,7 +72,8 @@ class Log:
 
     def scores(self, state: State, scores: dict[str, float]) -> None:
         """Write and log the scores of an evaluation."""
-        listed = ", ".join(f"{name} {score:.4f}" for name, score in scores.items())
+        shown = {name: f"{one:.4f}".replace("nan", "undefined") for name, one in scores.items()}
+        listed = ", ".join(f"{name} {score}" for name, score in shown.items())
         mean = sum(scores.values()) / len(scores)
         self._write(state, "", "", f"{mean:.6f}", listed)
         mark = " (best)" if state.best_step == state.step else ""

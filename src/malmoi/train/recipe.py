@@ -21,20 +21,74 @@ __all__ = [
     "make_recipe",
 ]
 
+_DEEPEST = 8
+
 
 def load_recipe(path: str | Path, *, sets: Sequence[str] = ()) -> Any:
-    """Read and check a recipe; `sets` are changes such as "schedule.epochs=2"."""
-    try:
-        table = tomllib.loads(Path(path).read_text("utf-8-sig"))  # some editors write a mark
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror}. Name a recipe (.toml).") from error
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not UTF-8, which TOML is. Save it as UTF-8.") from error
-    except tomllib.TOMLDecodeError as error:
-        raise DataError(f"{path} is not TOML: {error}. Change that line.") from error
+    """Read and check a recipe; `sets` are changes such as "schedule.epochs=2".
+
+    The parts that it includes are read with it: what comes back is the whole recipe.
+    """
+    table = _read(Path(path), ())
     for change in sets:
         _change(table, change)
     return make_recipe(table, where=str(path))
+
+
+def _read(path: Path, including: tuple[Path, ...]) -> dict[str, Any]:
+    """Read a recipe with its parts; `including` are the files that led here, outermost first."""
+    by = f", which {including[-1]} includes" if including else ""
+    try:
+        table = tomllib.loads(path.read_text("utf-8-sig"))  # some editors write a mark
+    except OSError as error:
+        raise DataError(
+            f"cannot read {path}{by}: {error.strerror}. Name a recipe (.toml)."
+        ) from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}{by} is not UTF-8, which TOML is. Save it as UTF-8.") from error
+    except tomllib.TOMLDecodeError as error:
+        raise DataError(f"{path}{by} is not TOML: {error}. Change that line.") from error
+    names = table.pop("include", [])
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise OptionError(
+            f'{path}: include is not a list of files; expected one. Write include = ["part.toml"].'
+        )
+    chain = (*including, path)
+    if names and len(chain) > _DEEPEST:
+        raise OptionError(
+            f"{path} is the part of a part {_DEEPEST} times over and includes more; expected at "
+            f"most {_DEEPEST} levels. Move its parts into the file that includes it."
+        )
+    whole: dict[str, Any] = {}
+    for part in (path.parent / name for name in names):
+        if part.resolve() in {one.resolve() for one in chain}:
+            raise OptionError(
+                f"{path} includes {part}, which leads back to itself; expected parts that do not "
+                "include their including files. Remove one of the two."
+            )
+        whole = _merge(whole, _read(part, chain))
+    return _merge(whole, table)
+
+
+def _merge(part: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """Put a file's own keys over those of a part: tables are merged, lists of tables appended.
+
+    >>> _merge({"a": {"x": 1, "y": 2}, "b": [{"n": 1}]}, {"a": {"y": 3}, "b": [{"n": 2}]})
+    {'a': {'x': 1, 'y': 3}, 'b': [{'n': 1}, {'n': 2}]}
+    """
+    merged = dict(part)
+    for key, value in own.items():
+        old = part.get(key)
+        if isinstance(old, dict) and isinstance(value, dict):
+            value = _merge(old, value)
+        elif isinstance(old, list) and _are_tables(old) and _are_tables(value):
+            value = [*old, *value]
+        merged[key] = value
+    return merged
+
+
+def _are_tables(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(one, dict) for one in value)
 
 
 def make_recipe(table: dict[str, Any], *, where: str = "the recipe") -> Any:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pydantic import ValidationError
+
 from ..errors import DataError, OptionError, OutputError
 from ..io.files import writing_folder
 from ..io.fingerprint import write_json
@@ -107,6 +109,8 @@ def _cannot_make(folder: Path, reason: str) -> OutputError:
 def check_recipe(recipe: BaseRecipe, folder: Path) -> None:
     """Raise an OptionError if a run would not resume with the recipe that it started with."""
     old, new = _read(folder / RECIPE), json.loads(json.dumps(recipe.to_json()))
+    with contextlib.suppress(ValidationError):  # keys that came or were renamed since then
+        old = json.loads(json.dumps(type(recipe).model_validate(old).to_json()))
     for key in new:
         if key not in _FREE and old.get(key) != new[key]:
             where = _difference(old.get(key), new[key], key)

@@ -6,11 +6,12 @@ imported here, so a mistake in a recipe is reported within a second.
 """
 
 import difflib
+import logging
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, ValidationError
 from pydantic import model_validator as check
@@ -18,6 +19,8 @@ from pydantic.fields import FieldInfo
 
 from ..errors import OptionError, counted
 from ..text.cleanup import SAFE, check_steps
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 R = TypeVar("R", bound="RecipeTable")
@@ -68,6 +71,21 @@ class RecipeTable(BaseModel):
     """A table of a recipe: frozen, every key known, every value of its own type."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+    # Keys of older recipes: each with its name now, or with a sentence that says what to write.
+    renamed: ClassVar[dict[str, str]] = {}
+
+    @check(mode="before")
+    @classmethod
+    def _take_old_keys(cls, table: Any) -> Any:
+        for old in [name for name in cls.renamed if isinstance(table, dict) and name in table]:
+            new = cls.renamed[old]
+            if new not in cls.model_fields:
+                raise OptionError(f"{old} is a key of older recipes; {new}")
+            if new in table:
+                raise OptionError(f"{old} is the old name of {new}; expected one. Remove {old}.")
+            logger.warning(f"the recipe's key {old} is called {new} now; change it when you can")
+            table = {new if name == old else name: value for name, value in table.items()}
+        return table
 
     def __str__(self) -> str:
         """Give the same text as before pydantic: the keys of distillation stages depend on it."""

@@ -2,8 +2,6 @@
 
 import contextlib
 import dataclasses
-import functools
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,12 +22,13 @@ from ...runtime.pooling import normalize
 from ...runtime.tokenizer import TextTokenizer, plan
 from ...text.cleanup import clean
 from ...types import Ints
-from ..batching import Sizes, Step, plan_epoch
+from ..batching import Step
 from ..checkpoint import write_tensors
 from ..data import Measure
 from ..distributed import Processes
 from ..losses import build_loss
 from .pairs import Data, Recipe, TrainingExamples, find_pairs
+from .task import ModelTask, freeze
 
 _BLOCK = 16384
 
@@ -61,7 +60,7 @@ class Ids:
         return np.diff(self.starts)
 
 
-class BiEncoderTask:
+class BiEncoderTask(ModelTask):
     """Trains a sentence encoder on one data set or several, each with its own objective."""
 
     def __init__(
@@ -73,9 +72,8 @@ class BiEncoderTask:
         *,
         processes: Processes | None = None,
     ) -> None:
-        self.recipe, self.source, self.examples = recipe, source, examples
-        self.measures, self.processes = measures, processes or Processes()
-        self.tokens = read_tokens(source)
+        super().__init__(recipe, source, processes)
+        self.examples, self.measures = examples, measures
         self.ids = [Ids.of(self.tokens, part.texts, source.manifest.clean) for part in examples]
         self.encoder = make_encoder(source, dropout=recipe.dropout)
         freeze(self.encoder.transformer, recipe.schedule.freeze)
@@ -91,31 +89,25 @@ class BiEncoderTask:
             for entry, part in zip(recipe.data, examples, strict=True)
         )
         self.heads = heads
-        self.module: nn.Module = nn.ModuleDict({"encoder": self.encoder, "heads": heads})
+        self.module = nn.ModuleDict({"encoder": self.encoder, "heads": heads})
         self.module.to(self.processes.device)
-        # Asked for twice an epoch, once to count the steps; a plan of a million rows takes a while.
-        self.plan = functools.lru_cache(maxsize=2)(self._plan)
 
     def _plan(self, epoch: int) -> list[Step]:
-        sizes = Sizes.of(self.recipe.schedule, self.processes.world)
         parts = list(zip(self.recipe.data, self.examples, self.ids, strict=True))
-        return plan_epoch(
+        return self.batches(
             [ids.lengths[part.columns].max(axis=1) for _, part, ids in parts],
-            [entry.weight for entry, _, _ in parts],
-            [
+            epoch,
+            weights=[entry.weight for entry, _, _ in parts],
+            texts=[
                 part.columns if find_pairs(entry.objective).distinct else None
                 for entry, part, _ in parts
             ],
-            sizes,
-            seed=self.recipe.seed,
-            epoch=epoch,
             clusters=[part.clusters for part in self.examples],
         )
 
     def loss(self, step: Step) -> Tensor:
         """Encode this process's rows, gather those of the others, and give the loss of all."""
-        world, part = self.processes.world, self.examples[step.data]
-        shares = [step.rows[rank::world] for rank in range(world)]
+        part, shares = self.examples[step.data], self.shares(step.rows)
         texts = part.columns[shares[self.processes.rank]].T  # (k, n)
         vectors = self.embed(self.ids[step.data], texts.reshape(-1))  # (k * n, dim)
         counts = [len(share) for share in shares]
@@ -203,14 +195,6 @@ def _copied(module: nn.Module) -> dict[str, Tensor]:
     return {name: value.detach().clone() for name, value in module.named_parameters()}
 
 
-def read_tokens(source: ModelSource) -> TextTokenizer:
-    """Read the tokenizer as the exported model will."""
-    with tempfile.TemporaryDirectory(prefix="malmoi-tokens-") as folder:
-        write_tokenizer(source, Path(folder))
-        path = Path(folder) / "tokenizer.json"
-        return TextTokenizer.from_file(path, max_tokens=source.manifest.max_tokens)
-
-
 def make_encoder(source: ModelSource, *, dropout: float = -1.0) -> SentenceModule:
     """Load the encoder for training.
 
@@ -227,20 +211,6 @@ def make_encoder(source: ModelSource, *, dropout: float = -1.0) -> SentenceModul
     if dropout >= 0:
         set_dropout(encoder, dropout)
     return encoder
-
-
-def freeze(transformer: nn.Module, names: Sequence[str]) -> None:
-    """Keep the parameters under these names (e.g. "embeddings") as they are."""
-    for name in names:
-        found = [p for key, p in transformer.named_parameters() if key.startswith(name)]
-        if not found:
-            known = sorted({key.split(".")[0] for key, _ in transformer.named_parameters()})
-            raise OptionError(
-                f"schedule.freeze has {name}, and no parameter's name starts so; they start with "
-                f"{', '.join(known)}. Use one of these."
-            )
-        for parameter in found:
-            parameter.requires_grad_(False)
 
 
 def check_dimensions(matryoshka: Sequence[int], dimension: int) -> None:

@@ -38,8 +38,8 @@ from ...export.source import ModelSource
 from ...io.files import writing
 from ...runtime.tokenizer import TokenizedText
 from ...text.cleanup import clean
-from ..batching import Sizes, Step, plan_epoch
-from ..card import bundle_options, file_table, provenance, write_card
+from ..batching import Step
+from ..card import bundle_options, file_table, provenance, rounded, write_card
 from ..distributed import Processes
 from ..objective import FinishedRun, PreparedData, WrittenBundle
 from .classification import Classification, Notes
@@ -130,8 +130,8 @@ class NoteTask(HeadTask):
         *,
         processes: Processes | None = None,
     ) -> None:
-        super().__init__(source, processes)
-        self.recipe, self.notes = recipe, notes
+        super().__init__(recipe, source, processes)
+        self.notes = notes
         self.train_windows, self.dev_windows = (
             NoteWindows(notes.parts[part], notes.labels, self.tokens, source.manifest.clean)
             for part in ("train", "dev")
@@ -150,10 +150,8 @@ class NoteTask(HeadTask):
         return torch.tensor(shares, dtype=torch.float32, device=self.processes.device)
 
     def _plan(self, epoch: int) -> list[Step]:
-        sizes = Sizes.of(self.recipe.schedule, self.processes.world)
         rows = self._rows(epoch)
-        lengths = [self.train_windows.lengths[rows]]
-        steps = plan_epoch(lengths, [1.0], [None], sizes, seed=self.recipe.seed, epoch=epoch)
+        steps = self.batches([self.train_windows.lengths[rows]], epoch)
         return [Step(0, rows[step.rows]) for step in steps]
 
     def _rows(self, epoch: int) -> NDArray[np.int64]:
@@ -216,9 +214,9 @@ def write_bundle(
     part = "test" if notes.parts["test"] else "dev"
     report = report_rules(model, pool, notes.parts[part], part=part, name=recipe.name)
     scores = {name: metric.value for name, metric in report.metrics.items()}
-    rounded = {f"{part}:{name}": round(value, 4) for name, value in scores.items()}
+    named = rounded({f"{part}:{name}": value for name, value in scores.items()})
     card = classifier_card(recipe, notes, pool, manifest, report)
-    return WrittenBundle(dataclasses.replace(manifest, scores=rounded), card, report, scores)
+    return WrittenBundle(dataclasses.replace(manifest, scores=named), card, report, scores)
 
 
 def choose_pool(model: NoteClassifier, dev: list[NoteDocument], *, rule: str) -> DecisionPool:

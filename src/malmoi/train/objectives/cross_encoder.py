@@ -6,7 +6,6 @@ tokenizing, its evaluators and its folders serve; nothing of them is written aga
 Shapes: scores (n, outputs), one output for a score or one for each label.
 """
 
-import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,12 +32,11 @@ from ...reranker.reranker import similar_label
 from ...runtime.tokenizer import Batch, Pair, PairTokenizer, TextTokenizer, TokenizedText
 from ...text.cleanup import clean
 from ...types import Ints
-from ..batching import Sizes, Step, plan_epoch
+from ..batching import Step
 from ..data import Measure
 from ..distributed import Processes
-from .bi_encoder import freeze, read_tokens
-from .classification import Classification
 from .pairs import Recipe, TrainingExamples
+from .task import ModelTask, freeze
 
 OBJECTIVES = ("regression", "mse", "classification")
 _ACTIVATIONS = ["gelu", "identity"]  # after the dense layer and the projection
@@ -284,15 +282,8 @@ class PairIds:
         return cls(pieces, np.array([len(piece.ids) for piece in pieces], dtype=np.int64), cut)
 
 
-class HeadTask:
+class HeadTask(ModelTask):
     """A transformer with a head on [CLS] in training: what rerankers and classifiers share."""
-
-    recipe: Recipe | Classification
-
-    def __init__(self, source: ModelSource, processes: Processes | None) -> None:
-        self.source, self.processes = source, processes or Processes()
-        self.tokens = read_tokens(source)
-        self.plan = functools.lru_cache(maxsize=2)(self._plan)
 
     def _build(self, labels: Sequence[str], dropout: float) -> CrossEncoder:
         torch.manual_seed(self.recipe.seed)  # the head is drawn at random
@@ -307,16 +298,11 @@ class HeadTask:
     def _settle(self, model: CrossEncoder) -> None:
         """Take the model as it is to be trained: some of it frozen, on the device."""
         freeze(transformer_of(model), self.recipe.schedule.freeze)
-        self.model = model.to(self.processes.device)
-        self.module: nn.Module = self.model
-
-    def _plan(self, epoch: int) -> list[Step]:
-        raise NotImplementedError
+        self.module = self.model = model.to(self.processes.device)
 
     def gathered(self, pieces: Sequence[TokenizedText], rows: Ints) -> tuple[Tensor, Ints]:
         """Score the rows of a step, each process its share; gives the order of the rows too."""
-        world = self.processes.world
-        shares = [rows[rank::world] for rank in range(world)]
+        shares = self.shares(rows)
         own = self.run([pieces[row] for row in shares[self.processes.rank]])
         scores = self.processes.gather(own, [len(share) for share in shares])
         return scores, np.concatenate(shares)
@@ -351,8 +337,8 @@ class CrossEncoderTask(HeadTask):
         *,
         processes: Processes | None = None,
     ) -> None:
-        super().__init__(source, processes)
-        self.recipe, self.examples, self.measures = recipe, examples, measures
+        super().__init__(recipe, source, processes)
+        self.examples, self.measures = examples, measures
         self.labels = shared_labels(recipe, examples)
         pairs = (
             [(part.texts[row[0]], part.texts[row[1]]) for row in part.columns] for part in examples
@@ -370,15 +356,8 @@ class CrossEncoderTask(HeadTask):
         return self.source.manifest.clean
 
     def _plan(self, epoch: int) -> list[Step]:
-        sizes = Sizes.of(self.recipe.schedule, self.processes.world)
-        return plan_epoch(
-            [ids.lengths for ids in self.ids],
-            [entry.weight for entry in self.recipe.data],
-            [None] * len(self.ids),
-            sizes,
-            seed=self.recipe.seed,
-            epoch=epoch,
-        )
+        weights = [entry.weight for entry in self.recipe.data]
+        return self.batches([ids.lengths for ids in self.ids], epoch, weights=weights)
 
     def loss(self, step: Step) -> Tensor:
         """Score this process's pairs, gather the scores of the others, and give the loss of all."""

@@ -42,9 +42,9 @@ from ..batching import Step
 from ..card import provenance
 from ..distributed import Processes
 from ..objective import REPORT, FinishedRun
-from .bi_encoder import freeze
 from .masked_lm import PARTS, Packed, PreparedText, Pretraining, documents_of, pack
 from .masked_lm_start import make_start
+from .task import freeze
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from ...bundle.manifest import Manifest
 from ...errors import by_number, counted
 from ...export.export import export
 from ...export.reranker import export_reranker
-from ..card import bundle_options, provenance, score_table, write_card
+from ..card import bundle_options, provenance, rounded, score_table, write_card
 from ..distributed import Processes
 from ..objective import FinishedRun, WrittenBundle
 from .bi_encoder import BiEncoderTask
@@ -49,7 +49,7 @@ def write_bundle(
         processes=run.task.processes.world,
     )
     shared = bundle_options(recipe, prepared.source, training, precision)
-    shared["scores"] = {name: round(score, 4) for name, score in state.best_scores.items()}
+    shared["scores"] = rounded(state.best_scores)
     if recipe.kind == "reranker":
         manifest = export_reranker(run.paths.best, folder, **shared)
     else:

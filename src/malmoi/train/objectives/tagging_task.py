@@ -1,11 +1,9 @@
 """A tagger: windows of marked texts in, a loss over their labels; exported, then judged once."""
 
 import dataclasses
-import functools
 import json
 import logging
 import shutil
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 from transformers import AutoModelForTokenClassification, PreTrainedModel
 
@@ -35,19 +33,19 @@ from ...export.silence import silenced_libraries
 from ...export.source import ModelSource, read_transformer
 from ...export.tokenizer import write_tokenizer
 from ...runtime.pooling import softmax
-from ...runtime.tokenizer import Batch, TextTokenizer, TokenizedText, read_tokenizer
+from ...runtime.tokenizer import Batch, TokenizedText
 from ...tagger import load_tagger
 from ...tagger.files import EntitySpan, Marked
 from ...tagger.segment import Pieces, cut_pieces, cut_windows
 from ...tagger.tagger import SETTINGS, SpecialTokens, find_entities, make_labels
 from ...text.cleanup import check_steps
 from ...types import Floats, Ints
-from ..batching import Sizes, Step, plan_epoch
-from ..card import file_table, provenance, write_card
+from ..batching import Step
+from ..card import file_table, provenance, rounded, write_card
 from ..distributed import Processes
 from ..objective import FinishedRun, PreparedData, WrittenBundle
-from .bi_encoder import freeze
 from .tagging import Tagging, TaggingData
+from .task import ModelTask, freeze
 
 logger = logging.getLogger(__name__)
 
@@ -133,7 +131,7 @@ def export_tagger(best: Path, folder: Path, manifest: Manifest, *, weights: bool
     return manifest.write(folder)
 
 
-class TaggingTask:
+class TaggingTask(ModelTask):
     """Trains a linear layer over an encoder's pieces; dev is judged by exact entities."""
 
     def __init__(
@@ -144,34 +142,24 @@ class TaggingTask:
         *,
         processes: Processes | None = None,
     ) -> None:
-        self.recipe, self.source, self.data = recipe, source, data
-        self.processes = processes or Processes()
+        super().__init__(recipe, source, processes)
+        self.data = data
         self.labels = make_labels(data.types)
-        self._open_tokenizer()
+        self.tokenizer = self.tokens.tokenizer
+        self.tokenizer.no_truncation()  # windows are cut here, at words
+        self.frame = SpecialTokens.of(self.tokenizer)
+        self.size = source.manifest.max_tokens - self.frame.count
         self.windows = self._windows(data.parts["train"])
         torch.manual_seed(recipe.seed)  # the layer is drawn at random
         self.model = load_token_classifier(source, self.labels, dropout=recipe.dropout)
         freeze(self.model.base_model, recipe.schedule.freeze)
-        self.graph = TagModule(self.model, source.manifest.architecture)
-        self.module: nn.Module = self.graph
+        self.module = self.graph = TagModule(self.model, source.manifest.architecture)
         self.module.to(self.processes.device)
         self.weights = self._label_weights()
         base = {id(p) for p in self.model.base_model.parameters()}
         self.scales = {
             id(p): recipe.head_rate for p in self.model.parameters() if id(p) not in base
         }
-        self.plan = functools.lru_cache(maxsize=2)(self._plan)
-
-    def _open_tokenizer(self) -> None:
-        with tempfile.TemporaryDirectory(prefix="malmoi-tokens-") as folder:
-            write_tokenizer(self.source, Path(folder))
-            path = Path(folder) / "tokenizer.json"
-            self.tokens = TextTokenizer.from_file(path, max_tokens=self.source.manifest.max_tokens)
-            self.tokenizer = read_tokenizer(path)
-        self.tokenizer.no_truncation()
-        self.tokenizer.no_padding()
-        self.frame = SpecialTokens.of(self.tokenizer)
-        self.size = self.source.manifest.max_tokens - self.frame.count
 
     def _cut(self, text: str) -> Pieces:
         steps = self.source.manifest.clean
@@ -204,17 +192,13 @@ class TaggingTask:
         return torch.tensor(weights, dtype=torch.float32, device=self.processes.device)
 
     def _plan(self, epoch: int) -> list[Step]:
-        sizes = Sizes.of(self.recipe.schedule, self.processes.world, least=1)
-        return plan_epoch(
-            [self.windows.lengths], [1.0], [None], sizes, seed=self.recipe.seed, epoch=epoch
-        )
+        return self.batches([self.windows.lengths], epoch, least=1)
 
     def loss(self, step: Step) -> Tensor:
         """Give the weighted cross-entropy of the step's units, over all processes."""
-        world, rank = self.processes.world, self.processes.rank
-        shares = [step.rows[i::world] for i in range(world)]
+        shares = self.shares(step.rows)
         counts = [sum(len(self.windows.heads[row]) for row in share) for share in shares]
-        logits = self.processes.gather(self._logits(shares[rank]), counts)
+        logits = self.processes.gather(self._logits(shares[self.processes.rank]), counts)
         targets = np.concatenate([self.windows.targets[row] for share in shares for row in share])
         with torch.autocast(logits.device.type, enabled=False):
             return functional.cross_entropy(
@@ -321,9 +305,8 @@ def write_bundle(
     judged = ExampleSource(part, "", len(data.parts[part]), {})
     report = make_report("tagging", recipe.name, outcome, judged)
     scores = {f"{part}:{name}": metric.value for name, metric in report.metrics.items()}
-    rounded = {name: round(value, 4) for name, value in scores.items()} | run.state.best_scores
-    card = tagger_card(recipe, data, manifest, report)
-    return WrittenBundle(dataclasses.replace(manifest, scores=rounded), card, report, scores)
+    manifest = dataclasses.replace(manifest, scores=rounded(scores) | run.state.best_scores)
+    return WrittenBundle(manifest, tagger_card(recipe, data, manifest, report), report, scores)
 
 
 def tagger_card(recipe: Tagging, data: TaggingData, manifest: Manifest, report: Report) -> str:
