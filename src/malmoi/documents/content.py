@@ -117,7 +117,7 @@ def _zip_type(file: BinaryIO, suffix: str, name: str) -> str:
 def _ole_type(file: BinaryIO, suffix: str, name: str) -> str:
     data = file.read(64 * 2**20)
     file.seek(0)
-    if _utf16("HwpSummaryInformation") in data or data[512:].startswith(b"HWP Document File"):
+    if _utf16("HwpSummaryInformation") in data or _utf16("BodyText") in data:
         return "hwp"
     for stream, form in _OLE.items():
         if _utf16(stream) in data:
@@ -133,5 +133,7 @@ def _utf16(text: str) -> bytes:
 
 def _refusal(name: str, form: str, suffix: str) -> DocumentError:
     expected = f"a {_BY_SUFFIX[suffix]} file" if suffix in _BY_SUFFIX else "a document"
+    if "Hangul" in form:
+        return DocumentError(f"{name} is {form}; expected version 5. Save it as .hwpx.")
     advice = _ADVICE.get(suffix, "Save it in one of the forms: " + ", ".join(TYPES) + ".")
     return DocumentError(f"{name} is {form}; expected {expected}. {advice}")

@@ -9,7 +9,7 @@ from typing import Any
 from ..errors import require
 from .archive import check_archive
 from .document import Block, Content, FoundFile
-from .text import LONGEST_PART
+from .text import LONGEST_PART, mark_headings
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
@@ -37,7 +37,7 @@ def load_docx(file: FoundFile) -> Iterator[Content]:
     check_archive(file.path)
     document = docx.Document(str(file.path))
     word = _Word(document)
-    blocks = tuple(word.blocks())
+    blocks = tuple(mark_headings(word.blocks()))
     properties = document.core_properties
     yield Content(blocks, word.title or _title(properties), _metadata(properties))
 

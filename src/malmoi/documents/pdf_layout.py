@@ -16,6 +16,7 @@ _PAGE_NUMBER = re.compile(
     re.I,
 )
 _DIGITS = re.compile(r"\d+")
+_DIGIT = re.compile(r"\d")
 _ENDS = re.compile(r"[.?!。:;][\"'”’)\]]*$")
 _LONGEST_HEADING = 120
 _LARGER = 1.12  # a heading's size over that of the text
@@ -23,7 +24,7 @@ _APART = 1.45  # of the usual distance of lines: more is a new paragraph
 
 _OFTEN_LAST = frozenset("은는을를의에로와과며등및서도고한된할인던여면")
 _SELDOM_FIRST = frozenset("을를은는의었였했됐겠습며들되됩었던었께써렇래")
-_WORD = re.compile("[가-힣]+")
+_WORD = re.compile("[가-힣0]+")  # every digit counts as 0: "7일" is broken as "8일" is
 
 
 class Line(NamedTuple):
@@ -57,7 +58,7 @@ class WordBreaks:
         self.last: Counter[str] = Counter()
         self.all: Counter[str] = Counter()
         for line in lines:
-            self._add(line)
+            self._add(_DIGIT.sub("0", line))
 
     def _add(self, line: str) -> None:
         # The edges of a line may be in the middle of a word.
@@ -68,7 +69,7 @@ class WordBreaks:
         for word in inner:
             self.all.update(word)
             self.inside.update(word[at : at + 2] for at in range(len(word) - 1))
-        self.across.update(a + b for a, b in re.findall("([가-힣]) (?=([가-힣]))", line))
+        self.across.update(a + b for a, b in re.findall("([가-힣0]) (?=([가-힣0]))", line))
 
     def is_one_word(self, left: str, right: str) -> bool:
         """Say whether two pieces next to a line's end are one word."""
@@ -99,7 +100,8 @@ def join_lines(left: str, right: str, breaks: WordBreaks) -> str:
         return left[:-1] + right
     if left.endswith("-") and re.search(r"[a-z]-$", left) and re.match(r"[a-z]", right):
         return left[:-1] + right
-    start, end = _WORD.match(right), re.search("[가-힣]+$", left)
+    edges = _DIGIT.sub("0", left[-40:]), _DIGIT.sub("0", right[:40])
+    start, end = _WORD.match(edges[1]), re.search("[가-힣0]+$", edges[0])
     if start is None or end is None:
         return left.rstrip() + " " + right
     return left + ("" if breaks.is_one_word(end[0], start[0]) else " ") + right

@@ -3,16 +3,18 @@
 import importlib
 import logging
 import tempfile
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import cast
 
-from ..errors import DataError, DocumentError, MalmoiError
+from ..errors import DataError, DocumentError, MalmoiError, counted
+from ..text.mojibake import repair
 from .archive import damaged
 from .content import find_type, is_readable_name
 from .document import Block, Content, FoundFile, RowColumns, SourceDocument
 from .find import as_text, find_files
+from .text import is_heading
 
 logger = logging.getLogger(__name__)
 
@@ -60,8 +62,9 @@ def _read(file: FoundFile, columns: RowColumns | None, *, depth: int) -> Iterato
     try:
         with file.path.open("rb") as content:
             type = find_type(content, name)
+        mended = _Mended()
         for number, one in enumerate(_load(type, file, columns), start=1):
-            document = _document(one, file, type, number)
+            document = _document(one, file, type, number, mended)
             if document.blocks:
                 yield document
             for inner in _attached(one, document, depth):
@@ -89,6 +92,7 @@ def _read(file: FoundFile, columns: RowColumns | None, *, depth: int) -> Iterato
         raise damaged(file.path, error) from error
     if empty:
         raise DocumentError(f"{name} has no text; expected some. Check the file.")
+    mended.report(name)
 
 
 def _load(type: str, file: FoundFile, columns: RowColumns | None) -> Iterator[Content]:
@@ -118,13 +122,39 @@ def _attached(content: Content, parent: SourceDocument, depth: int) -> Iterator[
                 logger.warning(reason)
 
 
-def _document(content: Content, file: FoundFile, type: str, number: int) -> SourceDocument:
+@dataclass
+class _Mended:
+    """How many characters of a file were decoded wrongly once, repaired or lost."""
+
+    repaired: int = 0
+    lost: int = 0
+
+    def text(self, text: str) -> str:
+        """Give a text repaired, and count."""
+        found = repair(text)
+        self.repaired += found.repaired
+        self.lost += found.lost
+        return found.text
+
+    def report(self, name: str) -> None:
+        """Log what was found."""
+        if self.repaired or self.lost:
+            lost = f"; {self.lost:,} more have lost bytes and stay as they are" if self.lost else ""
+            logger.warning(
+                f"{name} was decoded wrongly before it was saved: "
+                f"{counted(self.repaired, 'character was', 'characters were')} repaired{lost}"
+            )
+
+
+def _document(
+    content: Content, file: FoundFile, type: str, number: int, mended: _Mended
+) -> SourceDocument:
     part = content.part or ("" if number == 1 else str(number))
-    blocks = tuple(_block(one) for one in content.blocks if one.text.strip())
-    first = next((one.text for one in blocks if one.kind == "heading"), "")
+    blocks = tuple(_block(one, mended) for one in content.blocks if one.text.strip())
+    title = mended.text(content.title).strip() or _first_title(blocks)
     return SourceDocument(
         id=f"{file.id}#{part}" if part else file.id,
-        title=content.title.strip() or first or PurePosixPath(file.id).stem,
+        title=title or PurePosixPath(file.id).stem,
         blocks=blocks,
         source=as_text(str(file.path)),
         type=type,
@@ -133,6 +163,14 @@ def _document(content: Content, file: FoundFile, type: str, number: int) -> Sour
     )
 
 
-def _block(block: Block) -> Block:
+def _block(block: Block, mended: _Mended) -> Block:
     text = block.text.strip("\n") if block.kind in ("code", "list") else block.text.strip()
-    return block if text == block.text else replace(block, text=text)
+    return replace(block, text=mended.text(text))
+
+
+def _first_title(blocks: Sequence[Block]) -> str:
+    """Find a heading at the start that names the document; "1. 개요" names a part of it."""
+    for block in blocks[:3]:
+        if block.kind == "heading" and block.level <= 2 and not is_heading([block.text]):
+            return block.text
+    return ""

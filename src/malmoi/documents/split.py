@@ -77,30 +77,35 @@ def split_document(
         raise OptionError(f"tokens is {tokens}; expected 8 or more. Ask for longer passages.")
     cut = _Cutter(tokens, count or estimate_tokens)
     passages: list[Passage] = []
-    for section in _sections(document.blocks):
+    for section in _sections(document.blocks, document.title):
         pieces = [piece for block in section.blocks for piece in cut.pieces(block)]
         passages += (_passage(group, section.headings) for group in cut.groups(pieces))
     return passages
 
 
-def _sections(blocks: Iterable[Block]) -> Iterator[_Section]:
-    """Put blocks under their headings; a heading with nothing under it is a paragraph itself."""
+def _sections(blocks: Iterable[Block], title: str) -> Iterator[_Section]:
+    """Put blocks under their headings.
+
+    A heading with nothing under it is a paragraph itself, unless it is the document's title.
+    """
     above: list[Block] = []
     inside: list[Block] = []
     for block in blocks:
         if block.kind != "heading" or len(block.text) > _LONGEST_HEADING:
             inside.append(block)
             continue
-        yield from _section(above, inside, block.level)
+        yield from _section(above, inside, block.level, title)
         above = [*(one for one in above if one.level < block.level), block]
         inside = []
-    yield from _section(above, inside, 0)
+    yield from _section(above, inside, 0, title)
 
 
-def _section(above: list[Block], inside: list[Block], next_level: int) -> Iterator[_Section]:
+def _section(
+    above: list[Block], inside: list[Block], next_level: int, title: str
+) -> Iterator[_Section]:
     if inside:
         yield _Section(tuple(one.text for one in above), tuple(inside))
-    elif above and next_level <= above[-1].level:
+    elif above and next_level <= above[-1].level and (above[-1].text != title or not next_level):
         # Nothing came between this heading and the next of its level: it speaks for itself.
         yield _Section(tuple(one.text for one in above[:-1]), (above[-1],))
 

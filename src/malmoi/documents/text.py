@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -17,8 +18,11 @@ BULLET = re.compile(
     r"\s*(?:[-*+•·∙▪◦‣○●–]|\(?\d{1,3}[.)]|\(?[가-하A-Za-z]\)|[가나라마바사아자차카타파하A-Za-z]\.|[①-⑳⑴-⒇])\s+\S"
 )
 _RULE = re.compile(r"\s*([-=_*~─━═])\1{2,}\s*")
-_NUMBER = r"(?:\d{1,2}(?:\.\d{1,2}){0,3}\.?|[IVX]{1,4}\.|제\s*\d+\s*[편장절관조](?:의\s*\d+)?\.?)"
-_HEADING = re.compile(rf"(?:{_NUMBER}\s*\S|[■□◆◇▶▣★☆◎]\s*\S|\[[^\]]+\]$|<[^>]+>$|【[^】]+】$)")
+_HEADING = re.compile(
+    r"\d{1,2}(?:\.\d{1,2}){1,3}\.?\s+[가-힣A-Z(]|\d{1,2}[.)]\s+\S|[IVX]{1,4}\.\s*\S|[Ⅰ-Ⅻ]\.?\s*\S"
+    r"|제\s*\d+\s*[편장절관조](?:의\s*\d+)?(?:[\s.(]|$)|[■□◆◇▶▣★☆◎]\s*\S"
+    r"|\[[^\]]+\]$|<[^>]+>$|【[^】]+】$"
+)
 _SENTENCE_END = re.compile(r"[.?!。…:;,]['\"”’)]*$")
 _LONGEST_HEADING = 50
 _WRAPPED = (40, 120)  # columns between which lines of one paragraph are broken by their width
@@ -84,6 +88,30 @@ def is_heading(lines: list[str]) -> bool:
         return False
     # A numbered line among others like it is an item of a list.
     return len(lines) == 1 or not BULLET.match(lines[1]) or not BULLET.match(line)
+
+
+def mark_headings(blocks: Iterable[Block]) -> list[Block]:
+    """Make headings of paragraphs that are numbered or marked like ones, where a file has none.
+
+    Korean documents are rarely written with styles: "1. 배경", "□ 추진 계획" and "제3조(목적)" are
+    lines like the others. One that is followed by another of its kind is an item of a list.
+    """
+    found = list(blocks)
+    if any(block.kind == "heading" for block in found):
+        return found
+    marks = [_mark(block) for block in found]
+    for at, mark in enumerate(marks[:-1]):
+        if mark and mark != marks[at + 1]:
+            text = found[at].text
+            found[at] = replace(found[at], kind="heading", level=_level(text))
+    return found
+
+
+def _mark(block: Block) -> str:
+    """Say what kind of mark makes a paragraph look like a heading; empty for none."""
+    if block.kind != "paragraph" or "\n" in block.text or not is_heading([block.text]):
+        return ""
+    return re.sub(r"\d+", "0", re.match(r"제\s*\d+\s*.|[\d.]+|[IVXⅠ-Ⅻ]+|.", block.text)[0])  # type: ignore[index]
 
 
 def _level(line: str) -> int:

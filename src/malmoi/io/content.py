@@ -11,6 +11,7 @@ _SIGNS = {
     b"PK\x03\x04": "a ZIP archive (as .docx, .xlsx, .pptx and .hwpx files are)",
     b"PK\x05\x06": "an empty ZIP archive",
     b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": "a document of an old Office or Hangul form",
+    b"HWP Document File": "a document of Hangul's version 3",
     b"{\\rtf": "an RTF document",
     b"\x89PNG\r\n": "a PNG image",
     b"\xff\xd8\xff": "a JPEG image",
