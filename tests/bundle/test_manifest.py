@@ -62,9 +62,10 @@ def test_fields_of_the_future_are_passed_over(bundle: Path) -> None:
 
 
 def test_no_json_is_corrupt(bundle: Path) -> None:
-    (bundle / MANIFEST).write_text("{")
-    with pytest.raises(BundleCorrupt, match="cannot be read as JSON"):
-        Manifest.read(bundle)
+    for text in ("{", "[" * 100_000, '{"a":' * 100_000, '{"format": ' + "9" * 5000 + "}"):
+        (bundle / MANIFEST).write_text(text)
+        with pytest.raises(BundleCorrupt, match="cannot be read as JSON"):
+            Manifest.read(bundle)
 
 
 def test_every_changed_or_missing_file_is_found(bundle: Path) -> None:

@@ -57,6 +57,23 @@ def test_the_twin_of_a_sum_is_that_sum(bundle: Path, tmp_path: Path, texts: Path
     assert "static twin of tiny" in card and "9 texts" in card and "Apache-2.0" in card
 
 
+def test_a_disk_that_fills_while_the_tokenizer_is_written(bundle: Path, tmp_path: Path) -> None:
+    export_static(bundle, tmp_path / "whole", dim=16)
+    sizes = {file.name: file.stat().st_size for file in (tmp_path / "whole").iterdir()}
+    assert sizes["tokenizer.json"] > sizes["static.safetensors"] + 100
+    code = (
+        "import resource, sys; from malmoi.export.static import export_static\n"
+        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({sizes['static.safetensors'] + 50},) * 2)\n"
+        "from malmoi.errors import OutputError\n"
+        "try: export_static(sys.argv[1], sys.argv[2], dim=16)\n"
+        "except OutputError as error: print(error)"
+    )
+    command = [sys.executable, "-c", code, str(bundle), str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "out" in done.stdout, done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["tiny", "whole"]
+
+
 def test_reduced_and_the_same_each_time(bundle: Path, tmp_path: Path, texts: Path) -> None:
     for name in ("a", "b"):
         export_static(bundle, tmp_path / name, dim=6, texts=[texts], name="twin")

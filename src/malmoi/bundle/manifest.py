@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BundleCorrupt, BundleError
+from ..io.files import parse_json
 from ..io.fingerprint import check_format, find_changed, hash_folder, is_inside, write_json
 from ..text.cleanup import SAFE, STEPS
 from .catalog import KINDS
@@ -60,7 +61,7 @@ class Manifest:
         """Read and check `folder/malmoi.json`."""
         path = folder / MANIFEST
         try:
-            data = json.loads(path.read_text("utf-8"))
+            data = parse_json(path.read_text("utf-8"))
         except (OSError, ValueError) as error:
             raise BundleCorrupt(
                 f"{path} cannot be read as JSON ({type(error).__name__}); expected a malmoi "

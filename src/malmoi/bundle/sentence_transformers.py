@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BundleCorrupt, BundleError
+from ..io.files import parse_json
 from ..text.cleanup import SAFE
 from .manifest import POOLINGS, Manifest
 
@@ -217,7 +218,7 @@ def read_json(path: Path, *, missing: Any = None) -> Any:
     if missing is not None and not path.is_file():
         return missing
     try:
-        return json.loads(path.read_text("utf-8-sig"))
+        return parse_json(path.read_text("utf-8-sig"))
     except FileNotFoundError as error:
         raise _broken(path, "this file") from error
     except (OSError, ValueError) as error:

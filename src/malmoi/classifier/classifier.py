@@ -1,6 +1,5 @@
 """The classifier of long notes: every window is scored, and a rule makes one decision."""
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +10,7 @@ import numpy as np
 from ..bundle.bundle import Bundle, open_bundle
 from ..bundle.catalog import find_model
 from ..errors import BundleError, OptionError, TextError, counted
+from ..io.files import parse_json
 from ..io.progress import progressing
 from ..runtime.pooling import softmax
 from ..runtime.runner import LOGITS, GraphModel, chunks, in_turn
@@ -67,14 +67,14 @@ class DecisionPool:
         if not path.is_file():
             return cls()
         try:
-            data: dict[str, Any] = json.loads(path.read_text("utf-8"))
+            data: dict[str, Any] = parse_json(path.read_text("utf-8"))
             direction = data.get("attention")
             return cls(
                 Rule(str(data["rule"]), float(data["c"])),
                 float(data["temperature"]),
                 None if direction is None else np.asarray(direction, dtype=np.float64),
             )
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise BundleError(
                 f"{path} cannot be read ({type(error).__name__}); expected rule, c and "
                 "temperature. Train the classifier again with: malmoi train"

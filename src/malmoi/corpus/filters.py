@@ -5,11 +5,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import OptionError
+from ..errors import DataError, OptionError
+from ..text.cleanup import mend_surrogates
 
 Atom = str | float | int
 OPERATORS = ("<=", ">=", "!=", "=", "<", ">")
-_CONDITION = re.compile(r"\s*(.+?)\s*(<=|>=|!=|=|<|>)\s*(.*?)\s*", re.DOTALL)
+_OPERATOR = re.compile(r"!?[<>=]+")
+_LONGEST = 10_000  # characters of a condition
+_DEEPEST = 32  # lists and objects within each other in a field
 
 
 @dataclass(frozen=True)
@@ -37,15 +40,27 @@ class Filter:
 
         >>> Filter.parse("year>=2020")
         Filter(field='year', operator='>=', value=2020)
+
+        A doubled "==" means "=". A value that begins with such a sign stands after a space.
         """
-        found = _CONDITION.fullmatch(text)
+        if len(text) > _LONGEST:
+            raise OptionError(
+                f"a filter has {len(text):,} characters; expected at most {_LONGEST:,}. Shorten it."
+            )
+        found = _OPERATOR.search(text.lstrip(), 1)
         if not found:
             raise OptionError(
                 "a filter has no comparison in it; expected a field, one of "
                 f"{' '.join(OPERATORS)} and a value, as in year=2024."
             )
-        field, operator, value = found.groups()
-        return cls(field, operator, atom(value))
+        operator = "=" if found[0] == "==" else found[0]
+        if operator not in OPERATORS:
+            raise OptionError(
+                f"a filter compares by {found[0]}; known are {' '.join(OPERATORS)}. Write one of "
+                "these, and a space before a value that begins with such a sign."
+            )
+        field, value = found.string[: found.start()], found.string[found.end() :]
+        return cls(field.strip(), operator, atom(value.strip()))
 
 
 def as_filters(given: Mapping[str, Any] | Iterable[str | Filter] | str | None) -> list[Filter]:
@@ -82,9 +97,17 @@ def atom(value: object) -> Atom:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
+        if isinstance(value, float) or abs(value) < 2**63:
+            return value
         # SQLite's integers end at 64 bits; beyond, a float is near enough to compare.
-        return value if isinstance(value, float) or abs(value) < 2**63 else float(value)
-    text = str(value)
+        try:
+            return float(value)
+        except OverflowError:
+            raise DataError(
+                "a field or filter holds a whole number of more than 308 digits; expected one that "
+                "can be compared. Write it as text, in quotes."
+            ) from None
+    text = mend_surrogates(str(value))
     if re.fullmatch(r"-?(0|[1-9]\d{0,17})", text):
         return int(text)
     if re.fullmatch(r"-?(0|[1-9]\d*)\.\d+", text):
@@ -94,11 +117,26 @@ def atom(value: object) -> Atom:
 
 def atoms(value: object) -> list[Atom]:
     """The values of a field, one for each element of a list; none for nothing or an object."""
-    if value is None or isinstance(value, dict):
-        return []
-    if isinstance(value, list | tuple):
-        return [one for element in value for one in atoms(element)]
-    return [atom(value)]
+    if not isinstance(value, list | tuple | dict):
+        return [] if value is None else [atom(value)]
+    found = list[Atom]()
+    level: list[tuple[Any, bool]] = [(value, True)]
+    for _ in range(_DEEPEST):
+        below = list[tuple[Any, bool]]()
+        for one, counts in level:
+            is_list = not isinstance(one, dict)
+            for element in one if is_list else one.values():
+                if isinstance(element, list | tuple | dict):
+                    below.append((element, counts and is_list))
+                elif element is not None and counts and is_list:
+                    found.append(atom(element))
+        if not below:
+            return found
+        level = below
+    raise DataError(
+        f"a field holds lists or objects more than {_DEEPEST} deep in each other; expected text, a "
+        "number or a list of these. Flatten it."
+    )
 
 
 def _equal(name: str, value: object) -> Filter:

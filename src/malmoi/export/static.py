@@ -79,7 +79,7 @@ def export_static(
         else:
             table, training = builder.plain(), {}
         write_safetensors(partial / TABLE, dict(table.arrays()))
-        words.tokenizer.save(str(partial / "tokenizer.json"), pretty=False)
+        (partial / "tokenizer.json").write_text(words.tokenizer.to_str(), "utf-8")
         manifest = _manifest(opened.manifest, dim, len(table.scales))
         logger.debug(f"writing {out}")
         manifest = dataclasses.replace(

@@ -41,7 +41,8 @@ def write_tokenizer(source: ModelSource, folder: Path) -> None:
     _check_size(tokenizer, source)
     tokenizer.no_truncation()
     tokenizer.enable_padding(pad_id=loaded.pad_token_id or 0, pad_token=loaded.pad_token or "")
-    tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
+    # Not by its own `save`, whose errors (a full disk) are of no kind that one could catch.
+    (folder / "tokenizer.json").write_text(tokenizer.to_str(), "utf-8")
     if _read_alike(folder, tokenizer):
         return
     logger.debug(

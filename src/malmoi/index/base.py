@@ -20,6 +20,7 @@ _AT_ONCE = 512
 # Up to so many queries, each is a product of its own: memory is the limit, not the arithmetic.
 _ALONE = 4
 _ROW_BLOCK = 16_384
+_PADDED = 4096  # the most columns of an answer that has fewer rows
 
 
 @dataclass(frozen=True)
@@ -89,14 +90,15 @@ class Index(ABC):
             exact: score every row.
             only: the rows that may be found.
 
-        Of equal scores the earlier row wins; where there are fewer than `k` rows, the last are -1.
+        Of equal scores the earlier row wins; where there are fewer than `k` rows, the last are -1,
+        and there are no more columns than rows where `k` is in the thousands.
         """
         if k < 1:
             raise OptionError(f"k is {k}; expected 1 or more. Ask for at least one row.")
         asked = self._checked(np.atleast_2d(queries), "queries")
         allowed = None if only is None else self.table.positions(only)
         count = len(self) if allowed is None else len(allowed)
-        width, k = k, min(k, max(count, 1))
+        width, k = min(k, max(count, _PADDED)), min(k, max(count, 1))
         if not count:
             best = Best(len(asked), k)
         elif allowed is not None and count <= max(FEW_ROWS, 4 * k):

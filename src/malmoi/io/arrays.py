@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import BundleCorrupt, LexiconError, OptionError, require
-from .files import writing
+from .files import parse_json, writing
 
 Write = Callable[[list[str], NDArray[Any]], None]
 
@@ -30,10 +30,10 @@ def read_safetensors(path: Path) -> dict[str, NDArray[Any]]:
     try:
         data = np.memmap(path, dtype=np.uint8, mode="r")
         size = int.from_bytes(data[:8].tobytes(), "little")
-        header = json.loads(data[8 : 8 + size].tobytes())
+        header = parse_json(data[8 : 8 + size].tobytes())
         header.pop("__metadata__", None)
         return {name: _view(data[8 + size :], spec) for name, spec in header.items()}
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise _corrupt(path) from error
 
 
@@ -42,7 +42,7 @@ def tensor_names(path: Path) -> list[str]:
     try:
         with path.open("rb") as file:
             size = int.from_bytes(file.read(8), "little")
-            header = json.loads(file.read(size) if size <= path.stat().st_size else b"")
+            header = parse_json(file.read(size) if size <= path.stat().st_size else b"")
         header.pop("__metadata__", None)
         ends = [spec["data_offsets"][1] for spec in header.values()]
         if 8 + size + max(ends, default=0) != path.stat().st_size:

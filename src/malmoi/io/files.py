@@ -4,6 +4,7 @@ import codecs
 import contextlib
 import errno
 import io
+import json
 import logging
 import os
 import secrets
@@ -13,7 +14,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from ..errors import DataError, MalmoiError, OutputError, counted
 from .content import check_text
@@ -50,6 +51,14 @@ def writing(path: str | Path) -> Iterator[BinaryIO]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Parse JSON; everything that is wrong with it is a ValueError, also when it is too deep."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import MalmoiError
-from .files import writing
+from .files import parse_json, writing
 
 SHORT = 16  # hex digits of an identity: 64 bits, enough to tell things of one user apart
 
@@ -96,7 +96,7 @@ def write_json(path: Path, data: Mapping[str, Any], *, indent: int | None = 2) -
 def read_stamp(path: Path) -> dict[str, Any]:
     """Read a JSON object that says what something was made of; {} if missing or broken."""
     try:
-        data = json.loads(path.read_text("utf-8"))
+        data = parse_json(path.read_text("utf-8"))
     except (OSError, ValueError):
         return {}
     return data if isinstance(data, dict) else {}

@@ -1,6 +1,5 @@
 """`lexicon.json`: what a lexicon contains, with the hash of every file of its segments."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any
 
 from ..errors import LexiconError
 from ..io.arrays import REBUILD
+from ..io.files import parse_json
 from ..io.fingerprint import check_format, find_changed, is_inside, write_json
 
 MANIFEST = "lexicon.json"
@@ -51,10 +51,12 @@ class LexiconManifest:
         """Read and check `folder/lexicon.json`."""
         path = folder / MANIFEST
         try:
-            data = json.loads(path.read_text("utf-8"))
+            data = parse_json(path.read_text("utf-8"))
             check_format(data, FORMAT, where=str(path), remedy=REBUILD, error=LexiconError)
             segments = tuple(SegmentEntry.from_json(entry) for entry in data["segments"])
-        except (OSError, KeyError, TypeError, json.JSONDecodeError, UnicodeDecodeError) as error:
+        except LexiconError:  # it is a ValueError too
+            raise
+        except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
             raise LexiconError(
                 f"{path} cannot be read ({type(error).__name__}); expected the manifest of a "
                 f"lexicon. {REBUILD}"

@@ -4,7 +4,6 @@ Labels are "O", "B-X" and "I-X". An I-X may only follow a B-X or an I-X; of the 
 such a fault the most probable one is taken.
 """
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from ..bundle.bundle import Bundle, open_bundle
 from ..bundle.catalog import find_model
 from ..errors import BundleError, counted
+from ..io.files import parse_json
 from ..runtime.pooling import softmax
 from ..runtime.runner import GraphModel, in_turn
 from ..runtime.tokenizer import Batch, TokenizedText, read_tokenizer
@@ -165,7 +165,7 @@ class SpecialTokens:
 def read_unit(folder: Path) -> str:
     """Read what a tagger gives labels to: words or tokens."""
     try:
-        settings = json.loads((folder / SETTINGS).read_text("utf-8"))
+        settings = parse_json((folder / SETTINGS).read_text("utf-8"))
         unit = str(settings["unit"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BundleError(

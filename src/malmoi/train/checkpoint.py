@@ -23,7 +23,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from ..errors import DataError, counted
-from ..io.files import writing_folder
+from ..io.files import parse_json, writing_folder
 
 logger = logging.getLogger(__name__)
 
@@ -98,7 +98,7 @@ def load_newest(folder: Path, module: nn.Module, optimizer: torch.optim.Optimize
 
 def _load(path: Path, module: nn.Module, optimizer: torch.optim.Optimizer) -> State:
     # Everything is read before anything is changed: a damaged checkpoint leaves no trace.
-    state = State(**json.loads((path / "state.json").read_text("utf-8")))
+    state = State(**parse_json((path / "state.json").read_text("utf-8")))
     weights = load_file(path / "model.safetensors")
     moments = load_file(path / "optimizer.safetensors")
     module.load_state_dict(weights)

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from ..errors import DataError, OptionError, OutputError
-from ..io.files import writing_folder
+from ..io.files import parse_json, writing_folder
 from ..io.fingerprint import write_json
 from .schema import BaseRecipe
 
@@ -183,7 +183,7 @@ def _difference(old: object, new: object, key: str) -> str:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text("utf-8"))
+        found = parse_json(path.read_text("utf-8"))
     except (OSError, ValueError):
         found = None
     if not isinstance(found, dict):

@@ -22,7 +22,7 @@ from .segment import By, Cut, Segmenter
 
 Layers = str | int | Sequence[int]
 
-_NAME = re.compile(r"(sum|mean|concat)-(?:last-(\d+)|all)")
+_NAME = re.compile(r"(sum|mean|concat)-(?:last-(\d{1,6})|all)", re.ASCII)
 _NAMES = (
     '"last", "second-to-last", "sum-last-4", "concat-last-4", "mean-all" (or any of sum-, mean- '
     "and concat- with last-N or all), a layer's number, or a list of numbers"
@@ -97,7 +97,7 @@ def _numbers(layers: Layers, count: int) -> tuple[list[int], str]:
     if not found:
         raise OptionError(f"layers is {layers!r}; known are {_NAMES}. Choose one of these.")
     last = int(found[2]) if found[2] else count
-    return list(range(-last, 0)), found[1]
+    return list(range(-last, 0)) if last <= count else [], found[1]
 
 
 def no_layers(name: str) -> BundleError:
