@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import malmoi
-from malmoi.train.join import fit_join, write_join
+from malmoi.reranker.blend import fit_join, write_join
 
 
 def rows(path: Path) -> list[dict[str, str]]:

@@ -21,10 +21,10 @@ from pathlib import Path
 import numpy as np
 
 import malmoi
+from malmoi.export.shrink import shrink
 from malmoi.io.files import writing
 from malmoi.mining.negatives import NegativeChoice, mine_negatives
 from malmoi.train.distil.lessons.base import similarity_rows
-from malmoi.train.shrink import shrink
 
 Row = tuple[str, str, float, str]
 

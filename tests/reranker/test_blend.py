@@ -10,8 +10,8 @@ import malmoi
 from malmoi.bundle.bundle import Manifest
 from malmoi.encoder import TextEncoder
 from malmoi.errors import BundleError, DataError
+from malmoi.reranker.blend import fit_join, write_join
 from malmoi.reranker.reranker import ScoreBlend, cosines, squash
-from malmoi.train.join import fit_join, write_join
 from tests.support import graphs
 
 PAIRS = [

@@ -13,9 +13,9 @@ from malmoi import DataError, OptionError
 from malmoi.train.objective import objectives
 from malmoi.train.objectives.pairs import pair_objectives
 from malmoi.train.recipe import Data, Evaluation, Output, Recipe, Schedule, load_recipe, make_recipe
-from malmoi.train.reference import write_reference
 from malmoi.train.schema import RecipeTable, key, read_table, table_in
 from tests.support import ROOT, runs
+from tools.recipe_page import write_reference
 
 RECIPES = ROOT / "recipes"
 
@@ -287,7 +287,7 @@ def test_checking_a_recipe_loads_no_torch() -> None:
 
 def test_the_reference_page_is_up_to_date() -> None:
     page = (ROOT / "docs/recipes.md").read_text("utf-8")
-    assert page == write_reference(), "python -m malmoi.train.reference > docs/recipes.md"
+    assert page == write_reference(), "python tools/recipe_page.py > docs/recipes.md"
     for model in {one.recipe for one in objectives().values()}:
         assert all(f"`{name}`" in page for name in model.model_fields)
 

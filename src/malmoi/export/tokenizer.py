@@ -1,5 +1,6 @@
 """A model's tokenizer → the files of a bundle, which every library must read in the same way."""
 
+import json
 import logging
 import shutil
 from pathlib import Path
@@ -9,12 +10,14 @@ from tokenizers import Tokenizer
 from transformers import AutoTokenizer
 
 from ..bundle.sentence_transformers import read_json, write_json
-from ..errors import BundleError
+from ..errors import BundleError, DataError
 from .graph import SAMPLES
 from .silence import silenced_libraries
 from .source import ModelSource
 
 logger = logging.getLogger(__name__)
+
+Spec = dict[str, Any]  # a tokenizer.json
 
 _FILES = (
     "tokenizer_config.json",
@@ -124,3 +127,21 @@ def _make_plain(folder: Path, loaded: Any) -> None:
     config = read_json(path, missing={}) | loaded.special_tokens_map
     config["model_max_length"] = loaded.model_max_length
     write_json(path, config | {"tokenizer_class": _PLAIN})
+
+
+def open_spec(spec: Spec) -> Tokenizer:
+    """Open a tokenizer.json given as a dict, without truncation or padding."""
+    return Tokenizer.from_str(json.dumps({**spec, "truncation": None, "padding": None}))
+
+
+def read_spec(folder: Path) -> Spec:
+    """Read the tokenizer.json of a model folder."""
+    path = folder / "tokenizer.json"
+    try:
+        spec: Spec = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise DataError(
+            f"{folder} has no tokenizer.json; expected a model folder with a fast tokenizer. "
+            "Save the model with its tokenizer first."
+        ) from error
+    return spec

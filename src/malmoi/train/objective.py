@@ -88,7 +88,7 @@ class Objective(Generic[R, D]):
     """One kind of training.
 
     `staged` objectives are sequences of runs, each with a key of its own: they may resume with a
-    changed recipe, and run in one process.
+    changed recipe.
     """
 
     name: str

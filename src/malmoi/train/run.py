@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from ..errors import OptionError, require
+from ..errors import require
 from .objective import objective_of
 from .recipe import load_recipe
 from .run_dir import TrainedRun, check_data, check_new, check_recipe, opening_run
@@ -42,11 +42,6 @@ def train(
         logging.getLogger("malmoi").setLevel(logging.ERROR)  # only one process logs
     checked: Any = load_recipe(recipe) if isinstance(recipe, str | Path) else recipe
     objective, folder = objective_of(checked), Path(checked.output.folder)
-    if objective.staged and int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise OptionError(
-            f"a recipe with objective {objective.name} runs in one process; torchrun started "
-            "several. Start it as: malmoi train"
-        )
     # Only the first process looks at the folder: for the others it may exist already.
     same = first and check_new(folder, resume=resume) and not objective.staged
     if same:

@@ -16,16 +16,10 @@ from ...bundle.sentence_transformers import write_json
 from ...errors import counted
 from ...export.silence import silenced_libraries
 from ...export.source import ModelSource, read_transformer
+from ...export.tokenizer import open_spec, read_spec
 from ...io.files import writing_folder
 from ...text.cleanup import clean
-from ..distil.vocabulary import (
-    extend_tokenizer,
-    grow_table,
-    kind_of,
-    learn_pieces,
-    open_spec,
-    read_spec,
-)
+from ..distil.vocabulary import extend_tokenizer, grow_table, kind_of, learn_pieces
 from .masked_lm import Pretraining, Scratch, TextDocument
 
 logger = logging.getLogger(__name__)

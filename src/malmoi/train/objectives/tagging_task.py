@@ -3,11 +3,9 @@
 import dataclasses
 import json
 import logging
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -21,16 +19,15 @@ from ...evaluate import tagging
 from ...evaluate.examples import ExampleSource
 from ...evaluate.report import Report, make_report
 from ...evaluate.tasks.tagging import Counts
-from ...export.build import load_and_write, write_graph
 from ...export.module import (
-    GraphModule,
     check_whole,
     from_pretrained,
     set_dropout,
     use_fused_attention,
 )
 from ...export.silence import silenced_libraries
-from ...export.source import ModelSource, read_transformer
+from ...export.source import ModelSource
+from ...export.tagger import TagModule, export_tagger
 from ...export.tokenizer import write_tokenizer
 from ...runtime.pooling import softmax
 from ...runtime.tokenizer import Batch, TokenizedText
@@ -38,7 +35,6 @@ from ...tagger import load_tagger
 from ...tagger.files import EntitySpan, Marked
 from ...tagger.segment import Pieces, cut_pieces, cut_windows
 from ...tagger.tagger import SETTINGS, SpecialTokens, find_entities, make_labels
-from ...text.cleanup import check_steps
 from ...types import Floats, Ints
 from ..batching import Step
 from ..card import file_table, provenance, rounded, write_card
@@ -104,31 +100,6 @@ def load_token_classifier(
     use_fused_attention(model)
     set_dropout(model, dropout)
     return model
-
-
-class TagModule(GraphModule):
-    """What the graph computes: ids and masks in, logits (n, length, labels) out."""
-
-    output = "logits"
-    axes: ClassVar[dict[int, str]] = {0: "batch", 1: "length"}
-
-    def forward(self, *arrays: Tensor) -> tuple[Tensor, ...]:
-        """Turn ids and masks, in the order of `inputs`, into logits."""
-        return (self.transformer(**self.named(arrays), return_dict=True).logits,)
-
-
-def export_tagger(best: Path, folder: Path, manifest: Manifest, *, weights: bool) -> Manifest:
-    """Write the bundle of a trained token classifier into an empty folder.
-
-    `manifest` brings the name, the clean-up, the precision and what a person wants to know.
-    """
-    read = read_transformer(best, max_tokens=manifest.max_tokens)
-    source = dataclasses.replace(read, manifest=manifest)
-    check_steps(manifest.clean)
-    transformer = load_and_write(source, folder, AutoModelForTokenClassification, weights=weights)
-    shutil.copyfile(best / SETTINGS, folder / SETTINGS)
-    write_graph(source, TagModule(transformer, manifest.architecture), folder, kernels=False)
-    return manifest.write(folder)
 
 
 class TaggingTask(ModelTask):

@@ -1,6 +1,6 @@
 """Writes docs/recipes.md, the reference of every recipe key, from the models that check them.
 
-python -m malmoi.train.reference > docs/recipes.md
+python tools/recipe_page.py > docs/recipes.md
 """
 
 import json
@@ -10,15 +10,15 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from .distil.recipe import LESSONS
-from .objective import objectives
-from .objectives.pairs import PairObjective, Recipe, pair_objectives
-from .schema import RecipeTable, range_words, table_in
+from malmoi.train.distil.recipe import LESSONS
+from malmoi.train.objective import objectives
+from malmoi.train.objectives.pairs import PairObjective, Recipe, pair_objectives
+from malmoi.train.schema import RecipeTable, range_words, table_in
 
 _HEAD = """# Recipe reference
 
 Every key of every recipe: type, default, range and meaning. This page is generated from the \
-models that check recipes: `python -m malmoi.train.reference > docs/recipes.md`. How recipes are \
+models that check recipes: `python tools/recipe_page.py > docs/recipes.md`. How recipes are \
 used is explained in [training.md](training.md), [entities.md](entities.md), [notes.md](notes.md), \
 [pretraining.md](pretraining.md) and [distillation.md](distillation.md).
 

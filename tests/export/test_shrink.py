@@ -10,8 +10,8 @@ from safetensors.torch import load_file
 from transformers import AutoModel
 
 from malmoi.errors import OptionError
+from malmoi.export.shrink import shrink
 from malmoi.train.distil.vocabulary import open_spec, read_spec
-from malmoi.train.shrink import shrink
 from tests.support.tiny import tiny_transformer
 
 TEXTS = ["the ship ship", "배가 아프다"]

@@ -1,0 +1,57 @@
+"""How much a reranker's own output counts, and how much an encoder's cosine: fitted on pairs."""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ..bundle.manifest import Manifest
+from ..encoder import TextEncoder
+from ..errors import DataError, counted
+from ..runtime.tokenizer import Pair
+from .reranker import Reranker, ScoreBlend, cosines
+
+_STEPS = 100
+_PULL = 1e-4  # towards 0, so that features which say the same keep finite weights
+
+
+def fit_join(
+    reranker: Reranker, encoder: TextEncoder, pairs: Sequence[Pair], scores: Sequence[float]
+) -> ScoreBlend:
+    """Fit the weights on pairs that neither model was trained on, scored from 0 to 1.
+
+    It is a logistic regression on what both say of a pair, with shares as targets. A join that the
+    reranker has already does not count.
+    """
+    wanted = np.asarray(scores, dtype=np.float64)
+    if len(wanted) != len(pairs) or len(pairs) < 10 or wanted.min() < 0 or wanted.max() > 1:
+        raise DataError(
+            f"there are {counted(len(pairs), 'pair')} and {counted(len(wanted), 'score')}; "
+            "expected ten or more of each, scores from 0 to 1. Divide grades by the highest one."
+        )
+    own = reranker.own_scores(pairs)
+    columns = np.stack([own, cosines(encoder, pairs), np.ones(len(pairs))], axis=1)
+    cross, cosine, constant = _regress(columns.astype(np.float64), wanted)
+    return ScoreBlend(encoder.name, float(cross), float(cosine), float(constant))
+
+
+def write_join(folder: Path, join: ScoreBlend) -> None:
+    """Note the join in a bundle's manifest."""
+    dataclasses.replace(Manifest.read(folder), beside=join.to_json()).write(folder)
+
+
+def _regress(columns: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Minimise the cross-entropy by Newton's method; columns are scaled, then scaled back."""
+    scale = np.maximum(np.abs(columns).max(axis=0), 1e-9)
+    x, weights = columns / scale, np.zeros(columns.shape[1])
+    for _ in range(_STEPS):
+        p = 1 / (1 + np.exp(-x @ weights))
+        slope = x.T @ (p - wanted) / len(x) + _PULL * weights
+        curve = (x * (p * (1 - p))[:, None]).T @ x / len(x) + _PULL * np.eye(len(weights))
+        step = np.linalg.solve(curve, slope)
+        weights = weights - step
+        if np.abs(step).max() < 1e-10:
+            break
+    fitted: np.ndarray = weights / scale
+    return fitted
