@@ -134,11 +134,15 @@ def test_columns_that_are_not_there(
 
 
 @pytest.mark.filterwarnings("error")
-def test_long_texts_are_reported_once(corpus: Corpus, tmp_path: Path) -> None:
+def test_long_texts_are_read_whole(corpus: Corpus, tmp_path: Path) -> None:
     messages = record_messages()
-    file = write(tmp_path / "a.txt", *(f"cat {i} " * 40 for i in range(9)))
+    file = write(tmp_path / "a.txt", *(f"cat {i} " * 40 for i in range(9)), "sea " * 80 + "pear")
     index_files(corpus, [file])
-    assert messages == ["some texts were longer than 12 tokens and were cut"]
+    assert messages == []
+    long = corpus.get("a.txt:10")
+    assert long is not None and long.text.endswith("sea pear")
+    [hit, *_] = corpus.search("pear", 1)
+    assert hit.id == "a.txt:10" and "pear" in hit.snippet
 
 
 def test_other_warnings_are_not_swallowed(

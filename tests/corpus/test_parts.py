@@ -3,14 +3,15 @@
 import contextlib
 import time
 import unicodedata
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from malmoi.corpus.corpus import fuse
 from malmoi.corpus.filters import Filter, as_filters, atom, atoms
-from malmoi.corpus.keywords import QUERY_WORDS, WordCache, base_of, cut, query_words
+from malmoi.corpus.fusion import fuse
+from malmoi.corpus.keywords import QUERY_WORDS, WordCache, base_of, cut, query_terms, query_words
 from malmoi.corpus.store import ScoredId
 from malmoi.errors import DataError, OptionError
 from malmoi.text import morphemes
@@ -137,9 +138,63 @@ def test_fields_that_cannot_be_compared_are_refused() -> None:
     assert atom("\ud800") == "\ufffd"
 
 
-def test_fusion_prefers_what_both_sides_found() -> None:
-    dense = [ScoredId(x, 0.0) for x in "abc"]
-    words = [ScoredId(x, 0.0) for x in "dc"]
-    assert [one.id for one in fuse({"dense": dense, "keyword": words}, {"keyword": 1})] == [*"cadb"]
+def test_fusion_adds_scores_not_ranks() -> None:
+    dense = [ScoredId("a", 0.61), ScoredId("b", 0.60), ScoredId("c", 0.2), ScoredId("d", 0.2)]
+    found = fuse("고양이", dense, [ScoredId("b", 3.0), ScoredId("c", 0.5)], best=5.0)
+    assert [one.id for one in found[:2]] == ["b", "a"]
+    # Words that hardly cover the query do not count.
+    found = fuse("고양이", dense, [ScoredId("b", 3.0), ScoredId("c", 0.5)], best=50.0)
+    assert [one.id for one in found[:2]] == ["a", "b"]
+    assert fuse("고양이", [], [], best=0) == []
     with pytest.raises(OptionError):
-        fuse({"dense": dense}, {"dense": 0})
+        fuse("고양이", dense, [], {"dense": 0}, best=1.0)
+
+
+def test_one_passage_that_has_the_identifier_wins() -> None:
+    dense = [ScoredId(str(i), 0.6 - i / 1000, hangul=90) for i in range(100)]
+    [first, *_] = fuse("PAY-5031이 나와요", dense, [ScoredId("77", 9.0)], best=20.0)
+    assert first.id == "77"
+
+
+def test_a_passage_in_the_other_language_has_no_words_to_share() -> None:
+    korean = [ScoredId(str(i), 0.3 + i / 100, hangul=95) for i in range(20)]
+    words = [ScoredId("18", 4.0), ScoredId("3", 1.0)]
+    for hangul, first in ((0, "right"), (95, "18")):
+        # In the query's language the right passage would have had its words.
+        right = ScoredId("right", 0.55, hangul=hangul)
+        assert fuse("비밀번호 길이", [*korean, right], words, best=10.0)[0].id == first
+
+
+class Memory:
+    """What a store knows: the analyses of words, and how many passages have a term."""
+
+    def __init__(self, words: dict[str, tuple[str, ...]], terms: dict[str, int]) -> None:
+        self.words, self.terms = words, terms
+
+    def remembered(self, words: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        return {word: self.words[word] for word in words if word in self.words}
+
+    def known_terms(self, terms: Sequence[str]) -> dict[str, int]:
+        return {term: self.terms[term] for term in terms if term in self.terms}
+
+
+def test_a_query_is_cut_without_the_analyser(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(morphemes, "loaded", lambda: False)
+    monkeypatch.setattr(morphemes, "_make", None)  # asking it would be an error
+    memory = Memory(
+        {"택시": ("택시",), "탔다": ("타다",)}, {"택시": 40, "비용": 9, "걸리다": 5, "오다": 3}
+    )
+    assert query_words("택시를 탔다", "word-morphemes", memory) == ["택시", "타다"]
+    # Words that are new are taken apart by what the passages have.
+    assert query_words("택시비용은 VPN", "word-morphemes", memory) == ["택시", "비용", "vpn"]
+    assert query_words("얼마나 걸려요", "word-morphemes", memory) == ["걸리다"]
+    assert query_words("왔는데", "word-morphemes", memory) == ["오다"]
+    assert query_words("없음", "word-morphemes", memory) == []
+
+
+def test_compounds_and_identifiers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(morphemes, "loaded", lambda: False)
+    memory = Memory({"택시비": ("택시비",), "비자": ("비자",)}, {"택시": 3, "비자": 1})
+    assert query_terms("택시비", "word-morphemes", memory) == (["택시비"], ["택시", "택시비*"])
+    assert query_terms("비자", "word-morphemes", memory).more == ["비자*"]
+    assert query_terms("ERR-4021 in v2.3", "bigrams").more == ["err 4021", "v2 3"]

@@ -8,7 +8,8 @@ from typer import BadParameter
 
 from ..bundle.catalog import RERANKER
 from ..corpus import Corpus
-from ..corpus.corpus import RERANKED, WEIGHTS, Mode
+from ..corpus.corpus import RERANKED, Mode
+from ..corpus.fusion import WEIGHTS
 from ..encoder import load
 from ..reranker.reranker import load_reranker
 from .options import ModelOption, Threads, arg, opt, seconds

@@ -1,56 +1,51 @@
-"""A corpus: documents that are stored, and found by vectors, by keywords, or by both.
+"""A corpus: documents that are stored as passages, and found by meaning, by words, or by both.
 
-A hybrid search fuses the two rankings by rank, not by score. A corpus remembers the vectors of a
-few fixed texts, so that it can refuse a model that is not the one it was made with.
+A corpus remembers the vectors of a few fixed texts, so that it can refuse a model that is not the
+one it was made with, and the prompts that the model asks for.
 """
 
-import json
+import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
 
+from ..documents import Block, Passage, SourceDocument, Splitter, split_document
 from ..encoder import TextEncoder, load
-from ..errors import CorpusError, DataError, OptionError, counted
+from ..encoder.base import OnLong
+from ..errors import CorpusError, DataError, OptionError, TextError, counted
 from ..runtime.pooling import normalize
 from ..runtime.precision import Precision, to_precision
-from ..text.cleanup import as_text, mend_surrogates
+from ..text.cleanup import as_text
+from ..text.sentences import split_sentences
 from ..types import Floats
 from .filters import Filter, as_filters, check_fields
-from .keywords import check_words, default_words, query_words
+from .fusion import WEIGHTS, check_weights, fuse
+from .keywords import check_words, default_words
 from .rerank import Scorer, rerank_within
-from .sqlite import SqliteStore
-from .store import Create, Document, ScoredId, Store, Stored, StoreInfo, Value, Vector, WriteMode
-
-# The constant of the method's paper (Cormack et al. 2009): how little the first ranks differ.
-_RANK_CONSTANT = 60
-
-
-def fuse(
-    rankings: Mapping[str, Sequence[ScoredId]], weights: Mapping[str, float]
-) -> list[ScoredId]:
-    """Sum weight / (60 + rank) over the rankings (reciprocal rank fusion), best first.
-
-    >>> one, two = ScoredId("배", 0.9), ScoredId("차", 0.8)
-    >>> [hit.id for hit in fuse({"a": [one, two], "b": [two]}, {"a": 1, "b": 0.5})]
-    ['차', '배']
-    """
-    if any(weight < 0 for weight in weights.values()) or not any(weights.values()):
-        raise OptionError(
-            f"the weights are {dict(weights)}; expected 0 or more each, and at least one above 0. "
-            f"The defaults are {dict(WEIGHTS)}."
-        )
-    sums: dict[str, float] = {}
-    for name, ranking in rankings.items():
-        for rank, one in enumerate(ranking, start=1):
-            sums[one.id] = sums.get(one.id, 0.0) + weights.get(name, 1.0) / (_RANK_CONSTANT + rank)
-    ordered = sorted(sums.items(), key=lambda item: -item[1])  # stable: ties keep their order
-    return [ScoredId(id, score) for id, score in ordered]
-
+from .sqlite import open_store
+from .store import (
+    Document,
+    EncodedPassage,
+    PassageKey,
+    ScoredId,
+    Store,
+    Stored,
+    StoreInfo,
+    Value,
+    Vector,
+    WriteMode,
+    checked_document,
+    context_of,
+    passage_digest,
+    sentence_spans,
+    vector_texts,
+)
+from .sync import SyncReport, sync_files
 
 _PROBES = ("말모이는 낱말을 모은 것이다.", "A gathering of words.", "pt는 DM으로 f/u 중")
 # 8-bit and float32 weights of one model, and different processors, agree at least so well …
@@ -85,54 +80,33 @@ def check_model(encoder: TextEncoder, about: StoreInfo) -> None:
         )
 
 
-def checked_document(given: Document | Mapping[str, Any], number: int) -> Document:
-    """Make a Document of what was given, or say what is wrong with document `number`."""
-    where = f"document {number}"
-    if isinstance(given, Document):
-        id, text, metadata = given.id, given.text, dict(given.metadata)
-    elif isinstance(given, Mapping) and {"id", "text"} <= given.keys():
-        metadata = {key: value for key, value in given.items() if key not in ("id", "text")}
-        id, text = given["id"], given["text"]
-    else:
-        raise DataError(
-            f"{where} is {type(given).__name__} without an id and a text; expected a Document or "
-            'a mapping with "id" and "text". Give it both.'
-        )
-    id = as_text(str(id) if isinstance(id, int) else id, where=f"the id of {where}")
-    if not id:
-        raise DataError(f"{where} has an empty id; expected some text. Give it one.")
-    text = mend_surrogates(as_text(text, where=f"the text of {where}"))
-    return Document(mend_surrogates(id), text, _checked_metadata(metadata, where))
-
-
-def _checked_metadata(metadata: dict[Any, Any], where: str) -> dict[str, Any]:
-    if not metadata:  # as in most files of plain text
-        return {}
-    try:
-        written = mend_surrogates(json.dumps(metadata, ensure_ascii=False, allow_nan=False))
-        read: dict[str, Any] = json.loads(written)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise DataError(
-            f"the fields of {where} cannot be written as JSON; expected text, finite numbers, "
-            "true, false, null and lists of these. Turn other values into text."
-        ) from error
-    return read
-
-
 Mode = Literal["dense", "keyword", "hybrid"]
 MODES = ("dense", "keyword", "hybrid")
-# Measured in docs/decisions/fusion.md: vectors deserve more weight than keywords.
-WEIGHTS: Mapping[str, float] = {"dense": 1.0, "keyword": 0.25}
-DEPTH = 100  # documents that each side of a hybrid search contributes
-RERANKED = 50  # documents that a reranker scores
+DEPTH = 100  # passages that each side of a hybrid search contributes
+_MATCHED = 1000  # passages whose keyword scores are known to the fusion
+RERANKED = 50  # passages that a reranker scores
+_SNIPPET = 200  # characters
 
 
 @dataclass(frozen=True)
 class Hit:
-    """A document that was found; the higher the score, the better it fits.
+    """A passage that was found; the higher the score, the better it fits.
 
-    `score` is that of the last stage that scored it; `scores` keeps those of all stages: "dense"
-    is a cosine, "keyword" BM25, "fused" their reciprocal rank fusion, "rerank" the reranker's.
+    Attributes:
+        id: of its document.
+        text: of the passage; a short document is one passage.
+        score: that of the last stage that scored it.
+        metadata: of its document.
+        scores: of all stages: "dense" is a cosine, "keyword" BM25, "fused" both standardised and
+            added, "rerank" the reranker's.
+        title: of its document.
+        headings: the headings above the passage, outermost first.
+        page: on which the passage starts, where the document has pages.
+        source: where the document is from.
+        type: of the file: "pdf", "docx", ...
+        modified: when the file was changed, in seconds since the epoch.
+        number: of the passage in its document, from 0.
+        snippet: the part of the text that fits best.
     """
 
     id: str
@@ -140,13 +114,78 @@ class Hit:
     score: float
     metadata: Mapping[str, Value] = field(default_factory=dict)
     scores: Mapping[str, float] = field(default_factory=dict)
+    title: str = ""
+    headings: tuple[str, ...] = ()
+    page: int | None = None
+    source: str = ""
+    type: str = ""
+    modified: float | None = None
+    number: int = 0
+    snippet: str = ""
+
+    @property
+    def document(self) -> str:
+        """The id of the document."""
+        return self.id
+
+    @property
+    def passage(self) -> str:
+        """The text of the passage."""
+        return self.text
+
+    @property
+    def key(self) -> PassageKey:
+        """What the passage is known by: its document and its number."""
+        return PassageKey(self.id, self.number)
+
+
+@dataclass(frozen=True)
+class DocumentHits:
+    """A document with its passages that were found, best first."""
+
+    hits: tuple[Hit, ...]
+
+    @property
+    def id(self) -> str:
+        """The document's id."""
+        return self.hits[0].id
+
+    @property
+    def title(self) -> str:
+        """The document's title."""
+        return self.hits[0].title
+
+    @property
+    def source(self) -> str:
+        """Where the document is from."""
+        return self.hits[0].source
+
+    @property
+    def score(self) -> float:
+        """The score of the best passage."""
+        return self.hits[0].score
+
+
+def group_hits(hits: Sequence[Hit], *, passages: int | None = None) -> list[DocumentHits]:
+    """Gather hits by their documents, which keep the order of their best passages.
+
+    >>> [(one.id, len(one.hits)) for one in group_hits([Hit("a", "", 2), Hit("b", "", 1)])]
+    [('a', 1), ('b', 1)]
+    """
+    found: dict[str, list[Hit]] = {}
+    for hit in hits:
+        found.setdefault(hit.id, []).append(hit)
+    return [DocumentHits(tuple(own[:passages])) for own in found.values()]
 
 
 class Corpus:
     """Documents with their vectors and keywords. Open one with `malmoi.Corpus.open`."""
 
-    def __init__(self, store: Store, encoder: TextEncoder | None = None) -> None:
+    def __init__(
+        self, store: Store, encoder: TextEncoder | None = None, *, splitter: Splitter | None = None
+    ) -> None:
         self.store = store
+        self.splitter: Splitter = splitter or split_document
         self._encoder = encoder
         if encoder is not None:
             check_model(encoder, store.about)
@@ -161,6 +200,7 @@ class Corpus:
         dim: int | None = None,
         words: str | None = None,
         engine: str = "auto",
+        splitter: Splitter | None = None,
     ) -> Self:
         """Open a corpus file, or create it when it does not exist and an encoder is given.
 
@@ -173,14 +213,16 @@ class Corpus:
             dim: keep only the first dimensions.
             words: what keyword search counts: "word-morphemes", "morphemes" (of whole texts) or
                 "bigrams".
-            engine: "flat", "hnsw", or "auto", which uses the graph from two million documents on.
+            engine: "flat", "hnsw", or "auto", which uses the graph from two million vectors on.
+            splitter: makes passages of a document; by default `malmoi.documents.split_document`,
+                which makes passages of about 200 tokens.
         """
         create = None
         if encoder is not None:
             create = partial(_about, encoder, precision, dim, words)
         store = open_store(path, create=create, engine=engine)
         try:
-            return cls(store, encoder)
+            return cls(store, encoder, splitter=splitter)
         except BaseException:
             store.close()
             raise
@@ -238,6 +280,36 @@ class Corpus:
         """The document under an id, or None."""
         return self.store.get([as_text(id, where="id")]).get(id)
 
+    def sync(
+        self,
+        paths: str | Path | Iterable[str | Path],
+        *,
+        include: Sequence[str] = (),
+        exclude: Sequence[str] = (),
+        keep_missing: bool = False,
+        progress: bool = False,
+    ) -> SyncReport:
+        """Make the corpus hold what files and folders hold now.
+
+        New files are added, changed ones replaced, and what is gone from a folder is removed.
+        Only what has changed is encoded.
+
+        Args:
+            paths: files and folders, with their sub-folders.
+            include: patterns of names or paths; other files are left alone.
+            exclude: patterns of names or paths to leave out.
+            keep_missing: keep documents whose files are gone.
+            progress: show how far it is.
+        """
+        return sync_files(
+            self,
+            paths,
+            include=include,
+            exclude=exclude,
+            keep_missing=keep_missing,
+            progress=progress,
+        )
+
     def search(
         self,
         query: str,
@@ -252,66 +324,137 @@ class Corpus:
         within: float | None = None,
         vector: Floats | None = None,
     ) -> list[Hit]:
-        """Find the `k` documents that fit a query best.
+        """Find the `k` passages that fit a query best.
 
         Args:
             mode: "dense" searches by vectors, "keyword" by words, "hybrid" by both.
-            filter: a mapping of fields to values, or conditions as text ("year>=2020").
+            filter: a mapping of fields to values, or conditions as text ("year>=2020"). Documents
+                of files have the fields "type" and "folder".
             weights: those of the two sides of a hybrid search.
             exact: compare with every vector.
-            reranker: scores the first `depth` documents again and sorts them by that score.
-            within: seconds from the call on; the reranker scores as many as there is time for.
+            reranker: scores the first `depth` passages again, with their titles, and sorts them
+                by that score.
+            within: seconds from the call on, without the time to open models; the reranker scores
+                as many as there is time for.
             vector: the query's vector (dim,), if this corpus's encoder has made it already.
         """
-        started = time.perf_counter()
         self._check(query, k, mode, depth, within)
+        check_weights(weights)
         filters = as_filters(filter)
         check_fields(filters, self.store.fields() if filters else ())
+        if mode != "keyword" and vector is None and len(self.store):
+            _ = self.encoder  # opening it is not part of the time
+        started = time.perf_counter()
         wanted = max(k, depth) if reranker else k
-        rankings = self._rankings(query, wanted, mode, filters, exact, vector)
-        order = fuse(rankings, weights) if mode == "hybrid" else rankings[mode]
-        if mode == "hybrid":
-            rankings["fused"] = order
-        hits = self._hits(order[:wanted], rankings)
+        rankings = self._rankings(query, wanted, mode, filters, weights, exact, vector)
+        hits = self._hits(query, rankings["fused" if mode == "hybrid" else mode][:wanted], rankings)
         if reranker is not None:
             limit = None if within is None else started + within
-            hits = [
-                _reranked(hits[row], score)
-                for row, score in rerank_within(
-                    reranker, query, [hit.text for hit in hits], depth=depth, limit=limit
-                )
-            ]
+            texts = [_read_by_reranker(hit) for hit in hits]
+            order = rerank_within(reranker, query, texts, depth=depth, limit=limit)
+            hits = [_reranked(hits[row], score) for row, score in order]
         return hits[:k]
 
-    def vectors_of(self, texts: Sequence[str]) -> Floats:
-        """Encode texts into unit vectors (n, dim), as the corpus compares them."""
-        about = self.store.about
-        dim = about.dimension if about.dimension < self.encoder.dimension else None
-        vectors: Floats = normalize(self.encoder.encode(list(texts), dim=dim))
+    def search_documents(
+        self, query: str, k: int = 10, *, passages: int = 3, **options: Any
+    ) -> list[DocumentHits]:
+        """Find the `k` documents that fit a query best, with up to `passages` passages each.
+
+        The other options are those of `search`.
+        """
+        found = self.search(query, max(5 * k, RERANKED), **options)
+        return group_hits(found, passages=passages)[:k]
+
+    def neighbours(self, id: str, number: int, count: int = 1) -> dict[int, Passage]:
+        """A passage of a document with those before and after it, by their numbers."""
+        numbers = range(max(0, number - count), number + count + 1)
+        found = self.store.passages([PassageKey(id, one) for one in numbers])
+        return {key.number: found[key].passage for key in sorted(found)}
+
+    def vectors_of(self, texts: Sequence[str], *, query: bool = True) -> Floats:
+        """Encode texts into unit vectors (n, dim), as the corpus compares them.
+
+        Queries and passages have different prompts in some models.
+        """
+        about, encoder = self.store.about, self.encoder
+        dim = about.dimension if about.dimension < encoder.dimension else None
+        prompt = None if about.prompts is None else about.prompts[0 if query else 1]
+        found = np.empty((len(texts), about.dimension), dtype=np.float32)
+        # A passage that is longer than the model reads is covered by windows, so that nothing is
+        # cut; shorter texts are spared the counting.
+        long = np.array([len(text) > encoder.max_tokens for text in texts], dtype=np.bool_)
+        ways: tuple[OnLong, ...] = ("cut", "windows")
+        for rows, on_long in zip((~long, long), ways, strict=True):
+            some = [text for text, wanted in zip(texts, rows, strict=True) if wanted]
+            if some:
+                found[rows] = encoder.encode(some, dim=dim, prompt=prompt, on_long=on_long)
+        vectors: Floats = normalize(found)
         return vectors
 
-    def stored_vectors(self, texts: Sequence[str]) -> list[Vector]:
-        """Vectors in the store's precision; a text that is in the corpus is not encoded again."""
-        known = self.store.vectors_for(texts)
-        new = [text for text in dict.fromkeys(texts) if text not in known]
-        known |= dict(zip(new, self.new_vectors(new), strict=True))
-        return [known[text] for text in texts]
+    @property
+    def query_prompt(self) -> str | None:
+        """The name of the encoder's prompt for queries; None for its default prompt."""
+        prompts = self.store.about.prompts
+        return None if prompts is None else prompts[0]
 
-    def new_vectors(self, texts: Sequence[str]) -> list[Vector]:
-        """Encode texts into vectors in the store's precision."""
-        if not texts:
+    def split(self, document: Document) -> tuple[Passage, ...]:
+        """Split a document's text into passages; a short one is a passage as it is."""
+        text = document.text
+        source = SourceDocument(
+            document.id,
+            document.title,
+            tuple(Block(part) for part in re.split(r"\n\s*\n", text) if part.strip()),
+            document.source,
+            document.type,
+            document.modified or 0.0,
+            document.metadata,
+        )
+        found = tuple(self.splitter(source))
+        if len(found) > 1:
+            return found
+        # Whole, with the space that the splitter leaves out.
+        return (Passage(text, (), None, tuple(split_sentences(text))),)
+
+    def encode_passages(self, passages: Sequence[tuple[str, Passage]]) -> list[Vector]:
+        """Give the vectors (n, width) of passages with their titles, in the store's precision."""
+        if not passages:
             return []
-        return list(to_precision(self.vectors_of(texts), self.store.about.precision))
+        texts = [vector_texts(title, passage) for title, passage in passages]
+        flat = list(dict.fromkeys(text for own in texts for text in own))
+        stored = to_precision(self.vectors_of(flat, query=False), self.store.about.precision)
+        rows = {text: row for row, text in enumerate(flat)}
+        return [stored[[rows[text] for text in own]] for own in texts]
 
     def _write(self, documents: Iterable[Document | Mapping[str, Any]], mode: WriteMode) -> int:
         if isinstance(documents, str | bytes | Mapping | Document):
             documents = [documents]
         checked = [checked_document(one, i) for i, one in enumerate(documents)]
-        vectors = self.stored_vectors([document.text for document in checked])
-        batch = [Stored(*pair) for pair in zip(checked, vectors, strict=True)]
+        batch = self._encoded([(one, self.split(one)) for one in checked])
         if batch:
             self.store.write(batch, mode=mode)
         return len(batch)
+
+    def _encoded(self, documents: Sequence[tuple[Document, tuple[Passage, ...]]]) -> list[Stored]:
+        """Documents with the vectors of their passages; those that are there are not made again."""
+        pairs = {
+            passage_digest(document.title, passage): (document.title, passage)
+            for document, passages in documents
+            for passage in passages
+        }
+        known = self.store.vectors_for(list(pairs))
+        new = [digest for digest in pairs if digest not in known]
+        made = self.encode_passages([pairs[digest] for digest in new])
+        known |= dict(zip(new, made, strict=True))
+        return [
+            Stored(
+                document,
+                tuple(
+                    EncodedPassage(one, known[passage_digest(document.title, one)])
+                    for one in passages
+                ),
+            )
+            for document, passages in documents
+        ]
 
     def _rankings(
         self,
@@ -319,18 +462,27 @@ class Corpus:
         k: int,
         mode: Mode,
         filters: list[Filter],
+        weights: Mapping[str, float],
         exact: bool,
         vector: Floats | None,
     ) -> dict[str, list[ScoredId]]:
-        wanted = max(k, DEPTH) if mode == "hybrid" else k
+        both, store = mode == "hybrid", self.store
+        wanted = max(k, DEPTH) if both else k
         rankings = {}
         if mode != "keyword":
             own = self._query_vector(query, vector)
-            found = self.store.vector_search(own, wanted, filters=filters, exact=exact)
-            rankings["dense"] = found
+            rankings["dense"] = store.vector_search(own, wanted, filters=filters, exact=exact)
         if mode != "dense":
-            words = query_words(query, self.store.about.words)
-            rankings["keyword"] = self.store.keyword_search(words, wanted, filters=filters)
+            words, more = store.query_terms(query)
+            depth = _MATCHED if both else k
+            rankings["keyword"] = store.keyword_search([*words, *more], depth, filters=filters)
+        if both:
+            dense, keyword = rankings["dense"], rankings["keyword"]
+            known = {one.key for one in dense}
+            missing = [one.key for one in keyword[:wanted] if one.key not in known]
+            rankings["dense"] = dense + store.vector_scores(own, missing)
+            best = store.best_keyword_score(words) if keyword else 0.0
+            rankings["fused"] = fuse(query, rankings["dense"], keyword, weights, best=best)
         return rankings
 
     def _query_vector(self, query: str, given: Floats | None) -> Floats:
@@ -351,18 +503,42 @@ class Corpus:
         return unit
 
     def _hits(
-        self, order: Sequence[ScoredId], rankings: Mapping[str, Sequence[ScoredId]]
+        self, query: str, order: Sequence[ScoredId], rankings: Mapping[str, Sequence[ScoredId]]
     ) -> list[Hit]:
-        documents = self.store.get([one.id for one in order])
-        scores: dict[str, dict[str, float]] = {}
+        found = self.store.passages([one.key for one in order])
+        shown = found.keys()
+        scores: dict[PassageKey, dict[str, float]] = {key: {} for key in shown}
+        nearest = {one.key: one.best for one in rankings.get("dense", ()) if one.key in shown}
         for name, ranking in rankings.items():
             for one in ranking:
-                scores.setdefault(one.id, {})[name] = one.score
-        found = [(documents[one.id], one) for one in order if one.id in documents]
-        return [Hit(d.id, d.text, one.score, d.metadata, scores[d.id]) for d, one in found]
+                if one.key in scores:
+                    scores[one.key][name] = one.score
+        hits = []
+        for one in order:
+            if one.key in found:  # not deleted in the meantime
+                passage, document = found[one.key].passage, found[one.key].document
+                hits.append(
+                    Hit(
+                        document.id,
+                        passage.text,
+                        one.score,
+                        document.metadata,
+                        scores[one.key],
+                        document.title,
+                        passage.headings,
+                        passage.page,
+                        document.source,
+                        document.type,
+                        document.modified,
+                        one.number,
+                        make_snippet(query, passage, nearest.get(one.key, 0)),
+                    )
+                )
+        return hits
 
     def _check(self, query: str, k: int, mode: str, depth: int, within: float | None) -> None:
-        as_text(query, where="query")
+        if not as_text(query, where="query").strip():
+            raise TextError("the query is empty; expected some text. Say what to look for.")
         for name, value in (("k", k), ("depth", depth)):
             if value < 1:
                 raise OptionError(f"{name} is {value}; expected 1 or more. Ask for at least one.")
@@ -370,6 +546,47 @@ class Corpus:
             raise OptionError(f"mode is {mode!r}; known are {', '.join(MODES)}. Choose one.")
         if within is not None and not 0 < within < np.inf:
             raise OptionError(f"within is {within}; expected seconds above 0, as in 0.2.")
+
+
+_WORD = re.compile(r"[0-9A-Za-z]+|[가-힣]+")
+
+
+def make_snippet(query: str, passage: Passage, nearest: int = 0) -> str:
+    """The sentences of a passage that fit a query best, about 200 characters.
+
+    They are those that share most words with the query, or else start at the sentence whose
+    vector, by its number from 1 on, is nearest to the query's.
+
+    >>> make_snippet("연차", Passage("병가다. 연차다.", (), None, ((0, 4), (5, 9))))
+    '병가다. 연차다.'
+    """
+    text, spans = passage.text, sentence_spans(passage)
+    if len(text) <= _SNIPPET:
+        return text
+    words = {word.lower()[: max(2, len(word) * 3 // 4)] for word in _WORD.findall(query)}
+    shared = [sum(word in text[start:end].lower() for word in words) for start, end in spans]
+    if any(shared):
+        first = last = max(range(len(spans)), key=lambda i: shared[i])
+    else:
+        first = last = min(max(nearest - 1, 0), len(spans) - 1)
+    # Grow by what follows, then by what comes before, as far as there is room.
+    while last + 1 < len(spans) and spans[last + 1][1] - spans[first][0] <= _SNIPPET:
+        last += 1
+    while first > 0 and spans[last][1] - spans[first - 1][0] <= _SNIPPET:
+        first -= 1
+    start, end = spans[first][0], spans[last][1]
+    if end - start > _SNIPPET:  # one long sentence: around the first word that is shared
+        places = [text.lower().find(word, start, end) for word in words]
+        at = min((place for place in places if place >= 0), default=start)
+        start = max(start, min(at - _SNIPPET // 4, end - _SNIPPET))
+        end = min(end, start + _SNIPPET)
+    before, after = "…" if start > 0 else "", "…" if end < len(text) else ""
+    return f"{before}{text[start:end].strip()}{after}"
+
+
+def _read_by_reranker(hit: Hit) -> str:
+    above = context_of(hit.title, Passage("", hit.headings))
+    return f"{above}\n{hit.text}" if above else hit.text
 
 
 def _about(encoder: TextEncoder, precision: str, dim: int | None, words: str | None) -> StoreInfo:
@@ -382,25 +599,29 @@ def _about(encoder: TextEncoder, precision: str, dim: int | None, words: str | N
             f"Choose one from 1 to {encoder.dimension}."
         )
     size = dim or encoder.dimension
-    return StoreInfo(encoder.name, size, precision, kind, probe(encoder, size))
+    prompts = prompts_of(encoder)
+    return StoreInfo(encoder.name, size, precision, kind, probe(encoder, size), prompts)
+
+
+# By these names models have prompts for passages, in sentence-transformers' order.
+_PASSAGE_PROMPTS = ("document", "passage", "corpus")
+
+
+def prompts_of(encoder: TextEncoder) -> tuple[str, str] | None:
+    """The names of a model's prompts for queries and for passages; None if it has neither.
+
+    A model that has only one of them reads the other texts with its default prompt or none.
+    """
+    known, default = encoder.manifest.prompts, encoder.manifest.default_prompt or ""
+    query = "query" if "query" in known else default
+    passage = next((name for name in _PASSAGE_PROMPTS if name in known), default)
+    return (query, passage) if query or passage else None
 
 
 def _reranked(hit: Hit, score: float | None) -> Hit:
     if score is None:
         return hit
-    return Hit(hit.id, hit.text, score, hit.metadata, {**hit.scores, "rerank": score})
-
-
-def open_store(path: str | Path, *, create: Create | None = None, engine: str = "auto") -> Store:
-    """Open the store of a corpus: a SQLite file, or a collection in Milvus.
-
-    A store that does not exist is created when `create` is given.
-    """
-    if str(path).startswith(("milvus:", "milvus+https:")):
-        from .milvus import MilvusStore  # here, so that a corpus file opens without it
-
-        return MilvusStore(str(path), create=create)
-    return SqliteStore(path, create=create, engine=engine)
+    return replace(hit, score=score, scores={**hit.scores, "rerank": score})
 
 
 def check_recall(corpus: Corpus, *, queries: int = 100, k: int = 10) -> dict[str, object]:
@@ -412,7 +633,7 @@ def check_recall(corpus: Corpus, *, queries: int = 100, k: int = 10) -> dict[str
     texts = corpus.store.sample(queries)
     if not texts:
         raise DataError("the corpus is empty; expected documents to search for. Add some first.")
-    vectors = corpus.vectors_of(texts)
+    vectors = corpus.vectors_of(texts, query=False)
     noise = np.random.default_rng(0).standard_normal(vectors.shape).astype(np.float32)
     times: dict[bool, list[float]] = {False: [], True: []}
     found: dict[bool, list[set[str]]] = {False: [], True: []}

@@ -1,27 +1,43 @@
-"""Filling a corpus: from files, resumed where an earlier run stopped, or from another corpus.
+"""Filling a corpus: from lines and rows, resumed where an earlier run stopped, or from another.
 
 One batch is written while the next ones are encoded, so that neither cores nor disk wait.
 """
 
 import contextlib
+import hashlib
 import itertools
+import json
 import logging
 import warnings
 from collections import ChainMap, deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
+from ..documents import Passage, Splitter
+from ..encoder import TextEncoder
 from ..errors import CorpusError, CutWarning, DataError, counted
 from ..io.files import read_lines
 from ..io.progress import progressing
 from ..io.tables import is_table, read_typed_rows, show_columns
-from .corpus import Corpus, checked_document, open_store
-from .store import Document, Progress, Stored, Vector
+from .sqlite import open_store
+from .store import (
+    Document,
+    EncodedPassage,
+    Progress,
+    Store,
+    Stored,
+    SyncedFile,
+    Vector,
+    checked_document,
+    passage_digest,
+    searched_text,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +46,7 @@ BATCH = 2048
 # While one batch is written, one is being encoded and the next is waiting for the cores.
 _AHEAD = 2
 _COPIED = 1000  # documents in one write of a copy
-_NO_VECTOR = np.empty(0)  # stands for a vector that is being made
+_NO_VECTORS = np.empty(0)  # stand for those that are being made
 
 
 @dataclass(frozen=True)
@@ -58,40 +74,112 @@ class IngestReport:
     empty: int = 0
 
 
-@dataclass(frozen=True)
-class _FileBatch:
-    """Documents of a file, and the progress to store with them."""
+class Target(Protocol):
+    """What is filled: a corpus."""
 
-    documents: list[Document]
-    read: int
-    empty: int
-    progress: Progress | None
+    @property
+    def store(self) -> Store:
+        """Where documents are written."""
+        ...
+
+    @property
+    def encoder(self) -> TextEncoder:
+        """The encoder of the passages."""
+        ...
+
+    @property
+    def splitter(self) -> Splitter:
+        """Makes passages of a file's document."""
+        ...
+
+    def split(self, document: Document) -> tuple[Passage, ...]:
+        """Split a document's text into passages."""
+        ...
+
+    def encode_passages(self, passages: Sequence[tuple[str, Passage]]) -> list[Vector]:
+        """Give the vectors (n, width) of passages with their titles."""
+        ...
+
+
+@dataclass(frozen=True)
+class SplitDocument:
+    """A document with its passages, and the file that it is from."""
+
+    document: Document
+    passages: tuple[Passage, ...]
+    file: str = ""
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of all that is stored of it."""
+        one = self.document
+        parts = [one.id, one.title, one.source, one.type, self.file]
+        parts += [json.dumps(one.metadata, sort_keys=True), "" if self.file else one.text]
+        parts += map(repr, self.passages)
+        text = "\0".join(parts).encode("utf-8", "surrogatepass")
+        return hashlib.blake2b(text, digest_size=16).hexdigest()
+
+
+@dataclass(frozen=True)
+class DocumentBatch:
+    """Documents to be written in one transaction, with what is stored together with them.
+
+    Attributes:
+        documents: those that have not changed are left out when the batch is written.
+        read: how many rows or documents were read for it.
+        empty: how many of them had no text.
+        progress: how far a file has been read.
+        delete: documents that are gone.
+        files: that are complete with this batch.
+    """
+
+    documents: list[SplitDocument]
+    read: int = 0
+    empty: int = 0
+    progress: Progress | None = None
+    delete: tuple[str, ...] = ()
+    files: tuple[SyncedFile, ...] = ()
 
 
 def index_files(
-    corpus: Corpus, files: Sequence[str], *, columns: Columns | None = None, progress: bool = False
+    corpus: Target, files: Sequence[str], *, columns: Columns | None = None, progress: bool = False
 ) -> IngestReport:
-    """Write the documents of files to a corpus; unchanged documents are not encoded again.
+    """Write the lines or rows of files to a corpus, a document each.
 
     Each batch is stored together with the line that was reached in its file: after a stop, the
     next call resumes there. A file that has changed is read from its start, and only new or
-    changed documents are encoded.
+    changed documents are encoded. `Corpus.sync` reads files of other forms, as a whole.
     """
     report = IngestReport()
     source = _Source(corpus, columns or Columns())
     batches = itertools.chain.from_iterable(map(source.batches, files))
-    shown = progressing("indexing", total=None, shown=progress)
-    with shown as advance, warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", CutWarning)
-        for batch, stored in _encoded(corpus, batches):
-            corpus.store.write(stored, progress=batch.progress)
+    with progressing("indexing", total=None, shown=progress) as advance:
+        for batch, written in write_batches(corpus, batches):
             report = IngestReport(
                 report.read + batch.read,
-                report.written + len(stored),
-                report.unchanged + len(batch.documents) - len(stored),
+                report.written + written,
+                report.unchanged + len(batch.documents) - written,
                 report.empty + batch.empty,
             )
             advance(batch.read)
+    corpus.store.flush()
+    return report
+
+
+def write_batches(
+    corpus: Target, batches: Iterator[DocumentBatch]
+) -> Iterator[tuple[DocumentBatch, int]]:
+    """Encode and write batches; yields each with the number of documents that had changed.
+
+    Texts that were longer than the model reads are reported once, at the end.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", CutWarning)
+        for batch, stored in _encoded(corpus, batches):
+            corpus.store.write(
+                stored, progress=batch.progress, delete=batch.delete, files=batch.files
+            )
+            yield batch, len(stored)
     others = [one for one in caught if one.category is not CutWarning]
     for one in others:
         warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
@@ -99,8 +187,6 @@ def index_files(
         logger.warning(
             f"some texts were longer than {corpus.encoder.max_tokens} tokens and were cut"
         )
-    corpus.store.flush()
-    return report
 
 
 def copy_corpus(source: str | Path, target: str | Path, *, progress: bool = False) -> int:
@@ -135,8 +221,8 @@ def copy_corpus(source: str | Path, target: str | Path, *, progress: bool = Fals
 
 
 def _encoded(
-    corpus: Corpus, batches: Iterator[_FileBatch]
-) -> Iterator[tuple[_FileBatch, list[Stored]]]:
+    corpus: Target, batches: Iterator[DocumentBatch]
+) -> Iterator[tuple[DocumentBatch, list[Stored]]]:
     """Keep batches being encoded while one is written, so that no core waits for the disk."""
     waiting: deque[_PendingBatch] = deque()
     with ThreadPoolExecutor(_AHEAD, thread_name_prefix="malmoi-encode") as pool:
@@ -153,54 +239,67 @@ def _encoded(
 
 
 class _PendingBatch:
-    """A batch whose new texts are being encoded.
+    """A batch whose new passages are being encoded.
 
     The batches before it are not in the corpus yet: what they will write counts as stored, and
-    their texts are not encoded again.
+    their passages are not encoded again.
     """
 
-    new: dict[str, Document]
-    vectors: dict[str, Vector]
+    new: dict[str, SplitDocument]
+    vectors: dict[bytes, Vector]
 
     def __init__(
         self,
-        corpus: Corpus,
-        batch: _FileBatch,
+        corpus: Target,
+        batch: DocumentBatch,
         pool: ThreadPoolExecutor,
         before: Sequence["_PendingBatch"],
     ) -> None:
         self._batch = batch
         self._before = [pending.vectors for pending in before]
-        last = {one.id: one for one in batch.documents}
-        stored = corpus.store.get(list(last))
+        last = {one.document.id: one for one in batch.documents}
+        stored = corpus.store.digests(list(last))
         for pending in before:
-            stored |= pending.new
-        self.new = {id: one for id, one in last.items() if stored.get(id) != one}
-        encoding = set[str]().union(*self._before)
-        wanted = {one.text for one in self.new.values() if one.text not in encoding}
-        self._known = corpus.store.vectors_for(list(wanted))
-        self.vectors = {
-            one.text: _NO_VECTOR
+            stored |= {id: one.digest for id, one in pending.new.items()}
+        self.new = {id: one for id, one in last.items() if stored.get(id) != one.digest}
+        passages = {
+            passage_digest(one.document.title, passage): (one.document.title, passage)
             for one in self.new.values()
-            if one.text in wanted and one.text not in self._known
+            for passage in one.passages
         }
-        self.encoding = pool.submit(corpus.new_vectors, list(self.vectors))
-        corpus.store.prefetch([one.text for one in self.new.values()])
+        encoding = set[bytes]().union(*self._before)
+        wanted = [digest for digest in passages if digest not in encoding]
+        self._known = corpus.store.vectors_for(wanted)
+        new = [digest for digest in wanted if digest not in self._known]
+        self.vectors = dict.fromkeys(new, _NO_VECTORS)
+        self.encoding = pool.submit(corpus.encode_passages, [passages[one] for one in new])
+        corpus.store.prefetch([searched_text(*pair) for pair in passages.values()])
 
-    def result(self) -> tuple[_FileBatch, list[Stored]]:
+    def result(self) -> tuple[DocumentBatch, list[Stored]]:
         """Wait for the vectors; those of the batches before are complete already."""
         self.vectors.update(zip(self.vectors, self.encoding.result(), strict=True))
         found = ChainMap(self.vectors, self._known, *self._before)
-        return self._batch, [Stored(one, found[one.text]) for one in self.new.values()]
+        return self._batch, [
+            Stored(
+                one.document,
+                tuple(
+                    EncodedPassage(passage, found[passage_digest(one.document.title, passage)])
+                    for passage in one.passages
+                ),
+                one.file,
+                one.digest,
+            )
+            for one in self.new.values()
+        ]
 
 
 class _Source:
     """The documents of files, in batches, from where an earlier run stopped."""
 
-    def __init__(self, corpus: Corpus, columns: Columns) -> None:
+    def __init__(self, corpus: Target, columns: Columns) -> None:
         self._corpus, self._columns = corpus, columns
 
-    def batches(self, file: str) -> Iterator[_FileBatch]:
+    def batches(self, file: str) -> Iterator[DocumentBatch]:
         """Yield the batches of a file."""
         start, name = self._progress(file), Path(file).name if file != "-" else "stdin"
         done = start.lines if start else 0
@@ -212,9 +311,11 @@ class _Source:
         while block := list(itertools.islice(rows, BATCH)):
             empty = False
             documents = [self._document(file, name, number, row) for number, row in block]
-            kept = [one for one in documents if one.text.strip()]
+            kept = [
+                SplitDocument(one, self._corpus.split(one)) for one in documents if one.text.strip()
+            ]
             reached = replace(start, lines=block[-1][0]) if start else None
-            yield _FileBatch(kept, len(block), len(block) - len(kept), reached)
+            yield DocumentBatch(kept, len(block), len(block) - len(kept), reached)
         if empty:
             raise DataError(f"{file} is empty; expected one text a line. Name another file.")
 

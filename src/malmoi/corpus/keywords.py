@@ -8,10 +8,14 @@ Latin words are only split here: SQLite's Porter tokenizer stems them, when they
 when they are searched for.
 """
 
+import functools
 import itertools
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 from ..errors import OptionError
 from ..text import morphemes
@@ -89,6 +93,11 @@ class WordCache:
         known.update((word, known[base]) for word, base in missing.items())
         return known
 
+    def terms_of(self, bases: Iterable[str]) -> dict[str, Terms]:
+        """The terms of words without their endings that texts had just now."""
+        known = self._learn([list(bases)])
+        return {base: known[base] for base in bases}
+
     def clear(self) -> None:
         """Empty the cache."""
         self._known = {}
@@ -120,6 +129,8 @@ def _word_terms(forms: list[Form]) -> Terms:
 # way of splitting texts needs another name.
 KINDS = ("morphemes", "bigrams", "word-morphemes")
 _OTHER = re.compile(r"[^\W_가-힣ㄱ-ㅎㅏ-ㅣ]+")
+# Words or numbers that belong together, as in ERR-4021, db-kr-07 and 4.11.2.
+_JOINED = re.compile(r"[^\W_가-힣ㄱ-ㅎㅏ-ㅣ]+(?:[-_./:@#][^\W_가-힣ㄱ-ㅎㅏ-ㅣ]+)+")
 _LATIN = re.compile("[0-9a-z]+")  # the same among ASCII, and much faster
 
 # Frequent English words do not tell what a question is about. They are stored, because a phrase
@@ -137,6 +148,9 @@ _COMMON = frozenset(
 # A query is a question, not a book: further characters or words are ignored.
 QUERY_CHARACTERS = 4096
 QUERY_WORDS = 64
+_RARE = 10  # passages; a word that fewer have is also looked for as the beginning of others
+# Vowels of a stem and its ending in one syllable, and the stem's: 려 is 리어, 와 오아, 줘 주어.
+_CONTRACTED = {6: 20, 9: 8, 14: 13, 1: 0, 4: 18, 10: 11}
 
 
 def default_words() -> str:
@@ -169,15 +183,167 @@ def prefetch(texts: Iterable[str], kind: str) -> None:
         word_cache.prefetch(_cleaned(texts, kind))
 
 
-def query_words(query: str, kind: str) -> list[str]:
+class TermMemory(Protocol):
+    """What a store knows about the words of its passages."""
+
+    def remembered(self, words: Sequence[str]) -> Mapping[str, Terms]:
+        """The terms of those Korean words whose analyses were stored."""
+        ...
+
+    def known_terms(self, terms: Sequence[str]) -> Mapping[str, int]:
+        """Those terms that passages have, with the number of passages."""
+        ...
+
+
+class QueryTerms(NamedTuple):
+    """What is searched for.
+
+    Attributes:
+        words: the distinct keywords of the query.
+        more: phrases (with spaces), parts of compounds, and beginnings (with "*" at their ends),
+            by which passages are found too.
+    """
+
+    words: list[str]
+    more: list[str]
+
+
+def query_words(query: str, kind: str, memory: TermMemory | None = None) -> list[str]:
     """The distinct keywords of a query; only the first ones of a long query.
+
+    With a memory, words are not analysed again: loading the analyser takes three seconds.
 
     >>> query_words("When is my product getting delivered", "bigrams")
     ['product', 'delivered']
     """
-    [words] = cut([query[:QUERY_CHARACTERS]], kind)
+    query = query[:QUERY_CHARACTERS]
+    if memory is not None and kind == "word-morphemes" and not morphemes.loaded():
+        [cleaned] = _cleaned([query], kind)
+        words = [*_recalled(_WORD.findall(cleaned), memory), *_others(cleaned)]
+    else:
+        [words] = cut([query], kind)
     rare = [word for word in words if word not in _COMMON]
     return list(dict.fromkeys(rare or words))[:QUERY_WORDS]
+
+
+def query_terms(query: str, kind: str, memory: TermMemory | None = None) -> QueryTerms:
+    """The keywords of a query, and what else passages are found by.
+
+    >>> query_terms("product PX-40", "bigrams")
+    QueryTerms(words=['product', 'px', '40'], more=['px 40'])
+    """
+    words = query_words(query, kind, memory)
+    related = _related(words, memory) if memory is not None and kind != "bigrams" else []
+    return QueryTerms(words, [*related, *_identifiers(query[:QUERY_CHARACTERS])])
+
+
+def _identifiers(text: str) -> list[str]:
+    """Codes such as ERR-4021 as phrases: all of their parts, one right after the other."""
+    found = [_OTHER.findall(code.lower()) for code in _JOINED.findall(text)]
+    return list(dict.fromkeys(" ".join(parts) for parts in found))[:QUERY_WORDS]
+
+
+def _related(words: Sequence[str], memory: TermMemory) -> list[str]:
+    """The parts of compounds, and the beginning of rare words, of which others may be made.
+
+    A query for 택시비 finds 택시, and one for 택시 finds 택시비.
+    """
+    korean = [word for word in words if HANGUL.fullmatch(word) and len(word) > 1]
+    parts = {word: [word[:i] for i in range(2, len(word))] for word in korean}
+    for word in korean:
+        parts[word] += [word[i:] for i in range(1, len(word) - 1)]
+    known = memory.known_terms([*korean, *(part for own in parts.values() for part in own)])
+    found = [part for own in parts.values() for part in own if part in known]
+    rare = [f"{word}*" for word in korean if known.get(word, 0) < _RARE]
+    return [word for word in dict.fromkeys([*found, *rare]) if word not in words]
+
+
+def _recalled(words: Sequence[str], memory: TermMemory) -> list[str]:
+    """The terms of words from memory; of a word that is not there, the known terms inside."""
+    bases = [base_of(word) for word in words]
+    known = memory.remembered(list(dict.fromkeys(bases)))
+    unknown = [base for base in dict.fromkeys(bases) if base not in known]
+    pieces = {
+        base: {*_substrings(base), *(f"{stem}다" for stem in _stems(base))} for base in unknown
+    }
+    there = memory.known_terms([piece for own in pieces.values() for piece in own])
+    return [
+        term for base in bases for term in (known.get(base) or _inside(base, there) if base else ())
+    ]
+
+
+def _substrings(word: str) -> Iterator[str]:
+    shortest = min(2, len(word))
+    for start in range(len(word)):
+        yield from (word[start:end] for end in range(start + shortest, len(word) + 1))
+
+
+def _stems(word: str) -> Iterator[str]:
+    """What the stem of a verb may be of which a word is a form, the longest first.
+
+    >>> list(_stems("걸려요"))[2:]
+    ['걸려', '걸리', '걸', '거']
+    """
+    for end in range(len(word), 0, -1):
+        yield word[:end]
+        initial, rest = divmod(ord(word[end - 1]) - 0xAC00, 588)
+        vowel, final = divmod(rest, 28)
+        if not 0 <= initial < 19:
+            continue
+        base = 0xAC00 + 588 * initial
+        if final:
+            yield word[: end - 1] + chr(base + 28 * vowel)
+        if vowel in _CONTRACTED:
+            yield word[: end - 1] + chr(base + 28 * _CONTRACTED[vowel])
+
+
+def _inside(word: str, known: Mapping[str, int]) -> list[str]:
+    """The longest known terms in a word from left to right, or else the stem it begins with."""
+    found, at = [], 0
+    while at < len(word):
+        ends = range(len(word), at, -1)
+        end = next((end for end in ends if word[at:end] in known), None)
+        if end is not None:
+            found.append(word[at:end])
+        at = end if end is not None else at + 1
+    stems = (f"{stem}다" for stem in _stems(word))
+    return found or list(itertools.islice((stem for stem in stems if stem in known), 1))
+
+
+def analysed(texts: Iterable[str], kind: str, *, without: set[str]) -> dict[str, Terms]:
+    """The analyses of the Korean words of texts that are not in `without`; they are added to it."""
+    if kind != "word-morphemes":
+        return {}
+    bases = {base_of(word) for text in _cleaned(texts, kind) for word in _WORD.findall(text)}
+    new = bases - without
+    without |= new
+    return word_cache.terms_of(new)
+
+
+@functools.cache
+def _stemmer() -> tuple[threading.Lock, sqlite3.Connection]:
+    """SQLite's Porter stemmer: a table in memory, whose vocabulary holds the stems of its words."""
+    connection = sqlite3.connect(":memory:", check_same_thread=False)
+    connection.executescript(
+        "CREATE VIRTUAL TABLE w USING fts5(x, tokenize='porter unicode61 remove_diacritics 0');"
+        "CREATE VIRTUAL TABLE v USING fts5vocab(w, instance);"
+    )
+    return threading.Lock(), connection
+
+
+@functools.lru_cache(maxsize=65536)
+def stem(word: str) -> str:
+    """A word's stem as in SQLite's full-text search; empty for a word without letters.
+
+    >>> stem("arriving"), stem("배송"), stem("*")
+    ('arriv', '배송', '')
+    """
+    lock, connection = _stemmer()
+    with lock:
+        connection.execute("INSERT INTO w(rowid, x) VALUES (1, ?)", (word,))
+        found = connection.execute("SELECT term FROM v ORDER BY offset").fetchall()
+        connection.execute("DELETE FROM w WHERE rowid = 1")
+    return " ".join(term for (term,) in found)
 
 
 def _cleaned(texts: Iterable[str], kind: str) -> list[str]:

@@ -1,10 +1,11 @@
 """A corpus in Milvus: the same contract over a server, a cluster, or a local Milvus Lite file.
 
 An address is `milvus://HOST:PORT/NAME` (also milvus+https://, with the token in MILVUS_TOKEN) or
-`milvus:FILE.db`. Documents are in the collection NAME; what the corpus was made for and how far
-files were read is in NAME_state. Milvus has no transactions over several requests: a batch is one
-request, and the progress of a file is written after it, so that after a crash the last batch is
-written again, under the same ids.
+`milvus:FILE.db`. The collection NAME has a row for each vector; the first row of a passage (part
+0) holds its text, and the first row of a document its digest. What the corpus was made for and how
+far files were read is in NAME_state. Milvus has no transactions over several requests: the rows
+with the digests are written last, and the progress of a file after them, so that after a crash
+the last batch is written again, under the same ids.
 
 Milvus compares single values, and a field of ours may hold a list, or numbers in one document and
 text in another. So each field's least and greatest number and text are stored, and every value
@@ -12,43 +13,57 @@ once more as a key: any value is below x just when the least is.
 """
 
 import contextlib
-import functools
+import hashlib
 import itertools
 import json
 import logging
+import math
 import os
-import sqlite3
-import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..documents import Passage
 from ..errors import CorpusError, DataError, MalmoiError, OptionError, require
-from ..runtime.precision import from_int8, to_precision
+from ..runtime.precision import to_precision
+from . import keywords
 from .filters import Atom, Filter, atoms
-from .sqlite import digest
 from .store import (
     Batch,
     Create,
     Document,
+    DocumentInfo,
+    EncodedPassage,
+    FoundPassage,
+    PassageKey,
     Progress,
     ScoredId,
     Store,
     Stored,
     StoreInfo,
+    SyncedFile,
     Vector,
     WriteMode,
+    hangul_share,
+    passage_digest,
 )
 
 _TEXT = 65535  # bytes in Milvus's longest text
 _ID = 512
-_AT_ONCE = 1000
+_AT_ONCE = 200  # passages or documents in one request
+_ROWS = 1000  # in one write
 _MOST = 16384  # rows that one search may return
-_SHOWN = ["id", "text", "metadata"]
+_VERSION = 2
+_SHOWN = ["document", "number", "text", "about"]
 _KEYS = "keys"
+_NO_WORDS = "0"  # of rows that are not searched by words; Milvus wants some text
+# What a word adds to a passage's score at most, in inverse frequencies, and in scores of the best
+# passage for this word alone.
+_AT_MOST, _OF_BEST = 2.2, 1.5
 
 
 def facts(metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -109,35 +124,9 @@ def _key(name: str, value: Atom) -> str:
     return f"{name}={value}" if isinstance(value, str) else f"{name}={float(value)!r}"
 
 
-@functools.cache
-def _stemmer() -> tuple[threading.Lock, sqlite3.Connection]:
-    """SQLite's Porter stemmer: a table in memory, whose vocabulary holds the stems of its words."""
-    connection = sqlite3.connect(":memory:", check_same_thread=False)
-    connection.executescript(
-        "CREATE VIRTUAL TABLE w USING fts5(x, tokenize='porter unicode61 remove_diacritics 0');"
-        "CREATE VIRTUAL TABLE v USING fts5vocab(w, instance);"
-    )
-    return threading.Lock(), connection
-
-
-@functools.lru_cache(maxsize=65536)
-def stem(word: str) -> str:
-    """A word's stem as in SQLite's full-text search; empty for a word without letters.
-
-    >>> stem("arriving"), stem("배송"), stem("*")
-    ('arriv', '배송', '')
-    """
-    lock, connection = _stemmer()
-    with lock:
-        connection.execute("INSERT INTO w(rowid, x) VALUES (1, ?)", (word,))
-        found = connection.execute("SELECT term FROM v ORDER BY offset").fetchall()
-        connection.execute("DELETE FROM w WHERE rowid = 1")
-    return " ".join(term for (term,) in found)
-
-
 def stems(words: Sequence[str]) -> list[str]:
     """The stems of words; words without letters are left out."""
-    return [found for found in map(stem, words) if found]
+    return [found for found in map(keywords.stem, words) if found]
 
 
 class Address(NamedTuple):
@@ -196,6 +185,11 @@ class MilvusStore(Store):
 
     def _prepare(self, create: Create | None) -> None:
         if self._client.has_collection(self._state):
+            if self._read_state("version") != str(_VERSION):
+                raise CorpusError(
+                    f"the corpus {self._name} at {self.address.uri} was made by an earlier malmoi, "
+                    "without passages. Make it again under another name with: malmoi index"
+                )
             return
         if create is None:
             raise CorpusError(
@@ -208,18 +202,23 @@ class MilvusStore(Store):
                 "Choose another name."
             )
         about = create()
-        self._make_documents(about)
+        self._make_passages(about)
         self._make_state()
         self._write_state("about", json.dumps(asdict(about)))
+        self._write_state("version", str(_VERSION))
 
-    def _make_documents(self, about: StoreInfo) -> None:
+    def _make_passages(self, about: StoreInfo) -> None:
         m, kind = self._milvus, self._milvus.DataType
         schema = self._client.create_schema(auto_id=False, enable_dynamic_field=False)
-        schema.add_field("id", kind.VARCHAR, max_length=_ID, is_primary=True)
-        schema.add_field("text", kind.VARCHAR, max_length=_TEXT)
+        schema.add_field("key", kind.VARCHAR, max_length=64, is_primary=True)
+        schema.add_field("passage", kind.VARCHAR, max_length=64)
+        schema.add_field("document", kind.VARCHAR, max_length=_ID)
+        schema.add_field("file", kind.VARCHAR, max_length=64)
         schema.add_field("digest", kind.VARCHAR, max_length=64)
-        schema.add_field("serial", kind.INT64)
-        schema.add_field("metadata", kind.JSON)
+        for name in ("number", "part", "serial", "hangul"):
+            schema.add_field(name, kind.INT64)
+        schema.add_field("text", kind.VARCHAR, max_length=_TEXT)
+        schema.add_field("about", kind.JSON)
         schema.add_field("facts", kind.JSON)
         schema.add_field(
             "words",
@@ -271,89 +270,227 @@ class MilvusStore(Store):
         return str(found[0]["value"]) if found else None
 
     def __len__(self) -> int:
+        return self._count("part == 0 and number == 0")
+
+    def passage_count(self) -> int:
+        return self._count("part == 0")
+
+    def _count(self, condition: str) -> int:
         with self._translated_errors():
-            [row] = self._client.query(self._name, filter="", output_fields=["count(*)"])
+            [row] = self._client.query(self._name, filter=condition, output_fields=["count(*)"])
             return int(row["count(*)"])
 
-    def _write(self, batch: Batch, mode: WriteMode, progress: Progress | None) -> None:
+    def _write(
+        self,
+        batch: Batch,
+        mode: WriteMode,
+        progress: Progress | None,
+        delete: Sequence[str],
+        files: Sequence[SyncedFile],
+    ) -> None:
         with self._translated_errors():
+            ids = [one.document.id for one, _ in batch]
             if mode != "upsert":
-                known = self._query("id", [one.document.id for one, _ in batch], ["id"])
+                known = self._query("document", ids, ["document"], "part == 0 and number == 0")
                 self._check_mode(len(batch), len(known), mode)
-            rows = self._rows(batch)
-            for start in range(0, len(rows), _AT_ONCE):
-                self._client.upsert(self._name, rows[start : start + _AT_ONCE])
-            new = {name for one, _ in batch for name in one.document.metadata} - self._fields
+            now = time.time_ns()
+            rows = [
+                row
+                for i, (one, words) in enumerate(batch)
+                for row in self._rows(one, words, now + i)
+            ]
+            first = [row for row in rows if row["number"] == row["part"] == 0]
+            self._upsert([row for row in rows if row["number"] or row["part"]])
+            for block in _blocks(ids):
+                listed = ", ".join(map(quoted, block))
+                older = f"serial < {now} and (number > 0 or part > 0)"
+                self._client.delete(self._name, filter=f"document in [{listed}] and {older}")
+            self._upsert(first)
+            self._delete(delete)
+            new = {name for one, _ in batch for name in one.document.fields} - self._fields
             if new:
                 self._fields |= set(json.loads(self._read_state("fields") or "[]")) | new
                 self._write_state("fields", json.dumps(sorted(self._fields)))
             if progress is not None:
-                self._write_state(_source(progress.source), json.dumps(asdict(progress)))
+                self._write_state(_state_key("source", progress.source), _json(progress))
+            for file in files:
+                self._write_state(_state_key("file", file.path), _json(file))
 
-    def _rows(self, batch: Batch) -> list[dict[str, Any]]:
-        now = time.time_ns()
-        return [
-            {
-                "id": _short(one.document.id, _ID, "id"),
-                "text": _short(one.document.text, _TEXT, "text"),
-                "digest": digest(one.document.text).hex(),
-                "serial": now + i,
-                "metadata": dict(one.document.metadata),
-                "facts": facts(one.document.metadata),
-                "words": _within(" ".join(stems(words)), _TEXT),
-                "vector": self._floats(one.vector).tolist(),
-            }
-            for i, (one, words) in enumerate(batch)
-        ]
+    def _upsert(self, rows: Sequence[dict[str, Any]]) -> None:
+        for start in range(0, len(rows), _ROWS):
+            self._client.upsert(self._name, list(rows[start : start + _ROWS]))
+
+    def _rows(
+        self, stored: Stored, words: Sequence[Sequence[str]], serial: int
+    ) -> Iterator[dict[str, Any]]:
+        """The rows of a document: one for each vector of each passage."""
+        document = stored.document
+        id = _short(document.id, _ID, "id")
+        values = facts(document.fields)
+        about: dict[str, Any] = {"title": document.title, "source": document.source}
+        about |= {
+            "type": document.type,
+            "modified": document.modified,
+            "metadata": dict(document.metadata),
+        }
+        for number, (one, cut) in enumerate(zip(stored.passages, words, strict=True)):
+            passage = one.passage
+            known = about | {"headings": passage.headings, "page": passage.page}
+            known |= {"sentences": passage.sentences, "digest": stored.digest, "file": stored.file}
+            share = hangul_share(passage.text)
+            for part, vector in enumerate(self.about.floats(one.vectors)):
+                key = _passage_key(id, number)
+                yield {
+                    "key": f"{key}:{part}",
+                    "passage": key,
+                    "document": id,
+                    "file": _hash(stored.file) if stored.file else "",
+                    "digest": passage_digest(document.title, passage).hex(),
+                    "number": number,
+                    "part": part,
+                    "serial": serial,
+                    "hangul": -1 if share is None else share,
+                    "text": "" if part else _short(passage.text, _TEXT, "passage"),
+                    "about": {} if part else known,
+                    "facts": values,
+                    "words": _NO_WORDS if part else _within(" ".join(stems(cut)), _TEXT),
+                    "vector": vector.tolist(),
+                }
 
     def delete(self, ids: Sequence[str]) -> int:
         with self._translated_errors():
-            known = [row["id"] for row in self._query("id", ids, ["id"])]
-            for start in range(0, len(known), _AT_ONCE):
-                self._client.delete(self._name, ids=known[start : start + _AT_ONCE])
-            return len(known)
+            return self._delete(ids)
+
+    def _delete(self, ids: Sequence[str]) -> int:
+        rows = self._query("document", ids, ["document"], "part == 0 and number == 0")
+        for block in _blocks([row["document"] for row in rows]):
+            listed = ", ".join(map(quoted, block))
+            self._client.delete(self._name, filter=f"document in [{listed}]")
+        return len(rows)
 
     def get(self, ids: Sequence[str]) -> dict[str, Document]:
         with self._translated_errors():
-            found = self._query("id", ids, _SHOWN)
-        return {row["id"]: _document(row) for row in found}
+            rows = self._query("document", ids, _SHOWN, "part == 0")
+        found: dict[str, list[Any]] = {}
+        for row in sorted(rows, key=lambda row: int(row["number"])):
+            found.setdefault(row["document"], []).append(row)
+        return {
+            id: _document(own[0], "\n\n".join(row["text"] for row in own))
+            for id, own in found.items()
+        }
 
-    def vectors_for(self, texts: Sequence[str]) -> dict[str, Vector]:
-        digests = {digest(text).hex(): text for text in texts}
+    def digests(self, ids: Sequence[str]) -> dict[str, str]:
         with self._translated_errors():
-            found = []
-            for block in _blocks(list(digests)):
-                found += self._query("digest", block, ["digest", "vector"])
-        return {digests[row["digest"]]: self._kept(row["vector"]) for row in found}
+            shown = ["document", "about"]
+            rows = self._query("document", ids, shown, "part == 0 and number == 0")
+        return {row["document"]: row["about"]["digest"] for row in rows}
+
+    def passages(self, keys: Sequence[PassageKey]) -> dict[PassageKey, FoundPassage]:
+        with self._translated_errors():
+            wanted = [_passage_key(*key) for key in keys]
+            rows = self._query("passage", wanted, _SHOWN, "part == 0")
+        return {
+            PassageKey(row["document"], row["number"]): FoundPassage(_passage(row), _document(row))
+            for row in rows
+        }
+
+    def vectors_for(self, digests: Sequence[bytes]) -> dict[bytes, Vector]:
+        with self._translated_errors():
+            wanted = [digest.hex() for digest in digests]
+            rows = self._query("digest", wanted, ["digest", "passage", "part", "vector"])
+        # Several passages may be the same; the vectors of one of them are enough.
+        own = {row["digest"]: row["passage"] for row in rows}
+        kept = [row for row in rows if own[row["digest"]] == row["passage"]]
+        found = self._gathered(kept, "digest")
+        return {bytes.fromhex(digest): vectors for digest, vectors in found.items()}
+
+    def _gathered(self, rows: Sequence[Any], field: str) -> dict[str, Vector]:
+        """The vectors (n, width) of rows by a field, in the order of their parts."""
+        found: dict[str, list[Any]] = {}
+        for row in sorted(rows, key=lambda row: int(row["part"])):
+            found.setdefault(row[field], []).append(row["vector"])
+        precision = self.about.precision
+        return {
+            key: to_precision(np.asarray(own, dtype=np.float32), precision)
+            for key, own in found.items()
+        }
 
     def vector_search(
         self, vector: Vector, k: int, *, filters: Sequence[Filter] = (), exact: bool = False
     ) -> list[ScoredId]:
-        wide = {} if self.address.local else {"params": {"ef": _MOST if exact else max(128, 2 * k)}}
-        return self._search([np.asarray(vector, np.float32).tolist()], "vector", k, filters, wide)
+        wanted = 4 * k + 32
+        wide = {"params": {"ef": _MOST if exact else max(128, 2 * wanted)}}
+        params = {} if self.address.local else wide
+        query = [np.asarray(vector, np.float32).tolist()]
+        found = self._search(query, "vector", wanted, expression(filters), params)[0]
+        keys = dict.fromkeys(one.key for one in found)
+        return sorted(self.vector_scores(vector, list(keys)), key=lambda one: -one.score)[:k]
+
+    def vector_scores(self, vector: Vector, keys: Sequence[PassageKey]) -> list[ScoredId]:
+        with self._translated_errors():
+            shown = ["passage", "document", "number", "part", "hangul", "vector"]
+            rows = self._query("passage", [_passage_key(*key) for key in keys], shown)
+        scored = []
+        for vectors in self._gathered_rows(rows):
+            floats = np.asarray([row["vector"] for row in vectors], dtype=np.float32)
+            cosines = floats @ np.asarray(vector, dtype=np.float32)
+            best, first = int(cosines.argmax()), vectors[0]
+            score = float(cosines[0] + cosines[best]) / 2
+            share = first["hangul"] if first["hangul"] >= 0 else None
+            scored.append(ScoredId(first["document"], score, first["number"], share, best))
+        return scored
+
+    @staticmethod
+    def _gathered_rows(rows: Sequence[Any]) -> list[list[Any]]:
+        found: dict[str, list[Any]] = {}
+        for row in sorted(rows, key=lambda row: int(row["part"])):
+            found.setdefault(row["passage"], []).append(row)
+        return list(found.values())
 
     def keyword_search(
         self, words: Sequence[str], k: int, *, filters: Sequence[Filter] = ()
     ) -> list[ScoredId]:
         query = " ".join(stems(words))
-        return self._search([query], "sparse", k, filters, {}) if query else []
+        condition = " and ".join(filter(None, ("part == 0", expression(filters))))
+        return self._search([query], "sparse", k, condition, {})[0] if query else []
+
+    def best_keyword_score(self, words: Sequence[str]) -> float:
+        queries = stems(words)
+        if not queries:
+            return 0.0
+        found = self._search(queries, "sparse", 1, "part == 0", {})
+        # A word that no passage has is as rare as can be.
+        rarest = _AT_MOST * math.log(1 + self.passage_count())
+        return sum(_OF_BEST * own[0].score if own else rarest for own in found)
 
     def _search(
-        self, data: list[Any], field: str, k: int, filters: Sequence[Filter], params: dict[str, Any]
-    ) -> list[ScoredId]:
+        self, data: list[Any], field: str, k: int, condition: str, params: dict[str, Any]
+    ) -> list[list[ScoredId]]:
+        """Search for several queries at once."""
         with self._translated_errors():
-            [found] = self._client.search(
+            found = self._client.search(
                 self._name,
                 data=data,
                 anns_field=field,
                 limit=min(k, _MOST),
-                filter=expression(filters),
+                filter=condition,
                 search_params=params,
-                output_fields=["id"],
-            ) or [[]]
+                output_fields=["document", "number", "hangul"],
+            ) or [[] for _ in data]
         # Milvus Lite gives negative BM25 scores, the server positive ones, equal in size.
         score = abs if field == "sparse" else float
-        return [ScoredId(str(one["id"]), float(score(one["distance"]))) for one in found]
+        return [
+            [
+                ScoredId(
+                    hit["entity"]["document"],
+                    score(hit["distance"]),
+                    hit["entity"]["number"],
+                    hit["entity"]["hangul"] if hit["entity"]["hangul"] >= 0 else None,
+                )
+                for hit in own
+            ]
+            for own in found
+        ]
 
     def fields(self) -> list[str]:
         with self._translated_errors():
@@ -363,66 +500,112 @@ class MilvusStore(Store):
     def scan(self) -> Iterator[Stored]:
         for block in _blocks(self._in_order()):
             with self._translated_errors():
-                found = self._query("id", block, [*_SHOWN, "vector"])
-            rows = {row["id"]: row for row in found}
+                rows = self._query("document", block, [*_SHOWN, "passage", "part", "vector"])
+            own: dict[str, list[Any]] = {}
+            for row in sorted(rows, key=lambda row: int(row["number"])):
+                own.setdefault(row["document"], []).append(row)
             for id in block:
-                if id in rows:  # not deleted in the meantime
-                    yield Stored(_document(rows[id]), self._kept(rows[id]["vector"]))
+                if id in own:  # not deleted in the meantime
+                    yield self._stored(own[id])
+
+    def _stored(self, rows: Sequence[Any]) -> Stored:
+        vectors = self._gathered(rows, "passage")
+        firsts = [row for row in rows if row["part"] == 0]
+        text = "\n\n".join(row["text"] for row in firsts)
+        about = firsts[0]["about"]
+        passages = (EncodedPassage(_passage(row), vectors[row["passage"]]) for row in firsts)
+        document = _document(firsts[0], text)
+        return Stored(document, tuple(passages), about["file"], about["digest"])
+
+    def documents(self, *, after: str = "", limit: int | None = None) -> Iterator[DocumentInfo]:
+        ids = sorted(id for id in self._in_order() if id > after)[:limit]
+        for block in _blocks(ids):
+            with self._translated_errors():
+                rows = self._query("document", block, ["document", "number", "about"], "part == 0")
+            counts = Counter(row["document"] for row in rows)
+            firsts = {row["document"]: row for row in rows if row["number"] == 0}
+            for id in block:
+                if id in firsts:
+                    yield DocumentInfo(_document(firsts[id]), counts[id])
 
     def _in_order(self) -> list[str]:
-        """All ids, in the order of writing."""
+        """The ids of all documents, in the order of writing."""
         found: list[tuple[int, str]] = []
         last = ""
+        first = "part == 0 and number == 0"
         with self._translated_errors():
             while True:
-                condition = f"id > {quoted(last)}" if last else ""
+                condition = f"{first} and document > {quoted(last)}" if last else first
                 rows = self._client.query(
-                    self._name, filter=condition, output_fields=["id", "serial"], limit=_MOST
+                    self._name,
+                    filter=condition,
+                    output_fields=["document", "serial"],
+                    limit=_MOST,
                 )
-                found += [(row["serial"], row["id"]) for row in rows]
+                found += [(row["serial"], row["document"]) for row in rows]
                 if len(rows) < _MOST:
                     break
-                last = max(row["id"] for row in rows)
+                last = max(row["document"] for row in rows)
         return [id for _, id in sorted(found)]
+
+    def files(self) -> dict[str, SyncedFile]:
+        found = {}
+        with self._translated_errors():
+            after = "file:"
+            while True:
+                rows = self._client.query(
+                    self._state,
+                    filter=f'key > "{after}" and key < "file;"',
+                    output_fields=["key", "value"],
+                    limit=_MOST,
+                )
+                for row in rows:
+                    file = SyncedFile(**json.loads(row["value"]))
+                    found[file.path] = file
+                if len(rows) < _MOST:
+                    return found
+                after = max(row["key"] for row in rows)
+
+    def file_documents(self, path: str) -> dict[str, str]:
+        with self._translated_errors():
+            shown, first = ["document", "about"], "part == 0 and number == 0"
+            rows = self._query("file", [_hash(path)], shown, first)
+        return {row["document"]: row["about"]["digest"] for row in rows}
+
+    def remove_files(self, paths: Sequence[str]) -> int:
+        removed = 0
+        for path in paths:
+            removed += self.delete(list(self.file_documents(path)))
+            with self._translated_errors():
+                self._client.delete(self._state, ids=[_state_key("file", path)])
+        return removed
 
     def progress(self, source: str) -> Progress | None:
         with self._translated_errors():
-            found = self._read_state(_source(source))
+            found = self._read_state(_state_key("source", source))
         return Progress(**json.loads(found)) if found else None
 
     def sample(self, count: int) -> list[str]:
         ids = self._in_order()
         chosen = [ids[len(ids) * i // count] for i in range(min(count, len(ids)))]
-        return [found.text for found in self.get(chosen).values()]
+        found = self.passages([PassageKey(id) for id in chosen])
+        return [one.passage.text for one in found.values()]
 
     def close(self) -> None:
         """Close the connection."""
         with contextlib.suppress(Exception):
             self._client.close()
 
-    def _query(self, column: str, values: Sequence[str], fields: list[str]) -> list[Any]:
-        """The rows whose column has one of these values."""
-        if not values:
-            return []
-        condition = f"{column} in [{', '.join(map(quoted, values))}]"
-        found: list[Any] = self._client.query(self._name, filter=condition, output_fields=fields)
+    def _query(
+        self, column: str, values: Sequence[str], fields: list[str], also: str = ""
+    ) -> list[Any]:
+        """The rows whose column has one of these values, and for which `also` holds."""
+        found: list[Any] = []
+        for block in _blocks(list(dict.fromkeys(values))):
+            condition = f"{column} in [{', '.join(map(quoted, block))}]"
+            condition += f" and {also}" if also else ""
+            found += self._client.query(self._name, filter=condition, output_fields=fields)
         return found
-
-    def _floats(self, vector: Vector) -> Vector:
-        """A stored vector as float32, which Milvus keeps whatever the corpus's precision is."""
-        if self.about.precision == "int8":
-            floats: Vector = from_int8(vector)
-            return floats
-        if self.about.precision == "binary":
-            bits = np.unpackbits(vector, count=self.about.dimension).astype(np.float32)
-            signs: Vector = (bits * 2 - 1) / np.float32(np.sqrt(self.about.dimension))
-            return signs
-        return np.asarray(vector, dtype=np.float32)
-
-    def _kept(self, values: Sequence[float]) -> Vector:
-        row = np.asarray(values, dtype=np.float32)[None]
-        kept: Vector = to_precision(row, self.about.precision)[0]
-        return kept
 
     @contextlib.contextmanager
     def _translated_errors(self) -> Iterator[None]:
@@ -440,12 +623,32 @@ class MilvusStore(Store):
             ) from error
 
 
-def _document(row: Any) -> Document:
-    return Document(row["id"], row["text"], row["metadata"])
+def _document(row: Any, text: str = "") -> Document:
+    about = row["about"]
+    names = ("metadata", "title", "source", "type", "modified")
+    return Document(row["document"], text, *(about[name] for name in names))
 
 
-def _source(name: str) -> str:
-    return "source:" + digest(name).hex()
+def _passage(row: Any) -> Passage:
+    about = row["about"]
+    spans = tuple((start, end) for start, end in about["sentences"])
+    return Passage(row["text"], tuple(about["headings"]), about["page"], spans)
+
+
+def _hash(text: str) -> str:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def _passage_key(id: str, number: int) -> str:
+    return f"{_hash(id)}:{number}"
+
+
+def _state_key(kind: str, name: str) -> str:
+    return f"{kind}:{_hash(name)}"
+
+
+def _json(value: Progress | SyncedFile) -> str:
+    return json.dumps(asdict(value), ensure_ascii=False)
 
 
 def _blocks(items: Sequence[str]) -> Iterator[list[str]]:

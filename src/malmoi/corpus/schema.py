@@ -13,30 +13,83 @@ from ..errors import CorpusBusy, CorpusError, MalmoiError, OutputError
 from .store import Create, StoreInfo
 
 APPLICATION = 0x4D616C6D  # "Malm", by which `file` and others recognise it
-VERSION = 1
+VERSION = 2
 _WAIT = 10.0  # seconds to wait for another writer's transaction, which lasts milliseconds
 
-# A row number is never used twice, so that an index made earlier stays valid for its rows: to
-# catch up it only needs the greater rows and those in `removed`.
+# A passage's row number is never used twice, so that an index made earlier stays valid for its
+# rows: to catch up it only needs the greater rows and those in `removed`. `vectors` holds all
+# vectors of a passage one after the other. `terms` remembers the analyses of Korean words.
 _TABLES = """
 CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE documents (
     row INTEGER PRIMARY KEY AUTOINCREMENT,
     id TEXT NOT NULL UNIQUE,
-    text TEXT NOT NULL,
-    digest BLOB NOT NULL,
-    metadata TEXT NOT NULL
+    text TEXT,
+    metadata TEXT NOT NULL,
+    title TEXT NOT NULL,
+    source TEXT NOT NULL,
+    type TEXT NOT NULL,
+    modified REAL,
+    file TEXT,
+    digest TEXT NOT NULL
 );
-CREATE INDEX texts ON documents (digest);
+CREATE INDEX file_documents ON documents (file) WHERE file IS NOT NULL;
+CREATE TABLE passages (
+    row INTEGER PRIMARY KEY AUTOINCREMENT,
+    document INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    text TEXT NOT NULL,
+    headings TEXT NOT NULL,
+    page INTEGER,
+    sentences TEXT NOT NULL,
+    hangul INTEGER,
+    digest BLOB NOT NULL
+);
+CREATE UNIQUE INDEX document_passages ON passages (document, number);
+CREATE INDEX texts ON passages (digest);
 CREATE TABLE vectors (row INTEGER PRIMARY KEY, vector BLOB NOT NULL);
-CREATE TABLE removed (number INTEGER PRIMARY KEY AUTOINCREMENT, row INTEGER NOT NULL);
+CREATE TABLE removed (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, row INTEGER NOT NULL,
+    vectors INTEGER NOT NULL DEFAULT 1
+);
 CREATE TABLE fields (field INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 CREATE TABLE facts (field INTEGER, value, row INTEGER, PRIMARY KEY (field, value, row))
     WITHOUT ROWID;
 CREATE TABLE sources (
     source TEXT PRIMARY KEY, fingerprint TEXT NOT NULL, lines INTEGER NOT NULL
 ) WITHOUT ROWID;
+CREATE TABLE files (
+    path TEXT PRIMARY KEY, root TEXT NOT NULL, id TEXT NOT NULL, fingerprint TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE terms (word TEXT PRIMARY KEY, terms TEXT NOT NULL) WITHOUT ROWID;
 CREATE VIRTUAL TABLE words USING fts5 (cut, tokenize = 'porter unicode61 remove_diacritics 0');
+CREATE VIRTUAL TABLE vocabulary USING fts5vocab (words, row);
+"""
+# A document of version 1 was one passage with one vector. Tables that are not named stay as they
+# are; the rest of this version's tables is made as for a new corpus.
+_FROM_1 = """
+ALTER TABLE documents RENAME TO old;
+DROP INDEX texts;
+ALTER TABLE removed ADD COLUMN vectors INTEGER NOT NULL DEFAULT 1;
+{tables};
+INSERT INTO documents SELECT row, id, NULL, metadata, '', '', '', NULL, NULL, '' FROM old;
+INSERT INTO passages SELECT row, row, 0, text, '[]', NULL, '[]', NULL, digest FROM old;
+DELETE FROM sqlite_sequence WHERE name IN ('documents', 'passages');
+INSERT INTO sqlite_sequence SELECT 'documents', seq FROM sqlite_sequence WHERE name = 'old';
+INSERT INTO sqlite_sequence SELECT 'passages', seq FROM sqlite_sequence WHERE name = 'old';
+DROP TABLE old;
+PRAGMA user_version = 2
+"""
+# While a file of version 1 is only read it stays what it is, and these stand before its tables.
+_VIEWS_OF_1 = """
+CREATE TEMP VIEW documents AS SELECT row, id, NULL AS text, metadata, '' AS title, '' AS source,
+    '' AS type, NULL AS modified, NULL AS file, '' AS digest FROM main.documents;
+CREATE TEMP VIEW passages AS SELECT row, row AS document, 0 AS number, text, '[]' AS headings,
+    NULL AS page, '[]' AS sentences, NULL AS hangul, digest FROM main.documents;
+CREATE TEMP VIEW removed AS SELECT number, row, 1 AS vectors FROM main.removed;
+CREATE TEMP TABLE files (path, root, id, fingerprint);
+CREATE TEMP TABLE terms (word PRIMARY KEY, terms);
+CREATE VIRTUAL TABLE temp.vocabulary USING fts5vocab (main, words, row)
 """
 
 
@@ -66,7 +119,9 @@ def _prepare(connection: sqlite3.Connection, path: Path, create: Create | None) 
     # Another process may be creating the file right now; its transaction is whole or absent.
     if create is not None and not _table_count(connection):
         _make(connection, create())
-    _check(connection, path)
+    if _version(connection, path) == 1:
+        for statement in _VIEWS_OF_1.strip().split(";\n"):
+            connection.execute(statement)
     connection.execute("PRAGMA synchronous = FULL")  # acknowledged means on the disk
     connection.execute("PRAGMA cache_size = -16384")
 
@@ -94,7 +149,7 @@ def _table_count(connection: sqlite3.Connection) -> int:
     return int(count)
 
 
-def _check(connection: sqlite3.Connection, path: Path) -> None:
+def _version(connection: sqlite3.Connection, path: Path) -> int:
     [[application]] = connection.execute("PRAGMA application_id")
     if application != APPLICATION:
         raise CorpusError(
@@ -107,6 +162,35 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
             f"{path} is a corpus of version {version}; this malmoi reads up to {VERSION}. "
             "Install a newer malmoi."
         )
+    return int(version)
+
+
+def is_old(connection: sqlite3.Connection) -> bool:
+    """Tell whether the file is of an earlier version, and forget the views if it is not."""
+    [[version]] = connection.execute("PRAGMA user_version")
+    if version == VERSION:
+        _drop_views(connection)
+    return bool(version != VERSION)
+
+
+def upgrade(connection: sqlite3.Connection) -> None:
+    """Bring a file to this version before it is written to, inside the writer's transaction."""
+    _drop_views(connection)
+    kept = ("about", "vectors", "removed", "fields", "facts", "sources")
+    tables = [
+        one
+        for one in _TABLES.strip().rstrip(";").split(";\n")
+        if not one.startswith(tuple(f"CREATE TABLE {name} " for name in kept))
+        and "VIRTUAL TABLE words" not in one
+    ]
+    for statement in _FROM_1.format(tables=";\n".join(tables)).strip().split(";\n"):
+        connection.execute(statement)
+
+
+def _drop_views(connection: sqlite3.Connection) -> None:
+    temporary = "SELECT type, name FROM sqlite_temp_master WHERE type IN ('view', 'table')"
+    for kind, name in connection.execute(temporary).fetchall():
+        connection.execute(f"DROP {kind} temp.{name}")
 
 
 def read_about(connection: sqlite3.Connection) -> tuple[StoreInfo, str]:

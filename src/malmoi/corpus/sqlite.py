@@ -1,7 +1,6 @@
-"""A corpus in one SQLite file: documents, fields, vectors and words change together."""
+"""A corpus in one SQLite file: documents, passages, fields, vectors and words change together."""
 
 import contextlib
-import hashlib
 import itertools
 import json
 import sqlite3
@@ -13,13 +12,36 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..documents import Passage
 from ..runtime.precision import to_precision
+from ..types import Floats
+from . import keywords
 from .filters import Filter, atoms
-from .schema import connect, read_about, translated_errors
-from .store import Batch, Create, Document, Progress, ScoredId, Store, Stored, Vector, WriteMode
-from .vector_index import SyncedIndex
+from .schema import connect, is_old, read_about, translated_errors, upgrade
+from .store import (
+    Batch,
+    Create,
+    Document,
+    DocumentInfo,
+    EncodedPassage,
+    FoundPassage,
+    PassageKey,
+    Progress,
+    ScoredId,
+    Store,
+    Stored,
+    SyncedFile,
+    Vector,
+    WriteMode,
+    hangul_share,
+    passage_digest,
+    searched_text,
+)
+from .vector_index import ROW_BITS, SyncedIndex, index_rows
 
 _AT_ONCE = 500  # ids in one query
+_DOCUMENT = "d.id, d.title, d.metadata, d.source, d.type, d.modified"
+_PASSAGE = "p.number, p.text, p.headings, p.page, p.sentences"
 
 
 class SqliteStore(Store):
@@ -34,24 +56,43 @@ class SqliteStore(Store):
         self._connection = connect(self.path, create=create)
         with translated_errors(self.path):
             self.about, mark = read_about(self._connection)
+            self._old = is_old(self._connection)
         self._vector_index = SyncedIndex(self.path, self.about, mark, engine=engine)
         zeros = np.zeros((1, self.about.dimension), np.float32)
-        self._dtype = to_precision(zeros, self.about.precision).dtype
+        stored = to_precision(zeros, self.about.precision)
+        self._dtype, self._width = stored.dtype, stored.shape[1]
+        self._written_words: set[str] = set()
 
     def __len__(self) -> int:
+        with self._locked() as connection:
+            [[count]] = connection.execute("SELECT count(*) FROM documents")
+            return int(count)
+
+    def passage_count(self) -> int:
         with self._locked() as connection:
             [[count]] = connection.execute("SELECT count(*) FROM vectors")
             return int(count)
 
-    def _write(self, batch: Batch, mode: WriteMode, progress: Progress | None) -> None:
+    def _write(
+        self,
+        batch: Batch,
+        mode: WriteMode,
+        progress: Progress | None,
+        delete: Sequence[str],
+        files: Sequence[SyncedFile],
+    ) -> None:
         with self._transaction() as connection:
             known = self._rows([stored.document.id for stored, _ in batch])
             self._check_mode(len(batch), len(known), mode)
-            self._remove(list(known.values()))
+            self._remove([*known.values(), *self._rows(delete).values()])
             self._insert(batch)
             if progress is not None:
                 values = (progress.source, progress.fingerprint, progress.lines)
                 connection.execute("INSERT OR REPLACE INTO sources VALUES (?, ?, ?)", values)
+            connection.executemany(
+                "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?)",
+                [(one.path, one.root, one.id, one.fingerprint) for one in files],
+            )
 
     def delete(self, ids: Sequence[str]) -> int:
         with self._transaction():
@@ -60,16 +101,44 @@ class SqliteStore(Store):
             return len(known)
 
     def get(self, ids: Sequence[str]) -> dict[str, Document]:
-        found = self._select("SELECT id, text, metadata FROM documents WHERE id IN", ids)
-        return {id: Document(id, text, json.loads(data)) for id, text, data in found}
-
-    def vectors_for(self, texts: Sequence[str]) -> dict[str, Vector]:
-        digests = {digest(text): text for text in texts}
         found = self._select(
-            "SELECT digest, vector FROM documents JOIN vectors USING (row) WHERE digest IN",
-            list(digests),
+            f"SELECT {_DOCUMENT}, d.text, d.row FROM documents d WHERE d.id IN", ids
         )
-        return {digests[key]: self._vector(raw) for key, raw in found}
+        joined: dict[int, list[str]] = {row: [] for *_, text, row in found if text is None}
+        for row, text in self._select(
+            "SELECT document, text FROM passages WHERE document IN", joined, order="number"
+        ):
+            joined[row].append(text)
+        return {
+            id: _document(id, *rest, text="\n\n".join(joined[row]) if text is None else text)
+            for id, *rest, text, row in found
+        }
+
+    def digests(self, ids: Sequence[str]) -> dict[str, str]:
+        return dict(self._select("SELECT id, digest FROM documents WHERE id IN", ids))
+
+    def passages(self, keys: Sequence[PassageKey]) -> dict[PassageKey, FoundPassage]:
+        found = {}
+        for block in _blocks(keys):
+            marks = ", ".join("(?, ?)" for _ in block)
+            values = [value for key in block for value in key]
+            with self._locked() as connection:
+                rows = connection.execute(
+                    f"WITH wanted (id, number) AS (VALUES {marks}) "
+                    f"SELECT {_DOCUMENT}, {_PASSAGE} FROM wanted w JOIN documents d USING (id) "
+                    "JOIN passages p ON p.document = d.row AND p.number = w.number",
+                    values,
+                ).fetchall()
+            for row in rows:
+                document, passage = _document(*row[:6]), _passage(*row[7:])
+                found[PassageKey(document.id, row[6])] = FoundPassage(passage, document)
+        return found
+
+    def vectors_for(self, digests: Sequence[bytes]) -> dict[bytes, Vector]:
+        found = self._select(
+            "SELECT digest, vector FROM passages JOIN vectors USING (row) WHERE digest IN", digests
+        )
+        return {key: self._vectors(raw) for key, raw in found}
 
     def vector_search(
         self, vector: Vector, k: int, *, filters: Sequence[Filter] = (), exact: bool = False
@@ -77,26 +146,88 @@ class SqliteStore(Store):
         with self._locked() as connection:
             index = self._vector_index.follow(connection)
             only = self._fitting(filters) if filters else None
-            found = index.search(vector, k, exact=exact, only=only)
-            scores = dict(zip(found.rows[0].tolist(), found.scores[0].tolist(), strict=True))
-            ids = dict(self._select("SELECT row, id FROM documents WHERE row IN", list(scores)))
-        return [ScoredId(ids[row], score) for row, score in scores.items() if row in ids]
+            # A passage has several vectors, and its score is not that of its best one alone:
+            # more rows are looked at than passages are wanted.
+            found = index.search(vector, 4 * k + 32, exact=exact, only=only)
+            passages = np.unique(found.rows[0][found.rows[0] >= 0] >> ROW_BITS)
+            scored = self._scored(vector, passages.tolist())
+        return sorted(scored, key=lambda one: -one.score)[:k]
+
+    def vector_scores(self, vector: Vector, keys: Sequence[PassageKey]) -> list[ScoredId]:
+        documents = self._rows(list({key.document for key in keys}))
+        pairs = [(documents[key.document], key.number) for key in keys if key.document in documents]
+        rows: list[tuple[int]] = []
+        for block in _blocks(pairs):
+            marks = ", ".join("(?, ?)" for _ in block)
+            with self._locked() as connection:
+                query = f"SELECT row FROM passages WHERE (document, number) IN (VALUES {marks})"
+                rows += connection.execute(query, [value for pair in block for value in pair])
+        return self._scored(vector, [row for (row,) in rows])
+
+    def _scored(self, vector: Vector, rows: Sequence[int]) -> list[ScoredId]:
+        """Score passages by all of their vectors."""
+        found = self._select(
+            "SELECT d.id, p.number, p.hangul, v.vector FROM vectors v JOIN passages p USING (row) "
+            "JOIN documents d ON d.row = p.document WHERE v.row IN",
+            rows,
+            order="v.row",
+        )
+        if not found:
+            return []
+        vectors = self._vectors(b"".join(raw for *_, raw in found))
+        cosines: Floats = self.about.floats(vectors) @ np.asarray(vector, dtype=np.float32)
+        size = self._width * self._dtype.itemsize
+        ends = np.cumsum([len(raw) // size for *_, raw in found]).tolist()
+        scored = []
+        for (id, number, hangul, _), start, end in zip(found, [0, *ends], ends, strict=False):
+            best = int(cosines[start:end].argmax())
+            score = float(cosines[start] + cosines[start + best]) / 2
+            scored.append(ScoredId(id, score, number, hangul, best))
+        return scored
 
     def keyword_search(
         self, words: Sequence[str], k: int, *, filters: Sequence[Filter] = ()
     ) -> list[ScoredId]:
         if not words:
             return []
-        query = " OR ".join('"' + word.replace('"', '""') + '"' for word in words)
         with self._locked() as connection:
             condition, values = self._condition(filters)
             found = connection.execute(
-                "SELECT id, score FROM (SELECT rowid AS row, rank AS score FROM words "
-                f"WHERE words MATCH ? {condition} ORDER BY rank LIMIT ?) JOIN documents "
-                "USING (row) ORDER BY score, row",
-                (query, *values, k),
+                "SELECT id, -score, number, hangul FROM (SELECT rowid AS row, rank AS score "
+                f"FROM words WHERE words MATCH ? {condition} ORDER BY rank LIMIT ?) "
+                "JOIN passages p USING (row) JOIN documents d ON d.row = p.document "
+                "ORDER BY score, p.row",
+                (" OR ".join(map(_quoted, words)), *values, k),
             ).fetchall()
-        return [ScoredId(id, -score) for id, score in found]  # SQLite gives the best the lowest
+        return [ScoredId(*row) for row in found]  # SQLite gives the best the lowest
+
+    def best_keyword_score(self, words: Sequence[str]) -> float:
+        total, known = self.passage_count(), self.known_terms(words)
+        counts = np.array([known.get(word, 0) for word in words])
+        # As in SQLite's BM25, where a word adds at most 2.2 times its inverse frequency.
+        rarity = np.log((total - counts + 0.5) / (counts + 0.5))
+        return float(2.2 * np.maximum(rarity, 1e-6).sum())
+
+    def query_terms(self, query: str) -> keywords.QueryTerms:
+        return keywords.query_terms(query, self.about.words, self)
+
+    def remembered(self, words: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """The terms of those words whose analyses were stored with the passages."""
+        found = self._select("SELECT word, terms FROM terms WHERE word IN", words)
+        return {word: tuple(terms.split()) for word, terms in found}
+
+    def known_terms(self, terms: Sequence[str]) -> dict[str, int]:
+        """Those terms, phrases and beginnings that passages have, with the number of passages."""
+        stems = {term: keywords.stem(term) for term in terms if term.isalnum()}
+        rows = self._select("SELECT term, doc FROM vocabulary WHERE term IN", set(stems.values()))
+        counts: dict[str, int] = dict(rows)
+        known = {term: counts.get(stem, 0) for term, stem in stems.items()}
+        for term in terms:
+            if not term.isalnum():
+                query = "SELECT count(*) FROM words WHERE words MATCH ?"
+                with self._locked() as connection:
+                    [[known[term]]] = connection.execute(query, (_quoted(term),))
+        return {term: count for term, count in known.items() if count}
 
     def fields(self) -> list[str]:
         with self._locked() as connection:
@@ -107,29 +238,88 @@ class SqliteStore(Store):
         while True:
             with self._locked() as connection:
                 block = connection.execute(
-                    "SELECT row, id, text, metadata, vector FROM documents JOIN vectors "
-                    "USING (row) WHERE row > ? ORDER BY row LIMIT ?",
+                    f"SELECT {_DOCUMENT}, d.text, d.file, d.digest, d.row FROM documents d "
+                    "WHERE d.row > ? ORDER BY d.row LIMIT ?",
                     (last, _AT_ONCE),
                 ).fetchall()
             if not block:
                 return
-            for _, id, text, data, raw in block:
-                yield Stored(Document(id, text, json.loads(data)), self._vector(raw))
-            last = block[-1][0]
+            parts: dict[int, list[EncodedPassage]] = {row[-1]: [] for row in block}
+            for document, _, *rest, raw in self._select(
+                f"SELECT p.document, {_PASSAGE}, v.vector FROM passages p JOIN vectors v "
+                "USING (row) WHERE p.document IN",
+                parts,
+                order="p.document, p.number",
+            ):
+                parts[document].append(EncodedPassage(_passage(*rest), self._vectors(raw)))
+            for *about, text, file, digest, row in block:
+                if text is None:
+                    text = "\n\n".join(one.passage.text for one in parts[row])
+                yield Stored(
+                    _document(*about, text=text), tuple(parts[row]), file or "", digest or ""
+                )
+            last = block[-1][-1]
+
+    def documents(self, *, after: str = "", limit: int | None = None) -> Iterator[DocumentInfo]:
+        while limit is None or limit > 0:
+            with self._locked() as connection:
+                block = connection.execute(
+                    f"SELECT {_DOCUMENT}, (SELECT count(*) FROM passages WHERE document = d.row) "
+                    "FROM documents d WHERE d.id > ? ORDER BY d.id LIMIT ?",
+                    (after, min(_AT_ONCE, limit or _AT_ONCE)),
+                ).fetchall()
+            for *about, count in block:
+                yield DocumentInfo(_document(*about), count)
+            if not block:
+                return
+            after, limit = block[-1][0], None if limit is None else limit - len(block)
 
     def sample(self, count: int) -> list[str]:
         with self._locked() as connection:
-            [[last]] = connection.execute("SELECT coalesce(max(row), 0) FROM documents")
+            [[last]] = connection.execute("SELECT coalesce(max(row), 0) FROM passages")
             rows = {1 + last * i // count for i in range(count)}
-            query = "SELECT text FROM documents WHERE row >= ? ORDER BY row LIMIT 1"
+            query = "SELECT text FROM passages WHERE row >= ? ORDER BY row LIMIT 1"
             found = [connection.execute(query, (row,)).fetchone() for row in sorted(rows)]
         return list(dict.fromkeys(text for (text,) in filter(None, found)))
+
+    def files(self) -> dict[str, SyncedFile]:
+        with self._locked() as connection:
+            found = connection.execute("SELECT path, root, id, fingerprint FROM files").fetchall()
+        return {row[0]: SyncedFile(*row) for row in found}
+
+    def file_documents(self, path: str) -> dict[str, str]:
+        with self._locked() as connection:
+            query = "SELECT id, digest FROM documents WHERE file = ?"
+            return dict(connection.execute(query, (path,)).fetchall())
+
+    def remove_files(self, paths: Sequence[str]) -> int:
+        removed = 0
+        for block in _blocks(paths):
+            with self._transaction() as connection:
+                rows = self._select("SELECT row FROM documents WHERE file IN", block)
+                self._remove([row for (row,) in rows])
+                connection.executemany("DELETE FROM files WHERE path = ?", [(p,) for p in block])
+                removed += len(rows)
+        return removed
 
     def progress(self, source: str) -> Progress | None:
         with self._locked() as connection:
             query = "SELECT source, fingerprint, lines FROM sources WHERE source = ?"
             found = connection.execute(query, (source,)).fetchone()
         return Progress(*found) if found else None
+
+    def check(self) -> list[str]:
+        """Look for damage: of the file itself, and of what belongs together and is not there."""
+        found = []
+        with self._locked() as connection:
+            broken = [line for (line,) in connection.execute("PRAGMA integrity_check(10)")]
+            if broken != ["ok"]:
+                found.append(f"the file is damaged: {broken[0]}")
+            for message, query in _CHECKS.items():
+                [[count]] = connection.execute(query)
+                if count:
+                    found.append(message.format(count))
+        return found
 
     def flush(self) -> None:
         """Write the index file, and build the graph where one is due."""
@@ -145,40 +335,54 @@ class SqliteStore(Store):
     def _insert(self, batch: Batch) -> None:
         """Insert documents whose ids do not exist, one table after the other."""
         connection = self._connection
-        documents = [stored.document for stored, _ in batch]
-        rows = self._next_rows(len(batch))
+        rows = self._next_rows("documents", len(batch))
         connection.executemany(
-            "INSERT INTO documents (row, id, text, digest, metadata) VALUES (?, ?, ?, ?, ?)",
+            "INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (_document_row(row, stored) for row, (stored, _) in zip(rows, batch, strict=True)),
+        )
+        parts = [
+            (row, number, stored.document.title, one, words)
+            for row, (stored, cut) in zip(rows, batch, strict=True)
+            for number, (one, words) in enumerate(zip(stored.passages, cut, strict=True))
+        ]
+        places = self._next_rows("passages", len(parts))
+        connection.executemany(
+            "INSERT INTO passages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
-                (row, one.id, one.text, digest(one.text), _json(one.metadata))
-                for row, one in zip(rows, documents, strict=True)
+                (place, row, number, *_passage_row(title, one.passage))
+                for place, (row, number, title, one, _) in zip(places, parts, strict=True)
             ),
         )
-        raw = (np.ascontiguousarray(one.vector, dtype=self._dtype).tobytes() for one, _ in batch)
-        connection.executemany("INSERT INTO vectors VALUES (?, ?)", zip(rows, raw, strict=True))
+        raw = (np.ascontiguousarray(one.vectors, dtype=self._dtype) for _, _, _, one, _ in parts)
+        connection.executemany(
+            "INSERT INTO vectors VALUES (?, ?)",
+            ((place, one.tobytes()) for place, one in zip(places, raw, strict=True)),
+        )
         connection.executemany(
             "INSERT INTO words (rowid, cut) VALUES (?, ?)",
-            zip(rows, (" ".join(words) for _, words in batch), strict=True),
+            zip(places, (" ".join(words) for *_, words in parts), strict=True),
         )
-        self._insert_facts(rows, documents)
+        self._insert_facts(rows, [stored.document for stored, _ in batch])
+        self._insert_terms([searched_text(title, one.passage) for _, _, title, one, _ in parts])
 
-    def _next_rows(self, count: int) -> range:
+    def _next_rows(self, table: str, count: int) -> range:
         """The next row numbers, none of which was ever used."""
         [[last]] = self._connection.execute(
-            "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'documents'"
+            "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?", (table,)
         )
         return range(last + 1, last + 1 + count)
 
     def _insert_facts(self, rows: Sequence[int], documents: Sequence[Document]) -> None:
-        """Store the values of metadata fields, by which documents are filtered."""
+        """Store the values of fields, by which documents are filtered."""
         connection = self._connection
+        fields = [document.fields for document in documents]
         facts = [
             (name, one, row)
-            for row, document in zip(rows, documents, strict=True)
-            for name, value in document.metadata.items()
+            for row, own in zip(rows, fields, strict=True)
+            for name, value in own.items()
             for one in atoms(value)
         ]
-        names = dict.fromkeys(name for document in documents for name in document.metadata)
+        names = dict.fromkeys(name for own in fields for name in own)
         connection.executemany(
             "INSERT OR IGNORE INTO fields (name) VALUES (?)", ((name,) for name in names)
         )
@@ -187,57 +391,88 @@ class SqliteStore(Store):
             facts,
         )
 
+    def _insert_terms(self, texts: Sequence[str]) -> None:
+        """Remember how Korean words were analysed, so that a query needs no analyser."""
+        found = keywords.analysed(texts, self.about.words, without=self._written_words)
+        self._connection.executemany(
+            "INSERT OR IGNORE INTO terms VALUES (?, ?)",
+            ((word, " ".join(terms)) for word, terms in found.items()),
+        )
+
     def _remove(self, rows: list[int]) -> None:
         connection = self._connection
         for row in rows:
-            [[data]] = connection.execute("SELECT metadata FROM documents WHERE row = ?", (row,))
+            [found] = connection.execute(
+                f"SELECT {_DOCUMENT} FROM documents d WHERE d.row = ?", (row,)
+            )
             connection.executemany(
                 "DELETE FROM facts WHERE field = (SELECT field FROM fields WHERE name = ?) "
                 "AND value = ? AND row = ?",
-                [(name, one, row) for name, v in json.loads(data).items() for one in atoms(v)],
+                [
+                    (name, one, row)
+                    for name, value in _document(*found).fields.items()
+                    for one in atoms(value)
+                ],
             )
+            size = self._width * self._dtype.itemsize
+            connection.execute(
+                "INSERT INTO removed (row, vectors) SELECT row, length(vector) / ? FROM passages "
+                "JOIN vectors USING (row) WHERE document = ?",
+                (size, row),
+            )
+            own = "(SELECT row FROM passages WHERE document = ?)"
+            connection.execute(f"DELETE FROM vectors WHERE row IN {own}", (row,))
+            connection.execute(f"DELETE FROM words WHERE rowid IN {own}", (row,))
+            connection.execute("DELETE FROM passages WHERE document = ?", (row,))
             connection.execute("DELETE FROM documents WHERE row = ?", (row,))
-            connection.execute("DELETE FROM vectors WHERE row = ?", (row,))
-            connection.execute("DELETE FROM words WHERE rowid = ?", (row,))
-            connection.execute("INSERT INTO removed (row) VALUES (?)", (row,))
 
     def _rows(self, ids: Sequence[str]) -> dict[str, int]:
         return dict(self._select("SELECT id, row FROM documents WHERE id IN", ids))
 
     def _fitting(self, filters: Sequence[Filter]) -> NDArray[np.int64]:
+        """The rows of the vector index whose documents fit."""
         condition, values = self._condition(filters)
-        query = f"SELECT rowid FROM vectors WHERE true {condition}"
-        found = self._connection.execute(query, values)
-        return np.fromiter((row for (row,) in found), dtype=np.int64)
+        size = self._width * self._dtype.itemsize
+        found = self._connection.execute(
+            f"SELECT row, length(vector) / {size} FROM vectors WHERE true {condition}", values
+        ).fetchall()
+        rows = np.array(found, dtype=np.int64).reshape(-1, 2)
+        return index_rows(rows[:, 0], rows[:, 1])
 
     def _condition(self, filters: Sequence[Filter]) -> tuple[str, list[Any]]:
         """The filters as SQL that continues a WHERE, and the values for its placeholders."""
-        parts, values = [""], list[Any]()
+        if not filters:
+            return "", []
+        parts, values = [], list[Any]()
         for one in filters:
             negated = one.operator == "!="
             sign = "=" if negated else one.operator  # one of six known signs, never the user's text
             parts.append(
-                f"rowid {'NOT ' if negated else ''}IN (SELECT row FROM facts WHERE field = "
+                f"document {'NOT ' if negated else ''}IN (SELECT row FROM facts WHERE field = "
                 f"(SELECT field FROM fields WHERE name = ?) AND value {sign} ?)"
             )
             values += [one.field, one.value]
-        return " AND ".join(parts), values
+        return f"AND rowid IN (SELECT row FROM passages WHERE {' AND '.join(parts)})", values
 
-    def _select(self, query: str, keys: Iterable[Any]) -> list[tuple[Any, ...]]:
+    def _select(
+        self, query: str, keys: Iterable[Any], *, order: str | None = None
+    ) -> list[tuple[Any, ...]]:
         found: list[tuple[Any, ...]] = []
-        pending = iter(keys)
-        while block := list(itertools.islice(pending, _AT_ONCE)):
+        for block in _blocks(keys):
             marks = ", ".join("?" * len(block))
+            ordered = f" ORDER BY {order}" if order else ""
             with self._locked() as connection:
-                found += connection.execute(f"{query} ({marks})", block).fetchall()
+                found += connection.execute(f"{query} ({marks}){ordered}", block).fetchall()
         return found
 
-    def _vector(self, raw: bytes) -> Vector:
-        return np.frombuffer(raw, dtype=self._dtype)
+    def _vectors(self, raw: bytes) -> Vector:
+        return np.frombuffer(raw, dtype=self._dtype).reshape(-1, self._width)
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[sqlite3.Connection]:
         with self._lock, translated_errors(self.path):
+            # Another process may have brought an old file to this version.
+            self._old = self._old and is_old(self._connection)
             yield self._connection
 
     @contextlib.contextmanager
@@ -246,18 +481,105 @@ class SqliteStore(Store):
         with self._locked() as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
+                if self._old:
+                    upgrade(connection)
                 yield connection
                 connection.execute("COMMIT")
+                self._old = False
             except BaseException:
+                self._written_words.clear()
                 if connection.in_transaction:  # a full disk may have ended it already
                     connection.execute("ROLLBACK")
                 raise
 
 
+def open_store(path: str | Path, *, create: Create | None = None, engine: str = "auto") -> Store:
+    """Open the store of a corpus: a SQLite file, or a collection in Milvus.
+
+    A store that does not exist is created when `create` is given.
+    """
+    if str(path).startswith(("milvus:", "milvus+https:")):
+        from .milvus import MilvusStore  # here, so that a corpus file opens without it
+
+        return MilvusStore(str(path), create=create)
+    return SqliteStore(path, create=create, engine=engine)
+
+
+# What must be there together, and what is said if it is not.
+_CHECKS = {
+    "{} documents without passages": "SELECT count(*) FROM documents d WHERE NOT EXISTS "
+    "(SELECT 1 FROM passages WHERE document = d.row)",
+    "{} passages without a document": "SELECT count(*) FROM passages p WHERE NOT EXISTS "
+    "(SELECT 1 FROM documents WHERE row = p.document)",
+    "{} passages without vectors": "SELECT count(*) FROM passages p WHERE NOT EXISTS "
+    "(SELECT 1 FROM vectors WHERE row = p.row)",
+    "{} vectors without a passage": "SELECT count(*) FROM vectors v WHERE NOT EXISTS "
+    "(SELECT 1 FROM passages WHERE row = v.row)",
+    "{} passages without words": "SELECT count(*) FROM passages p WHERE NOT EXISTS "
+    "(SELECT 1 FROM words WHERE rowid = p.row)",
+    "{} fields of documents that are gone": "SELECT count(*) FROM facts f WHERE NOT EXISTS "
+    "(SELECT 1 FROM documents WHERE row = f.row)",
+}
+
+
+def _blocks(items: Iterable[Any]) -> Iterator[list[Any]]:
+    pending = iter(items)
+    while block := list(itertools.islice(pending, _AT_ONCE)):
+        yield block
+
+
+def _quoted(word: str) -> str:
+    """A word, a phrase or (with a "*" at its end) a beginning as FTS5 reads it."""
+    start = word.endswith("*") and len(word) > 1
+    text = (word[:-1] if start else word).replace('"', '""')
+    return f'"{text}"*' if start else f'"{text}"'
+
+
+def _document(
+    id: str,
+    title: str,
+    metadata: str,
+    source: str,
+    type: str,
+    modified: float | None,
+    *,
+    text: str = "",
+) -> Document:
+    return Document(id, text, json.loads(metadata), title, source, type, modified)
+
+
+def _passage(text: str, headings: str, page: int | None, sentences: str) -> Passage:
+    spans = tuple((start, end) for start, end in json.loads(sentences))
+    return Passage(text, tuple(json.loads(headings)), page, spans)
+
+
+def _document_row(row: int, stored: Stored) -> tuple[Any, ...]:
+    one = stored.document
+    joined = "\n\n".join(part.passage.text for part in stored.passages)
+    return (
+        row,
+        one.id,
+        None if one.text == joined or stored.file else one.text,
+        _json(one.metadata),
+        one.title,
+        one.source,
+        one.type,
+        one.modified,
+        stored.file or None,
+        stored.digest,
+    )
+
+
+def _passage_row(title: str, one: Passage) -> tuple[Any, ...]:
+    return (
+        one.text,
+        json.dumps(one.headings, ensure_ascii=False),
+        one.page,
+        json.dumps(one.sentences),
+        hangul_share(one.text),
+        passage_digest(title, one),
+    )
+
+
 def _json(metadata: Mapping[str, Any]) -> str:
     return json.dumps(dict(metadata), ensure_ascii=False) if metadata else "{}"
-
-
-def digest(text: str) -> bytes:
-    """A hash by which equal texts are found."""
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

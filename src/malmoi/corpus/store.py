@@ -1,17 +1,26 @@
 """The contract of a document store, and the small types that pass through it.
 
-`Corpus` does the rest (encoding, fusion, reranking) over any store that keeps this contract.
+A document is stored as passages, and a passage has several vectors: its own, one for each of its
+sentences, and one of the headings above it. `Corpus` does the rest (splitting, encoding, fusion,
+reranking) over any store that keeps this contract.
 """
 
+import hashlib
+import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+import numpy as np
 from numpy.typing import NDArray
 
+from ..documents import Passage
 from ..errors import DataError, OptionError, by_number, counted
-from ..runtime.precision import check_precision
+from ..runtime.precision import check_precision, from_int8
+from ..text.cleanup import as_text, mend_surrogates
+from ..types import Floats
 from . import keywords
 from .filters import Filter
 
@@ -19,42 +28,128 @@ Value = str | int | float | bool | None | list[Any]
 Vector = NDArray[Any]
 # "insert" refuses ids that exist, "update" refuses those that do not, "upsert" takes both.
 WriteMode = Literal["insert", "update", "upsert"]
+MOST_VECTORS = 64  # of one passage
 
 
 @dataclass(frozen=True)
 class Document:
-    """A text under an id of the user's choice, with metadata of any fields."""
+    """A text under an id of the user's choice, with metadata of any fields.
+
+    Attributes:
+        id: for a file, its path relative to the folder that was indexed.
+        text: the whole text; that of a file is its passages, with an empty line between them.
+        metadata: by these fields searches are filtered.
+        title: counts more than the text.
+        source: where the document is from, for people to open.
+        type: "pdf", "docx", ...; empty for a document that is not from a file.
+        modified: when the file was changed, in seconds since the epoch.
+    """
 
     id: str
     text: str
     metadata: Mapping[str, Value] = field(default_factory=dict)
+    title: str = ""
+    source: str = ""
+    type: str = ""
+    modified: float | None = None
+
+    @property
+    def fields(self) -> dict[str, Value]:
+        """What searches are filtered by: the metadata, and of a file its type and folder."""
+        if not self.type:
+            return dict(self.metadata)
+        parts = self.id.split("/")[:-1]
+        folders: list[Any] = ["/".join(parts[: i + 1]) for i in range(len(parts))]
+        return {"type": self.type, "folder": folders, **self.metadata}
+
+
+class PassageKey(NamedTuple):
+    """A passage is known by its document's id and its number in it, from 0."""
+
+    document: str
+    number: int = 0
+
+
+@dataclass(frozen=True)
+class EncodedPassage:
+    """A passage with its vectors (n, width) in the store's precision, the passage's own first."""
+
+    passage: Passage
+    vectors: Vector
 
 
 @dataclass(frozen=True)
 class Stored:
-    """A document with its vector (width,) in the store's precision."""
+    """A document as it is stored.
+
+    Attributes:
+        document: its text is kept apart only if it is not that of its passages.
+        passages: in their order; a vector (width,) instead makes the whole text one passage.
+        file: the resolved path of the file it is from; empty if it was added from a program.
+        digest: by which a later sync tells whether the document has changed.
+    """
 
     document: Document
-    vector: Vector
+    passages: tuple[EncodedPassage, ...]
+    file: str = ""
+    digest: str = ""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.passages, np.ndarray):
+            whole = EncodedPassage(Passage(self.document.text), np.atleast_2d(self.passages))
+            object.__setattr__(self, "passages", (whole,))
+
+    @property
+    def vector(self) -> Vector:
+        """The vector (width,) of the first passage."""
+        first: Vector = self.passages[0].vectors[0]
+        return first
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredId:
-    """A document's id and how well it fits a query."""
+    """A passage, by its document's id and its number, and how well it fits a query.
+
+    `hangul` is the share of its letters that are Hangul, in percent, where that is known, and
+    `best` the number of its vector that is nearest to the query's.
+    """
 
     id: str
     score: float
+    number: int = 0
+    hangul: int | None = None
+    best: int = 0
+
+    @property
+    def key(self) -> PassageKey:
+        """What the passage is known by."""
+        return PassageKey(self.id, self.number)
 
 
-Batch = Sequence[tuple[Stored, Sequence[str]]]  # documents with the words of their texts
+@dataclass(frozen=True)
+class FoundPassage:
+    """A passage with its document, whose text is left empty."""
+
+    passage: Passage
+    document: Document
+
+
+Batch = Sequence[tuple[Stored, Sequence[Sequence[str]]]]  # documents, and the words of passages
 
 
 @dataclass(frozen=True)
 class StoreInfo:
     """What a store was made for; it never changes.
 
-    `words` is what keyword search counts. `probes` are the vectors of a few fixed texts, by which
-    another model is recognised even when it has the same name.
+    Attributes:
+        model: the name of the encoder.
+        dimension: of its vectors, as they are stored.
+        precision: of the vectors.
+        words: what keyword search counts.
+        probes: the vectors of a few fixed texts, by which another model is recognised even when
+            it has the same name.
+        prompts: the names of the encoder's prompts for queries and for passages; an empty name
+            is no prompt. None in a corpus of 0.1, whose texts had the encoder's default prompt.
     """
 
     model: str
@@ -62,6 +157,7 @@ class StoreInfo:
     precision: str = "float32"
     words: str = "bigrams"
     probes: tuple[tuple[float, ...], ...] = ()
+    prompts: tuple[str, str] | None = None
 
     def __post_init__(self) -> None:
         check_precision(self.precision)
@@ -73,7 +169,19 @@ class StoreInfo:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "StoreInfo":
         """Read what `dataclasses.asdict` and JSON made of one."""
-        return cls(**data | {"probes": tuple(tuple(probe) for probe in data["probes"])})
+        prompts = data.get("prompts")
+        probes = tuple(tuple(probe) for probe in data["probes"])
+        return cls(**data | {"probes": probes, "prompts": tuple(prompts) if prompts else None})
+
+    def floats(self, vectors: Vector) -> Floats:
+        """Turn stored vectors (…, width) into unit ones in float32, (…, dim)."""
+        if self.precision == "int8":
+            return from_int8(vectors)
+        if self.precision == "binary":
+            bits = np.unpackbits(vectors, axis=-1, count=self.dimension)
+            signs: Floats = (bits.astype(np.float32) * 2 - 1) / np.float32(np.sqrt(self.dimension))
+            return signs
+        return np.asarray(vectors, dtype=np.float32)
 
 
 Create = Callable[[], StoreInfo]
@@ -86,6 +194,128 @@ class Progress:
     source: str
     fingerprint: str
     lines: int
+
+
+@dataclass(frozen=True)
+class SyncedFile:
+    """A file whose documents are in the store.
+
+    Attributes:
+        path: resolved.
+        root: the resolved folder that it was found in.
+        id: with which the ids of its documents start.
+        fingerprint: its size, time and the settings it was read with; empty until all of its
+            documents are stored.
+    """
+
+    path: str
+    root: str
+    id: str
+    fingerprint: str
+
+
+def context_of(title: str, passage: Passage) -> str:
+    """What stands above a passage: the title of its document and its headings.
+
+    >>> context_of("휴가", Passage("15일이다.", ("휴가", "연차")))
+    '휴가 연차'
+    """
+    return " ".join(dict.fromkeys(part for part in (title, *passage.headings) if part))
+
+
+def searched_text(title: str, passage: Passage) -> str:
+    """The text whose words are searched for: a passage with what stands above it."""
+    above = context_of(title, passage)
+    return f"{above}\n{passage.text}" if above else passage.text
+
+
+def vector_texts(title: str, passage: Passage) -> list[str]:
+    """The texts whose vectors a passage has: all of it, its sentences, and what stands above.
+
+    A passage of one sentence with nothing above it has one vector.
+
+    >>> vector_texts("휴가", Passage("15일이다. 더 길다.", (), None, ((0, 6), (7, 13))))
+    ['휴가\\n15일이다. 더 길다.', '15일이다.', '더 길다.', '휴가']
+    """
+    above = context_of(title, passage)
+    spans = sentence_spans(passage)
+    alone = len(spans) < 2 and not above
+    sentences = [] if alone else [passage.text[start:end] for start, end in spans]
+    return [searched_text(title, passage), *sentences, *([above] if above else ())]
+
+
+def sentence_spans(passage: Passage) -> list[tuple[int, int]]:
+    """The sentences that have vectors; neighbours are joined where there are too many."""
+    spans = list(passage.sentences) or [(0, len(passage.text))]
+    step = -(-len(spans) // (MOST_VECTORS - 2))
+    groups = (spans[i : i + step] for i in range(0, len(spans), step))
+    return [(group[0][0], group[-1][1]) for group in groups]
+
+
+def passage_digest(title: str, passage: Passage) -> bytes:
+    """A hash of everything that a passage's vectors are made of."""
+    text = "\0".join(vector_texts(title, passage)).encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(text, digest_size=16).digest()
+
+
+_HANGUL, _LETTER = re.compile("[가-힣]"), re.compile("[A-Za-z가-힣]")
+
+
+def hangul_share(text: str) -> int | None:
+    """The share of a text's letters that are Hangul, in percent; None without letters.
+
+    >>> hangul_share("VPN을 켠다"), hangul_share("VPN"), hangul_share("123")
+    (50, 0, None)
+    """
+    letters = len(_LETTER.findall(text))
+    return round(100 * len(_HANGUL.findall(text)) / letters) if letters else None
+
+
+@dataclass(frozen=True)
+class DocumentInfo:
+    """A line of the list of documents; its text is left empty."""
+
+    document: Document
+    passages: int
+
+
+def checked_document(given: Document | Mapping[str, Any], number: int) -> Document:
+    """Make a Document of what was given, or say what is wrong with document `number`."""
+    where = f"document {number}"
+    about: dict[str, Any] = {}
+    if isinstance(given, Document):
+        id, text, metadata = given.id, given.text, dict(given.metadata)
+        about = {"source": given.source, "type": given.type, "modified": given.modified}
+        title = given.title
+    elif isinstance(given, Mapping) and {"id", "text"} <= given.keys():
+        metadata = {key: value for key, value in given.items() if key not in ("id", "text")}
+        id, text = given["id"], given["text"]
+        title = str(metadata["title"]) if isinstance(metadata.get("title"), str) else ""
+    else:
+        raise DataError(
+            f"{where} is {type(given).__name__} without an id and a text; expected a Document or "
+            'a mapping with "id" and "text". Give it both.'
+        )
+    id = as_text(str(id) if isinstance(id, int) else id, where=f"the id of {where}")
+    if not id:
+        raise DataError(f"{where} has an empty id; expected some text. Give it one.")
+    text = mend_surrogates(as_text(text, where=f"the text of {where}"))
+    checked = _checked_metadata(metadata, where)
+    return Document(mend_surrogates(id), text, checked, mend_surrogates(title), **about)
+
+
+def _checked_metadata(metadata: dict[Any, Any], where: str) -> dict[str, Any]:
+    if not metadata:  # as in most files of plain text
+        return {}
+    try:
+        written = mend_surrogates(json.dumps(metadata, ensure_ascii=False, allow_nan=False))
+        read: dict[str, Any] = json.loads(written)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise DataError(
+            f"the fields of {where} cannot be written as JSON; expected text, finite numbers, "
+            "true, false, null and lists of these. Turn other values into text."
+        ) from error
+    return read
 
 
 _RENAMED = {  # methods of 0.1 → their names now
@@ -112,11 +342,13 @@ class Store(ABC):
         *,
         mode: WriteMode = "upsert",
         progress: Progress | None = None,
+        delete: Sequence[str] = (),
+        files: Sequence[SyncedFile] = (),
     ) -> None:
         """Write documents in one transaction; when it returns they are durable.
 
-        Of several documents with one id the last is written; an insert refuses them. `progress`
-        is stored in the same transaction.
+        Of several documents with one id the last is written; an insert refuses them. In the same
+        transaction the documents `delete` are deleted, and `progress` and `files` are stored.
         """
         by_id = {stored.document.id: stored for stored in batch}
         if mode == "insert" and len(by_id) < len(batch):
@@ -125,17 +357,33 @@ class Store(ABC):
                 "expected an id for each. Give every document an id of its own."
             )
         # Analysed before the transaction begins, because other writers wait for it.
-        texts = [stored.document.text for stored in by_id.values()]
-        words = keywords.cut(texts, self.about.words)
-        self._write(list(zip(by_id.values(), words, strict=True)), mode, progress)
+        texts = [
+            searched_text(stored.document.title, one.passage)
+            for stored in by_id.values()
+            for one in stored.passages
+        ]
+        words = iter(keywords.cut(texts, self.about.words))
+        cut = [(one, [next(words) for _ in one.passages]) for one in by_id.values()]
+        self._write(cut, mode, progress, delete, files)
 
     @abstractmethod
-    def _write(self, batch: Batch, mode: WriteMode, progress: Progress | None) -> None:
+    def _write(
+        self,
+        batch: Batch,
+        mode: WriteMode,
+        progress: Progress | None,
+        delete: Sequence[str],
+        files: Sequence[SyncedFile],
+    ) -> None:
         """Write documents with distinct ids, after `_check_mode`."""
 
     def prefetch(self, texts: Sequence[str]) -> None:
         """Analyse the words of texts that will be written soon."""
         keywords.prefetch(texts, self.about.words)
+
+    def query_terms(self, query: str) -> keywords.QueryTerms:
+        """The keywords of a query, cut as those of the passages were."""
+        return keywords.query_terms(query, self.about.words)
 
     @abstractmethod
     def delete(self, ids: Sequence[str]) -> int:
@@ -146,36 +394,80 @@ class Store(ABC):
         """The documents under these ids; ids that do not exist are left out."""
 
     @abstractmethod
-    def vectors_for(self, texts: Sequence[str]) -> dict[str, Vector]:
-        """The vectors of those texts that some document has already, by text."""
+    def digests(self, ids: Sequence[str]) -> dict[str, str]:
+        """The digests of those documents that are there."""
+
+    @abstractmethod
+    def passages(self, keys: Sequence[PassageKey]) -> dict[PassageKey, FoundPassage]:
+        """The passages under these keys; keys that do not exist are left out."""
+
+    @abstractmethod
+    def vectors_for(self, digests: Sequence[bytes]) -> dict[bytes, Vector]:
+        """The vectors (n, width) of passages that some document has already, by their digest."""
 
     @abstractmethod
     def vector_search(
         self, vector: Vector, k: int, *, filters: Sequence[Filter] = (), exact: bool = False
     ) -> list[ScoredId]:
-        """The documents of highest cosine with a unit float32 vector (dim,), best first."""
+        """The passages of highest cosine with a unit float32 vector (dim,), best first.
+
+        A passage's score is the mean of its own vector's cosine and of the best one of all its
+        vectors (its sentences and headings).
+        """
+
+    @abstractmethod
+    def vector_scores(self, vector: Vector, keys: Sequence[PassageKey]) -> list[ScoredId]:
+        """Score given passages as `vector_search` does, in any order."""
 
     @abstractmethod
     def keyword_search(
         self, words: Sequence[str], k: int, *, filters: Sequence[Filter] = ()
     ) -> list[ScoredId]:
-        """The documents that share words with the query, best first by BM25."""
+        """The passages that share words with the query, best first by BM25."""
+
+    @abstractmethod
+    def best_keyword_score(self, words: Sequence[str]) -> float:
+        """The most that BM25 can give to a passage, which has all of these words often."""
 
     @abstractmethod
     def fields(self) -> list[str]:
-        """The names of all metadata fields that any document has had."""
+        """The names of all fields that any document has had."""
 
     @abstractmethod
     def scan(self) -> Iterator[Stored]:
-        """Yield every document with its vector, in the order of writing."""
+        """Yield every document with its passages and vectors, in the order of writing."""
+
+    @abstractmethod
+    def documents(self, *, after: str = "", limit: int | None = None) -> Iterator[DocumentInfo]:
+        """Yield documents without their texts in the order of their ids."""
+
+    @abstractmethod
+    def passage_count(self) -> int:
+        """How many passages there are."""
 
     @abstractmethod
     def sample(self, count: int) -> list[str]:
-        """The texts of documents from all over the store, the same ones every time."""
+        """The texts of passages from all over the store, the same ones every time."""
+
+    @abstractmethod
+    def files(self) -> dict[str, SyncedFile]:
+        """The files that were read in, by their paths."""
+
+    @abstractmethod
+    def file_documents(self, path: str) -> dict[str, str]:
+        """The ids of a file's documents, with their digests."""
+
+    @abstractmethod
+    def remove_files(self, paths: Sequence[str]) -> int:
+        """Delete files and their documents; returns how many documents there were."""
 
     def progress(self, source: str) -> Progress | None:
         """How far a file has been read in, where the store remembers it."""
         return None
+
+    def check(self) -> list[str]:
+        """Look for damage; one line for each kind that was found."""
+        return []
 
     def flush(self) -> None:
         """Bring whatever is derived (an index file, a graph) up to date; may take a while."""

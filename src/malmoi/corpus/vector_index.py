@@ -29,6 +29,8 @@ GRAPH_FROM = 2_000_000
 _FRESH = 50_000  # rows that are kept in memory before the file is written again
 _REMOVED = 0.25  # the share of removed rows at which it is written again
 _BLOCK = 4096
+# A passage has up to 64 vectors; in the index the last bits of a row number tell them apart.
+ROW_BITS = 6
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ class SyncedIndex:
             return
         try:
             stamp = json.loads(read_about(self.path).stamp or "{}")
-            if stamp.get("mark") == self._mark:
+            if stamp.get("mark") == self._mark and stamp.get("bits") == ROW_BITS:
                 self.index = self._opened()
                 self.seen = Cursor(stamp["row"], stamp["removal"])
         except (BundleCorrupt, MissingExtra, ValueError, KeyError, OSError):
@@ -110,26 +112,30 @@ class SyncedIndex:
             connection.execute("COMMIT")
 
     def _add(self, connection: sqlite3.Connection) -> None:
-        for rows, raw in _new_vectors(connection, self.seen.row):
+        width = self.index.table.base.vectors[:0]
+        size = width.shape[1] * width.dtype.itemsize
+        for rows, raw in _new_vectors(connection, self.seen.row, size):
             table = self.index.table
             stored = np.frombuffer(raw, dtype=table.base.vectors.dtype).reshape(len(rows), -1)
             self.index.add(table.as_floats(stored) * table.factor, rows)
-            self.seen = Cursor(int(rows[-1]), self.seen.removal)
+            self.seen = Cursor(int(rows[-1]) >> ROW_BITS, self.seen.removal)
             # While a million rows are read in, memory must not grow with them.
             if table.fresh > max(4 * _FRESH, len(table) // 4):
                 self._save()
 
     def _remove(self, connection: sqlite3.Connection) -> None:
         gone = connection.execute(
-            "SELECT number, row FROM removed WHERE number > ?", (self.seen.removal,)
+            "SELECT number, row, vectors FROM removed WHERE number > ?", (self.seen.removal,)
         ).fetchall()
         if gone:
-            self.index.remove(np.array([row for _, row in gone], dtype=np.int64))
+            numbers = np.array(gone, dtype=np.int64)
+            self.index.remove(index_rows(numbers[:, 1], numbers[:, 2]))
             self.seen = Cursor(self.seen.row, int(gone[-1][0]))
 
     def _save(self) -> None:
         """Write the file and open it again; where it cannot be written, memory has to do."""
-        stamp = {"mark": self._mark, "row": self.seen.row, "removal": self.seen.removal}
+        stamp = {"mark": self._mark, "bits": ROW_BITS, "row": self.seen.row}
+        stamp["removal"] = self.seen.removal
         if len(self.index) > FEW_ROWS:
             self.index.planes()  # so that the codes are in the file
         with contextlib.suppress(OutputError):
@@ -166,10 +172,25 @@ def _has_usearch() -> bool:
     return True
 
 
-def _new_vectors(connection: sqlite3.Connection, after: int) -> Iterator[tuple[Rows, bytes]]:
+def index_rows(passages: Rows, counts: Rows) -> Rows:
+    """The index's rows of passages that have so many vectors each.
+
+    >>> index_rows(np.array([1, 2]), np.array([2, 1])).tolist()
+    [64, 65, 128]
+    """
+    first = np.repeat(np.cumsum(counts) - counts, counts)
+    rows: Rows = (np.repeat(passages, counts) << ROW_BITS) + np.arange(len(first)) - first
+    return rows
+
+
+def _new_vectors(
+    connection: sqlite3.Connection, after: int, size: int
+) -> Iterator[tuple[Rows, bytes]]:
+    """The vectors of passages after a row, with their rows in the index; `size` bytes each."""
     found = connection.execute(
         "SELECT row, vector FROM vectors WHERE row > ? ORDER BY row", (after,)
     )
     while block := found.fetchmany(_BLOCK):
-        rows = np.array([row for row, _ in block], dtype=np.int64)
-        yield rows, b"".join(vector for _, vector in block)
+        passages = np.array([row for row, _ in block], dtype=np.int64)
+        counts = np.array([len(raw) // size for _, raw in block], dtype=np.int64)
+        yield index_rows(passages, counts), b"".join(raw for _, raw in block)

@@ -60,6 +60,11 @@ def available() -> bool:
     return importlib.util.find_spec("kiwipiepy") is not None
 
 
+def loaded() -> bool:
+    """Tell whether the analyser has been made, so that asking it takes no time."""
+    return _make.cache_info().currsize > 0
+
+
 def morphemes(text: str) -> list[Morpheme]:
     """Split a text into its morphemes.
 
