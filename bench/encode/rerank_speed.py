@@ -15,17 +15,14 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from sentence_transformers import CrossEncoder
 
 import malmoi
 from bench.common import Row, minilm
 from malmoi.export.reranker import export_reranker
 from malmoi.io.tables import read_rows
 from malmoi.runtime.session import usable_cores
-from malmoi.train.objectives.cross_encoder import (
-    build_cross_encoder,
-    load_cross_encoder,
-    save_cross_encoder,
-)
+from malmoi.train.objectives.cross_encoder import build_cross_encoder
 
 Pairs = list[tuple[str, str]]
 
@@ -62,10 +59,10 @@ def _runs(
     scratch: Path, base: str | Path, layers: int | None
 ) -> dict[str, Callable[[Pairs], np.ndarray]]:
     torch.manual_seed(0)
-    save_cross_encoder(build_cross_encoder(base, layers=layers), scratch / "torch")
+    build_cross_encoder(base, layers=layers).save_pretrained(str(scratch / "torch"))
     for precision in ("float32", "int8"):
         export_reranker(scratch / "torch", scratch / precision, precision=precision)
-    peer = load_cross_encoder(scratch / "torch")
+    peer = CrossEncoder(str(scratch / "torch"), device="cpu", local_files_only=True)
     return {
         "sentence-transformers": lambda pairs: peer.predict(pairs, show_progress_bar=False),
         "malmoi float32": malmoi.load_reranker(scratch / "float32").score,

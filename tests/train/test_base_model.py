@@ -57,9 +57,9 @@ def test_a_base_that_was_cut_short(folder: Path, tmp_path: Path, kind: str) -> N
 def test_a_cross_encoder_is_a_base_for_rerankers_alone(
     folder: Path, tmp_path: Path, kind: str
 ) -> None:
-    from malmoi.train.objectives.cross_encoder import build_cross_encoder, save_cross_encoder
+    from malmoi.train.objectives.cross_encoder import build_cross_encoder
 
-    save_cross_encoder(build_cross_encoder(folder / "base"), tmp_path / "cross")
+    build_cross_encoder(folder / "base").save_pretrained(str(tmp_path / "cross"))
     output = {"folder": str(tmp_path / "run")}
     with pytest.raises(BundleError, match="is a cross-encoder; expected an encoder"):
         recipe = runs.recipe(kind, folder, base=str(tmp_path / "cross"), output=output)

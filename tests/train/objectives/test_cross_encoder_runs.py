@@ -11,9 +11,10 @@ import torch
 import malmoi
 from malmoi.bundle.bundle import Manifest
 from malmoi.errors import BundleError, DataError, OptionError
-from malmoi.train.objectives.cross_encoder import CrossEncoderTask, load_cross_encoder
+from malmoi.train.objectives.cross_encoder import CrossEncoderTask
 from malmoi.train.recipe import make_recipe
 from malmoi.train.run import prepare, train
+from tests.support.cross_encoders import load_cross_encoder
 from tests.support.tiny import tiny_transformer
 
 WORDS = ["ship", "배", "병원", "the"]

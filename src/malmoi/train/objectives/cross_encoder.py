@@ -23,11 +23,10 @@ from torch.nn import functional
 from transformers import PreTrainedModel
 
 from ...bundle.sentence_transformers import DenseSpec
-from ...errors import BundleError, OptionError
+from ...errors import OptionError
 from ...export.module import WITH_TYPES, check_whole, set_dropout, use_fused_attention
 from ...export.silence import silenced_libraries
 from ...export.source import ModelSource, check_layers, read_source
-from ...io.files import writing_folder
 from ...reranker.reranker import similar_label
 from ...runtime.tokenizer import Batch, Pair, PairTokenizer, TextTokenizer, TokenizedText
 from ...text.cleanup import clean
@@ -38,7 +37,6 @@ from ..distributed import Processes
 from .pairs import Recipe, TrainingExamples
 from .task import ModelTask, freeze
 
-OBJECTIVES = ("regression", "mse", "classification")
 _ACTIVATIONS = ["gelu", "identity"]  # after the dense layer and the projection
 
 
@@ -55,11 +53,6 @@ def build_cross_encoder(
     Without `labels` the model gives one score from 0 to 1, with two or more a probability for
     each. `layers` keeps that many of the encoder's layers, counted from the embeddings up.
     """
-    _check_labels(labels)
-    if not 0 <= dropout < 1:
-        raise OptionError(
-            f"dropout is {dropout}; expected 0 or more and less than 1. Choose another."
-        )
     source = read_source(base, max_tokens=max_tokens)
     transformer = _transformer(source, layers)
     config = transformer.model.config
@@ -108,38 +101,6 @@ def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
     return {name: tuple(tensor.shape) for name, tensor in tensors.items()}
 
 
-def load_cross_encoder(folder: str | Path) -> CrossEncoder:
-    """Open a cross-encoder that `save_cross_encoder` wrote, its head with it, to train on.
-
-    A bundle made with its weights, and any sentence-transformers CrossEncoder, open too.
-    """
-    folder = Path(folder)
-    if not any(folder.glob("*.safetensors")):
-        raise BundleError(
-            f"{folder} has no model.safetensors; expected the folder of a cross-encoder. "
-            "Name another one, or export the reranker again with its weights."
-        )
-    with silenced_libraries():
-        model: CrossEncoder = CrossEncoder(
-            str(folder),
-            device="cpu",
-            local_files_only=True,
-            trust_remote_code=False,
-            model_kwargs={"use_safetensors": True},
-        )
-    if len(model) > 1:  # else the head is the transformer's own, and may read the pooler
-        _drop_pooler(model[0])
-    return model
-
-
-def save_cross_encoder(model: CrossEncoder, folder: str | Path, *, replace: bool = False) -> None:
-    """Write the model as safetensors and configuration; the folder is there whole or not at all."""
-    with writing_folder(folder, replace=replace) as partial, silenced_libraries():
-        model.save_pretrained(str(partial), create_model_card=False)
-        for file in partial.rglob("*.safetensors"):
-            file.chmod(0o644)  # safetensors writes 0600; a model folder is read by others too
-
-
 def transformer_of(model: CrossEncoder) -> PreTrainedModel:
     """Give the transformer below the head."""
     transformer: Any = model[0]
@@ -164,26 +125,11 @@ def cross_loss(scores: Tensor, targets: Tensor, *, objective: str) -> Tensor:
     square of their difference, whose gradient vanishes where the sigmoid is flat, so that a pair
     judged wrong with confidence is unlearnt slowly.
     """
-    check_objective(objective, outputs=scores.shape[1])
     if objective == "classification":
         return functional.cross_entropy(scores, targets)
     if objective == "mse":
         return functional.mse_loss(scores[:, 0].sigmoid(), targets)
     return functional.binary_cross_entropy_with_logits(scores[:, 0], targets)
-
-
-def check_objective(objective: str, *, outputs: int) -> None:
-    """Raise an OptionError for an objective that a model of so many outputs cannot have."""
-    if objective not in OBJECTIVES:
-        raise OptionError(
-            f"objective is {objective!r}; known for rerankers are {', '.join(OBJECTIVES)}. "
-            "Choose one of these."
-        )
-    if (objective == "classification") == (outputs == 1):
-        raise OptionError(
-            f"objective is {objective!r} and the model has {outputs} outputs; expected several "
-            "for classification, and one for regression. Choose another objective."
-        )
 
 
 def score_pieces(
@@ -229,15 +175,12 @@ def _transformer(source: ModelSource, layers: int | None) -> Transformer:
             max_seq_length=source.manifest.max_tokens,
             do_lower_case=source.lower,
         )
-    _drop_pooler(transformer)
+    model: Any = transformer.model
+    # The head reads the state itself: the pooler's weights would idle, and are not even saved.
+    if getattr(model, "pooler", None) is not None:
+        model.pooler = None
     _choose_inputs(transformer)
     return transformer
-
-
-def _drop_pooler(transformer: Any) -> None:
-    # The head reads the state itself: the pooler's weights would idle, and are not even saved.
-    if getattr(transformer.model, "pooler", None) is not None:
-        transformer.model.pooler = None
 
 
 def _choose_inputs(transformer: Transformer) -> None:
@@ -253,14 +196,6 @@ def _choose_inputs(transformer: Transformer) -> None:
         names.append("token_type_ids")
     tokenizer.model_input_names = names
     tokenizer.init_kwargs["model_input_names"] = names  # what is saved with it
-
-
-def _check_labels(labels: Sequence[str]) -> None:
-    if isinstance(labels, str) or len(labels) == 1 or len(set(labels)) != len(labels):
-        raise OptionError(
-            f"labels is {labels!r}; expected none for a score, or two or more different names. "
-            "Leave labels out, or name two or more."
-        )
 
 
 _HEAD_DROPOUT = 0.1
@@ -339,7 +274,7 @@ class CrossEncoderTask(HeadTask):
     ) -> None:
         super().__init__(recipe, source, processes)
         self.examples, self.measures = examples, measures
-        self.labels = shared_labels(recipe, examples)
+        self.labels = shared_labels(examples)
         pairs = (
             [(part.texts[row[0]], part.texts[row[1]]) for row in part.columns] for part in examples
         )
@@ -387,7 +322,7 @@ class CrossEncoderTask(HeadTask):
         return {measure.title: measure(self) for measure in self.measures}
 
 
-def shared_labels(recipe: Recipe, examples: Sequence[TrainingExamples]) -> tuple[str, ...]:
+def shared_labels(examples: Sequence[TrainingExamples]) -> tuple[str, ...]:
     """Give the labels that all data have in common; none where they have scores."""
     found = {part.classes for part in examples}
     if len(found) != 1:
@@ -397,6 +332,4 @@ def shared_labels(recipe: Recipe, examples: Sequence[TrainingExamples]) -> tuple
             "same in every [[data]]. Name them in the same order, or train two models."
         )
     [labels] = found
-    for entry in recipe.data:
-        check_objective(entry.objective, outputs=len(labels) or 1)
     return labels
