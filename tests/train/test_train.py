@@ -349,6 +349,16 @@ def test_an_undefined_score_is_null_and_told(command: Path, run_here: Any) -> No
     assert "NaN" not in (command / "run/bundle/malmoi.json").read_text("utf-8")
 
 
+def test_an_undefined_score_chooses_no_model(folder: Path, monkeypatch: Any) -> None:
+    found = iter([float("nan"), 0.25, float("nan"), 0.5, 0.25, float("nan")])
+    monkeypatch.setattr("malmoi.train.data.Measure.__call__", lambda *_: next(found))
+    made = runs.table(folder, evaluation=[DEV], schedule={"epochs": 6, "steps": 36})
+    made["output"] = {"folder": str(folder / "undefined")}
+    assert train(make_recipe(made), data=folder, threads=1).scores == {"sts:pairs": 0.5}
+    state = sorted((folder / "undefined/checkpoints").glob("*/state.json"))[-1]
+    assert json.loads(state.read_text("utf-8"))["best_step"] == 24
+
+
 def test_ctrl_c_says_what_is_left_and_how_to_continue(command: Path, run_here: Any) -> None:
     from malmoi.train import loop
 

@@ -5,6 +5,7 @@ import csv
 import importlib.util
 import io
 import logging
+import math
 import time
 from pathlib import Path
 from types import TracebackType
@@ -74,8 +75,7 @@ class Log:
         """Write and log the scores of an evaluation."""
         shown = {name: f"{one:.4f}".replace("nan", "undefined") for name, one in scores.items()}
         listed = ", ".join(f"{name} {score}" for name, score in shown.items())
-        mean = sum(scores.values()) / len(scores)
-        self._write(state, "", "", f"{mean:.6f}", listed)
+        self._write(state, "", "", f"{mean_score(scores):.6f}", listed)
         mark = " (best)" if state.best_step == state.step else ""
         logger.info(f"step {state.step:,}: {listed}{mark}")
         if self.board is not None:
@@ -100,6 +100,16 @@ class Log:
             f"step {state.step:,} of {self.total:,}  loss {self.smooth:.4f}  "
             f"{rate:,.0f} examples/s  {spell(left)} left"
         )
+
+
+def mean_score(scores: dict[str, float]) -> float:
+    """Give the mean of the scores that are defined; NaN where none is.
+
+    >>> mean_score({"a": 0.5, "b": math.nan, "c": 1.0})
+    0.75
+    """
+    defined = [score for score in scores.values() if not math.isnan(score)]
+    return sum(defined) / len(defined) if defined else math.nan
 
 
 def read_log(path: Path) -> list[dict[str, str]]:

@@ -32,7 +32,7 @@ from . import checkpoint
 from .batching import Step
 from .checkpoint import State
 from .distributed import Processes
-from .log import Log
+from .log import Log, mean_score
 from .run_dir import RunPaths
 from .schema import Output, Schedule
 
@@ -145,8 +145,10 @@ class Saver:
         state.ended = self.processes.any(state.ended)
 
     def _judge(self, state: State, scores: dict[str, float]) -> None:
-        score = sum(scores.values()) / len(scores)
-        if state.best is None or score > state.best:
+        score = mean_score(scores)
+        if math.isnan(score):  # an undefined score chooses no model
+            state.best_scores = state.best_scores or scores
+        elif state.best is None or score > state.best:
             state.best, state.best_step, state.best_scores = score, state.step, scores
             state.waited = 0
             self._save_best()
