@@ -1,10 +1,13 @@
 """The only file that imports onnxruntime: a graph on disk → arrays."""
 
+import contextlib
 import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from ..errors import BundleCorrupt, BundleError, counted
 from ..types import Floats
@@ -69,6 +72,46 @@ class Session:
                 "Export the model again with: malmoi export"
             ) from error
         return found
+
+
+class StringSession:
+    """An ONNX graph that takes texts as they are and gives a vector for each."""
+
+    def __init__(self, path: Path, *, threads: int = 1) -> None:
+        import onnxruntime as ort
+
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.log_severity_level = _SILENT
+        with contextlib.suppress(ImportError):  # a graph of plain operators needs none of it
+            import onnxruntime_extensions
+
+            options.register_custom_ops_library(onnxruntime_extensions.get_library_path())
+        try:
+            self._session: Any = ort.InferenceSession(
+                str(path), options, providers=["CPUExecutionProvider"]
+            )
+        except Exception as error:  # onnxruntime's own exceptions share no base class
+            raise BundleError(
+                f"{path} cannot be opened as an ONNX graph; expected one that takes strings. "
+                "Tokenizers inside a graph need: pip install onnxruntime-extensions"
+            ) from error
+        inputs, outputs = self._session.get_inputs(), self._session.get_outputs()
+        if len(inputs) != 1 or inputs[0].type != "tensor(string)":
+            found = ", ".join(f"{one.name} {one.type}" for one in inputs)
+            raise BundleError(
+                f"{path} takes {found}; expected one list of strings. Name a folder with the "
+                "graph's tokenizer instead."
+            )
+        self._input, self._output = inputs[0].name, outputs[0].name
+        self.dimension = int(np.prod(self.run(["가"]).shape[1:]))
+
+    def run(self, texts: Sequence[str]) -> Floats:
+        """Give the vectors of a batch of texts: (n, dim)."""
+        feed = {self._input: np.array(list(texts), dtype=object)}
+        [found] = self._session.run([self._output], feed)
+        vectors: Floats = np.asarray(found, dtype=np.float32).reshape(len(texts), -1)
+        return vectors
 
 
 def usable_cores() -> int:

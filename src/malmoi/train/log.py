@@ -25,8 +25,10 @@ _SMOOTH = 0.05
 class Log:
     """Writes a run's log; rows after step `after`, of a run that was killed, are dropped."""
 
-    def __init__(self, path: Path, *, total: int, after: int, shown: bool) -> None:
-        self.path, self.total, self.shown = path, total, shown
+    def __init__(
+        self, path: Path, *, total: int, after: int, shown: bool, minutes: float = 0.0
+    ) -> None:
+        self.path, self.total, self.shown, self.minutes = path, total, shown, minutes
         self.first = after
         self.logged_at = self.started = time.monotonic()
         self.examples = 0
@@ -96,8 +98,11 @@ class Log:
         passed = time.monotonic() - self.started
         rate = self.examples / passed
         left = passed / (state.step - self.first) * (self.total - state.step)
+        of = f" of {self.total:,}"
+        if self.minutes and (by_time := 60 * self.minutes - state.seconds) < left:
+            left, of = max(by_time, 0.0), ""
         return (
-            f"step {state.step:,} of {self.total:,}  loss {self.smooth:.4f}  "
+            f"step {state.step:,}{of}  loss {self.smooth:.4f}  "
             f"{rate:,.0f} examples/s  {spell(left)} left"
         )
 

@@ -33,6 +33,7 @@ from .batching import Step
 from .checkpoint import State
 from .distributed import Processes
 from .log import Log, mean_score
+from .optimizer import clip_gradients
 from .run_dir import RunPaths
 from .schema import Output, Schedule
 
@@ -44,7 +45,8 @@ class TrainingTask(Protocol):
 
     `module` holds everything that learns, heads too. `loss` is that of the whole step, the same
     in every process. `evaluate` gives scores that grow with quality, by name. `save` writes a
-    model folder that can be loaded or exported.
+    model folder that can be loaded or exported. A task may have a method `optimizer` that makes
+    an optimizer of its own from the schedule; AdamW by `make_optimizer` is used else.
     """
 
     module: nn.Module
@@ -61,11 +63,18 @@ _PROBE = (
     "b = torch.ones(512, 384, dtype=torch.bfloat16); print(float((a @ b.T)[0, 0]))"
 )
 
+# Products of both kinds, timed; AVX512_BF16 and AMX make the second one twice as fast or more.
 _FAST = """
-import torch
-a = torch.randn(256, 384).bfloat16()
-torch.nn.functional.linear(a, torch.randn(1536, 384).bfloat16())
-raise SystemExit(0 if torch.cpu._is_amx_tile_supported() else 3)
+import time, torch
+torch.set_num_threads(1)
+def took(kind):
+    a, b = torch.randn(2048, 384, dtype=kind), torch.randn(1536, 384, dtype=kind)
+    torch.nn.functional.linear(a, b)
+    begin = time.process_time()
+    for _ in range(10):
+        torch.nn.functional.linear(a, b)
+    return time.process_time() - begin
+raise SystemExit(0 if took(torch.float32) > 1.3 * took(torch.bfloat16) else 3)
 """
 
 
@@ -86,7 +95,7 @@ def check_bfloat16(setting: str = "schedule.bf16 is true") -> None:
 
 
 def best_precision() -> str:
-    """Say "bfloat16" where this machine's matrix units speed it up, else "float32".
+    """Say "bfloat16" where this machine computes faster in it, else "float32".
 
     Tried in a process of its own: a virtual machine may promise AMX and hide its tile geometry,
     and then the first product dies of an illegal instruction.
@@ -136,12 +145,13 @@ class Saver:
     def evaluate(self, state: State, log: Log) -> None:
         """Measure the model, keep it when it is the best, and end the run when none is better."""
         if self.processes.first:
-            self.task.module.eval()
-            scores = self.task.evaluate()
-            self.task.module.train()
-            if scores:
-                self._judge(state, scores)
-                log.scores(state, scores)
+            with self._averaged():
+                self.task.module.eval()
+                scores = self.task.evaluate()
+                self.task.module.train()
+                if scores:
+                    self._judge(state, scores)
+                    log.scores(state, scores)
         state.ended = self.processes.any(state.ended)
 
     def _judge(self, state: State, scores: dict[str, float]) -> None:
@@ -167,10 +177,17 @@ class Saver:
             for file in partial.rglob("*.safetensors"):
                 file.chmod(0o644)  # safetensors writes 0600; a model folder is read by others too
 
+    def _averaged(self) -> contextlib.AbstractContextManager[None]:
+        """Use the averaged weights for a while, where the optimizer keeps an average."""
+        swap: Any = getattr(self.optimizer, "averaged", contextlib.nullcontext)
+        found: contextlib.AbstractContextManager[None] = swap()
+        return found
+
     def finish(self, state: State) -> None:
         """Save the end of the run; without evaluations the last model is the best."""
         if self.processes.first and state.best is None:
-            self._save_best()
+            with self._averaged():
+                self._save_best()
         self.save(state)
         self.processes.wait()
 
@@ -189,7 +206,12 @@ def train(
     Raises KeyboardInterrupt after Ctrl-C or SIGTERM, when the state is saved.
     """
     paths = RunPaths(Path(output.folder))
-    optimizer = make_optimizer(task.module, schedule, scales=getattr(task, "scales", None))
+    own = getattr(task, "optimizer", None)
+    optimizer: torch.optim.Optimizer = (
+        own(schedule)
+        if own
+        else make_optimizer(task.module, schedule, scales=getattr(task, "scales", None))
+    )
     parameters = [p for p in task.module.parameters() if p.requires_grad]
     total = count_steps(task, schedule)
     found = checkpoint.load_newest(paths.checkpoints, task.module, optimizer) if resume else None
@@ -200,14 +222,15 @@ def train(
             "same. Put output.folder where every machine sees it."
         )
     saver = Saver(task, optimizer, output, paths, processes)
-    log = Log(paths.log, total=total, after=state.step, shown=processes.first)
+    minutes = schedule.minutes
+    log = Log(paths.log, total=total, after=state.step, shown=processes.first, minutes=minutes)
     device = processes.device.split(":")[0]
     task.module.train()
     with watching_signals() as stopped, log:
-        for step, last in remaining(task, state, total):
+        for step, last in remaining(task, state, total, minutes=minutes):
             started = time.perf_counter()
             seed_all(seed, state.step, processes.rank)
-            rate = learning_rate(schedule, state.step, total)
+            rate = learning_rate(schedule, position(schedule, state, total), total)
             for group in optimizer.param_groups:
                 group["lr"] = rate * group["scale"]
             with torch.autocast(device, torch.bfloat16, enabled=schedule.bf16):
@@ -215,7 +238,7 @@ def train(
             loss.backward()  # type: ignore[no-untyped-call]
             processes.average_gradients(parameters)
             if schedule.clip:
-                nn.utils.clip_grad_norm_(parameters, schedule.clip)
+                clip_gradients(parameters, schedule.clip)
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
             state.step += 1
@@ -235,18 +258,37 @@ def train(
     return state
 
 
-def remaining(task: TrainingTask, state: State, total: int) -> Iterator[tuple[Step, bool]]:
+# Steps that a run of minutes alone counts as its length: only the share that is done matters.
+_UNLIMITED = 1_000_000
+
+
+def remaining(
+    task: TrainingTask, state: State, total: int, *, minutes: float = 0.0
+) -> Iterator[tuple[Step, bool]]:
     """Yield the steps from the position of the state, and whether each is the last of its epoch.
 
-    The caller counts them in the state.
+    The caller counts them in the state. A step that may be the last of a run of `minutes` is told
+    as such by the time that steps have taken so far.
     """
     plan = task.plan(state.epoch)
-    while state.step < total and not state.ended:
+    seconds = 60 * minutes or math.inf
+    while state.step < total and state.seconds < seconds and not state.ended:
         while state.position >= len(plan):
             state.epoch, state.position = state.epoch + 1, 0
             plan = task.plan(state.epoch)
-        last = state.position + 1 == len(plan) or state.step + 1 == total
-        yield plan[state.position], last
+        each = state.seconds / state.step if state.step else 0.0
+        ends = state.step + 1 == total or state.seconds + each >= seconds
+        yield plan[state.position], state.position + 1 == len(plan) or ends
+
+
+def position(schedule: Schedule, state: State, total: int) -> float:
+    """Give the number of the step for the schedule, by the clock where that is ahead.
+
+    >>> position(Schedule(epochs=0, minutes=2), State(step=7, seconds=30), 1000)
+    250.0
+    """
+    by_time = state.seconds / (60 * schedule.minutes) if schedule.minutes else 0.0
+    return max(float(state.step), min(by_time, 1.0) * total)
 
 
 def count_steps(task: TrainingTask, schedule: Schedule) -> int:
@@ -255,7 +297,7 @@ def count_steps(task: TrainingTask, schedule: Schedule) -> int:
     if not planned:
         raise DataError("the data give no batch of two rows; expected one. Add rows to the files.")
     if not schedule.epochs:
-        return schedule.steps
+        return schedule.steps or _UNLIMITED
     return min(planned, schedule.steps) if schedule.steps else planned
 
 
@@ -301,7 +343,7 @@ def make_optimizer(
     return torch.optim.AdamW(groups, lr=schedule.learning_rate, fused=True)
 
 
-def learning_rate(schedule: Schedule, step: int, total: int) -> float:
+def learning_rate(schedule: Schedule, step: float, total: int) -> float:
     """Give the rate of one step: up in a line, then down as the schedule says.
 
     >>> schedule = Schedule(learning_rate=1.0, warmup=2, decay="linear")
@@ -317,7 +359,7 @@ def learning_rate(schedule: Schedule, step: int, total: int) -> float:
         "cosine": 0.5 * (1 + math.cos(math.pi * done)),
         "constant": 1.0,
     }[schedule.decay]
-    return schedule.learning_rate * factor
+    return schedule.learning_rate * max(factor, schedule.floor)
 
 
 def seed_all(seed: int, step: int, rank: int) -> None:

@@ -113,14 +113,16 @@ class Evaluation(RecipeTable):
 class Schedule(RecipeTable):
     """[schedule]: how long, how fast, and how large the batches are."""
 
-    epochs: Count = key(1, "Passes over the data; 0 if steps alone sets the length.")
+    epochs: Count = key(1, "Passes over the data; 0 if steps or minutes set the length.")
     steps: Count = key(0, "The most steps; 0 sets no limit.")
+    minutes: Amount = key(0.0, "The most minutes of training; 0 sets no limit.")
     batch_size: Positive = key(32, "Examples in a batch, in each process.")
     batch_tokens: Count = key(0, "Padded tokens in a batch, instead of batch_size; 0 for none.")
     piece_tokens: Positive = key(2048, "Padded tokens computed at once; less needs less memory.")
     learning_rate: float = key(2e-5, "The highest learning rate of AdamW.", gt=0)
     warmup: Amount = key(0.1, "Rising steps: a share of all below 1, a number of steps from 1 on.")
     decay: Literal["linear", "cosine", "constant"] = key("linear", "How the rate falls afterwards.")
+    floor: Share = key(0.0, "The share of the highest rate that it never falls below.")
     weight_decay: Amount = key(0.01, "Weight decay; biases and normalisations have none.")
     clip: Amount = key(1.0, "The largest norm of the gradient; 0 does not clip.")
     bf16: bool = key(False, "Compute the layers in bfloat16; weights and losses stay float32.")
@@ -129,8 +131,10 @@ class Schedule(RecipeTable):
 
     @check(mode="after")
     def _has_a_length(self) -> Self:
-        if not self.epochs and not self.steps:
-            raise OptionError("epochs is 0; expected 1 or more, or steps above 0. Set one of them.")
+        if not self.epochs and not self.steps and not self.minutes:
+            raise OptionError(
+                "epochs is 0; expected 1 or more, or steps or minutes above 0. Set one of them."
+            )
         return self
 
 
@@ -233,9 +237,9 @@ def read_table(model: type[R], table: object, *, where: str) -> R:
     >>> read_table(Schedule, {"epoch": 2}, where="my.toml")
     Traceback (most recent call last):
     ...
-    malmoi.errors.OptionError: my.toml: epoch is not a key; known are epochs, steps, batch_size, \
-batch_tokens, piece_tokens, learning_rate, warmup, decay, weight_decay, clip, bf16, freeze, \
-evaluate_steps. Did you mean epochs?
+    malmoi.errors.OptionError: my.toml: epoch is not a key; known are epochs, steps, minutes, \
+batch_size, batch_tokens, piece_tokens, learning_rate, warmup, decay, floor, weight_decay, clip, \
+bf16, freeze, evaluate_steps. Did you mean epochs?
     """
     try:
         return model.model_validate(table)

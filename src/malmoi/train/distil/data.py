@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import DataError, counted
+from ...io.files import read_lines
 from ..base_model import PACKAGE, in_package
 from ..data import Check, Measure, check_file, file_rows, hash_files, is_number, read_measure
-from .recipe import Distillation, HeldPairs, HeldRows, LessonRecipe, Parallel, Texts
+from .recipe import Distillation, HeldPairs, HeldRows, LessonRecipe, Parallel, Text, Texts
 
 logger = logging.getLogger(__name__)
 
@@ -94,6 +95,18 @@ class TextReader:
             raise no_rows(entry.files)
         return list(found)
 
+    def lines(self, entry: Text) -> list[str]:
+        """Read the texts of an entry, in the order of the files."""
+        if entry.columns:
+            rows = self.rows(entry.files, entry.columns, where=entry.where, held_out=entry.held_out)
+            found = [text for row in rows for text in row]
+        else:
+            paths = (locate(self.root, file) for file in entry.files)
+            found = [text for path in paths for line in read_lines(path) if (text := tidy(line))]
+        if not found:
+            raise no_rows(entry.files)
+        return found
+
     def held(self, held: HeldPairs) -> list[Pair]:
         """Choose the pairs that no parallel file may teach."""
         found = set(self.rows(held.files, (held.source, held.target), where={}))
@@ -169,13 +182,18 @@ def is_plain(source: str, target: str) -> bool:
     return letters >= _FEWEST_LETTERS and whole and len(_MARKUP.findall(source)) <= 1
 
 
-def choose(entry: Parallel, pairs: list[Pair], *, seed: int) -> list[Pair]:
-    """Keep what the distillation reads of an entry's pairs: within its words, plain, `limit`."""
+def choose(entry: Parallel | Text, pairs: list[Pair], *, seed: int) -> list[Pair]:
+    """Keep what the distillation reads of an entry's pairs: within its words, plain, `limit`.
+
+    A text counts as a pair of itself. Neighbours are joined last, before the limit.
+    """
     if entry.words is not None:
         least, most = entry.words
         pairs = [pair for pair in pairs if least <= len(pair[0].split()) <= most]
-    if entry.plain:
+    if isinstance(entry, Parallel) and entry.plain:
         pairs = [pair for pair in pairs if is_plain(*pair)]
+    if entry.join is not None:
+        pairs = join_rows(pairs, entry.join, random.Random(f"{seed} {entry.title} join"))
     if entry.limit and len(pairs) > entry.limit:
         # A text as seed: the draw depends on the entry, and not on those before it.
         pairs = random.Random(f"{seed} {entry.title}").sample(pairs, entry.limit)
@@ -187,6 +205,22 @@ def choose(entry: Parallel, pairs: list[Pair], *, seed: int) -> list[Pair]:
     return pairs
 
 
+def join_rows(pairs: list[Pair], span: tuple[int, int], rng: random.Random) -> list[Pair]:
+    """Join neighbouring rows, from `span` [fewest, most] at a time, on both sides.
+
+    >>> join_rows([("a", "가"), ("b", "나"), ("c", "다")], (2, 2), random.Random(0))
+    [('a b', '가 나')]
+    """
+    joined, begin = [], 0
+    while begin < len(pairs):
+        end = begin + rng.randint(*span)
+        part = pairs[begin:end]
+        if len(part) >= span[0]:
+            joined.append((" ".join(s for s, _ in part), " ".join(t for _, t in part)))
+        begin = end
+    return joined
+
+
 def without(pairs: list[Pair], held: list[Pair]) -> list[Pair]:
     """Leave out every pair of which a sentence is held out, on either side."""
     sources, targets = {s for s, _ in held}, {t for _, t in held}
@@ -196,8 +230,9 @@ def without(pairs: list[Pair], held: list[Pair]) -> list[Pair]:
 def named_files(recipe: Distillation) -> list[str]:
     """List every file that the recipe names, once."""
     vocabulary = recipe.vocabulary
-    entries: list[Parallel | LessonRecipe | Texts | HeldPairs] = [
+    entries: list[Parallel | Text | LessonRecipe | Texts | HeldPairs] = [
         *recipe.parallel,
+        *recipe.text,
         *recipe.task,
         *((*vocabulary.text, *vocabulary.terms) if vocabulary else ()),
         *([recipe.held_out] if recipe.held_out else []),
@@ -220,12 +255,15 @@ class DistillationData:
     """The texts of a recipe.
 
     `pairs` are all of an entry's, by its title, and `chosen` those that the distillation reads;
-    `held` are in neither. `rows` are those of the tasks, by title. `hashes` are of every file.
+    `held` are in neither. `lines` are those of text in one language, `texts` those of them that
+    are distilled on. `rows` are those of the tasks, by title. `hashes` are of every file.
     """
 
     reader: TextReader
     pairs: dict[str, list[Pair]]
     chosen: dict[str, list[Pair]]
+    lines: dict[str, list[str]]
+    texts: dict[str, list[str]]
     held: list[Pair]
     rows: dict[str, list[tuple[str, ...]]]
     measures: list[Measure]
@@ -267,11 +305,18 @@ def read_distillation_data(
         for entry in recipe.parallel
         if entry.weight
     }
+    lines = {entry.title: reader.lines(entry) for entry in recipe.text}
+    shown = {text for pair in held for text in pair}
+    texts = {}
+    for text in recipe.text:
+        own = [(line, line) for line in dict.fromkeys(lines[text.title]) if line not in shown]
+        texts[text.title] = [line for line, _ in choose(text, own, seed=recipe.seed)]
     rows = {task.title: reader.task(task) for task in recipe.task if task.files}
     measures = [read_measure(entry, root, strict=strict) for entry in recipe.evaluation]
     count = sum(map(len, pairs.values()))
     logger.info(
         f"{counted(count, 'sentence pair')}, {sum(map(len, chosen.values())):,} of them to distil "
-        f"on, {len(held):,} held out"
+        f"on, {counted(sum(map(len, texts.values())), 'other text')}, {len(held):,} held out"
     )
-    return DistillationData(reader, pairs, chosen, held, rows, measures, hash_files(files))
+    hashes = hash_files(files)
+    return DistillationData(reader, pairs, chosen, lines, texts, held, rows, measures, hashes)

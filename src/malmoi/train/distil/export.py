@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from safetensors.torch import load_file
 
 from ...bundle.manifest import Manifest
 from ...encoder import load
@@ -66,8 +67,8 @@ def _stages(recipe: Distillation) -> list[str]:
     if recipe.vocabulary:
         lines.append(f"1. {recipe.vocabulary.size:,} pieces were added to the tokenizer.")
         lines.append(f"1. Their rows started by `init = {recipe.vocabulary.init!r}`.")
-    teacher = recipe.teacher or recipe.base
-    lines.append(f"1. It learnt the vectors of `{teacher}` on the parallel files.")
+    names = [f"`{one.model}`" for one in recipe.teachers] or [f"`{recipe.teacher or recipe.base}`"]
+    lines.append(f"1. It learnt the vectors of {' and '.join(names)}.")
     if recipe.tune:
         titles = ", ".join(task.title for task in recipe.task)
         lines.append(f"1. It was tuned in {counted(len(recipe.tune), 'stage')} on: {titles}.")
@@ -77,13 +78,14 @@ def _stages(recipe: Distillation) -> list[str]:
 def write_model(context: Context, source: ModelSource, weights: Path) -> Path:
     """Write the student with the given weights as a sentence-transformers folder."""
     student = context.student(context.recipe.distil)
-    student.load_checkpoint(weights, optimizer=False)
+    student.load(load_file(weights))
     # The student is trained with the mean of its states, whatever the base's pooling is.
     manifest = dataclasses.replace(source.manifest, pooling="mean", normalize=True)
     mean = dataclasses.replace(source, manifest=manifest, steps=("pool", "normalize"))
     folder = context.folder / "model"
     with writing_folder(folder, replace=True) as partial, tensor_errors():
-        save_folder(student, source.root, context.words.spec, partial)
+        longest = context.recipe.max_tokens or source.manifest.max_tokens
+        save_folder(student, source.root, context.words.spec, partial, longest=longest)
         write_layout(mean, partial, student.table.shape[1])
     return folder
 

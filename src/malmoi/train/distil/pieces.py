@@ -26,6 +26,7 @@ from .student import open_student
 from .vocabulary import (
     Extended,
     Spec,
+    add_rare_syllables,
     extend_tokenizer,
     fertility,
     grow_table,
@@ -33,6 +34,8 @@ from .vocabulary import (
     learn_pieces,
     open_spec,
     read_spec,
+    start_rare,
+    table_size,
     term_pieces,
 )
 
@@ -168,7 +171,12 @@ def write_vocabulary(
     spec = read_spec(base)
     made = Extended(spec, {}, 0)
     if recipe.vocabulary:
-        made = _extend(recipe, recipe.vocabulary, dataset, spec)
+        if recipe.vocabulary.size:
+            made = _extend(recipe, recipe.vocabulary, dataset, spec)
+        if recipe.vocabulary.rare:
+            size = max(made.size, table_size(made.spec))
+            rare = add_rare_syllables(made.spec, size)
+            made = Extended(rare.spec, made.rows | rare.rows, rare.size)
         logger.info(f"{len(made.rows):,} new pieces; {_fertility(spec, made, dataset)}")
     with writing_folder(folder, replace=True) as partial:
         text = json.dumps(made.spec, ensure_ascii=False)
@@ -255,8 +263,10 @@ def write_table(
         init = "random" if vocabulary.init == "align" else vocabulary.init
         before = open_spec(read_spec(base))
         grown = grow_table(table, extended, before, init=init, seed=recipe.seed)
-        if vocabulary.init == "align":
+        rare = {piece: row for piece, row in words.rows.items() if piece.endswith("*")}
+        if vocabulary.init == "align" and len(rare) < len(words.rows):
             grown = _align(recipe, dataset, words, grown, path.parent)
+        start_rare(grown, rare, words.spec)
     with writing(path) as file:
         np.save(file, grown)
 

@@ -25,6 +25,7 @@ from ..schema import (
     Names,
     Positive,
     RecipeTable,
+    Schedule,
     Seed,
     Share,
     Two,
@@ -55,6 +56,7 @@ LESSONS = {
     "neighbours": LessonKind(size=36),
     "links": LessonKind(size=80),
     "swaps": LessonKind(size=48),
+    "passages": LessonKind(size=24),
     "teacher": LessonKind(),
 }
 
@@ -88,6 +90,8 @@ class Parallel(RecipeTable):
     words: Two[int] | None = key(None, "Distil only sources of [fewest, most] words.")
     plain: bool = key(False, "Distil no mark-up, placeholders or loose translations.")
     limit: Count = key(0, "Distil only so many rows, drawn at random; 0 means all.")
+    join: Two[int] | None = key(None, "Join runs of [fewest, most] rows into passages.")
+    languages: Two[str] = key(("en", "ko"), "The languages of source and target.")
     where: dict[str, str] = key({}, "Use only the rows with these values, by column.")
     held_out: HeldRows | None = key(None, "Rows that are left out.")
 
@@ -98,14 +102,60 @@ class Parallel(RecipeTable):
 
     @check(mode="after")
     def _fits(self) -> Self:
+        check_span(self.join, "join", least=1)
         if len(self.source) != len(self.target):
             raise OptionError(
                 f"there are {len(self.source)} source and {len(self.target)} target columns; "
                 "expected as many. Name them in pairs."
             )
-        if self.words is not None and not 0 <= self.words[0] <= self.words[1]:
-            raise OptionError(f"words is {list(self.words)}; expected [fewest, most]. Swap them.")
+        check_span(self.words, "words", least=0)
         return self
+
+
+def check_span(span: tuple[int, int] | None, name: str, *, least: int) -> None:
+    """Raise an OptionError unless a span is [fewest, most]."""
+    if span is not None and not least <= span[0] <= span[1]:
+        raise OptionError(
+            f"{name} is {list(span)}; expected [fewest, most] from {least} on. Swap them."
+        )
+
+
+class Text(RecipeTable):
+    """[[text]]: text in one language, whose goals are the teachers' vectors of itself."""
+
+    files: Names = needed("The files, under the data root.", min_length=1)
+    columns: Names = key((), "The columns that are read; a file without any has a text a line.")
+    name: str = key("", "What tasks call it; the first file's name when left out.")
+    language: str = key("ko", "Its language.")
+    weight: Amount = key(1.0, "How often a text is drawn, next to the other entries.")
+    words: Two[int] | None = key(None, "Read only texts of [fewest, most] words.")
+    limit: Count = key(0, "Read only so many texts, drawn at random; 0 means all.")
+    join: Two[int] | None = key(None, "Join runs of [fewest, most] rows into passages.")
+    where: dict[str, str] = key({}, "Use only the rows with these values, by column.")
+    held_out: HeldRows | None = key(None, "Rows that are left out.")
+
+    @property
+    def title(self) -> str:
+        """What tasks call it: its name, or its first file's."""
+        return self.name or Path(self.files[0]).stem
+
+    @check(mode="after")
+    def _fits(self) -> Self:
+        check_span(self.join, "join", least=1)
+        check_span(self.words, "words", least=0)
+        return self
+
+
+class TeacherRecipe(RecipeTable):
+    """[[teachers]]: one of several models whose vectors are joined into one goal."""
+
+    model: str = needed("A bundle, a folder, package:NAME/PATH, or an ONNX file of strings.")
+    weight: AboveZero = key(1.0, "Its share of the goal's similarities.")
+    languages: Names = key((), "Those it is trusted for, the best first; all when empty.")
+    sides: Literal["first", "mean"] = key(
+        "first", "Of a pair: its best language alone, or the mean of both."
+    )
+    entries: Names = key((), "The [[parallel]] and [[text]] it is trusted for; all when empty.")
 
 
 class Texts(RecipeTable):
@@ -121,13 +171,14 @@ class Texts(RecipeTable):
 class Vocabulary(RecipeTable):
     """[vocabulary]: new tokens, learnt from the targets of the parallel files."""
 
-    size: Positive = needed("How many tokens to learn, syllables included.")
+    size: Count = needed("How many tokens to learn, syllables included; 0 learns none.")
     fewest: Positive = key(2, "How often a token must occur.")
     words: Literal["hangul", "letters"] = key(
         "hangul", "What a word is: runs of Hangul, or letters."
     )
     particles: bool = key(True, "Keep Korean particles apart from their nouns.")
     syllables: bool = key(True, "Add every common Hangul syllable of the text.")
+    rare: bool = key(False, "Read all other syllables by a token of their onset and vowel.")
     reuse: str = key(r"\[unused\d+\]", "A pattern of old tokens whose rows may be taken.")
     init: Literal["align", "mean", "random"] = key("align", "Where the new rows start.")
     text: Many[Texts] = key((), "More text to learn from.")
@@ -174,6 +225,7 @@ class StageSchedule(RecipeTable):
     weight_decay: Amount = key(0.01, "Weight decay of the layers.")
     clip: AboveZero = key(1.0, "The largest norm of the gradient.")
     average: Share = key(0.998, "The moving average that the stage hands on; 0 for none.")
+    evaluate_steps: Count = key(0, "Evaluate every so many steps and keep the best; 0: the end.")
 
     @check(mode="after")
     def _ends(self) -> Self:
@@ -181,17 +233,19 @@ class StageSchedule(RecipeTable):
             raise OptionError("neither steps nor minutes is set; expected one. Add a key.")
         return self
 
-    def progress(self, steps: int, minutes: float) -> float:
-        """Give the share of the stage that is done; 1 or more at its end."""
-        by_steps = steps / self.steps if self.steps else 0.0
-        return max(by_steps, minutes / self.minutes if self.minutes else 0.0)
-
-    def rate_at(self, progress: float) -> float:
-        """Give the factor on every learning rate when this share of the stage is done."""
-        if progress < self.warmup:
-            return max(progress / self.warmup, 0.01)
-        left = (1 - progress) / max(1 - self.warmup, 1e-9)
-        return max(self.floor, left)
+    def schedule(self) -> Schedule:
+        """Give the schedule of the training loop."""
+        return Schedule(
+            epochs=0,
+            steps=self.steps,
+            minutes=self.minutes,
+            learning_rate=self.learning_rate,
+            warmup=min(self.warmup, 0.999),
+            floor=self.floor,
+            weight_decay=self.weight_decay,
+            clip=self.clip,
+            evaluate_steps=self.evaluate_steps,
+        )
 
 
 class Distil(StageSchedule):
@@ -199,6 +253,9 @@ class Distil(StageSchedule):
 
     tokens: Positive = key(4096, "Padded tokens in a step.")
     source_share: Share = key(0.2, "The share of the steps that read the teacher's own language.")
+    goal: Literal["turned", "projection"] = key(
+        "turned", "Several teachers: one vector turned onto the student, or through a layer."
+    )
     contrast: float = key(0.15, "The weight of the in-batch term; 0 for none.")
     temperature: AboveZero = key(0.05, "The temperature of the in-batch term.")
 
@@ -221,7 +278,7 @@ class LessonRecipe(RecipeTable):
 
     kind: Literal[
         "scores", "pairs", "groups", "senses", "names", "translations", "likeness", "neighbours",
-        "links", "swaps", "teacher",
+        "links", "swaps", "passages", "teacher",
     ] = needed("What is learnt; see docs/distillation.md.")  # fmt: skip
     name: str = key("", "What the log and [[tune]] call it; the first file's name if left out.")
     files: Names = key((), "The files, under the data root.")
@@ -238,6 +295,9 @@ class LessonRecipe(RecipeTable):
     draws: dict[str, int] = key({}, "The same, by parallel entry.")
     teacher_share: Share = key(0.0, "scores: this share of the score is the teacher's similarity.")
     highest: AboveZero = key(1.0, "scores: the highest score.")
+    text: Names = key((), "passages: the names of the [[text]] it reads.")
+    join: Two[int] = key((3, 8), "passages: the rows of a passage, [fewest, most].")
+    inside: Share = key(0.2, "passages: how often the sentence asked for stays in the passage.")
     layers: Many[int] = key((4,), "senses, links: the hidden layers that learn.")
     each: int = key(5, "senses: sentences of a word in a batch.", ge=2)
     drop: Share = key(0.1, "senses: dropout in this task.")
@@ -343,6 +403,8 @@ class Distillation(BaseRecipe):
     distil: Distil = needed("The distillation.")
     objective: Literal["distil"] = key("distil", "Chooses this kind of recipe.")
     teacher: str = key("", "Any encoder as wide as the student; the base when left out.")
+    teachers: Many[TeacherRecipe] = key((), "Several teachers, joined into one goal.")
+    text: Many[Text] = key((), "Text in one language.")
     languages: Names = key((), "The languages, for the card.")
     max_tokens: int | None = key(None, "What the bundle reads; the base's limit when left out.")
     clean: CleanSteps | None = key(None, CLEAN)
@@ -365,11 +427,18 @@ class Distillation(BaseRecipe):
         if self.tune and not self.task:
             raise OptionError("[[tune]] has no [[task]] to learn; expected one or more. Add one.")
         entries = [entry.title for entry in self.parallel]
-        check_titles(entries, "[[parallel]]")
+        texts = [entry.title for entry in self.text]
+        check_titles([*entries, *texts], "[[parallel]] or [[text]]")
+        if self.teacher and self.teachers:
+            raise OptionError("teacher and [[teachers]] are both set; expected one. Remove one.")
+        for i, one in enumerate(self.teachers):
+            _check_known(one.entries, [*entries, *texts], f"teachers[{i}].entries")
+        self._check_trust()
         check_titles((task.title for task in self.task), "[[task]]")
         check_titles((one.title for one in self.evaluation), "[[evaluation]]")
         for i, task in enumerate(self.task):
             _check_known((*task.parallel, *task.draws), entries, f"task[{i}].parallel")
+            _check_known(task.text, texts, f"task[{i}].text")
         for i, stage in enumerate(self.tune):
             self._check_stage(stage, i)
         self._check_mix(self.mix, len(self.tune), "mix")
@@ -377,12 +446,6 @@ class Distillation(BaseRecipe):
 
     def _check_stage(self, stage: Tune, number: int) -> None:
         where = f"tune[{number}]"
-        # A stage hands on the layers that moved in it; the others must be the base's in all stages.
-        if stage.frozen_layers != self.distil.frozen_layers:
-            raise OptionError(
-                f"{where}.frozen_layers is {stage.frozen_layers} and that of distil "
-                f"{self.distil.frozen_layers}; expected the same in every stage. Change one."
-            )
         titles = [task.title for task in self.task]
         turns = [name for names in stage.turns for name in names if name]
         named = (*stage.weights, *stage.sizes, *stage.factors, *stage.lead, *turns)
@@ -395,6 +458,17 @@ class Distillation(BaseRecipe):
             )
         self._check_mix(stage.mix, number, f"{where}.mix")
 
+    def _check_trust(self) -> None:
+        """Raise unless every text that is learnt has a teacher who reads its language."""
+        entries: list[Parallel | Text] = [*self.parallel, *self.text]
+        for entry in entries:
+            known = entry.languages if isinstance(entry, Parallel) else (entry.language,)
+            if self.teachers and not any(trusted(one, entry, known) for one in self.teachers):
+                raise OptionError(
+                    f"no teacher is trusted for {entry.title} in {' or '.join(known)}; expected "
+                    "one or more. Add a language to one of [[teachers]], or leave the entry out."
+                )
+
     def _check_mix(self, mix: dict[str, float], stages: int, where: str) -> None:
         _check_known(mix, ["distil", *(f"tune-{i + 1}" for i in range(stages))], where)
         # One share may be below 0: a little beyond the last stage, away from the one before.
@@ -402,6 +476,16 @@ class Distillation(BaseRecipe):
             raise OptionError(
                 f"the shares of {where} add up to 0 or less; expected more than 0. Raise one."
             )
+
+
+def trusted(
+    teacher: TeacherRecipe, entry: Parallel | Text, languages: Iterable[str]
+) -> tuple[str, ...]:
+    """Give the languages of an entry that a teacher is trusted for, its best first."""
+    if teacher.entries and entry.title not in teacher.entries:
+        return ()
+    own = tuple(languages)
+    return tuple(one for one in teacher.languages if one in own) if teacher.languages else own
 
 
 def _check_known(names: Iterable[str], known: list[str], where: str) -> None:

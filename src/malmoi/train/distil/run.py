@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import json
 import logging
 import time
 from collections.abc import Callable, Iterator
@@ -15,13 +14,15 @@ from ...errors import OptionError
 from ...export.source import ModelSource, read_source
 from ...io.fingerprint import hash_data, read_stamp, write_json
 from ..base_model import find_trainable
-from ..run_dir import RunPaths, TrainedRun, opening_run
+from ..run_dir import RunPaths, TrainedRun
+from ..schema import RecipeTable
 from .data import DistillationData, named_files, read_distillation_data
-from .recipe import Distillation, StageSchedule, Tune
+from .recipe import Distil, Distillation, Tune
 
 logger = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
+    from ..distributed import Processes
     from .training import Context
 
 
@@ -33,6 +34,7 @@ class Stages:
     """
 
     folder: Path
+    processes: "Processes"
     key: str = ""
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -40,25 +42,43 @@ class Stages:
         self.markers = self.folder / "stages"
         self.markers.mkdir(parents=True, exist_ok=True)
 
-    def run(self, name: str, settings: object, work: Callable[[str], None]) -> None:
-        """Do the work unless its marker says that it is done; `work` gets the stage's key."""
-        self.key = hash_data([self.key, name, settings])
+    def run(
+        self, name: str, settings: object, work: Callable[[str], None], *, alone: bool = True
+    ) -> None:
+        """Do the work unless its marker says that it is done; `work` gets the stage's key.
+
+        Of several processes, only the first does work that is to be done `alone`.
+        """
+        self.key = hash_data([self.key, name, _plain(settings)])
         marker = self.markers / f"{name}.json"
         done = read_stamp(marker)
+        self.processes.wait()  # so that all have read the marker
         if done.get("key") == self.key:
             self.seconds[name] = float(done["seconds"])
             logger.info(f"{name} is done already")
             return
         if done:
             logger.info(f"{name} was done with other settings or data, and is done again")
-        marker.unlink(missing_ok=True)
+        first = self.processes.first
+        if first:
+            marker.unlink(missing_ok=True)
         begin = time.monotonic()
-        work(self.key)
+        if first or not alone:
+            work(self.key)
+        self.processes.wait()
         self.seconds[name] = round(time.monotonic() - begin, 1)
-        write_json(marker, {"key": self.key, "seconds": self.seconds[name]}, indent=None)
+        if first:
+            write_json(marker, {"key": self.key, "seconds": self.seconds[name]}, indent=None)
         from ..log import spell  # here, because it imports torch
 
         logger.info(f"{name} took {spell(self.seconds[name])}")
+
+
+def _plain(settings: object) -> object:
+    """Write settings as data, without defaults: a key that is added later changes nothing."""
+    if isinstance(settings, RecipeTable):
+        return settings.model_dump(exclude_defaults=True)
+    return [_plain(one) for one in settings] if isinstance(settings, list | tuple) else settings
 
 
 def prepare(
@@ -78,9 +98,15 @@ def run(
     recipe: Distillation, source: ModelSource, data: DistillationData, *, threads: int | None
 ) -> TrainedRun:
     """Do every stage that is not done yet."""
-    folder = Path(recipe.output.folder)
-    with opening_run(recipe, data.hashes, folder):
-        return _Run(recipe, source, data, folder, threads).stages()
+    import torch  # here, because everything before is checked without it
+
+    from ..distributed import joining
+
+    if threads:
+        torch.set_num_threads(threads)
+    with joining() as processes:
+        folder = Path(recipe.output.folder)
+        return _Run(recipe, source, data, folder, threads, processes).stages()
 
 
 @dataclass
@@ -90,50 +116,51 @@ class _Run:
     dataset: DistillationData
     folder: Path
     threads: int | None
+    processes: "Processes"
 
     def stages(self) -> TrainedRun:
-        import torch  # here, because everything before is checked without it
-
         from .export import export_bundles
         from .pieces import Words, write_table, write_vocabulary
-        from .training import run_distil, run_tune
+        from .training import run_stage, stage_results, write_goals
 
-        if self.threads:
-            torch.set_num_threads(self.threads)
         recipe, data, base = self.recipe, self.dataset, self.source.root
-        stages, words = Stages(self.folder), self.folder / "vocabulary"
-
-        def vocabulary(key: str) -> None:
-            write_vocabulary(recipe, data, base, words)
-
-        def align(key: str) -> None:
-            write_table(recipe, data, base, Words.read(words), self.folder / "table.npy")
+        stages, words = Stages(self.folder, self.processes), self.folder / "vocabulary"
+        table = self.folder / "table.npy"
 
         def train(key: str) -> None:
             if not isinstance(stage, Tune):
-                run_distil(self._context, recipe.distil, key)
+                run_stage(self._context, stage, title, key, None)
                 return
-            with self._weights(keys, stage.mix, averaged=stage.start == "average") as start:
-                run_tune(self._context, stage, title, key, start)
+            with self._weights(titles, stage.mix, averaged=stage.start == "average") as start:
+                run_stage(self._context, stage, title, key, start)
 
         def bundles(key: str) -> None:
             licence = self.source.manifest.licence
             export_bundles(recipe, data, self.folder / "model", stages.seconds, licence=licence)
 
-        stages.run("vocabulary", self._settings("vocabulary"), vocabulary)
-        stages.run("align", self._settings("align"), align)
-        keys: dict[str, str] = {}
+        stages.run(
+            "vocabulary",
+            self._settings("vocabulary"),
+            lambda _: write_vocabulary(recipe, data, base, words),
+        )
+        stages.run(
+            "align",
+            self._settings("align"),
+            lambda _: write_table(recipe, data, base, Words.read(words), table),
+        )
+        if recipe.teachers:
+            stages.run("goals", self._settings("goals"), lambda _: write_goals(self._context))
+        titles: list[str] = []
         for title, stage in self._trainings():
-            stages.run(title, [stage, *self._settings(title)], train)
-            keys[title] = stages.key
-        stages.run("model", [recipe.mix, recipe.max_tokens], lambda _: self._model(keys))
+            stages.run(title, [stage, *self._settings(title)], train, alone=False)
+            titles.append(title)
+        stages.run("model", [recipe.mix, recipe.max_tokens], lambda _: self._model(titles))
         stages.run("bundles", self._settings("bundles"), bundles)
         written = tuple(RunPaths(self.folder).bundles(recipe.output.precision))
-        notes = [self.folder / title / f"{key}.json" for title, key in keys.items()]
-        steps = sum(int(json.loads(path.read_text("utf-8"))["steps"]) for path in notes)
+        steps = sum(int(str(stage_results(self.folder / title)["steps"])) for title in titles)
         return TrainedRun(self.folder, written, Manifest.read(written[0]).scores, steps)
 
-    def _trainings(self) -> list[tuple[str, StageSchedule]]:
+    def _trainings(self) -> list[tuple[str, Distil | Tune]]:
         tunes = [(f"tune-{i}", stage) for i, stage in enumerate(self.recipe.tune, start=1)]
         return [("distil", self.recipe.distil), *tunes]
 
@@ -148,8 +175,10 @@ class _Run:
             return [hashes, recipe.base, read, held, recipe.held_out, recipe.vocabulary]
         if title == "align":
             return [recipe.align, recipe.seed, [entry.align for entry in recipe.parallel]]
+        if title == "goals":
+            return [recipe.teachers, recipe.parallel, recipe.text, recipe.distil.goal]
         if title == "distil":
-            return [recipe.parallel, recipe.teacher, recipe.precision]
+            return [recipe.parallel, recipe.text, recipe.teacher, recipe.precision]
         if title == "bundles":
             form = [output.precision, output.layers, output.weights, output.licence]
             text = [recipe.name, recipe.languages, recipe.clean]
@@ -161,29 +190,27 @@ class _Run:
     def _context(self) -> "Context":
         from .training import open_context
 
+        base, threads = self.source.root, self.threads
         return open_context(
-            self.recipe, self.dataset, self.source.root, self.folder, threads=self.threads
+            self.recipe, self.dataset, base, self.folder, self.processes, threads=threads
         )
 
-    def _model(self, keys: dict[str, str]) -> None:
+    def _model(self, titles: list[str]) -> None:
         from .export import write_model
 
-        with self._weights(keys, self.recipe.mix, averaged=True) as weights:
+        with self._weights(titles, self.recipe.mix, averaged=True) as weights:
             write_model(self._context, self.source, weights)
 
     @contextlib.contextmanager
     def _weights(
-        self, keys: dict[str, str], mix: dict[str, float], *, averaged: bool
+        self, titles: list[str], mix: dict[str, float], *, averaged: bool
     ) -> Iterator[Path]:
         """Give a file with the mixed weights of the stages named, or of the last one alone."""
-        from .training import has_average, mix_weights
+        from .training import mix_weights, stage_weights
 
-        learning = dict(self._trainings())
-        parts = []
-        for title, share in (mix or {list(keys)[-1]: 1.0}).items():
-            saved = self.folder / title / f"{keys[title]}.safetensors"
-            parts.append((saved, share, averaged and has_average(saved, learning[title])))
-        path = self.folder / ".mixed.safetensors"
+        shares = (mix or {titles[-1]: 1.0}).items()
+        parts = [(stage_weights(self.folder / name, averaged=averaged), s) for name, s in shares]
+        path = self.folder / f".mixed-{self.processes.rank}.safetensors"
         mix_weights(parts, path)
         try:
             yield path

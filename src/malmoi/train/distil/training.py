@@ -1,143 +1,46 @@
-"""The stages that train, distillation and tuning: their checkpoints, the student, its scores."""
+"""The stages that train, distillation and tuning: what they share, and each on the one loop."""
 
-import contextlib
 import json
 import logging
-import os
-import time
-from collections.abc import Iterator, Sequence
+import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
-from ...errors import OptionError, OutputError, counted
+from ...errors import DataError, OptionError, counted
+from ...export.module import set_dropout
 from ...export.silence import silenced_libraries
 from ...io.files import writing
-from ..checkpoint import tensor_errors
-from ..log import spell
-from ..loop import best_precision, check_bfloat16
+from ...io.fingerprint import read_stamp, write_json
+from ...types import Ints
+from ..batching import Step
+from ..checkpoint import State, found, tensor_errors, write_tensors
+from ..distributed import Processes
+from ..log import draw_log
+from ..loop import TrainingTask, best_precision, check_bfloat16
+from ..loop import train as loop
+from ..run_dir import RunPaths
+from ..schema import Output
 from .data import DistillationData
-from .distillation import (
-    CachedTeacher,
-    DistillationTexts,
-    ParallelText,
-    StepReport,
-    Teacher,
-    TeacherCache,
-    distil,
-    find_teacher,
-    prepare,
-)
-from .lessons.base import Matryoshka, encode, tune
+from .distillation import DistillationTexts, DistilTask, ParallelText, prepare
+from .lessons.base import Lesson, Matryoshka, draw_tasks, encode
 from .lessons.build import LessonBuilder, make_lessons
 from .pieces import Words
-from .recipe import Distil, Distillation, StageSchedule, Tune
+from .recipe import Distil, Distillation, Parallel, StageSchedule, Text, Tune, trusted
 from .student import Student, open_student
+from .teachers import CachedTeacher, JointTeacher, Sides, TeacherCache, open_teacher
 
 logger = logging.getLogger(__name__)
 
-
-class StageCheckpoints:
-    """A stage's checkpoint, by the stage's key, with the minutes that went into it."""
-
-    def __init__(self, folder: Path, key: str, *, every: float) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        for old in folder.iterdir():
-            if not old.name.startswith(key):  # of other settings, or incomplete
-                if old.suffix == ".safetensors":
-                    logger.info(
-                        f"{folder.name} was started with other settings or data; it starts again"
-                    )
-                old.unlink()
-        self.path, self.notes = folder / f"{key}.safetensors", folder / f"{key}.json"
-        self.every, self.spent = every, 0.0
-        self.begin = self.saved = time.monotonic()
-
-    def load(self, student: Student) -> bool:
-        """Continue from the checkpoint, if there is one that can be read."""
-        if not self.path.is_file():
-            return False
-        try:
-            self.spent = float(json.loads(self.notes.read_text("utf-8"))["minutes"])
-            student.load_checkpoint(self.path)
-        except (SafetensorError, OSError, ValueError, KeyError):
-            logger.info(f"{self.path} is damaged; its stage starts again")
-            return False
-        logger.info(f"{self.path.parent.name} continues from step {student.steps:,}")
-        return True
-
-    @property
-    def minutes(self) -> float:
-        """How long the stage has been training, over all its runs."""
-        return self.spent + (time.monotonic() - self.begin) / 60
-
-    def save(self, student: Student) -> None:
-        """Write the checkpoint in place of the old one."""
-        start = time.monotonic()
-        with writing(self.notes) as file:
-            notes = {"steps": student.steps, "minutes": round(self.minutes, 3)}
-            file.write(json.dumps(notes).encode())
-        with writing_tensors(self.path):
-            student.save_checkpoint(self.path)
-        self.saved = time.monotonic()
-        self.begin += self.saved - start
-
-    def save_when_due(self, student: Student) -> None:
-        """Write the checkpoint when the last one is old enough.
-
-        If it cannot be written, that is logged and the run continues: the one before is whole.
-        """
-        if time.monotonic() - self.saved < 60 * self.every:
-            return
-        try:
-            self.save(student)
-        except OutputError as error:
-            self.saved = time.monotonic()
-            logger.info(f"no checkpoint at step {student.steps:,}: {error}")
-
-
-@contextlib.contextmanager
-def writing_tensors(path: Path) -> Iterator[None]:
-    """Name the file and the reason when weights cannot be written."""
-    try:
-        with tensor_errors():
-            yield
-    except OSError as error:
-        raise OutputError(
-            f"cannot write {path}: {os.strerror(error.errno or 0)}. Free some space, or write "
-            "elsewhere."
-        ) from error
-
-
-def has_average(path: Path, stage: StageSchedule) -> bool:
-    """Whether a checkpoint holds an average of its weights; one is taken every ten steps."""
-    notes = json.loads(path.with_suffix(".json").read_text("utf-8"))
-    return stage.average > 0 and int(notes["steps"]) >= 10
-
-
-def mix_weights(parts: Sequence[tuple[Path, float, bool]], out: Path) -> None:
-    """Write the weighted mean of checkpoints' weights; a part is a file, its share, averaged.
-
-    Between a student before and after tuning lies one that keeps what tuning would forget.
-    """
-    total = sum(share for _, share, _ in parts)
-    mixed: dict[str, torch.Tensor] = {}
-    for path, share, averaged in parts:
-        state = load_file(path)
-        for name in state:
-            if name == "table" or name.startswith("master."):
-                other = name.replace("master.", "mean.", 1) if name != "table" else "mean_table"
-                part = state[other if averaged else name] * (share / total)
-                mixed[name] = mixed[name] + part if name in mixed else part
-    partial = out.with_name(f".{out.name}.part")
-    with writing_tensors(out):
-        save_file({name: value.contiguous() for name, value in mixed.items()}, partial)
-    partial.replace(out)
+WEIGHTS = "weights.safetensors"
+_STAMP = "stage.json"
+_FITTED = 30_000  # rows on which several teachers are joined
+_BLOCK = 8192
 
 
 @dataclass(frozen=True)
@@ -149,11 +52,12 @@ class Context:
     base: Path
     folder: Path
     words: Words
-    teacher: Teacher
+    teacher: CachedTeacher | JointTeacher
     precision: str
+    processes: Processes
 
     def student(self, stage: StageSchedule) -> Student:
-        """Open the student with a stage's rates; its weights are those of the base."""
+        """Open the student for a stage; its weights are those of the base."""
         with silenced_libraries():
             model, tokenizer = open_student(
                 self.base, table=np.load(self.folder / "table.npy"), spec=self.words.spec
@@ -161,17 +65,19 @@ class Context:
         if model.config.hidden_size != self.teacher.dimension:
             raise OptionError(
                 f"the student's vectors have {model.config.hidden_size} dimensions and the "
-                f"teacher's {self.teacher.dimension}; expected as many. Choose another of the two."
+                f"teacher's {self.teacher.dimension}; expected as many. Choose another of the "
+                "two, or name it in [[teachers]], which brings it to the student's width."
             )
-        return Student(
+        student = Student(
             model,
             tokenizer,
-            rates=stage,
             new_rows=list(self.words.rows.values()),
             precision=self.precision,
             longest=stage.longest,
-            average=stage.average,
+            frozen_layers=stage.frozen_layers,
         )
+        student.embeddings.sparse = self.processes.world == 1  # gradients of several are added
+        return student
 
     def itself(self, student: Student, key: str) -> CachedTeacher:
         """Let the student, as it is now, be the teacher; its vectors are kept by the stage's key.
@@ -181,29 +87,40 @@ class Context:
         cache = TeacherCache(self.folder / "own-goals", key, self.teacher.dimension)
         return CachedTeacher(cache, StudentModel(student).encode)
 
-    def data(self, student: Student, teacher: CachedTeacher | None = None) -> DistillationTexts:
-        """Tokenize what is distilled on, and have the teacher's vectors of it."""
-        teacher = teacher or self.teacher
-        weights = {entry.title: entry.weight for entry in self.recipe.parallel}
-        texts = [
-            ParallelText(name, [s for s, _ in pairs], [t for _, t in pairs], weights[name])
-            for name, pairs in self.dataset.chosen.items()
-        ]
+    def texts(self) -> list[tuple[Parallel | Text, ParallelText]]:
+        """List what is distilled on, entry by entry: pairs first, then text in one language."""
+        listed: list[tuple[Parallel | Text, ParallelText]] = []
+        for entry in self.recipe.parallel:
+            if entry.weight:
+                source, target = zip(*self.dataset.chosen[entry.title], strict=True)
+                listed.append((entry, ParallelText(entry.title, source, target, entry.weight)))
+        for text in self.recipe.text:
+            if text.weight:
+                lines = self.dataset.texts[text.title]
+                listed.append((text, ParallelText(text.title, lines, lines, text.weight)))
+        return listed
+
+    def data(
+        self, student: Student, teacher: CachedTeacher | None = None, *, projected: bool = False
+    ) -> DistillationTexts:
+        """Tokenize what is distilled on, with the goals of it."""
+        texts = [text for _, text in self.texts()]
+        teacher = teacher or (self.teacher if isinstance(self.teacher, CachedTeacher) else None)
+        folder = self.folder / f"ids-{self.processes.rank}"
+        if teacher is None:
+            goals = open_goals(self.folder / "goals", projected=projected)
+            return prepare(texts, student, same_goals(texts), goals, folder)
         cache = teacher.cache
         missing = len({s for text in texts for s in text.source}) - len(cache)
         if missing > 0:
             logger.info(f"the teacher reads about {counted(missing, 'sentence')}")
-        return prepare(texts, student, cache, teacher.encode, self.folder / "ids")
+        goal = np.concatenate([cache.rows(text.source, teacher.encode) for text in texts])
+        return prepare(texts, student, goal, cache.open(), folder)
 
-    def measure(self, student: Student, title: str) -> dict[str, float]:
-        """Score the student on the recipe's evaluations, and log them."""
-        if not self.dataset.measures:
-            return {}
+    def measure(self, student: Student) -> dict[str, float]:
+        """Score the student on the recipe's evaluations."""
         model = StudentModel(student)
-        scores = {m.title: round(m(model), 4) for m in self.dataset.measures}
-        shown = ", ".join(f"{name} {score:.4f}" for name, score in scores.items())
-        logger.info(f"{title}: {shown}")
-        return scores
+        return {m.title: round(m(model), 4) for m in self.dataset.measures}
 
 
 @dataclass(frozen=True)
@@ -228,18 +145,89 @@ def open_context(
     dataset: DistillationData,
     base: Path,
     folder: Path,
+    processes: Processes,
     *,
     threads: int | None,
 ) -> Context:
-    """Open the teacher and choose the precision that this machine computes in."""
-    bundle, key = find_teacher(recipe.teacher or recipe.base, folder)
+    """Open the teachers and choose the precision that this machine computes in."""
     cache = Path(recipe.output.cache or folder / "cache").expanduser()
-    teacher = Teacher(bundle, key, cache, threads=threads)
+    words = Words.read(folder / "vocabulary")
+    teacher: CachedTeacher | JointTeacher
+    if recipe.teachers:
+        names = [one.model for one in recipe.teachers]
+        opened = [open_teacher(name, folder, cache, threads=threads) for name in names]
+        width = int(np.load(folder / "table.npy", mmap_mode="r").shape[1])
+        teacher = JointTeacher(recipe.teachers, opened, width)
+        fitted = folder / "goals/joined.npz"
+        if fitted.is_file():
+            teacher.load(fitted)
+    else:
+        teacher = open_teacher(recipe.teacher or recipe.base, folder, cache, threads=threads)
     precision = best_precision() if recipe.precision == "auto" else recipe.precision
     if recipe.precision == "bfloat16":
         check_bfloat16("precision is bfloat16")
-    words = Words.read(folder / "vocabulary")
-    return Context(recipe, dataset, base, folder, words, teacher, precision)
+    return Context(recipe, dataset, base, folder, words, teacher, precision, processes)
+
+
+def same_goals(texts: Sequence[ParallelText]) -> Ints:
+    """Give each row the number of the first row with the same source, whose goal is its own."""
+    first: dict[str, int] = {}
+    sources = (source for text in texts for source in text.source)
+    return np.array([first.setdefault(s, i) for i, s in enumerate(sources)], dtype=np.int64)
+
+
+def open_goals(folder: Path, *, projected: bool = False) -> NDArray[np.float16]:
+    """Map the goals that `write_goals` wrote: (rows, width), or those for a projection."""
+    width = int(read_stamp(folder / "about.json")["total" if projected else "width"])
+    path = folder / ("side-by-side.f16" if projected else "goals.f16")
+    return np.memmap(path, dtype=np.float16, mode="r").reshape(-1, width)
+
+
+def write_goals(context: Context) -> None:
+    """Join several teachers into one goal for every text, and write the goals: (rows, width)."""
+    teacher = context.teacher
+    assert isinstance(teacher, JointTeacher)
+    entries = context.texts()
+    counts = [len(text.source) for _, text in entries]
+    share = min(1.0, _FITTED / sum(counts))
+    rng = np.random.default_rng(context.recipe.seed)
+    student = context.student(context.recipe.distil)
+    student.model.eval()
+    sample, own = [], []
+    for (entry, text), count in zip(entries, counts, strict=True):
+        rows = np.sort(rng.choice(count, max(1, round(share * count)), replace=False))
+        sides = entry_sides(context.recipe, entry, text, rows)
+        sample.append(teacher.side_by_side(sides))
+        own.append(StudentModel(student).encode(next(iter(sides.texts.values()))))
+    teacher.fit(sample, np.concatenate(own))
+    folder = context.folder / "goals"
+    folder.mkdir(exist_ok=True)
+    projected = context.recipe.distil.goal == "projection"
+    with writing(folder / "goals.f16") as goals, writing(folder / "side-by-side.f16") as wide:
+        for (entry, text), count in zip(entries, counts, strict=True):
+            logger.info(f"goals of {entry.title}: {counted(count, 'text')}")
+            for begin in range(0, count, _BLOCK):
+                rows = np.arange(begin, min(begin + _BLOCK, count))
+                part, present = teacher.side_by_side(entry_sides(context.recipe, entry, text, rows))
+                goals.write(teacher.goals(part, present).astype(np.float16).tobytes())
+                if projected:
+                    wide.write(teacher.complete(part, present).astype(np.float16).tobytes())
+    teacher.save(folder / "joined.npz")
+    write_json(folder / "about.json", {"width": teacher.dimension, "total": teacher.total})
+
+
+def entry_sides(
+    recipe: Distillation, entry: Parallel | Text, text: ParallelText, rows: Ints
+) -> Sides:
+    """Give the texts of some rows by language, and what each teacher is trusted with of them."""
+    if isinstance(entry, Parallel):
+        sides: dict[str, Sequence[str]] = {
+            entry.languages[0]: [text.source[row] for row in rows],
+            entry.languages[1]: [text.target[row] for row in rows],
+        }
+    else:
+        sides = {entry.language: [text.source[row] for row in rows]}
+    return Sides(sides, tuple(trusted(one, entry, sides) for one in recipe.teachers))
 
 
 def nested_of(recipe: Distillation, dimension: int) -> Matryoshka:
@@ -253,87 +241,146 @@ def nested_of(recipe: Distillation, dimension: int) -> Matryoshka:
     return Matryoshka(sizes, (1.0, *[recipe.short_weight] * (len(sizes) - 1)))
 
 
-class _StageRun:
-    """A training stage of a student: its checkpoints, its lines in the log, its scores."""
+class TuneTask:
+    """A stage [[tune]] for the training loop: each step adds up the losses of a few lessons."""
 
     def __init__(
-        self, context: Context, stage: StageSchedule, title: str, key: str, student: Student
-    ) -> None:
-        self.context, self.stage, self.title, self.student = context, stage, title, student
-        minutes = context.recipe.output.checkpoint_minutes
-        self.checkpoints = StageCheckpoints(context.folder / title, key, every=minutes)
-        self.every = max(1, min(20, stage.steps // 10)) if stage.steps else 10
+        self, student: Student, lessons: Sequence[Lesson], stage: Tune, nested: Matryoshka,
+        *, seed: int, rank: int,
+    ) -> None:  # fmt: skip
+        self.student, self.lessons, self.stage, self.nested = student, lessons, stage, nested
+        self.seed, self.rank = seed, rank
+        self.module = student.model
+        set_dropout(student.model, stage.dropout)
+        self.losses: dict[str, list[float]] = {}
 
-    def report(self, step: int, progress: float, losses: dict[str, float], speed: str) -> None:
-        """Log a step, and save a checkpoint when it is due."""
-        minutes = self.checkpoints.minutes
-        left = spell(60 * minutes * (1 - progress) / progress) if progress > 0 else "?"
-        known = {name: round(loss, 4) for name, loss in losses.items() if np.isfinite(loss)}
-        shown = ", ".join(f"{name} {loss:.4f}" for name, loss in known.items())
-        logger.info(f"{self.title} step {step:,} ({progress:.0%}): {shown}; {speed}, {left} left")
-        self._log({"step": step, "minutes": round(minutes, 2), "losses": known})
-        self.checkpoints.save_when_due(self.student)
+    def optimizer(self, schedule: object) -> torch.optim.Optimizer:
+        """Make the student's own optimizer, with rates for new and old rows."""
+        return self.student.optimizer(self.stage)
 
-    def finish(self) -> None:
-        """Save the end of the stage, and measure it."""
-        self.checkpoints.save(self.student)
-        if self.context.dataset.measures:
-            # What the stage hands on is its average, so that is what is measured.
-            path = self.checkpoints.path
-            averaged = has_average(path, self.stage)
-            self.student.load_checkpoint(path, optimizer=False, averaged=averaged)
-            self._log({"scores": self.context.measure(self.student, self.title)})
+    def plan(self, epoch: int) -> list[Step]:
+        """Number the steps; what each learns is drawn by its number."""
+        count = self.stage.steps or 200
+        return [Step(epoch * count + i, np.zeros(1, np.int64)) for i in range(count)]
 
-    def _log(self, row: dict[str, object]) -> None:
-        # A full disk costs a row of the log, not the run.
-        path = self.context.folder / "log.jsonl"
-        with contextlib.suppress(OSError), path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"stage": self.title, **row}, ensure_ascii=False) + "\n")
+    def loss(self, step: Step) -> torch.Tensor:
+        """Draw the lessons of a step, and add up their losses."""
+        # A generator of its own for every step: a run that was stopped continues the same.
+        number = step.data + 1
+        rng = np.random.default_rng((self.seed, number, self.rank)[: 3 if self.rank else 2])
+        total = torch.zeros(())
+        for lesson, factor in draw_tasks(self.lessons, self.stage, rng, number):
+            loss = lesson.loss(self.student, self.nested, rng)
+            total = total + factor * loss
+            self.losses.setdefault(lesson.name, []).append(float(loss.detach()))
+        if number % max(1, min(50, self.stage.steps // 10)) == 0:
+            means = sorted((name, float(np.mean(found))) for name, found in self.losses.items())
+            logger.info(", ".join(f"{name} {mean:.3f}" for name, mean in means))
+            self.losses = {}
+        return total
 
 
-def run_distil(context: Context, stage: Distil, key: str) -> None:
-    """Distil the student, from its base or from a checkpoint of this stage."""
+class StageTask:
+    """A stage's task with what the loop asks besides: scores, and the weights to hand on."""
+
+    def __init__(self, task: DistilTask | TuneTask, context: Context) -> None:
+        self.module, self.plan, self.loss = task.module, task.plan, task.loss
+        self.optimizer = task.optimizer
+        self.student, self.context = task.student, context
+
+    def evaluate(self) -> dict[str, float]:
+        """Score the student on the recipe's evaluations."""
+        return self.context.measure(self.student)
+
+    def save(self, folder: Path) -> None:
+        """Write the student's weights, which the next stage starts from."""
+        write_tensors(self.student.weights(), folder / WEIGHTS)
+
+
+def begin_stage(folder: Path, key: str) -> None:
+    """Make a stage's folder its own: what other settings or an older malmoi left is removed."""
+    stamp = read_stamp(folder / _STAMP)
+    if stamp.get("key") == key:
+        return
+    if folder.is_dir():
+        if any(folder.glob("*.safetensors")):
+            raise DataError(
+                f"{folder} was started by an older malmoi, whose checkpoints this one cannot "
+                "continue; expected a new run. Remove the folder and run again with --resume: "
+                "the stages before it stay."
+            )
+        logger.info(f"{folder.name} was started with other settings or data; it starts again")
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True)
+    write_json(folder / _STAMP, {"key": key})
+
+
+def run_stage(
+    context: Context, stage: Distil | Tune, title: str, key: str, start: Path | None
+) -> State:
+    """Train one stage from its start, or from its last checkpoint, to the weights it hands on."""
+    folder, processes, recipe = context.folder / title, context.processes, context.recipe
+    if processes.first:
+        begin_stage(folder, key)
+    processes.wait()
     student = context.student(stage)
-    data = context.data(student)
-    run = _StageRun(context, stage, "distil", key, student)
-    run.checkpoints.load(student)
-
-    def report(seen: StepReport) -> None:
-        losses = {"target": seen.loss, "source": seen.source_loss, "contrast": seen.contrast}
-        run.report(seen.step, seen.progress, losses, f"{seen.tokens_per_second:,.0f} tokens/s")
-
-    goals, seed, spent = context.teacher.cache.open(), context.recipe.seed, run.checkpoints.spent
-    distil(student, data, goals, stage, seed=seed, report=report, every=run.every, spent=spent)
-    run.finish()
-
-
-def run_tune(context: Context, stage: Tune, title: str, key: str, start: Path) -> None:
-    """Tune the student on the recipe's tasks; `start` holds the weights it starts with."""
-    student = context.student(stage)
-    student.load_checkpoint(start, optimizer=False)
+    if start is not None:
+        student.load(load_file(start))
     # Everything that depends on the student as it starts is made before a checkpoint is read.
-    teacher = context.itself(student, key) if stage.own_goals else context.teacher
-    builder = LessonBuilder(
-        context.recipe, context.dataset, context.data(student, teacher), teacher, student
+    student.model.eval()
+    share = slice(processes.rank, None, processes.world)
+    own: DistilTask | TuneTask
+    if isinstance(stage, Distil):
+        data = context.data(student, projected=stage.goal == "projection")
+        own = DistilTask(student, data, stage, seed=recipe.seed, share=share)
+    else:
+        teacher = context.itself(student, key) if stage.own_goals else None
+        data = context.data(student, teacher)
+        builder = LessonBuilder(recipe, context.dataset, data, teacher or context.teacher, student)
+        nested = nested_of(recipe, context.teacher.dimension)
+        lessons = make_lessons(builder, stage)
+        own = TuneTask(student, lessons, stage, nested, seed=recipe.seed, rank=processes.rank)
+    task: TrainingTask = StageTask(own, context)
+    output = Output(
+        folder=str(folder),
+        checkpoint_minutes=recipe.output.checkpoint_minutes,
+        checkpoint_steps=0,
+        keep=1,
     )
-    lessons = make_lessons(builder, stage)
-    run = _StageRun(context, stage, title, key, student)
-    if not run.checkpoints.load(student):
-        student.load_checkpoint(start, optimizer=False)
-    begin, first = time.monotonic(), student.steps
+    state = loop(task, stage.schedule(), output, seed=recipe.seed, processes=processes, resume=True)
+    if processes.first:
+        draw_log(RunPaths(folder).log, folder / "training.png")
+        result = {"key": key, "steps": state.step, "minutes": round(state.seconds / 60, 2)}
+        write_json(folder / _STAMP, {**result, "scores": state.best_scores})
+    processes.wait()
+    return state
 
-    def report(step: int, progress: float, losses: dict[str, float]) -> None:
-        speed = f"{(time.monotonic() - begin) / (step - first):.2f} s/step"
-        run.report(step, progress, losses, speed)
 
-    tune(
-        student,
-        lessons,
-        stage,
-        nested=nested_of(context.recipe, context.teacher.dimension),
-        seed=context.recipe.seed,
-        report=report,
-        every=run.every,
-        spent=run.checkpoints.spent,
-    )
-    run.finish()
+def stage_weights(folder: Path, *, averaged: bool) -> Path:
+    """Give the file of the weights that a stage hands on, or of its last ones, not averaged."""
+    if averaged:
+        return RunPaths(folder).best / WEIGHTS
+    return found(RunPaths(folder).checkpoints)[-1] / "model.safetensors"
+
+
+def mix_weights(parts: Sequence[tuple[Path, float]], out: Path) -> None:
+    """Write the weighted mean of weights; a part is a file and its share.
+
+    Between a student before and after tuning lies one that keeps what tuning would forget.
+    """
+    total = sum(share for _, share in parts)
+    mixed: dict[str, torch.Tensor] = {}
+    for path, share in parts:
+        for name, value in load_file(path).items():
+            part = value.float() * (share / total)
+            mixed[name] = mixed[name] + part if name in mixed else part
+    partial = out.with_name(f".{out.name}.part")
+    with tensor_errors():
+        write_tensors(mixed, partial)
+    partial.replace(out)
+
+
+def stage_results(folder: Path) -> dict[str, object]:
+    """Read what a finished stage says of itself: steps, minutes, scores."""
+    found: dict[str, object] = json.loads((folder / _STAMP).read_text("utf-8"))
+    return found

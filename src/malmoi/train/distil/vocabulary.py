@@ -214,6 +214,42 @@ def _add_unigram(
     return rows, len(vocab)
 
 
+def add_rare_syllables(spec: Spec, size: int) -> Extended:
+    """Let every Hangul syllable be read: one that has no piece shares one with its like.
+
+    Those of one onset and vowel (쇽, 숃 … and 쇼) share a new piece, alone and inside a word each.
+    Several names may stand for one row, so the table grows by 798 rows and not by 18,000. For
+    Unigram the shared rows are the syllables' own, since its names cannot share one.
+    """
+    spec = {**copy.deepcopy(spec), "truncation": None, "padding": None}
+    if kind_of(spec) != "wordpiece":
+        missing = dict.fromkeys(map(chr, range(44032, 55204)), -15.0)
+        return extend_tokenizer(spec, missing)
+    vocab: dict[str, int] = spec["model"]["vocab"]
+    rows: dict[str, int] = {}
+    for code in range(0xAC00, 0xD7A4):
+        first = chr(0xAC00 + (code - 0xAC00) // 28 * 28)  # the same without a final consonant
+        for mark in ("", "##"):
+            if (piece := mark + chr(code)) not in vocab:
+                shared = f"{mark}{first}*"
+                if shared not in rows:
+                    rows[shared], size = size, size + 1
+                vocab[piece] = rows[shared]
+    return Extended(spec, rows, size)
+
+
+def start_rare(table: Floats, rows: dict[str, int], spec: Spec) -> None:
+    """Start the rows of rare syllables at the mean of the known ones of their onset and vowel."""
+    vocab = spec["model"]["vocab"]
+    own = set(rows.values())
+    middle = table[: min(own)].mean(0) if own else None
+    for shared, row in rows.items():
+        mark, first = ("##" if shared.startswith("##") else ""), ord(shared[-2])
+        like = (vocab.get(mark + chr(code)) for code in range(first, first + 28))
+        known = [table[id] for id in like if id is not None and id not in own]
+        table[row] = np.mean(known, axis=0) if known else middle
+
+
 def term_pieces(
     spec: Spec, terms: Iterable[str], *, longest: int = 2, most: int = 10_000
 ) -> dict[str, float]:
@@ -293,6 +329,12 @@ def grow_table(
         ids = before.encode(bare, add_special_tokens=False).ids if init == "mean" else []
         grown[row] = table[ids].mean(0) + 0.1 * noise if ids else centre + noise
     return grown
+
+
+def table_size(spec: Spec) -> int:
+    """Say how many rows a tokenizer's pieces need."""
+    vocab = spec["model"]["vocab"]
+    return max(vocab.values()) + 1 if isinstance(vocab, dict) else len(vocab)
 
 
 def read_spec(folder: Path) -> Spec:

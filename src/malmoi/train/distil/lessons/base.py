@@ -6,7 +6,6 @@ vector is a good one too.
 """
 
 import contextlib
-import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,15 +19,7 @@ from torch import Tensor
 from ....errors import DataError, counted
 from ....export.module import set_dropout
 from ....types import Floats, Ints
-from ..distillation import (
-    DistillationTexts,
-    StageClock,
-    bag_ids,
-    contrast,
-    distance,
-    draw,
-    find_own,
-)
+from ..distillation import DistillationTexts, bag_ids, contrast, distance, draw, find_own
 from ..recipe import Tune
 from ..student import Student
 
@@ -248,7 +239,6 @@ class TeacherReplay:
     """
 
     data: DistillationTexts
-    goals: NDArray[np.float16]
     name: str = "distil"
     weight: float = 1.0
     tokens: int = 2048
@@ -259,58 +249,55 @@ class TeacherReplay:
     def loss(self, student: Student, nested: Matryoshka, rng: np.random.Generator) -> Tensor:
         """Take one more batch of the distillation."""
         share = self.source_share
-        batches = draw(self.data, rng, tokens=self.tokens, source_share=share, chunk=4000)
-        rows, source = next(batches)
+        step = draw(self.data, rng, tokens=self.tokens, source_share=share, count=4000)[0]
+        rows, source = step.rows, bool(step.data)
         ids = bag_ids(self.data.source if source else self.data.target, rows)
         if self.alter and not source:
             pairs = zip(ids, bag_ids(self.data.source, rows), strict=True)
             ids = [self.alter(target, other, rng) for target, other in pairs]
         vectors = student.vectors(ids)
-        goal = torch.from_numpy(self.goals[self.data.goal[rows]].astype(np.float32))
+        goal = self.data.goal_at(rows)
         near = contrast(vectors, goal, self.data.goal[rows], 0.05)
         return distance(vectors, goal) + self.contrast * near
 
 
-Report = Callable[[int, float, dict[str, float]], None]
+@dataclass
+class Passages:
+    """A sentence finds the passage that it was taken from (inverse cloze), both ways.
 
-
-def tune(
-    student: Student,
-    tasks: Sequence[Lesson],
-    stage: Tune,
-    *,
-    nested: Matryoshka,
-    seed: int = 0,
-    report: Report | None = None,
-    every: int = 50,
-    spent: float = 0.0,
-) -> None:
-    """Train on all tasks together; `report` gets the step, the share done, and mean losses.
-
-    A student that has taken steps continues after them, with `spent` minutes used already.
+    `texts` are lines in the order of their documents; a passage is `join` neighbouring lines of
+    one list. `inside` is how often the sentence stays in the passage, where its words help.
     """
-    if not tasks:
-        raise DataError(
-            "no task to train on; expected at least one. Name a data file in the recipe."
-        )
-    clock = StageClock(stage, spent)
-    losses: dict[str, list[float]] = {}
-    for step in itertools.count(student.steps + 1):
-        progress = clock.progress(step - 1)
-        if progress >= 1:
-            break
-        # A generator of its own for every step: a run that was stopped continues the same.
-        rng = np.random.default_rng((seed, step))
-        for task, factor in draw_tasks(tasks, stage, rng, step):
-            with dropout(student, stage.dropout, seed=seed + step):
-                loss = task.loss(student, nested, rng)
-            (loss * factor).backward()  # type: ignore[no-untyped-call]
-            losses.setdefault(task.name, []).append(float(loss.detach()))
-        student.apply(progress)
-        if report and step % every == 0:
-            with clock.paused():
-                report(step, progress, {name: float(np.mean(v)) for name, v in losses.items()})
-            losses = {}
+
+    name: str
+    texts: Sequence[Sequence[str]]
+    join: tuple[int, int] = (3, 8)
+    inside: float = 0.2
+    weight: float = 1.0
+    size: int = 24
+
+    def loss(self, student: Student, nested: Matryoshka, rng: np.random.Generator) -> Tensor:
+        """Find one's own passage among all of the batch, and one's own sentence."""
+        counts = np.array([len(lines) for lines in self.texts], dtype=np.float64)
+        asked, answers = [], []
+        for _ in range(self.size):
+            lines = self.texts[int(rng.choice(len(counts), p=counts / counts.sum()))]
+            length = min(int(rng.integers(self.join[0], self.join[1] + 1)), len(lines))
+            begin = int(rng.integers(len(lines) - length + 1))
+            passage = list(lines[begin : begin + length])
+            at = int(rng.integers(length))
+            asked.append(passage[at])
+            if length > 1 and rng.random() >= self.inside:
+                del passage[at]
+            answers.append(" ".join(passage))
+        vectors = encode(student, asked + answers)
+
+        def both(v: Tensor) -> Tensor:
+            one, two = v[: self.size], v[self.size :]
+            keys = asked  # the same sentence twice is no negative of itself
+            return (in_batch(one, two, keys=keys) + in_batch(two, one, keys=keys)) / 2
+
+        return nested(both, vectors)
 
 
 @contextlib.contextmanager

@@ -12,10 +12,19 @@ from ....errors import DataError, counted
 from ....types import Ints
 from ..alignment import ibm1, write_bags
 from ..data import DistillationData, Pair
-from ..distillation import CachedTeacher, DistillationTexts
+from ..distillation import DistillationTexts
 from ..recipe import LESSONS, Distillation, LessonRecipe, Tune
 from ..student import Student
-from .base import Lesson, PositivePairs, ScoredPairs, TeacherReplay, blend_scores, similarity_rows
+from ..teachers import CachedTeacher, JointTeacher
+from .base import (
+    Lesson,
+    Passages,
+    PositivePairs,
+    ScoredPairs,
+    TeacherReplay,
+    blend_scores,
+    similarity_rows,
+)
 from .relations import AlignedNames, Neighbours, nearest_rows
 from .words import (
     Alter,
@@ -39,7 +48,7 @@ class LessonBuilder:
     recipe: Distillation
     dataset: DistillationData
     data: DistillationTexts
-    teacher: CachedTeacher
+    teacher: CachedTeacher | JointTeacher
     student: Student
 
     @cached_property
@@ -65,6 +74,7 @@ class LessonBuilder:
             "neighbours": self._neighbours,
             "links": self._links,
             "swaps": self._swaps,
+            "passages": self._passages,
         }
         if task.kind in own:
             return own[task.kind](task)
@@ -79,9 +89,14 @@ class LessonBuilder:
     def _replay(self, task: LessonRecipe) -> Lesson:
         alter = Alter(self.words, task.mixed, task.dropped) if task.mixed or task.dropped else None
         return TeacherReplay(
-            self.data, self.teacher.cache.open(), task.title, task.weight, task.tokens,
-            task.contrast, task.source_share, alter,
-        )  # fmt: skip
+            self.data, task.title, task.weight, task.tokens, task.contrast, task.source_share, alter
+        )
+
+    def _passages(self, task: LessonRecipe) -> Lesson:
+        names = task.text or tuple(self.dataset.lines)
+        lines = [self.dataset.lines[name] for name in names]
+        _check_found(task, [line for part in lines for line in part])
+        return Passages(task.title, lines, task.join, task.inside, task.weight, _size(task))
 
     def _similarities(self, task: LessonRecipe) -> Lesson:
         texts = list(dict.fromkeys(self.dataset.translations(task)))
@@ -100,15 +115,14 @@ class LessonBuilder:
 
     def _neighbours(self, task: LessonRecipe) -> Lesson:
         """Sentences of the entries with their nearest ones, `draws` of each entry."""
-        rng, goals = np.random.default_rng(self.recipe.seed), self.teacher.cache.open()
-        rows = []
+        rng, rows = np.random.default_rng(self.recipe.seed), []
         for name in task.draws or task.parallel or self.dataset.chosen:
             found, most = self._entry_rows((name,)), task.draws.get(name, task.most)
             rows.append(rng.choice(found, most, replace=False) if 0 < most < len(found) else found)
         chosen = np.concatenate(rows)
-        near = nearest_rows(goals[self.data.goal[chosen]].astype(np.float32), task.near)
+        near = nearest_rows(self.data.goal_at(chosen).numpy(), task.near)
         return Neighbours(
-            task.title, self.data, goals, chosen, near, task.weight, _size(task),
+            task.title, self.data, chosen, near, task.weight, _size(task),
             task.source_share, task.contrast, relations=task.relations,
         )  # fmt: skip
 

@@ -54,7 +54,6 @@ class Neighbours:
 
     name: str
     data: DistillationTexts
-    goals: NDArray[np.float16]
     rows: Ints
     near: Ints
     weight: float = 1.0
@@ -66,9 +65,7 @@ class Neighbours:
     def loss(self, student: Student, nested: Matryoshka, rng: np.random.Generator) -> Tensor:
         """Take the distance to the goals, and the order of near and of random pairs."""
         rows = self._batch(rng)
-        goal = normalize(
-            torch.from_numpy(self.goals[self.data.goal[rows]].astype(np.float32)), dim=1
-        )
+        goal = self.data.goal_at(rows)
         side = self.data.source if rng.random() < self.source_share else self.data.target
         vectors = encode_ids(student, bag_ids(side, rows))
         return toward(

@@ -186,9 +186,8 @@ class WordLinks:
 
 def frozen_copy(student: Student) -> torch.nn.Module:
     """Keep the student as it is now, its embedding table included."""
-    model = copy.deepcopy(student.model).eval()
-    model.load_state_dict(student.weights(), strict=False)
-    return model.to(student.dtype).requires_grad_(False)
+    model = copy.deepcopy(student.model).eval().requires_grad_(False)
+    return model.to(torch.bfloat16) if student.bf16 else model
 
 
 @dataclass(frozen=True)
