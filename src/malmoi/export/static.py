@@ -19,6 +19,7 @@ from ..io.files import writing_folder
 from ..io.fingerprint import sha256
 from ..io.tables import is_table, read_rows, read_texts, show_columns
 from ..runtime.pooling import normalize
+from ..runtime.tokenizer import save_tokenizer
 from ..static.wordpiece import WordPieces
 from ..tagger.tagger import SpecialTokens
 from ..types import Floats
@@ -79,7 +80,7 @@ def export_static(
         else:
             table, training = builder.plain(), {}
         write_safetensors(partial / TABLE, dict(table.arrays()))
-        (partial / "tokenizer.json").write_text(words.tokenizer.to_str(), "utf-8")
+        save_tokenizer(words.tokenizer, partial / "tokenizer.json", opened.tokenizer)
         manifest = _manifest(opened.manifest, dim, len(table.scales))
         logger.debug(f"writing {out}")
         manifest = dataclasses.replace(

@@ -11,6 +11,7 @@ from transformers import AutoTokenizer
 
 from ..bundle.sentence_transformers import read_json, write_json
 from ..errors import BundleError, DataError
+from ..runtime.tokenizer import save_tokenizer
 from .graph import SAMPLES
 from .silence import silenced_libraries
 from .source import ModelSource
@@ -44,8 +45,7 @@ def write_tokenizer(source: ModelSource, folder: Path) -> None:
     _check_size(tokenizer, source)
     tokenizer.no_truncation()
     tokenizer.enable_padding(pad_id=loaded.pad_token_id or 0, pad_token=loaded.pad_token or "")
-    # Not by its own `save`, whose errors (a full disk) are of no kind that one could catch.
-    (folder / "tokenizer.json").write_text(tokenizer.to_str(), "utf-8")
+    save_tokenizer(tokenizer, folder / "tokenizer.json", source.root / "tokenizer.json")
     if _read_alike(folder, tokenizer):
         return
     logger.debug(

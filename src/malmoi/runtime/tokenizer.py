@@ -5,6 +5,7 @@ do both, but it also makes every overlapping window of one text with every windo
 (hundreds of megabytes for two long texts), and it reads the query again for each pair.
 """
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -268,3 +269,20 @@ def _read_template(tokenizer: "Tokenizer") -> tuple[list[list[int]], list[list[i
     texts = (slice(first, first + 1), slice(second, second + 1))
     parts = (specials[0], texts[0], specials[1], texts[1], specials[2])
     return [encoding.ids[s] for s in specials], [encoding.type_ids[s] for s in parts]
+
+
+def save_tokenizer(tokenizer: "Tokenizer", path: Path, original: Path) -> None:
+    """Write a tokenizer, with every name of the original where several stand for one id.
+
+    The library itself keeps one name an id, and all words with another one would be unknown. Its
+    own `save` is not used: its errors (a full disk) are of no kind that one could catch.
+    """
+    text = tokenizer.to_str()
+    names: object = None
+    if original.is_file():
+        names = json.loads(original.read_text("utf-8"))["model"].get("vocab")
+    spec = json.loads(text)
+    if isinstance(names, dict) and len(names) > len(spec["model"]["vocab"]):
+        spec["model"]["vocab"] = names
+        text = json.dumps(spec, ensure_ascii=False, separators=(",", ":"))
+    path.write_text(text, "utf-8")
