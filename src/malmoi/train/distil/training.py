@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 
 WEIGHTS = "weights.safetensors"
 _STAMP = "stage.json"
-_FITTED = 30_000  # rows on which several teachers are joined
+_FITTED = 10_000  # rows on which several teachers are joined
 _BLOCK = 8192
 
 
