@@ -81,8 +81,8 @@ class Parallel(RecipeTable):
     """[[parallel]]: files of sentences with their translations."""
 
     files: Names = needed("The files, under the data root.", min_length=1)
-    source: Names = needed("Columns in the language that the teacher knows.", min_length=1)
-    target: Names = needed("Columns with the translations, one for each source column.")
+    source: Names = key(("en",), "Columns in the language that the teacher knows.", min_length=1)
+    target: Names = key(("ko",), "Columns with the translations, one for each source column.")
     name: str = key("", "What tasks call it; the first file's name when left out.")
     weight: Amount = key(1.0, "How often a sentence is drawn, next to the other entries.")
     align: Count = key(1, "How often it counts for the alignment; 0 leaves it out there.")

@@ -58,8 +58,10 @@ class LessonBuilder:
         with tempfile.TemporaryDirectory(prefix="malmoi-links-") as folder:
             bags = write_bags(self.dataset.aligned(self.recipe), student.tokenizer, Path(folder))
             lexical = ibm1(bags, len(student.table), rounds=self.recipe.align.rounds)
-        rows = np.flatnonzero(student.is_new.numpy()) if student.is_new.any() else lexical.target
-        return as_dictionary(lexical, np.unique(rows).tolist())
+            sides = (bags.target.ids, bags.source.ids)
+            target, source = (np.bincount(ids, minlength=len(student.table)) for ids in sides)
+        # What both sides hold (names, numbers, signs) is no translation of anything.
+        return as_dictionary(lexical, np.flatnonzero(target > 4 * source).tolist())
 
     def build(self, task: LessonRecipe) -> Lesson:
         """Make the lesson of one [[task]]."""
