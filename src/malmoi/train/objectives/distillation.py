@@ -1,9 +1,7 @@
 """Distillation: a sequence of stages, each with its own schedule, in `distil/`."""
 
-import os
 from pathlib import Path
 
-from ...errors import OptionError
 from ..distil import run as distil
 from ..distil.recipe import Distillation
 from ..objective import Objective, PreparedData
@@ -19,11 +17,6 @@ class DistilObjective(Objective[Distillation, PreparedData]):
 
     def prepare(self, recipe: Distillation, root: Path, *, strict: bool = False) -> PreparedData:
         """Read and check everything but the weights."""
-        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-            raise OptionError(
-                "a recipe with objective distil runs in one process; torchrun started several. "
-                "Start it as: malmoi train"
-            )
         return PreparedData(*distil.prepare(recipe, root, strict=strict))
 
     def run(
