@@ -121,3 +121,11 @@ def test_comparing_letter_by_letter_is_kept_to_short_words(monkeypatch: pytest.M
     assert aligned.text == clean(text, ("scripts", "jamo"))
     assert text[slice(*aligned.span(4, 6))] == "DM"  # the long word costs the others nothing
     assert len(compared) == 4_000 and max(compared) < 100
+
+
+def test_hanja_are_aligned_letter_for_letter() -> None:
+    text = "고지혈증  無, 右側 骨折 500㎎"
+    aligned = align(text, ("symbols", "hanja", "compose", "spaces"))
+    assert aligned.text == "고지혈증 무, 우측 골절 500mg"
+    at = aligned.text.index("골절")
+    assert text[slice(*aligned.span(at, at + 2))] == "骨折"

@@ -118,6 +118,9 @@ def test_ordinary_words_keep_their_letters(text: str) -> None:
         ("scripts", "DM nephropathy로 f/u 중", "DM nephropathy로 f/u 중"),
         ("lower", "DM 환자", "dm 환자"),
         ("symbols", "진통ㆍ소염 500㎎", "진통·소염 500mg"),
+        ("hanja", "고지혈증 無, 男女와 女子", "고지혈증 무, 남녀와 여자"),
+        ("hanja", "勞力 \uf90a", "노력 금"),
+        ("hanja", "漢字 ABC 한글", "한자 ABC 한글"),
     ],
 )
 def test_steps_do_what_they_say(step: str, given_: str, expected: str) -> None:

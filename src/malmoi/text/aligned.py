@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from .cleanup import INVISIBLE, STANDARD, clean
-from .symbols import spellings
+from .symbols import read_hanja, spellings
 
 # Steps that look at more than a letter and its marks; the rest can be done cluster by cluster.
-_WIDE = ("symbols", "spaces", "jamo", "scripts")
+_WIDE = ("symbols", "hanja", "spaces", "jamo", "scripts")
 # Longer words are not compared letter by letter: the time grows with the third power.
 _COMPARED = 200
 _WORDS = re.compile(r"\s+|\S+")
@@ -71,7 +71,12 @@ def _by_clusters(text: str, steps: Sequence[str]) -> _Spans:
         for start, end in _clusters(text, dropped)
         for letter in clean(text[start:end], close)
     ]
-    return list(_spelt(spans)) if "symbols" in steps else spans
+    if "symbols" in steps:
+        spans = list(_spelt(spans))
+    if "hanja" in steps:  # letter for letter
+        read = read_hanja("".join(letter for letter, _, _ in spans))
+        spans = [(new, *old[1:]) for new, old in zip(read, spans, strict=True)]
+    return spans
 
 
 def _clusters(text: str, dropped: frozenset[str]) -> Iterator[tuple[int, int]]:

@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 
 from ..errors import OptionError, TextError
-from .symbols import spell_symbols
+from .symbols import read_hanja, spell_symbols
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # Zero-width characters and marks of direction that no tokenizer should see. ZWJ and ZWNJ carry
@@ -146,6 +146,7 @@ STEPS: dict[str, Callable[[str], str]] = {
     "control": drop_control,
     "jamo": join_jamo,
     "symbols": spell_symbols,
+    "hanja": read_hanja,
     "spaces": squeeze,
     "scripts": space_scripts,
     "lower": str.lower,

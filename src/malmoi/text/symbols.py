@@ -3,12 +3,14 @@
 A WordPiece vocabulary without ㆍ or ㎎ loses the whole word around it: 진통ㆍ소염 and 500㎎ are one
 unknown token each. Here ㎎ becomes mg, Ⅱ II, ① (1), ㈜ (주), each dot between words ·, and marks
 (▲, →, 😀) get spaces around them. Signs that vocabularies know as a rule (½, ², ×, ™) stay.
+Hanja are written by their reading: 無 becomes 무.
 """
 
 import re
 import unicodedata
 from collections.abc import Iterator
 from functools import cache
+from importlib import resources
 
 # One sign for those that look the same; the second μ is Greek, and part of ㎍.
 _SAME = {**dict.fromkeys("ㆍ‧∙․･・⋅ꞏ", "·"), "∼": "~", "〜": "~", "˚": "°", "\u00b5": "\u03bc"}
@@ -99,3 +101,47 @@ def _inside(sign: str) -> str:
     """The number or the letters of a sign in brackets, in place of a circle or a full stop."""
     inside = _parts(sign).strip("().")
     return f"({unicodedata.numeric(sign):g})" if inside == sign else f"({inside})"
+
+
+# ㄴ and ㄹ change at the start of a word: 女 is 녀, and 여 in 女子. Both fall away before these:
+_SOFT = "ㅑㅒㅕㅖㅛㅠㅣ"
+_HANJA = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+")
+
+
+@cache
+def _readings() -> dict[int, str]:
+    """Every hanja with its reading, from Unicode's Unihan."""
+    lines = (resources.files("malmoi") / "data/hanja.tsv").read_text("utf-8").splitlines()
+    rows = (line.split("\t") for line in lines)
+    return {ord(hanja): syllable for syllable, several in rows for hanja in several}
+
+
+def read_hanja(text: str) -> str:
+    """Write hanja by their Korean reading, letter for letter; one without a reading stays.
+
+    >>> read_hanja("고지혈증 無, 右側 骨折, 女子와 男女")
+    '고지혈증 무, 우측 골절, 여자와 남녀'
+    """
+    if text.isascii() or not _HANJA.search(text):
+        return text
+    return _HANJA.sub(_read_run, text)
+
+
+def _read_run(run: re.Match[str]) -> str:
+    read = run.group().translate(_readings())
+    before = run.string[: run.start()][-1:]
+    return read if "가" <= before <= "힣" else _soften(read[0]) + read[1:]
+
+
+def _soften(syllable: str) -> str:
+    """Give a syllable's form at the start of a word.
+
+    >>> [_soften(one) for one in "녀력락노"]
+    ['여', '역', '낙', '노']
+    """
+    code = ord(syllable) - 0xAC00
+    lead, vowel = code // 588, code % 588 // 28
+    if not 0 <= code < 11172 or lead not in (2, 5):  # ㄴ, ㄹ
+        return syllable
+    soft = "ㅏㅐㅑㅒㅓㅔㅕㅖㅗㅘㅙㅚㅛㅜㅝㅞㅟㅠㅡㅢㅣ"[vowel] in _SOFT
+    return chr(0xAC00 + (11 if soft else 2) * 588 + code % 588)
