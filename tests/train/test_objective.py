@@ -22,7 +22,6 @@ from malmoi.export.export import export
 from malmoi.export.source import ModelSource
 from malmoi.export.tokenizer import write_tokenizer
 from malmoi.train import objective as registry
-from malmoi.train.base_model import read_base
 from malmoi.train.batching import Step, pad
 from malmoi.train.card import bundle_options, provenance, write_card
 from malmoi.train.data import file_rows, hash_named, is_number
@@ -90,7 +89,7 @@ class Rating(Objective[RatingRecipe, PreparedData]):
     name = "rating"
     recipe = RatingRecipe
 
-    def prepare(self, recipe: RatingRecipe, root: Path, *, strict: bool = False) -> PreparedData:
+    def read(self, recipe: RatingRecipe, root: Path, *, strict: bool) -> Ratings:
         columns, checks = {"text": "a", "value": "score"}, {"value": is_number}
         rows = [
             row
@@ -98,9 +97,7 @@ class Rating(Objective[RatingRecipe, PreparedData]):
             for *_, row in file_rows(root / file, columns, {}, checks, strict)
         ]
         values = np.array([float(row["score"]) for row in rows], dtype=np.float32)
-        data = Ratings([row["a"] for row in rows], values, hash_named(recipe.files, root))
-        source = read_base(recipe.base, max_tokens=recipe.max_tokens, clean=recipe.clean)
-        return PreparedData(source, data)
+        return Ratings([row["a"] for row in rows], values, hash_named(recipe.files, root))
 
     def task(self, recipe: RatingRecipe, prepared: PreparedData, processes: Processes) -> ModelTask:
         return RatingTask(recipe, prepared.source, prepared.data, processes)

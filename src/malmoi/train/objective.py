@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 from ..bundle.manifest import Manifest
 from ..evaluate.report import Report
 from ..export.source import ModelSource
+from .base_model import read_base
 from .run_dir import RunPaths, TrainedRun, write_bundles
 from .schema import BaseRecipe, unknown_key
 
@@ -97,7 +98,16 @@ class Objective(Generic[R, D]):
     staged: ClassVar[bool] = False
 
     def prepare(self, recipe: R, root: Path, *, strict: bool = False) -> D:
-        """Read and check everything but the weights."""
+        """Read and check everything but the weights: the base, and what `read` gives."""
+        settings: Any = recipe
+        names = {"max_tokens": settings.max_tokens, "clean": settings.clean}
+        found: Any = PreparedData(
+            read_base(settings.base, **names), self.read(recipe, root, strict=strict)
+        )
+        return found  # type: ignore[no-any-return]
+
+    def read(self, recipe: R, root: Path, *, strict: bool) -> Any:
+        """Read and check the files; what comes back has their `hashes`."""
         raise NotImplementedError
 
     def task(self, recipe: R, prepared: D, processes: "Processes") -> "TrainingTask":
@@ -112,10 +122,10 @@ class Objective(Generic[R, D]):
 
     def export(self, run: FinishedRun[R, D]) -> tuple[tuple[Path, ...], dict[str, float]]:
         """Write a bundle for each precision; gives their folders, and the scores of the first."""
-        output: Any = run.recipe
+        recipe: Any = run.recipe
         written = write_bundles(
             run.paths,
-            output.output.precision,
+            recipe.output.precision,
             lambda folder, precision: self._with_card(run, folder, precision),
         )
         first = next(iter(written.values()))

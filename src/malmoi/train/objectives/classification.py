@@ -18,7 +18,6 @@ from ...classifier.documents import (
     say_leaked,
 )
 from ...errors import DataError, OptionError, counted
-from ..base_model import read_base
 from ..data import check_classes, hash_named
 from ..objective import Objective, PreparedData
 from ..schema import (
@@ -170,10 +169,9 @@ class ClassifyObjective(Objective[Classification, PreparedData]):
     recipe = Classification
     trainer = "malmoi.train.objectives.classification_task"
 
-    def prepare(self, recipe: Classification, root: Path, *, strict: bool = False) -> PreparedData:
-        """Read and check everything but the weights."""
-        source = read_base(recipe.base, max_tokens=recipe.max_tokens, clean=recipe.clean)
-        return PreparedData(source, read_notes(recipe, root, strict=strict))
+    def read(self, recipe: Classification, root: Path, *, strict: bool) -> Notes:
+        """Read the notes."""
+        return read_notes(recipe, root, strict=strict)
 
 
 OBJECTIVES = (ClassifyObjective(),)

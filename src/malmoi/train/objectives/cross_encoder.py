@@ -34,7 +34,7 @@ from ...types import Ints
 from ..batching import Step
 from ..data import Measure
 from ..distributed import Processes
-from .pairs import Recipe, TrainingExamples
+from .pairs import Recipe, TrainingExamples, find_pairs
 from .task import ModelTask, freeze
 
 _ACTIVATIONS = ["gelu", "identity"]  # after the dense layer and the projection
@@ -300,7 +300,9 @@ class CrossEncoderTask(HeadTask):
         labels = self.examples[step.data].labels
         assert labels is not None  # every objective of a reranker has them
         targets = torch.from_numpy(labels[rows]).to(scores.device)
-        return cross_loss(scores, targets, objective=self.recipe.data[step.data].objective)
+        objective = find_pairs(self.recipe.data[step.data].objective)
+        loss: Tensor = objective.build()(scores, targets, objective=objective.name)
+        return loss
 
     def outputs(self, pairs: Sequence[Pair]) -> NDArray[np.float32]:
         """Give the probability of each label, or the one score from 0 to 1; (n, outputs)."""

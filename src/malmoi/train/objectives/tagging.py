@@ -12,7 +12,6 @@ from pydantic import model_validator as check
 
 from ...errors import DataError, OptionError, by_number, counted
 from ...tagger.files import Marked, read_marked
-from ..base_model import read_base
 from ..data import hash_named
 from ..objective import Objective, PreparedData
 from ..schema import (
@@ -144,10 +143,9 @@ class TagObjective(Objective[Tagging, PreparedData]):
     recipe = Tagging
     trainer = "malmoi.train.objectives.tagging_task"
 
-    def prepare(self, recipe: Tagging, root: Path, *, strict: bool = False) -> PreparedData:
-        """Read and check everything but the weights."""
-        source = read_base(recipe.base, max_tokens=recipe.max_tokens, clean=recipe.clean)
-        return PreparedData(source, read_tagging_data(recipe, root, strict=strict))
+    def read(self, recipe: Tagging, root: Path, *, strict: bool) -> TaggingData:
+        """Read the marked texts."""
+        return read_tagging_data(recipe, root, strict=strict)
 
 
 OBJECTIVES = (TagObjective(),)
