@@ -8,7 +8,11 @@ QUICK  := .venv-quick/bin
 TEST   := .venv-test/bin
 DOCS   := .venv-docs/bin
 
-.PHONY: demo serve quick test check fix bench docs clean
+# Versions and hashes stand in requirements/; tools/supply_chain.py writes the hashes.
+INSTALL  := install --quiet --disable-pip-version-check --require-hashes -r requirements/build.txt -r
+CHECKOUT := install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+
+.PHONY: demo serve quick test check fix bench soak docs lock sbom clean
 
 demo: .venv/done
 	$(CORE)/python examples/demo.py
@@ -46,33 +50,51 @@ bench: .venv-test/done
 docs: .venv-docs/done
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/mkdocs build --strict --quiet
 
+# Half an hour of load, kills, restarts and limits, then damaged files; not part of `make test`.
+soak: .venv-test/done
+	$(TEST)/python bench/run.py soak --minutes 30
+	$(TEST)/python bench/run.py serve_hostile
+	$(TEST)/python bench/run.py corpus_kill --kills 400
+	$(TEST)/python bench/run.py flips
+	$(TEST)/python bench/run.py ray_kill
+
+# After a version in requirements/ has changed: its hashes, and the table of licences.
+lock: .venv-test/done
+	$(TEST)/python tools/supply_chain.py lock
+	$(TEST)/python tools/supply_chain.py licences
+
+# A CycloneDX list of all packages, with hashes and licences.
+sbom: .venv-test/done
+	$(TEST)/python tools/supply_chain.py sbom build/sbom.cdx.json
+
 .venv/serve: .venv/done requirements/serve.txt
-	$(CORE)/pip install --quiet --disable-pip-version-check -r requirements/serve.txt
+	$(CORE)/pip $(INSTALL) requirements/serve.txt
 	touch $@
 
 .venv/done: pyproject.toml requirements/core.txt
 	$(PYTHON) -m venv .venv
-	$(CORE)/pip install --quiet --disable-pip-version-check -r requirements/core.txt
-	$(CORE)/pip install --quiet --disable-pip-version-check --no-deps -e .
+	$(CORE)/pip $(INSTALL) requirements/core.txt
+	$(CORE)/pip $(CHECKOUT)
 	touch $@
 
 .venv-quick/done: pyproject.toml requirements/core.txt requirements/quick.txt
 	$(PYTHON) -m venv .venv-quick
-	$(QUICK)/pip install --quiet --disable-pip-version-check -r requirements/quick.txt
-	$(QUICK)/pip install --quiet --disable-pip-version-check --no-deps -e .
+	$(QUICK)/pip $(INSTALL) requirements/quick.txt
+	$(QUICK)/pip $(CHECKOUT)
 	touch $@
 
-# torch goes first and exactly: a range would pull builds for GPUs, which are gigabytes.
+# torch goes first, exactly and alone: a range would pull builds for GPUs, which are gigabytes, and
+# the build for this machine may come from another place than the others, with another hash.
 .venv-test/done: pyproject.toml requirements/test.txt
 	$(PYTHON) -m venv .venv-test
-	$(TEST)/pip install --quiet --disable-pip-version-check torch==2.13.0
-	$(TEST)/pip install --quiet --disable-pip-version-check -r requirements/test.txt
-	$(TEST)/pip install --quiet --disable-pip-version-check --no-deps -e .
+	$(TEST)/pip install --quiet --disable-pip-version-check --no-deps torch==2.13.0
+	$(TEST)/pip $(INSTALL) requirements/test.txt
+	$(TEST)/pip $(CHECKOUT)
 	touch $@
 
 .venv-docs/done: requirements/docs.txt
 	$(PYTHON) -m venv .venv-docs
-	$(DOCS)/pip install --quiet --disable-pip-version-check -r requirements/docs.txt
+	$(DOCS)/pip $(INSTALL) requirements/docs.txt
 	touch $@
 
 clean:
