@@ -1,0 +1,217 @@
+"""Half an hour of everything at once: a server under mixed load, killed, starved and restarted.
+
+    python bench/run.py soak [--minutes 30] [--clients 8]
+
+Clients ask all routes, some of them badly, some of them leaving in the middle; a process adds
+documents to the corpus that is served, and is killed now and then. The server is killed with
+SIGKILL, stopped with SIGTERM, told to read its keys again, and started with 96 open files and with
+files of a bounded size (a disk that is full). At the end every acknowledged document must be there.
+"""
+
+import argparse
+import contextlib
+import http.client
+import json
+import os
+import random
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+import malmoi
+from bench.common import Row
+from malmoi.corpus import Corpus
+from tests.support import graphs
+from tests.support.hostile import hostile
+from tests.support.servers import Served, process
+
+PEACE = 20.0  # seconds between two events
+WRITER = """
+import sys, malmoi
+from malmoi.corpus import Corpus
+with Corpus.open(sys.argv[1], malmoi.load(sys.argv[2])) as corpus:
+    i = int(sys.argv[3])
+    while True:
+        corpus.add([{"id": str(i), "text": f"dog {i} pear"}])
+        print(i, flush=True)
+        i += 1
+"""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add this bench's options."""
+    parser.add_argument("--minutes", type=float, default=30)
+    parser.add_argument("--clients", type=int, default=8)
+
+
+class Load:
+    """Clients of a server that comes and goes, and what they saw."""
+
+    def __init__(self, encoder: malmoi.TextEncoder) -> None:
+        self.port, self.ended, self.quiet = 0, threading.Event(), threading.Event()
+        self.counts, self.waits, self._lock = Counter[str](), list[float](), threading.Lock()
+        self._texts = [f"cat {i} dog" for i in range(50)]
+        self._vectors = encoder.encode(self._texts)
+
+    def count(self, what: str) -> None:
+        with self._lock:
+            self.counts[what] += 1
+
+    def client(self, seed: int) -> None:
+        """Ask one thing after the other until the end."""
+        chance, bad = random.Random(seed), hostile(seed)
+        acts: list[Callable[[], None]] = [
+            lambda: self._embed(chance.randrange(50)),
+            lambda: self._post("/v1/search", {"query": chance.choice(self._texts), "k": 5}),
+            lambda: self._post("/v1/similarity", {"a": self._texts[:9]}),
+            lambda: self._post("/v1/embeddings", {"input": self._texts * 9}),
+            lambda: self._get("/v1/info"),
+            lambda: self._get("/metrics"),
+            lambda: self._raw(next(bad).wire()),
+            lambda: self._leave(),
+        ]
+        while not self.ended.is_set():
+            try:
+                chance.choice(acts)()
+            except (OSError, http.client.HTTPException):
+                self.count("no connection")
+                time.sleep(0.05)
+
+    def probe(self) -> None:
+        """Ask whether the server lives, and how long it takes to say so."""
+        while not self.ended.is_set():
+            began = time.perf_counter()
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                Served(self.port).get("/health")
+                if not self.quiet.is_set():
+                    self.waits.append(time.perf_counter() - began)
+            time.sleep(0.02)
+
+    def _embed(self, i: int) -> None:
+        answer = self._post("/v1/embeddings", {"input": self._texts[i]})
+        if answer is not None:
+            vector = np.array(answer["data"][0]["embedding"])
+            right = np.allclose(vector, self._vectors[i], atol=1e-3)
+            self.count("right vectors" if right else "wrong vectors")
+
+    def _post(self, path: str, body: object) -> "dict[str, list[dict[str, object]]] | None":
+        answer = Served(self.port).post(path, body)
+        self.count(str(answer.status))
+        return answer.json if answer.status == 200 else None
+
+    def _get(self, path: str) -> None:
+        self.count(str(Served(self.port).get(path).status))
+
+    def _raw(self, data: bytes) -> None:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=20) as link:
+            link.sendall(data)
+            self.count(link.recv(1 << 16)[9:12].decode("latin-1") or "closed")
+
+    def _leave(self) -> None:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=20) as link:
+            link.sendall(b"POST /v1/embeddings HTTP/1.1\r\nhost: localhost\r\ncontent-le")
+        self.count("left")
+
+
+def write_on(path: Path, bundle: Path, first: int) -> "subprocess.Popen[str]":
+    """Start a process that adds documents and says so after each."""
+    command = [sys.executable, "-W", "ignore", "-c", WRITER, str(path), str(bundle), str(first)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def few_files() -> None:
+    """Allow the new process few open files."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (96, 96))
+
+
+def full_disk() -> None:
+    """Let every file of the new process end after a megabyte, as on a full disk."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+
+
+def memory(pid: int) -> float:
+    """The resident memory of a process, in MB."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE") / 1e6
+
+
+def run(options: argparse.Namespace) -> Iterator[Row]:
+    """One row with everything that was counted."""
+    until = time.monotonic() + 60 * options.minutes
+    with tempfile.TemporaryDirectory() as place, contextlib.ExitStack() as stack:
+        folder = Path(place)
+        bundle, path = graphs.write_bundle(folder / "tiny"), folder / "notes.malmoi"
+        encoder = malmoi.load(bundle)
+        with Corpus.open(path, encoder) as corpus:
+            corpus.add([{"id": "0", "text": "the cat sleeps"}])
+        load, starts, acknowledged, grown = Load(encoder), list[float](), 0, list[float]()
+        threads = [threading.Thread(target=load.client, args=(i,)) for i in range(options.clients)]
+        threads.append(threading.Thread(target=load.probe))
+        served = ("--model", bundle, "--no-samples", "--reranker", "none", "--corpus", path)
+        limits = (None, few_files, None, full_disk)
+        log, round_ = "", 0
+        stack.callback(load.ended.set)
+        while time.monotonic() < until:
+            began = time.monotonic()
+            with process(*served, cwd=folder, preexec=limits[round_ % 4]) as (server, running):
+                starts.append(time.monotonic() - began)
+                load.port = server.port
+                if not round_:
+                    for thread in threads:
+                        thread.start()
+                writer = write_on(path, bundle, acknowledged + 1)
+                load.quiet.clear()
+                time.sleep(PEACE / 2)
+                before = memory(running.pid)
+                running.send_signal(signal.SIGHUP)
+                time.sleep(PEACE / 2)
+                grown.append(memory(running.pid) / before)
+                load.quiet.set()
+                writer.kill()
+                out, _ = writer.communicate()
+                whole = out.splitlines(keepends=True)
+                said = [int(line) for line in whole if line.endswith("\n")]
+                acknowledged = max([acknowledged, *said])
+                if round_ % 2:
+                    running.send_signal(signal.SIGTERM)
+                    load.count(f"exit code {running.wait(timeout=60)}")
+            log += (folder / "serve.log").read_text()
+            round_ += 1
+        load.ended.set()
+        for thread in threads:
+            thread.join()
+        with Corpus.open(path, encoder) as corpus:
+            there = set(corpus.store.get([str(i) for i in range(acknowledged + 1)]))
+            lost = acknowledged + 1 - len(there)
+            healthy = corpus.store.check() if hasattr(corpus.store, "check") else []
+        waits = sorted(load.waits)
+        counts = load.counts
+        failed = sum(
+            n for status, n in counts.items() if status.startswith("5") and status != "503"
+        )
+        yield {
+            "minutes": options.minutes,
+            "requests": sum(counts.values()),
+            "5xx": failed,
+            "tracebacks": log.count("Traceback"),
+            "wrong vectors": counts["wrong vectors"],
+            "right vectors": counts["right vectors"],
+            "documents acknowledged": acknowledged + 1,
+            "documents lost": lost,
+            "faults of the corpus": str(healthy),
+            "restarts": len(starts),
+            "recovery, s": round(float(np.median(starts)), 2),
+            "standstill p99, ms": round(1e3 * waits[int(0.99 * len(waits))], 1) if waits else None,
+            "longest standstill, ms": round(1e3 * waits[-1], 1) if waits else None,
+            "memory grew, ×": round(max(grown), 3),
+            "statuses": json.dumps(dict(sorted(counts.items()))),
+        }
