@@ -13,7 +13,9 @@ from malmoi.errors import BundleCorrupt, BundleError
 
 def edit(bundle: Path, **changes: Any) -> None:
     path = bundle / MANIFEST
-    path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | changes), "utf-8")
+    data = json.loads(path.read_text("utf-8"))
+    data.pop("checksum", None)  # as whoever changes a manifest is told to
+    path.write_text(json.dumps(data | changes), "utf-8")
 
 
 def test_it_reads_what_it_wrote(tmp_path: Path) -> None:

@@ -145,7 +145,7 @@ def test_lexicons_that_are_not_whole(path: Path, tmp_path: Path) -> None:
     data = file.read_bytes()
     file.write_bytes(data[:-3] + b"xyz")
     with pytest.raises(LexiconError, match="is not the file"):
-        Lexicon.open(path).verify()
+        Lexicon.open(path)
     file.write_bytes(data[:-3])
     with pytest.raises(LexiconError, match="cut short"):
         Lexicon.open(path)
@@ -157,6 +157,11 @@ def test_lexicons_that_are_not_whole(path: Path, tmp_path: Path) -> None:
 def test_manifests_that_are_not_right(path: Path) -> None:
     manifest = path / "lexicon.json"
     good = json.loads(manifest.read_text("utf-8"))
+    damaged = good | {"name": "another"}
+    manifest.write_text(json.dumps(damaged), "utf-8")
+    with pytest.raises(LexiconError, match="its checksum differs"):
+        Lexicon.open(path)
+    del good["checksum"]
     for change, message in (
         ({"format": 99}, "this malmoi reads up to"),
         ({"format": None}, 'no field "format"'),

@@ -145,6 +145,34 @@ def test_the_server_runs_under_the_system_calls_of_its_unit(
     assert "rror" not in (tmp_path / "serve.log").read_text()
 
 
+@pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="only root may mount")
+def test_the_server_reads_a_corpus_from_a_read_only_place(bundle: Path, tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    with Corpus.open(place / "notes.malmoi", malmoi.load(bundle)) as corpus:
+        corpus.add([{"id": "0", "text": "the cat sleeps"}])
+    unshare, namespace = ctypes.CDLL(None).unshare, 0x20000
+
+    def make_read_only() -> None:
+        commands = (f"mount --bind {place} {place}", f"mount -o remount,ro,bind {place}")
+        if (
+            unshare(namespace)
+            or os.system("mount --make-rprivate /")
+            or any(map(os.system, commands))
+        ):
+            os._exit(99)
+
+    if subprocess.run(["unshare", "-m", "true"], check=False).returncode:
+        pytest.skip("this machine gives no mount namespaces")
+    options = ("--model", bundle, "--reranker", "none", "--corpus", place / "notes.malmoi")
+    with process(*options, cwd=tmp_path, preexec=make_read_only) as (server, _):
+        check_routes(server)
+    assert sorted(path.name for path in place.iterdir()) in (
+        ["notes.malmoi"],
+        ["notes.malmoi", "notes.malmoi.index"],
+    )
+
+
 def check_routes(server: Served) -> None:
     vectors = server.post("/v1/embeddings", {"input": ["cat"] * 100}).json["data"]
     assert len(vectors) == 100

@@ -8,7 +8,15 @@ from typing import Any
 
 from ..errors import BundleCorrupt, BundleError
 from ..io.files import parse_json
-from ..io.fingerprint import check_format, find_changed, hash_folder, is_inside, write_json
+from ..io.fingerprint import (
+    check_format,
+    check_whole,
+    find_changed,
+    hash_folder,
+    is_inside,
+    seal,
+    write_json,
+)
 from ..text.cleanup import SAFE, STEPS
 from .catalog import KINDS
 
@@ -67,7 +75,9 @@ class Manifest:
                 f"{path} cannot be read as JSON ({type(error).__name__}); expected a malmoi "
                 f"manifest. {_REMEDY}"
             ) from error
-        return cls.from_json(data, where=str(path))
+        manifest = cls.from_json(data, where=str(path))
+        check_whole(data, where=str(path), remedy=_REMEDY, error=BundleCorrupt)
+        return manifest
 
     @classmethod
     def from_json(cls, data: object, *, where: str) -> "Manifest":
@@ -117,11 +127,26 @@ class Manifest:
         """Hash every file of the folder and write `malmoi.json`; gives the manifest written."""
         manifest = dataclasses.replace(self, files=hash_folder(folder, without=MANIFEST))
         manifest.check(str(folder / MANIFEST))
-        write_json(folder / MANIFEST, manifest.to_json())
+        write_json(folder / MANIFEST, seal(manifest.to_json()))
         return manifest
 
     def verify(self, folder: Path) -> None:
-        """Compare every file with its hash; the first that differs raises BundleCorrupt."""
+        """Compare every file with its hash; the first that differs raises BundleCorrupt.
+
+        So does a file that may be opened and has no hash: the graph and what stands next to it,
+        and the settings of the folder.
+        """
+        graph = folder / self.graph
+        opened = {graph, folder / "tokenizer.json", *folder.glob("*.json")} - {folder / MANIFEST}
+        opened |= {path for path in graph.parent.glob("*") if graph.parent != folder}
+        for file in sorted(opened):
+            name = file.relative_to(folder).as_posix()
+            if name not in self.files and file.is_file():
+                raise BundleCorrupt(
+                    f"{folder / MANIFEST} lists no hash of {name}; expected one of every file that "
+                    "is opened. Copy the whole folder again, or export the model again with: "
+                    "malmoi export"
+                )
         path = find_changed(folder, self.files)
         if path is None:
             return

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..errors import BundleCorrupt, BundleError
 from ..io.files import parse_json
+from ..io.fingerprint import is_inside
 from ..text.cleanup import SAFE
 from .manifest import POOLINGS, Manifest
 
@@ -70,9 +71,11 @@ def read_folder(folder: Path, graph: str) -> ForeignFolder:
     steps: list[str | DenseSpec] = []
     pooling = "mean"
     root = folder
-    for module in sorted(modules, key=lambda module: int(module.get("idx", 0))):
+    if not all(isinstance(module, dict) for module in modules):
+        raise _broken(folder / MODULES, "a list of modules")
+    for module in sorted(modules, key=_place):
         kind = str(module.get("type", "")).rsplit(".", 1)[-1]
-        path = folder / str(module.get("path", ""))
+        path = _inside(folder, str(module.get("path", "")))
         if kind == "Transformer":
             root = path
         elif kind == "Pooling":
@@ -93,6 +96,22 @@ def read_folder(folder: Path, graph: str) -> ForeignFolder:
             "Export the model with a pooling of your choice: malmoi export --pooling mean"
         )
     return ForeignFolder(root, _manifest(folder, root, graph, pooling, steps), tuple(steps))
+
+
+def _place(module: dict[str, Any]) -> int:
+    found = module.get("idx", 0)
+    return found if isinstance(found, int) else 0
+
+
+def _inside(folder: Path, name: str) -> Path:
+    """Give a module's folder, which has to be in the model's."""
+    path = folder / name
+    if not is_inside(name) or not path.resolve().is_relative_to(folder.resolve()):
+        raise BundleError(
+            f"{folder / MODULES} names the folder {name!r}; expected one inside the model. Copy "
+            "the whole folder again."
+        )
+    return path
 
 
 def _manifest(

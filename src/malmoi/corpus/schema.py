@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import json
+import os
 import secrets
 import sqlite3
 from collections.abc import Iterator
@@ -104,15 +105,37 @@ def connect(path: Path, *, create: Create | None) -> sqlite3.Connection:
             f"there is no folder {path.parent} for a corpus. Create the folder first."
         )
     with translated_errors(path):
+        frozen = is_frozen(path)
+        if frozen:
+            _refuse_unmerged(path)
+        # SQLite writes next to a file even to read it, unless it is told that nobody writes.
+        place = f"{path.absolute().as_uri()}?mode=ro&immutable=1" if frozen else str(path)
         connection = sqlite3.connect(
-            path, timeout=_WAIT, isolation_level=None, check_same_thread=False
+            place, timeout=_WAIT, isolation_level=None, check_same_thread=False, uri=frozen
         )
         try:
+            if frozen:
+                connection.execute("PRAGMA temp_store = MEMORY")
             _prepare(connection, path, create)
         except BaseException:
             connection.close()
             raise
     return connection
+
+
+def is_frozen(path: Path) -> bool:
+    """Tell whether a corpus stands in a place that may not be written to."""
+    return path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
+
+
+def _refuse_unmerged(path: Path) -> None:
+    log = path.with_name(f"{path.name}-wal")
+    if log.exists() and log.stat().st_size:
+        raise CorpusError(
+            f"{path} may not be written to, and {log.name} holds documents that are not in it yet; "
+            "expected a whole file. Open it once where it may be written, with: malmoi corpus, or "
+            "copy it while nobody writes."
+        )
 
 
 def _prepare(connection: sqlite3.Connection, path: Path, create: Create | None) -> None:

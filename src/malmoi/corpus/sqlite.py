@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import json
+import secrets
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,11 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..documents import Passage
+from ..errors import CorpusError
+from ..io.files import parse_json
 from ..runtime.precision import to_precision
+from ..text.cleanup import mend_surrogates
 from ..types import Floats
 from . import keywords
 from .filters import Filter, atoms
-from .schema import connect, is_old, read_about, translated_errors, upgrade
+from .schema import connect, is_frozen, is_old, read_about, translated_errors, upgrade
 from .store import (
     Batch,
     Create,
@@ -40,6 +44,7 @@ from .store import (
 from .vector_index import ROW_BITS, SyncedIndex, index_rows
 
 _AT_ONCE = 500  # ids in one query
+_MOST = 2**31  # rows of an answer; SQLite knows no larger numbers than 2**63
 _DOCUMENT = "d.id, d.title, d.metadata, d.source, d.type, d.modified"
 _PASSAGE = "p.number, p.text, p.headings, p.page, p.sentences"
 
@@ -57,6 +62,8 @@ class SqliteStore(Store):
         with translated_errors(self.path):
             self.about, mark = read_about(self._connection)
             self._old = is_old(self._connection)
+        # A file in a read-only place is read as if it never changed, so it must not.
+        self._frozen = _state_of(self.path) if is_frozen(self.path) else None
         self._vector_index = SyncedIndex(self.path, self.about, mark, engine=engine)
         zeros = np.zeros((1, self.about.dimension), np.float32)
         stored = to_precision(zeros, self.about.precision)
@@ -197,7 +204,7 @@ class SqliteStore(Store):
                 f"FROM words WHERE words MATCH ? {condition} ORDER BY rank LIMIT ?) "
                 "JOIN passages p USING (row) JOIN documents d ON d.row = p.document "
                 "ORDER BY score, p.row",
-                (" OR ".join(map(_quoted, words)), *values, k),
+                (" OR ".join(map(_quoted, words)), *values, min(k, _MOST)),
             ).fetchall()
         return [ScoredId(*row) for row in found]  # SQLite gives the best the lowest
 
@@ -461,8 +468,9 @@ class SqliteStore(Store):
         for block in _blocks(keys):
             marks = ", ".join("?" * len(block))
             ordered = f" ORDER BY {order}" if order else ""
+            values = [mend_surrogates(one) if isinstance(one, str) else one for one in block]
             with self._locked() as connection:
-                found += connection.execute(f"{query} ({marks}){ordered}", block).fetchall()
+                found += connection.execute(f"{query} ({marks}){ordered}", values).fetchall()
         return found
 
     def _vectors(self, raw: bytes) -> Vector:
@@ -471,6 +479,11 @@ class SqliteStore(Store):
     @contextlib.contextmanager
     def _locked(self) -> Iterator[sqlite3.Connection]:
         with self._lock, translated_errors(self.path):
+            if self._frozen is not None and _state_of(self.path) != self._frozen:
+                raise CorpusError(
+                    f"{self.path} was changed while it is open from a read-only place; expected it "
+                    "to stay as it is. Open it again: restart the server, or the command."
+                )
             # Another process may have brought an old file to this version.
             self._old = self._old and is_old(self._connection)
             yield self._connection
@@ -484,6 +497,10 @@ class SqliteStore(Store):
                 if self._old:
                     upgrade(connection)
                 yield connection
+                # By this number an index file knows whether it belongs to the state of this file;
+                # see `SyncedIndex`. No row has a number below 0, so it removes nothing.
+                mark = -1 - secrets.randbits(62)
+                connection.execute("INSERT INTO removed (row, vectors) VALUES (?, 0)", (mark,))
                 connection.execute("COMMIT")
                 self._old = False
             except BaseException:
@@ -545,12 +562,31 @@ def _document(
     *,
     text: str = "",
 ) -> Document:
-    return Document(id, text, json.loads(metadata), title, source, type, modified)
+    try:
+        fields = dict(parse_json(metadata))
+    except (ValueError, TypeError):
+        raise _damaged() from None
+    return Document(id, text, fields, title, source, type, modified)
 
 
 def _passage(text: str, headings: str, page: int | None, sentences: str) -> Passage:
-    spans = tuple((start, end) for start, end in json.loads(sentences))
-    return Passage(text, tuple(json.loads(headings)), page, spans)
+    try:
+        spans = tuple((int(start), int(end)) for start, end in parse_json(sentences))
+        return Passage(text, tuple(map(str, parse_json(headings))), page, spans)
+    except (ValueError, TypeError):
+        raise _damaged() from None
+
+
+def _damaged() -> CorpusError:
+    return CorpusError(
+        "a document of the corpus is damaged: its fields or sentences cannot be read. Restore a "
+        "backup, or build the corpus again with: malmoi index"
+    )
+
+
+def _state_of(path: Path) -> tuple[int, int, int]:
+    about = path.stat()
+    return about.st_ino, about.st_size, about.st_mtime_ns
 
 
 def _document_row(row: int, stored: Stored) -> tuple[Any, ...]:

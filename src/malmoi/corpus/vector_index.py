@@ -10,7 +10,7 @@ import json
 import sqlite3
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -35,10 +35,14 @@ ROW_BITS = 6
 
 @dataclass(frozen=True)
 class Cursor:
-    """How much of the corpus an index contains: up to which row and which removal."""
+    """How much of the corpus an index contains: up to which row and which removal.
+
+    `commit` is what stands in the table of removals at that number: a random mark of the commit.
+    """
 
     row: int = 0
     removal: int = 0
+    commit: int = 0
 
 
 class SyncedIndex:
@@ -91,7 +95,7 @@ class SyncedIndex:
             stamp = json.loads(read_about(self.path).stamp or "{}")
             if stamp.get("mark") == self._mark and stamp.get("bits") == ROW_BITS:
                 self.index = self._opened()
-                self.seen = Cursor(stamp["row"], stamp["removal"])
+                self.seen = Cursor(stamp["row"], stamp["removal"], stamp["commit"])
         except (BundleCorrupt, MissingExtra, ValueError, KeyError, OSError):
             self.index = self._empty()  # it is built again from the corpus
             self.seen = Cursor()
@@ -106,10 +110,24 @@ class SyncedIndex:
         """Add new rows and remove deleted ones, all seen in one state of the file."""
         connection.execute("BEGIN")
         try:
+            if not self._belongs(connection):
+                self.index, self.seen = self._empty(), Cursor()
             self._add(connection)
             self._remove(connection)
         finally:
             connection.execute("COMMIT")
+
+    def _belongs(self, connection: sqlite3.Connection) -> bool:
+        """Tell whether what is indexed was once the state of this file.
+
+        A backup that was restored, or a file that was copied without its log, lacks the last commit
+        that the index has seen, or has another in its place.
+        """
+        if not self.seen.removal:
+            [[last]] = connection.execute("SELECT coalesce(max(row), 0) FROM vectors")
+            return bool(self.seen.row <= last)
+        query = "SELECT row FROM removed WHERE number = ?"
+        return connection.execute(query, (self.seen.removal,)).fetchall() == [(self.seen.commit,)]
 
     def _add(self, connection: sqlite3.Connection) -> None:
         width = self.index.table.base.vectors[:0]
@@ -118,7 +136,7 @@ class SyncedIndex:
             table = self.index.table
             stored = np.frombuffer(raw, dtype=table.base.vectors.dtype).reshape(len(rows), -1)
             self.index.add(table.as_floats(stored) * table.factor, rows)
-            self.seen = Cursor(int(rows[-1]) >> ROW_BITS, self.seen.removal)
+            self.seen = replace(self.seen, row=int(rows[-1]) >> ROW_BITS)
             # While a million rows are read in, memory must not grow with them.
             if table.fresh > max(4 * _FRESH, len(table) // 4):
                 self._save()
@@ -129,13 +147,14 @@ class SyncedIndex:
         ).fetchall()
         if gone:
             numbers = np.array(gone, dtype=np.int64)
+            numbers = numbers[numbers[:, 2] > 0]  # those without vectors mark a commit
             self.index.remove(index_rows(numbers[:, 1], numbers[:, 2]))
-            self.seen = Cursor(self.seen.row, int(gone[-1][0]))
+            self.seen = Cursor(self.seen.row, int(gone[-1][0]), int(gone[-1][1]))
 
     def _save(self) -> None:
         """Write the file and open it again; where it cannot be written, memory has to do."""
         stamp = {"mark": self._mark, "bits": ROW_BITS, "row": self.seen.row}
-        stamp["removal"] = self.seen.removal
+        stamp |= {"removal": self.seen.removal, "commit": self.seen.commit}
         if len(self.index) > FEW_ROWS:
             self.index.planes()  # so that the codes are in the file
         with contextlib.suppress(OutputError):

@@ -19,6 +19,7 @@ from typing import Any
 from ..errors import MalmoiError
 from .files import parse_json, writing
 
+_CHECKSUM = "checksum"
 SHORT = 16  # hex digits of an identity: 64 bits, enough to tell things of one user apart
 
 
@@ -58,9 +59,43 @@ def find_changed(folder: Path, hashes: Mapping[str, str]) -> Path | None:
     """Give the first file that is missing or not what its hash says, None if all are whole."""
     for name, expected in hashes.items():
         path = folder / name
-        if not path.is_file() or sha256(path) != expected:
+        try:
+            if sha256(path) != expected:
+                return path
+        except OSError:
             return path
     return None
+
+
+def seal(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Add a checksum of all other fields, by which `is_whole` finds a manifest that was damaged."""
+    rest = {name: value for name, value in data.items() if name != _CHECKSUM}
+    return rest | {_CHECKSUM: _checksum(rest)}
+
+
+def is_whole(data: Mapping[str, Any]) -> bool:
+    """Tell whether sealed data are as they were written; data without a seal always are.
+
+    >>> is_whole(seal({"name": "간"})), is_whole(seal({"name": "간"}) | {"name": "긴"})
+    (True, False)
+    """
+    rest = {name: value for name, value in data.items() if name != _CHECKSUM}
+    return bool(data.get(_CHECKSUM, _checksum(rest)) == _checksum(rest))
+
+
+def check_whole(
+    data: Mapping[str, Any], *, where: str, remedy: str, error: type[MalmoiError]
+) -> None:
+    """Refuse sealed data that are not as they were written."""
+    if not is_whole(data):
+        raise error(
+            f"{where} is not as it was written (its checksum differs): it is damaged. {remedy} If "
+            "you changed it yourself, delete its checksum."
+        )
+
+
+def _checksum(data: Mapping[str, Any]) -> str:
+    return hash_text(json.dumps(data, sort_keys=True, ensure_ascii=False))
 
 
 def is_inside(name: str) -> bool:

@@ -188,9 +188,9 @@ class Lexicon:
                 yield self.text(int(rows[group[0]])), [self.codes[code] for code in sorted(codes)]
 
     def verify(self) -> None:
-        """Compare every file with the hash in the manifest."""
+        """Compare every file with the hash in the manifest, as opening does."""
         if self.folder is not None:
-            self.manifest.verify(self.folder)
+            open_segments(self.folder, self.manifest)
 
     def _at(self, i: int) -> tuple[Segment, int]:
         if not 0 <= i < len(self):

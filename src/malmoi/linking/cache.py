@@ -10,12 +10,21 @@ from typing import Any
 
 from ..errors import OutputError
 from ..io.files import writing_folder
-from ..io.fingerprint import SHORT, has_stamp, hash_text, write_json
+from ..io.fingerprint import (
+    SHORT,
+    find_changed,
+    has_stamp,
+    hash_folder,
+    hash_text,
+    read_stamp,
+    write_json,
+)
 from ..lexicon import Lexicon
 from ..lexicon.manifest import SHIPPED
 
 FOLDER = "linking"
 STAMP = "stamp.json"
+_FILES = "files"  # of a stamp: the hashes of what stands next to it
 
 
 @dataclass(frozen=True)
@@ -36,7 +45,11 @@ class DerivedCache:
         `cached` is its name in the user's cache where that is another.
         """
         for parent, child in ((self.local, name), (self.user, cached or name)):
-            if parent is not None and has_stamp(parent / child / STAMP, stamp):
+            if parent is None or not has_stamp(parent / child / STAMP, stamp):
+                continue
+            files = read_stamp(parent / child / STAMP).get(_FILES, {})
+            # Damaged ones are made again, as if there were none.
+            if isinstance(files, dict) and find_changed(parent / child, files) is None:
                 return parent / child
         return None
 
@@ -58,7 +71,7 @@ class DerivedCache:
             return
         with contextlib.suppress(OutputError), writing_folder(parent / child, replace=True) as new:
             save(new)
-            write_json(new / STAMP, stamp, indent=None)
+            write_json(new / STAMP, {**stamp, _FILES: hash_folder(new)}, indent=None)
 
 
 NO_CACHE = DerivedCache(None, None, writable=False)

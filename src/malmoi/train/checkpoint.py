@@ -24,10 +24,12 @@ from torch import Tensor, nn
 
 from ..errors import DataError, counted
 from ..io.files import parse_json, writing_folder
+from ..io.fingerprint import find_changed, hash_folder, write_json
 
 logger = logging.getLogger(__name__)
 
 _PREFIX = "step-"
+_HASHES = "hashes.json"  # of the other files of a checkpoint
 
 
 @dataclass
@@ -55,6 +57,7 @@ def save(
         write_tensors(_moments(module, optimizer), partial / "optimizer.safetensors")
         text = json.dumps(dataclasses.asdict(state), indent=2)
         (partial / "state.json").write_text(text + "\n", "utf-8")
+        write_json(partial / _HASHES, hash_folder(partial))
     for old in found(folder)[:-keep]:
         shutil.rmtree(old, ignore_errors=True)
     return path
@@ -97,7 +100,11 @@ def load_newest(folder: Path, module: nn.Module, optimizer: torch.optim.Optimize
 
 
 def _load(path: Path, module: nn.Module, optimizer: torch.optim.Optimizer) -> State:
-    # Everything is read before anything is changed: a damaged checkpoint leaves no trace.
+    # Everything is read before anything is changed: a damaged checkpoint leaves no trace. Those of
+    # earlier versions have no hashes.
+    hashes = parse_json((path / _HASHES).read_text("utf-8")) if (path / _HASHES).exists() else {}
+    if not isinstance(hashes, dict) or find_changed(path, hashes) is not None:
+        raise ValueError("a file is not as it was written")
     state = State(**parse_json((path / "state.json").read_text("utf-8")))
     weights = load_file(path / "model.safetensors")
     moments = load_file(path / "optimizer.safetensors")
