@@ -15,6 +15,7 @@ PACKAGES = (
     "bundle",
     "client",
     "corpus",
+    "documents",
     "encoder",
     "evaluate",
     "index",
@@ -30,6 +31,7 @@ DOCUMENTED = """
 malmoi.bundle open_bundle Manifest
 malmoi.client Client ServerError
 malmoi.corpus Corpus Document Filter Hit index_files
+malmoi.documents find_files read_documents split_document RowColumns DocumentError
 malmoi.errors LexiconError
 malmoi.evaluate evaluate Settings Report
 malmoi.index make_index open_index save_index

@@ -2,6 +2,7 @@
 
 import zipfile
 from collections.abc import Mapping
+from os.path import splitext
 from pathlib import PurePath
 from typing import BinaryIO
 
@@ -64,7 +65,7 @@ def supported_types() -> dict[str, tuple[str, ...]]:
 
 def is_readable_name(name: str) -> bool:
     """Say whether a file of a folder is a document by its ending, readable or to be told."""
-    suffix = PurePath(name).suffix.lower()
+    suffix = splitext(name)[1].lower()  # noqa: PTH122 (a path object takes ten times as long)
     return suffix in _BY_SUFFIX or suffix in _ADVICE or not suffix
 
 

@@ -64,6 +64,8 @@ def as_text(name: str) -> str:
     >>> as_text("a\\udcb0\\udca1.txt")
     'a가.txt'
     """
+    if name.isascii():
+        return name
     try:
         name.encode()
     except UnicodeEncodeError:

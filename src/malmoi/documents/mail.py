@@ -65,14 +65,15 @@ def _decode(data: bytes, charset: str, name: str) -> str:
 
 
 def _header(message: EmailMessage, name: str) -> str:
-    """Give a header as text, also one that is in raw bytes."""
+    """Give a header as text; bytes that nobody declared are decoded as lines of a file are."""
+    raw = next((str(value) for key, value in message.raw_items() if key.lower() == name), "")
     try:
+        raw.encode()
         text = str(message.get(name) or "")
-        text.encode()
-    except UnicodeEncodeError:  # bytes that nobody declared
-        text = decode_lines(text.encode("utf-8", "surrogateescape"), "a header")
+    except UnicodeEncodeError:
+        text = decode_lines(raw.encode("utf-8", "surrogateescape"), "a header")
     except Exception:  # the parser of headers fails on some that are not well formed
-        text = ""
+        text = raw
     return " ".join(text.split())
 
 

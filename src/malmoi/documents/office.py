@@ -258,11 +258,12 @@ def _sheet_parts(sheets: Sequence[Any]) -> Iterator[tuple[Block, ...]]:
     length = 0
     for sheet in sheets:
         heading = Block(sheet.title, "heading", 1)
-        named = len(sheets) == 1 and _NO_SHEET_NAME.fullmatch(sheet.title) is not None
+        unnamed = len(sheets) == 1 and _NO_SHEET_NAME.fullmatch(sheet.title) is not None
+        named = unnamed
         for block in _sheet_blocks(_sheet_rows(sheet)):
             if length > LONGEST_PART:
                 yield tuple(blocks)
-                blocks, length, named = [], 0, False
+                blocks, length, named = [], 0, unnamed
             if not named:
                 blocks.append(heading)
                 named = True

@@ -76,7 +76,7 @@ def _check(path: Path, about: dict[str, Any]) -> None:
             most = pdf_worker.MOST_PAGES
             reason = f"has {about['count']:,} pages; expected at most {most:,}. Break it up."
         case "memory":
-            reason = f"needs more memory than {pdf_worker.MEMORY // 2**30} GiB. Break it up."
+            reason = f"needs more memory than {pdf_worker.MEMORY / 2**30:.1f} GiB. Break it up."
         case "time":
             reason = f"was not read within {about['seconds']:.0f} seconds. Print it to a new PDF."
         case "ended":

@@ -18,6 +18,7 @@ _PAGE_NUMBER = re.compile(
 _DIGITS = re.compile(r"\d+")
 _DIGIT = re.compile(r"\d")
 _ENDS = re.compile(r"[.?!。:;][\"'”’)\]]*$")
+_HYPHENS = ("-", "\u00ad")
 _LONGEST_HEADING = 120
 _LARGER = 1.12  # a heading's size over that of the text
 _APART = 1.45  # of the usual distance of lines: more is a new paragraph
@@ -331,18 +332,17 @@ def _list(lines: list[str], marked: list[bool], form: _Form) -> str:
 def _paragraph(group: list[list[Line]], form: _Form) -> str:
     """Join lines; one that ends long before the others do was ended on purpose."""
     left = min(row[0].x0 for row in group)
-    edge = max(*(row[-1].x1 for row in group), left + 0.8 * form.width)
-    width = edge - left
-    text, short = "", False
-    for row in group:
+    last = max(row[-1].x1 for row in group)
+    edge = max(last, left + 0.8 * form.width)
+    text = " ".join(cell.text for cell in group[0])
+    for above, row in itertools.pairwise(group):
         line = " ".join(cell.text for cell in row)
-        if not text:
-            text = line
-        elif short:
+        if above[-1].x1 < edge - 0.3 * (edge - left):
             text = text.rstrip() + "\n" + line.strip()
-        else:
-            text = join_lines(text, line, form.breaks)
-        short = row[-1].x1 < edge - 0.3 * width
+            continue
+        if above[-1].x1 < last - 1.2 * row[0].size and not text.endswith(_HYPHENS):
+            text += " "  # another syllable would have fitted: the line was broken between words
+        text = join_lines(text, line, form.breaks)
     return text.strip()
 
 

@@ -11,7 +11,7 @@ import os
 import sys
 from typing import Any
 
-MEMORY = 3 * 2**30  # bytes of address space; PDFium itself needs a few hundred MB
+MEMORY = 3 * 2**29  # bytes of address space; PDFium with a large file needs some hundred MB
 MOST_PAGES = 50_000
 MOST_CHARACTERS = 2_000_000  # of one page; a dense one has ten thousand
 

@@ -90,22 +90,24 @@ def _sections(blocks: Iterable[Block], title: str) -> Iterator[_Section]:
     """
     above: list[Block] = []
     inside: list[Block] = []
+    blocks = [block for block in blocks if block.text.strip()]
+    named = blocks[0] if blocks and blocks[0].text == title else None
     for block in blocks:
         if block.kind != "heading" or len(block.text) > _LONGEST_HEADING:
             inside.append(block)
             continue
-        yield from _section(above, inside, block.level, title)
+        yield from _section(above, inside, block.level, named)
         above = [*(one for one in above if one.level < block.level), block]
         inside = []
-    yield from _section(above, inside, 0, title)
+    yield from _section(above, inside, 0, None)
 
 
 def _section(
-    above: list[Block], inside: list[Block], next_level: int, title: str
+    above: list[Block], inside: list[Block], next_level: int, named: Block | None
 ) -> Iterator[_Section]:
     if inside:
         yield _Section(tuple(one.text for one in above), tuple(inside))
-    elif above and next_level <= above[-1].level and (above[-1].text != title or not next_level):
+    elif above and next_level <= above[-1].level and above[-1] is not named:
         # Nothing came between this heading and the next of its level: it speaks for itself.
         yield _Section(tuple(one.text for one in above[:-1]), (above[-1],))
 
@@ -170,7 +172,7 @@ class _Cutter:
         size = self.count(text[start:end])
         while size > room:
             step = max(1, (end - start) * room // size)  # as many characters as tokens allow
-            cut = text.rfind(" ", start + step // 2, start + step)
+            cut = text.rfind(" ", start + step // 2, start + step + 1)
             cut = cut if cut > start else start + step
             while self.count(text[start:cut]) > room and cut - start > 1:
                 cut = start + max(1, (cut - start) * 3 // 4)

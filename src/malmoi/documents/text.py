@@ -1,7 +1,6 @@
 """Plain text and Markdown as blocks; a very long file comes in parts of bounded size."""
 
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
@@ -115,15 +114,16 @@ def _mark(block: Block) -> str:
 
 
 def _level(line: str) -> int:
+    """Give the level of a numbered heading; the first is left to the document's title."""
     if line.startswith("제"):
-        return "편장절관조".index(re.search("[편장절관조]", line)[0]) + 1  # type: ignore[index]
+        return "편장절관조".index(re.search("[편장절관조]", line)[0]) + 2  # type: ignore[index]
     number = re.match(r"\d+(?:\.\d+)*", line)
-    return min(1 + number[0].count("."), 6) if number else 2
+    return min(2 + number[0].count("."), 6) if number else 2
 
 
 def _width(line: str) -> int:
     """Count columns as a terminal does: Hangul and full-width characters have two."""
-    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in line)
+    return len(line.encode("cp949", "replace"))  # which has two bytes for exactly these
 
 
 def _parts(lines: Iterable[str], may_end: Any) -> Iterator[list[str]]:

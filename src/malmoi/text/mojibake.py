@@ -41,7 +41,7 @@ class _Encoding:
     """Finds UTF-8 in text that was read as an encoding of one byte a character."""
 
     def __init__(self, name: str) -> None:
-        self.bytes = {}
+        self.bytes: dict[str, int] = {}
         for byte in range(0x80, 0x100):
             try:
                 self.bytes[bytes([byte]).decode(name)] = byte
@@ -70,6 +70,9 @@ class _Encoding:
 
 
 _ENCODINGS = {name: _Encoding(name) for name in _SINGLE}
+# No text without two such characters next to one another was decoded wrongly; most has none.
+_ANY = "".join(sorted({c for one in _ENCODINGS.values() for c in one.bytes}))
+_SUSPECT = re.compile(f"[{re.escape(_ANY)}]{{2}}")
 
 
 def repair(text: str) -> Repair:
@@ -80,7 +83,7 @@ def repair(text: str) -> Repair:
     >>> repair("café, naïve, 이 글은 멀쩡하다").repaired
     0
     """
-    if text.isascii():
+    if text.isascii() or _SUSPECT.search(text) is None:
         return Repair(text)
     found = [_repair_cp949(text)] if _KOREAN_BYTES.search(text) else []
     for name, encoding in _ENCODINGS.items():

@@ -8,7 +8,7 @@ Span = tuple[int, int]
 _CLOSING = "\"'”’»」』)\\]】》〉"
 # Endings of polite Korean after which a space alone ends the sentence: notices, chats and reviews
 # leave the full stop out. "했다" and its like need one, for they also stand before "하더라도".
-_POLITE = "니다|니까|세요|에요|예요|어요|아요|해요|네요|군요|나요|까요|든요|잖아요|려요|봐요|줘요"
+_POLITE = "니다|습니까|세요|에요|예요|어요|아요|해요|네요|군요|나요|까요|든요|잖아요|려요|봐요|줘요"
 _CANDIDATE = re.compile(
     rf"(?P<line>\n+)"
     rf"|(?P<sign>[.?!]+|…+)(?P<closing>[{_CLOSING}]*)(?=\s|$)"
@@ -74,13 +74,15 @@ def _ends(text: str, start: int, found: re.Match[str]) -> bool:
     after = text[found.end() : found.end() + 12].lstrip()
     if not after:
         return True
-    if after[0].isascii() and after[0].islower():
+    last = text[found.start() - 1 : found.start()]
+    if after[0].isascii() and after[0].islower() and last.isascii():
         return False
     if found["closing"] and _QUOTED.match(after):
         return False  # “…다.” 라고 말했다
     sign, before = found["sign"], text[max(start, found.start() - 40) : found.start()]
     if sign[0] == "…" or (len(sign) > 1 and set(sign) == {"."}):
-        return before[-1:] in _FINAL or after[0].isupper() or after[0] in "“\"'‘"
+        final = before[-1:] in _FINAL and "가" <= before[-2:-1] <= "힣"  # not "음..." alone
+        return final or after[0].isupper() or after[0] in "“\"'‘"
     return sign != "." or _full_stop(before, after, whole=found.start() - start <= 40)
 
 
