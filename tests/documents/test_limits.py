@@ -55,15 +55,15 @@ def test_a_hangul_stream_that_unpacks_without_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("malmoi.documents.hwp._LARGEST_STREAM", 2**20)
-    assert "has more than 1 MiB in one part" in refused(tmp_path / "a.hwp", hwp([("가" * 600_000, 0)]))
+    assert "has more than 1 MiB in one part" in refused(
+        tmp_path / "a.hwp", hwp([("가" * 600_000, 0)])
+    )
 
 
 def test_entities_that_unfold_are_not(tmp_path: Path) -> None:
     path = hwpx(tmp_path / "a.hwpx", "")
     with zipfile.ZipFile(path, "a") as opened, pytest.warns(UserWarning, match="Duplicate name"):
-        opened.writestr(
-            "Contents/section0.xml", '<!DOCTYPE a [<!ENTITY b "ha">]><a><p>&b;</p></a>'
-        )
+        opened.writestr("Contents/section0.xml", '<!DOCTYPE a [<!ENTITY b "ha">]><a><p>&b;</p></a>')
     assert "is damaged" in refused(path)
 
 

@@ -35,6 +35,11 @@ def test_cp949_read_as_latin1() -> None:
     assert repair(text.encode("cp949").decode("latin-1")).text == text
 
 
+def test_spaces_that_were_made_one_kind_are_understood() -> None:
+    text = "저장된 전화".encode().decode("latin-1").replace("\xa0", " ")
+    assert repair(text).text == "저장된 전화"
+
+
 def test_a_wrong_piece_in_a_right_text_is_repaired() -> None:
     text = f"앞은 멀쩡하고 {'가운데는'.encode().decode('latin-1')} 깨졌고 뒤도 멀쩡하다."
     assert repair(text).text == "앞은 멀쩡하고 가운데는 깨졌고 뒤도 멀쩡하다."
@@ -46,6 +51,7 @@ def test_a_wrong_piece_in_a_right_text_is_repaired() -> None:
         "멀쩡한 글이다. Plain text.",
         "Être ou ne pas être — c'est là… «garçon» 5 € à l'été",
         "Größe, Straße, ÄÖÜ; São Paulo; Æther Þór",
+        "café « oui », così “ciao”, aquí «sí», lì ±1",
         "Привет, мир. ёлка «кавычки»",
         "룬 문자에서 따온 Þ·ƿ 등이 있다.",
         "３０％ ①② ㎎ ℃ 漢字 かな 😀",

@@ -30,7 +30,7 @@ from malmoi.text.sentences import split_sentences
         "감사합니다 |수고하셨어요 |또 봐요",
         "첫 줄\n|둘째 줄\n|\n|셋째 줄",
         "혈압은 120/80 mmHg였다.|pt는 DM으로 f/u 중이다.",
-        "비타민 C.|그리고 D.|J. Kim과 갔다.",
+        "비타민 C.|그리고 갔다.|J. Kim과 왔다.",
         "영화가 끝났다。|다음！|정말？|네.",
     ],
 )

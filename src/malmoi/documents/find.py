@@ -92,7 +92,7 @@ class _Search:
 
     def files(self, path: Path) -> Iterator[FoundFile]:
         """Yield what a path that was asked for stands for."""
-        id = "" if path == self.root else as_text(_relative(path, self.root))
+        id = as_text(_relative(path, self.root))
         try:
             info = path.stat()
         except OSError as error:
@@ -217,7 +217,9 @@ def _common_root(paths: Sequence[Path]) -> Path:
 
 
 def _relative(path: Path, root: Path) -> str:
-    return Path(os.path.relpath(path.absolute(), root.absolute())).as_posix()
+    """Give a path relative to the root, with "/"; empty for the root itself."""
+    relative = os.path.relpath(path.absolute(), root.absolute()).replace(os.sep, "/")
+    return "" if relative == "." else relative
 
 
 def _matcher(patterns: Sequence[str]) -> Callable[[str], bool]:

@@ -4,10 +4,12 @@ import codecs
 import contextlib
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from ..errors import DocumentError, require
 from ..io.files import LONGEST_LINE, decode_lines, sniff
+from ..text.mojibake import Repairs
 from .document import Block, Content, FoundFile
 
 _DROPPED = (
@@ -40,7 +42,8 @@ def load_html(file: FoundFile) -> Iterator[Content]:
             "Break it into several."
         )
     name = str(file.path)
-    yield html_content(decode_html(data, name), name)
+    repairs = Repairs()
+    yield replace(html_content(repairs.text(decode_html(data, name)), name), repairs=repairs)
 
 
 def decode_html(data: bytes, name: str) -> str:

@@ -20,6 +20,7 @@ from .document import Block, Content, FoundFile
 from .text import mark_headings
 
 _OUTLINE = re.compile(r"(?:개요|outline|제목|heading)\s*(\d)", re.I)
+_LARGEST_FILE = 512 * 2**20
 _LARGEST_STREAM = 128 * 2**20  # unpacked
 
 # Parts of a record's tag in .hwp; see "한글 문서 파일 형식 5.0", Hancom.
@@ -198,6 +199,11 @@ class _Record:
 def load_hwp(file: FoundFile) -> Iterator[Content]:
     """Read a .hwp document of version 5."""
     olefile = require("olefile", extra="documents", purpose=f"reading {file.path}")
+    if file.size > _LARGEST_FILE:
+        raise DocumentError(
+            f"{file.path} has {file.size // 2**20:,} MiB; expected at most "
+            f"{_LARGEST_FILE // 2**20}. Break it into several."
+        )
     with olefile.OleFileIO(file.path.read_bytes()) as ole:
         header = ole.openstream("FileHeader").read()
         flags = struct.unpack_from("<I", header, 36)[0]

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from ..errors import DocumentError
 from ..io.files import LONGEST_LINE, decode_lines
+from ..text.mojibake import Repairs
 from .document import Attachment, Block, Content, FoundFile
 from .html import decode_html, html_content
 from .text import text_blocks
@@ -35,14 +36,15 @@ def load_mail(file: FoundFile) -> Iterator[Content]:
     subject = _header(message, "subject")
     attachments = tuple(_attachments(message))
     blocks = [Block(subject, "heading", 1)] if subject else []
-    blocks += _body(message, str(file.path))
+    repairs = Repairs()
+    blocks += _body(message, str(file.path), repairs)
     if attachments:
         blocks.append(Block("\n".join(f"- {one.name}" for one in attachments), "list"))
     metadata = {name: text for name in _HEADERS if (text := _header(message, name))}
-    yield Content(tuple(blocks), subject, metadata, attachments=attachments)
+    yield Content(tuple(blocks), subject, metadata, attachments=attachments, repairs=repairs)
 
 
-def _body(message: EmailMessage, name: str) -> list[Block]:
+def _body(message: EmailMessage, name: str, repairs: Repairs) -> list[Block]:
     part = message.get_body(("plain", "html"))
     if part is None:
         return []
@@ -50,8 +52,9 @@ def _body(message: EmailMessage, name: str) -> list[Block]:
     charset = part.get_content_charset() or ""
     if part.get_content_type() == "text/html":
         html = _decode(data, charset, name) if charset else decode_html(data, name)
-        return list(html_content(html, name).blocks)
-    return list(text_blocks(_QUOTED.sub("", _decode(data, charset, name)).splitlines()))
+        return list(html_content(repairs.text(html), name).blocks)
+    text = repairs.text(_decode(data, charset, name))
+    return list(text_blocks(_QUOTED.sub("", text).splitlines()))
 
 
 def _decode(data: bytes, charset: str, name: str) -> str:

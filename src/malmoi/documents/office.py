@@ -167,7 +167,7 @@ def _word_text(element: Any) -> str:
             stack.pop()
             continue
         match str(child.tag).removeprefix(_W):
-            case "t":
+            case "t" | "{http://schemas.openxmlformats.org/officeDocument/2006/math}t":
                 parts.append(child.text or "")
             case "tab":
                 parts.append("\t")

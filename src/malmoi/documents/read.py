@@ -4,12 +4,12 @@ import importlib
 import logging
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import cast
 
 from ..errors import DataError, DocumentError, MalmoiError, counted
-from ..text.mojibake import repair
+from ..text.mojibake import Repairs
 from .archive import damaged
 from .content import find_type, is_readable_name
 from .document import Block, Content, FoundFile, RowColumns, SourceDocument
@@ -52,6 +52,8 @@ def read_documents(
         columns: which columns of a table hold what; by default found by their names.
     """
     if not isinstance(file, FoundFile):
+        if Path(file).is_dir():
+            raise DataError(f"{file} is a folder; expected a file. List its files by find_files.")
         file = next(find_files(file))
     yield from _read(file, columns, depth=0)
 
@@ -62,9 +64,11 @@ def _read(file: FoundFile, columns: RowColumns | None, *, depth: int) -> Iterato
     try:
         with file.path.open("rb") as content:
             type = find_type(content, name)
-        mended = _Mended()
+        repairs: list[Repairs] = [Repairs()]
         for number, one in enumerate(_load(type, file, columns), start=1):
-            document = _document(one, file, type, number, mended)
+            if one.repairs is not None and one.repairs is not repairs[-1]:
+                repairs.append(one.repairs)
+            document = _document(one, file, type, number, repairs[0])
             if document.blocks:
                 yield document
             for inner in _attached(one, document, depth):
@@ -92,7 +96,7 @@ def _read(file: FoundFile, columns: RowColumns | None, *, depth: int) -> Iterato
         raise damaged(file.path, error) from error
     if empty:
         raise DocumentError(f"{name} has no text; expected some. Check the file.")
-    mended.report(name)
+    _report(repairs, name)
 
 
 def _load(type: str, file: FoundFile, columns: RowColumns | None) -> Iterator[Content]:
@@ -116,42 +120,30 @@ def _attached(content: Content, parent: SourceDocument, depth: int) -> Iterator[
             file = FoundFile(path, id, path.parent, len(attachment.data), parent.modified)
             try:
                 for one in _read(file, None, depth=depth + 1):
-                    yield replace(one, source=parent.source, metadata=parent.metadata)
+                    metadata = {**parent.metadata, **one.metadata}
+                    yield replace(one, source=parent.source, metadata=metadata)
             except DocumentError as error:
                 reason = str(error).replace(str(path), f"{name} in {parent.source}")
                 logger.warning(reason)
 
 
-@dataclass
-class _Mended:
-    """How many characters of a file were decoded wrongly once, repaired or lost."""
-
-    repaired: int = 0
-    lost: int = 0
-
-    def text(self, text: str) -> str:
-        """Give a text repaired, and count."""
-        found = repair(text)
-        self.repaired += found.repaired
-        self.lost += found.lost
-        return found.text
-
-    def report(self, name: str) -> None:
-        """Log what was found."""
-        if self.repaired or self.lost:
-            lost = f"; {self.lost:,} more have lost bytes and stay as they are" if self.lost else ""
-            logger.warning(
-                f"{name} was decoded wrongly before it was saved: "
-                f"{counted(self.repaired, 'character was', 'characters were')} repaired{lost}"
-            )
+def _report(repairs: Sequence[Repairs], name: str) -> None:
+    """Log how many characters of a file were decoded wrongly once."""
+    repaired, lost = sum(one.repaired for one in repairs), sum(one.lost for one in repairs)
+    if repaired or lost:
+        more = f"; {lost:,} more have lost bytes and stay as they are" if lost else ""
+        logger.warning(
+            f"{name} was decoded wrongly before it was saved: "
+            f"{counted(repaired, 'character was', 'characters were')} repaired{more}"
+        )
 
 
 def _document(
-    content: Content, file: FoundFile, type: str, number: int, mended: _Mended
+    content: Content, file: FoundFile, type: str, number: int, repairs: Repairs
 ) -> SourceDocument:
     part = content.part or ("" if number == 1 else str(number))
-    blocks = tuple(_block(one, mended) for one in content.blocks if one.text.strip())
-    title = mended.text(content.title).strip() or _first_title(blocks)
+    blocks = tuple(_block(one, repairs) for one in content.blocks if one.text.strip())
+    title = repairs.text(content.title).strip() or _first_title(blocks)
     return SourceDocument(
         id=f"{file.id}#{part}" if part else file.id,
         title=title or PurePosixPath(file.id).stem,
@@ -163,9 +155,9 @@ def _document(
     )
 
 
-def _block(block: Block, mended: _Mended) -> Block:
+def _block(block: Block, repairs: Repairs) -> Block:
     text = block.text.strip("\n") if block.kind in ("code", "list") else block.text.strip()
-    return replace(block, text=mended.text(text))
+    return replace(block, text=repairs.text(text))
 
 
 def _first_title(blocks: Sequence[Block]) -> str:

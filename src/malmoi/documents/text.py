@@ -8,6 +8,7 @@ from typing import Any
 
 from ..errors import require
 from ..io.files import read_lines
+from ..text.mojibake import Repairs
 from .document import Block, Content, FoundFile
 
 # Characters of a part. A file of this size is one document; memory holds one part at a time.
@@ -29,8 +30,10 @@ _WRAPPED = (40, 120)  # columns between which lines of one paragraph are broken 
 
 def load_text(file: FoundFile) -> Iterator[Content]:
     """Read plain text: paragraphs between empty lines, lists, and lines that look like headings."""
-    for part in _parts(read_lines(file.path, mixed=True), lambda line: not line.strip()):
-        yield Content(tuple(text_blocks(part)))
+    repairs = Repairs()
+    lines = map(repairs.text, read_lines(file.path, mixed=True))
+    for part in _parts(lines, lambda line: not line.strip()):
+        yield Content(tuple(text_blocks(part)), repairs=repairs)
 
 
 def text_blocks(lines: Iterable[str]) -> Iterator[Block]:
@@ -142,10 +145,10 @@ def _parts(lines: Iterable[str], may_end: Any) -> Iterator[list[str]]:
 
 def load_markdown(file: FoundFile) -> Iterator[Content]:
     """Read Markdown: headings, paragraphs, lists, tables, code; the title of its front matter."""
-    lines = read_lines(file.path, mixed=True)
-    title, lines = _front_matter(lines)
+    repairs = Repairs()
+    title, lines = _front_matter(map(repairs.text, read_lines(file.path, mixed=True)))
     for part in _parts(lines, re.compile("#{1,6} ").match):
-        yield Content(tuple(markdown_blocks("\n".join(part))), title=title)
+        yield Content(tuple(markdown_blocks("\n".join(part))), title=title, repairs=repairs)
 
 
 def _front_matter(lines: Iterator[str]) -> tuple[str, Iterator[str]]:

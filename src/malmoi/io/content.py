@@ -42,15 +42,16 @@ def binary_form(head: bytes) -> str | None:
     >>> binary_form(b"%PDF-1.7"), binary_form("당뇨".encode("cp949"))
     ('a PDF document', None)
     """
+    start = head[:HEAD]
+    control = len(start) - len(start.translate(None, _CONTROL))
     for sign, name in _SIGNS.items():
-        if head.startswith(sign):
+        # A text may start with words such as RIFF too, but has no control characters.
+        if head.startswith(sign) and (control or sign in (b"%PDF-", b"{\\rtf")):
             return name
     if head.startswith(_MARKS):
         return None
-    head = head[:HEAD]
-    control = len(head) - len(head.translate(None, _CONTROL))
     # One stray NUL in a line or two is a slip of some export; it is cleaned up later.
-    return "binary data" if control > 2 and control > _MOST_CONTROL * len(head) else None
+    return "binary data" if control > 2 and control > _MOST_CONTROL * len(start) else None
 
 
 def check_text(head: bytes, name: str | Path) -> None:

@@ -37,6 +37,21 @@ class Repair:
     lost: int = 0
 
 
+@dataclass
+class Repairs:
+    """Repairs texts and counts the characters that were repaired or lost."""
+
+    repaired: int = 0
+    lost: int = 0
+
+    def text(self, text: str) -> str:
+        """Give a text repaired."""
+        found = repair(text)
+        self.repaired += found.repaired
+        self.lost += found.lost
+        return found.text
+
+
 class _Encoding:
     """Finds UTF-8 in text that was read as an encoding of one byte a character."""
 
@@ -53,7 +68,9 @@ class _Encoding:
         two, three, four = (
             self._class(low, high) for low, high in ((0xC2, 0xDF), (0xE0, 0xEF), (0xF0, 0xF4))
         )
-        self.whole = re.compile(f"{two}{tail}|{three}{tail}{{2}}|{four}{tail}{{3}}")
+        # Where all white space became spaces, byte A0 did too: "ì", a space and U+0080 are 저.
+        middle = f"(?:{tail}| (?=[\x80-\x9f]))"
+        self.whole = re.compile(f"{two}{tail}|{three}{middle}{tail}|{four}{tail}{{3}}")
         # The start of a Hangul syllable with one or none of the two bytes that follow it.
         self.torn = re.compile(f"{self._class(0xEA, 0xED)}(?:{tail}\ufffd?(?!{tail})|\ufffd)")
 
@@ -63,7 +80,7 @@ class _Encoding:
     def decode(self, found: re.Match[str]) -> str:
         """Decode one character; what is no UTF-8 after all, or of no usual script, stays."""
         try:
-            decoded = bytes(self.bytes[c] for c in found[0]).decode()
+            decoded = bytes(self.bytes.get(c, 0xA0) for c in found[0]).decode()
         except UnicodeDecodeError:
             return found[0]
         return decoded if _USUAL.match(decoded) else found[0]
@@ -75,8 +92,10 @@ _ANY = "".join(sorted({c for one in _ENCODINGS.values() for c in one.bytes}))
 _SUSPECT = re.compile(f"[{re.escape(_ANY)}]{{2}}")
 
 
-def repair(text: str) -> Repair:
+def repair(text: str, *, times: int = 2) -> Repair:
     """Repair text that was decoded wrongly; text that was not is given back as it is.
+
+    `times` is how often it may have been decoded wrongly, each time after the other.
 
     >>> repair("안녕하세요".encode().decode("latin-1")).text
     '안녕하세요'
@@ -85,6 +104,17 @@ def repair(text: str) -> Repair:
     """
     if text.isascii() or _SUSPECT.search(text) is None:
         return Repair(text)
+    if times and (found := _candidates(text)):
+        again = [repair(one.text, times=times - 1) for one in found]
+        ways = [Repair(b.text, a.repaired, b.lost) for a, b in zip(found, again, strict=True)]
+        # The right way back leaves the fewest letters of Latin-1.
+        return min(ways, key=lambda one: len(_LATIN.findall(one.text)))
+    torn = len(_ENCODINGS["cp1252"].torn.findall(text))
+    return Repair(text, 0, torn if torn >= _FEWEST else 0)
+
+
+def _candidates(text: str) -> list[Repair]:
+    """Repair a text by every encoding in which it may have been read."""
     found = [_repair_cp949(text)] if _KOREAN_BYTES.search(text) else []
     for name, encoding in _ENCODINGS.items():
         if encoding.whole.search(text) is not None:
@@ -92,17 +122,7 @@ def repair(text: str) -> Repair:
             gained = len(_HANGUL.findall(one.text)) - len(_HANGUL.findall(text))
             if name == "cp1252" or gained >= _FEWEST:
                 found.append(one)
-    # Some were saved wrongly twice. The right way back leaves the fewest letters of Latin-1.
-    finished = [_again(one) for one in found if one.repaired]
-    if finished:
-        return min(finished, key=lambda one: len(_LATIN.findall(one.text)))
-    torn = len(_ENCODINGS["cp1252"].torn.findall(text))
-    return Repair(text, 0, torn if torn >= _FEWEST else 0)
-
-
-def _again(found: Repair) -> Repair:
-    again = repair(found.text)
-    return Repair(again.text, found.repaired, again.lost)
+    return [one for one in found if one.repaired]
 
 
 def _repair_utf8(text: str, encoding: _Encoding) -> Repair:
