@@ -1,27 +1,153 @@
-"""`malmoi corpus`: what concerns a corpus as a whole."""
+"""`malmoi corpus`: what is in a corpus, and what concerns it as a whole."""
 
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ..corpus.ingest import copy_corpus
-from ..errors import counted
-from .options import arg
-from .output import say, watched
+from ..corpus.sqlite import open_store
+from ..corpus.store import Document, PassageKey, Store
+from ..errors import CorpusError, DataError, counted
+from ..io.files import writing
+from .options import arg, opt
+from .output import Row, prints_rows, say, watched
 
-app = typer.Typer(help="Copy a corpus between a file and Milvus.", no_args_is_help=True)
+app = typer.Typer(
+    help="List, show, delete, count, check, export or copy the documents of a corpus.",
+    no_args_is_help=True,
+)
+CorpusPath = Annotated[str, arg("A corpus file, or an address in Milvus.")]
 
 
-@app.callback()
-def corpus() -> None:
-    """A group, although it has only one command so far."""
+@app.command("list")
+@prints_rows
+def list_documents(
+    corpus: CorpusPath,
+    folder: Annotated[str, opt("Only documents whose ids start with this.")] = "",
+) -> Iterable[Row]:
+    """Print a row for each document: its id, title, type, passages and where it is from."""
+    with closing(open_store(corpus)) as store:
+        for one in store.documents():
+            if one.document.id.startswith(folder):
+                yield _about(one.document) | {"passages": one.passages}
+
+
+@app.command()
+@prints_rows
+def show(corpus: CorpusPath, id: Annotated[str, arg("The id of a document.")]) -> Iterable[Row]:
+    """Print the passages of a document, a row each."""
+    with closing(open_store(corpus)) as store:
+        number = 0
+        while found := store.passages([PassageKey(id, n) for n in range(number, number + 100)]):
+            for key in sorted(found):
+                passage = found[key].passage
+                yield {
+                    "number": key.number,
+                    "page": passage.page,
+                    "headings": list(passage.headings),
+                    "text": passage.text,
+                }
+            number += 100
+        if not number:
+            raise _unknown(id)
+
+
+@app.command()
+def delete(corpus: CorpusPath, ids: Annotated[list[str], arg("The ids of documents.")]) -> None:
+    """Delete documents; files that are still in a synced folder come back when they change."""
+    with closing(open_store(corpus)) as store:
+        missing = set(ids) - store.digests(ids).keys()
+        if missing:
+            raise _unknown(sorted(missing)[0])
+        count = store.delete(ids)
+        say(f"{counted(count, 'document')} deleted; {corpus} has {len(store):,}")
+
+
+@app.command()
+@prints_rows
+def stats(corpus: CorpusPath) -> Iterable[Row]:
+    """Print how much there is, and what the corpus was made for."""
+    with closing(open_store(corpus)) as store:
+        path = Path(corpus)
+        files = [path, Path(f"{path}.index"), Path(f"{path}-wal")]
+        yield {
+            "documents": len(store),
+            "passages": store.passage_count(),
+            "files": len(store.files()),
+            "fields": store.fields(),
+            "model": store.about.model,
+            "dimension": store.about.dimension,
+            "precision": store.about.precision,
+            "words": store.about.words,
+            "bytes": sum(file.stat().st_size for file in files if file.is_file()),
+        }
+
+
+@app.command()
+def check(corpus: CorpusPath) -> None:
+    """Look for damage; exit code 1 if there is any."""
+    with closing(open_store(corpus)) as store:
+        found = store.check()
+        if found:
+            raise CorpusError(
+                f"{corpus} is damaged: {'; '.join(found)}. Restore a backup, or build it again "
+                "with: malmoi index"
+            )
+        passages = counted(store.passage_count(), "passage")
+        say(f"{corpus} is sound: {counted(len(store), 'document')} in {passages}")
+
+
+@app.command()
+def export(
+    corpus: CorpusPath,
+    out: Annotated[Path | None, opt("A .jsonl file; stdout when left out.", "--out", "-o")] = None,
+) -> None:
+    """Write every document as a JSON line: id, text, title, source and metadata."""
+    with closing(open_store(corpus)) as store:
+        if out is None:
+            for line in _lines(store):
+                typer.echo(line)
+            return
+        with writing(out) as file:
+            for line in _lines(store):
+                file.write(f"{line}\n".encode("utf-8", "surrogatepass"))
+        say(f"wrote {counted(len(store), 'document')} to {out}")
 
 
 @app.command()
 def copy(
-    source: Annotated[str, arg("A corpus file, or an address in Milvus.")],
+    source: CorpusPath,
     target: Annotated[str, arg("A new file, milvus://HOST:PORT/NAME, or milvus:FILE.db.")],
 ) -> None:
-    """Copy every document with its vector into another store; nothing is encoded again."""
+    """Copy every document with its vectors into another store; nothing is encoded again."""
     count = copy_corpus(source, target, progress=watched())
     say(f"copied {counted(count, 'document')} to {target}")
+
+
+def _lines(store: Store) -> Iterator[str]:
+    for one in store.scan():
+        row = {"id": one.document.id, "text": one.document.text} | dict(one.document.metadata)
+        about = _about(one.document)
+        named = {name: about[name] for name in ("title", "source", "type", "modified")}
+        yield json.dumps(row | {k: v for k, v in named.items() if v}, ensure_ascii=False)
+
+
+def _about(document: Document) -> dict[str, object]:
+    time = document.modified
+    return {
+        "id": document.id,
+        "title": document.title,
+        "type": document.type,
+        "source": document.source,
+        "modified": datetime.fromtimestamp(time, UTC).isoformat("T", "seconds") if time else None,
+        "metadata": dict(document.metadata),
+    }
+
+
+def _unknown(id: str) -> DataError:
+    return DataError(f"there is no document {id}; expected an id that malmoi corpus list prints.")

@@ -2,18 +2,18 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import BadParameter
 
 from ..bundle.catalog import RERANKER
-from ..corpus import Corpus
+from ..corpus import Corpus, Hit
 from ..corpus.corpus import RERANKED, Mode
 from ..corpus.fusion import WEIGHTS
 from ..encoder import load
 from ..reranker.reranker import load_reranker
 from .options import ModelOption, Threads, arg, opt, seconds
-from .output import Row, prints_rows
+from .output import Format, Row, prints_rows
 
 
 @prints_rows
@@ -23,10 +23,16 @@ def search(
     k: Annotated[int, opt("How many documents to print.", "--k", "-k")] = 10,
     mode: Annotated[Mode, opt("By meaning, words, or both.")] = "hybrid",
     filter: Annotated[
-        list[str] | None, opt("A condition on a field, as year=2024 or year>=2020.")
+        list[str] | None, opt("A condition on a field, as year=2024, type=pdf or folder=hr.")
     ] = None,
+    group: Annotated[
+        bool, opt("A row is a document with its best passages, or else a passage.")
+    ] = True,
+    neighbours: Annotated[
+        int, opt("Print so many passages before and after each as well.", min=0)
+    ] = 0,
     weights: Annotated[
-        str | None, opt("Of a hybrid search's sides, as dense=1,keyword=0.25.")
+        str | None, opt("Of a hybrid search's sides, as dense=1,keyword=0.8.")
     ] = None,
     exact: Annotated[bool, opt("Compare with every vector.", "--exact")] = False,
     rerank: Annotated[bool, opt("Let a reranker read the best.", "--rerank")] = False,
@@ -35,33 +41,68 @@ def search(
     within: Annotated[str | None, opt("Time for it all, as 200ms; reranks as many as fit.")] = None,
     model: ModelOption = None,
     threads: Threads = None,
+    *,
+    form: Format,
 ) -> Iterable[Row]:
     """Print the documents that fit the query best, the best first."""
     time = seconds(within)
     encoder = load(model, threads=threads) if model is not None else None
     with Corpus.open(corpus, encoder) as opened:
-        scorer = load_reranker(reranker, threads=threads) if rerank or within else None
-        if mode != "keyword" and len(opened):
-            opened.vectors_of([query])  # load the model before the time is measured
-        hits = opened.search(
-            query,
-            k,
-            mode=mode,
-            filter=filter,
-            weights=WEIGHTS if weights is None else _weights(weights),
-            exact=exact,
-            reranker=scorer,
-            depth=depth,
-            within=time,
-        )
-    for hit in hits:
-        yield {
-            "id": hit.id,
-            "text": hit.text,
-            "score": round(hit.score, 6),
-            "metadata": dict(hit.metadata),
-            "scores": {name: round(score, 6) for name, score in hit.scores.items()},
+        options: dict[str, Any] = {
+            "mode": mode,
+            "filter": filter,
+            "weights": WEIGHTS if weights is None else _weights(weights),
+            "exact": exact,
+            "reranker": load_reranker(reranker, threads=threads) if rerank or within else None,
+            "depth": depth,
+            "within": time,
         }
+        if group:
+            found = [one.hits for one in opened.search_documents(query, k, **options)]
+        else:
+            found = [(hit,) for hit in opened.search(query, k, **options)]
+        for best, *more in found:
+            if form is Format.TABLE:
+                yield _line(best)
+                continue
+            row = _row(best)
+            if neighbours:
+                around = opened.neighbours(best.id, best.number, neighbours)
+                row["before"] = [one.text for n, one in around.items() if n < best.number]
+                row["after"] = [one.text for n, one in around.items() if n > best.number]
+            if group:
+                names = ("number", "snippet", "headings", "page", "score")
+                row["more"] = [{name: _row(hit)[name] for name in names} for hit in more]
+            yield row
+
+
+def _row(hit: Hit) -> dict[str, object]:
+    return {
+        "id": hit.id,
+        "text": hit.text,
+        "score": round(hit.score, 6),
+        "metadata": dict(hit.metadata),
+        "scores": {name: round(score, 6) for name, score in hit.scores.items()},
+        "title": hit.title,
+        "headings": list(hit.headings),
+        "page": hit.page,
+        "number": hit.number,
+        "source": hit.source,
+        "snippet": hit.snippet,
+    }
+
+
+def _line(hit: Hit) -> Row:
+    """What of a hit is for people."""
+    place = " › ".join(one for one in hit.headings if one != hit.title)
+    page = f"p. {hit.page}" if hit.page is not None else ""
+    return {
+        "score": round(hit.score, 2),
+        "document": hit.id,
+        "title": hit.title,
+        "place": ", ".join(part for part in (place, page) if part),
+        "text": " ".join(hit.snippet.split()),
+    }
 
 
 def _weights(text: str) -> dict[str, float]:
@@ -71,5 +112,5 @@ def _weights(text: str) -> dict[str, float]:
     except ValueError:
         weights = {}
     if not weights or not weights.keys() <= WEIGHTS.keys():
-        raise BadParameter("--weights: expected numbers, as in dense=1,keyword=0.25")
+        raise BadParameter("--weights: expected numbers, as in dense=1,keyword=0.8")
     return {**WEIGHTS, **weights}

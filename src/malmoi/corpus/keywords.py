@@ -133,7 +133,7 @@ _OTHER = re.compile(r"[^\W_가-힣ㄱ-ㅎㅏ-ㅣ]+")
 _JOINED = re.compile(r"[^\W_가-힣ㄱ-ㅎㅏ-ㅣ]+(?:[-_./:@#][^\W_가-힣ㄱ-ㅎㅏ-ㅣ]+)+")
 _LATIN = re.compile("[0-9a-z]+")  # the same among ASCII, and much faster
 
-# Frequent English words do not tell what a question is about. They are stored, because a phrase
+# Frequent words do not tell what a question is about. They are stored, because a phrase
 # may consist of them alone, but not searched for if the query has other words.
 _COMMON = frozenset(
     re.findall(
@@ -141,7 +141,9 @@ _COMMON = frozenset(
         """a about an and any are as at be been but by can could did do does for from get gets
         getting got had has have he her him his how i if in into is it its just me my of on or our
         she should so some than that the their them then there these they this those to us was we
-        were what when where which who whom why will with would you your""",
+        were what when where which who whom why will with would you your
+        하다 되다 있다 없다 않다 수 것 거 때 뭐 무엇 어떻 어떻다 어떻게 언제 어디 어느 누구 누 얼마
+        얼마나 왜 몇 알다 좀 나 저 제 내 이 그""",
     )
 )
 
