@@ -1,6 +1,8 @@
 """`malmoi index` and `malmoi search`, on files good and bad."""
 
+import contextlib
 import json
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -67,10 +69,15 @@ def test_mistakes_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         ((*search, "--k", "0"), 1, "k is 0"),
         ((*search, "--filter", "jahr=1"), 1, "the documents have year"),
         ((*search, "--within", "soon"), 2, "200ms"),
-        ((*search, "--weights", "words=1"), 2, "dense=1,keyword=0.25"),
+        ((*search, "--weights", "words=1"), 2, "dense=1,keyword=0.8"),
         (("search", "faq.jsonl", "cat"), 1, "is not a corpus"),
         (("search", "none.malmoi", "cat"), 1, "there is no corpus"),
+        (("search", "x.malmoi", " ", "--model", "tiny"), 1, "the query is empty"),
         (("index", "x.malmoi"), 2, "name files"),
+        (("index", "x.malmoi", "faq.jsonl", "--watch"), 2, "--watch follows files and folders"),
+        (("corpus", "show", "x.malmoi", "none"), 1, "there is no document none"),
+        (("corpus", "delete", "x.malmoi", "a", "none"), 1, "there is no document none"),
+        (("corpus", "stats", "faq.jsonl"), 1, "is not a corpus"),
         (("index", "x.malmoi", "none.txt", "--model", "tiny"), 1, "there is no file"),
     ]:
         done = CliRunner().invoke(app, arguments)
@@ -80,3 +87,69 @@ def test_mistakes_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         # A usage error is drawn in a box, whose lines may break anywhere.
         told = str(done.exception) if code == 1 else done.output.replace("│", " ")
         assert message in " ".join(told.split())
+
+
+def test_a_folder_and_what_is_in_it(run_here: Run, tmp_path: Path) -> None:
+    graphs.write_bundle(tmp_path / "tiny")
+    docs = tmp_path / "docs"
+    (docs / "sub").mkdir(parents=True)
+    (docs / "a.md").write_text("# Sea\n\n## Cats\n\nthe cat sleeps\n\n## Boats\n\na boat\n")
+    (docs / "sub/b.txt").write_text("고양이 잔다", "cp949")
+    (docs / "sub/broken.txt").write_bytes(b"\x00\x01\x02\xff" * 64)
+    index = ("index", "x.malmoi", "docs", "--model", "tiny", "--words", "bigrams")
+    done = run_here(*index)
+    assert done.returncode == 0, done.stderr
+    told = "3 files: 2 documents written, 0 unchanged, 0 removed; 1 file not read; x.malmoi has 2"
+    assert f"{told} in 3 passages" in done.stderr and "broken.txt" in done.stderr
+
+    search = ("search", "x.malmoi", "the cat sleeps", "--model", "tiny")
+    first, second = (json.loads(line) for line in run_here(*search).stdout.splitlines())
+    assert (first["id"], first["text"], first["title"]) == ("a.md", "the cat sleeps", "Sea")
+    assert first["headings"] == ["Sea", "Cats"] and first["source"].endswith("docs/a.md")
+    assert [one["snippet"] for one in first["more"]] == ["a boat"]
+    assert (second["id"], second["more"]) == ("sub/b.txt", [])
+    done = run_here(*search, "--no-group", "--neighbours", "1")
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [row["id"] for row in rows].count("a.md") == 2
+    assert (rows[0]["before"], rows[0]["after"]) == ([], ["a boat"])
+    assert "Cats" in run_here(*search, "--table").stdout
+    filtered = run_here(*search, "--filter", "folder=sub").stdout.splitlines()
+    assert [json.loads(line)["id"] for line in filtered] == ["sub/b.txt"]
+
+    def rows_of(*command: str) -> list[dict[str, object]]:
+        done = run_here("corpus", *command)
+        assert done.returncode == 0, done.stderr
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    assert [(row["id"], row["passages"]) for row in rows_of("list", "x.malmoi")] == [
+        ("a.md", 2),
+        ("sub/b.txt", 1),
+    ]
+    assert [row["id"] for row in rows_of("list", "x.malmoi", "--folder", "sub/")] == ["sub/b.txt"]
+    assert [row["text"] for row in rows_of("show", "x.malmoi", "a.md")] == [
+        "the cat sleeps",
+        "a boat",
+    ]
+    [stats] = rows_of("stats", "x.malmoi")
+    assert (stats["documents"], stats["passages"], stats["files"]) == (2, 3, 2)
+    assert {row["id"]: row["text"] for row in rows_of("export", "x.malmoi")} == {
+        "a.md": "the cat sleeps\n\na boat",
+        "sub/b.txt": "고양이 잔다",
+    }
+    assert run_here("corpus", "export", "x.malmoi", "--out", "all.jsonl").returncode == 0
+    assert len((tmp_path / "all.jsonl").read_text("utf-8").splitlines()) == 2
+    assert "is sound: 2 documents in 3 passages" in run_here("corpus", "check", "x.malmoi").stderr
+    done = run_here("corpus", "delete", "x.malmoi", "sub/b.txt")
+    assert "1 document deleted; x.malmoi has 1" in done.stderr
+    # As one text a line, as a list; ids are those of the lines.
+    done = run_here(*index[:2], "docs/sub/b.txt", "--lines", "--model", "tiny")
+    assert "1 document written" in done.stderr
+    assert [row["id"] for row in rows_of("list", "x.malmoi")] == ["a.md", "b.txt:1"]
+
+
+def test_a_damaged_corpus_is_reported(run_here: Run, tmp_path: Path) -> None:
+    make(run_here, tmp_path)
+    with contextlib.closing(sqlite3.connect(tmp_path / "x.malmoi")) as connection, connection:
+        connection.execute("DELETE FROM vectors WHERE row = 1")
+    done = run_here("corpus", "check", "x.malmoi")
+    assert done.returncode == 1 and "1 passages without vectors" in done.stderr

@@ -1,6 +1,7 @@
 """One suite over every store of documents: what is written is there, whole, and can be found."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -8,7 +9,18 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from malmoi.corpus import Corpus, Document, Filter, Progress, Store, Stored, StoreInfo
+from malmoi.corpus import (
+    Corpus,
+    Document,
+    EncodedPassage,
+    Filter,
+    PassageKey,
+    Progress,
+    Store,
+    Stored,
+    StoreInfo,
+    SyncedFile,
+)
 from malmoi.corpus.milvus import MilvusStore
 from malmoi.corpus.sqlite import SqliteStore
 from malmoi.corpus.store import passage_digest
@@ -221,3 +233,88 @@ def test_an_empty_store_finds_nothing(make: Make) -> None:
     store.write([])
     store.flush()
     assert len(store) == 0
+
+
+def passages(id: str, *texts: str, seed: int = 0, file: str = "/f", digest: str = "") -> Stored:
+    """A document of several passages, each with its own vector and one of a sentence."""
+    encoded = tuple(
+        EncodedPassage(
+            Passage(text, ("Top", f"part {i}"), i + 1, ((0, len(text)),)),
+            np.stack([unit(seed + 2 * i), unit(seed + 2 * i + 1)]),
+        )
+        for i, text in enumerate(texts)
+    )
+    document = Document(id, "", {"year": 2024}, "Title", f"docs/{id}", "pdf", 12.5)
+    return Stored(document, encoded, file, digest)
+
+
+def test_passages_of_a_document(make: Make) -> None:
+    store = make()
+    store.write([passages("hr/a.pdf", "배송 안내", "환불 규정", seed=10), *some()[1:]])
+    assert (len(store), store.passage_count()) == (4, 5)
+    [best, *_] = store.vector_search(unit(13), 2)
+    # The second passage by its sentence: half of the score is its own vector's.
+    assert (best.id, best.number, best.best) == ("hr/a.pdf", 1, 1)
+    assert best.score == pytest.approx((1 + float(unit(12) @ unit(13))) / 2, abs=1e-5)
+    assert store.vector_scores(unit(13), [best.key, PassageKey("none", 3)]) == [best]
+    assert [one.key for one in store.keyword_search(["환불"], 5)] == [("hr/a.pdf", 1)]
+    found = store.passages([PassageKey("hr/a.pdf", 1), PassageKey("hr/a.pdf", 7)])
+    [(key, one)] = found.items()
+    assert key == ("hr/a.pdf", 1)
+    assert one.passage == Passage("환불 규정", ("Top", "part 1"), 2, ((0, 5),))
+    assert (one.document.title, one.document.source, one.document.modified) == (
+        "Title",
+        "docs/hr/a.pdf",
+        12.5,
+    )
+    assert store.get(["hr/a.pdf"])["hr/a.pdf"].text == "배송 안내\n\n환불 규정"
+    assert [(one.document.id, one.passages) for one in store.documents()] == [
+        ("b", 1),
+        ("c", 1),
+        ("d", 1),
+        ("hr/a.pdf", 2),
+    ]
+    assert [one.document.id for one in store.documents(after="b", limit=2)] == ["c", "d"]
+    # What files are filtered by, besides their metadata.
+    for condition in ("type=pdf", "folder=hr", "year=2024"):
+        filters = [Filter.parse(condition)]
+        assert "hr/a.pdf" in ids(store.vector_search(unit(10), 9, filters=filters))
+        assert ids(store.keyword_search(["배송", "환불"], 9, filters=filters)) == ["hr/a.pdf"] * 2
+    again = make()
+    assert [len(one.passages) for one in again.scan()] == [2, 1, 1, 1]
+
+
+def test_replaced_by_fewer_passages(make: Make) -> None:
+    store = make()
+    store.write([passages("a", "하나", "둘은", "셋은", seed=10)])
+    store.write([passages("a", "하나", seed=50)])
+    assert store.passage_count() == 1
+    assert store.keyword_search(["둘은", "셋은"], 9) == []
+    assert [one.key for one in store.vector_search(unit(12), 9)] == [("a", 0)]
+    assert store.delete(["a"]) == 1 and store.passage_count() == 0
+    assert store.check() == []
+
+
+def test_files_and_their_documents(make: Make) -> None:
+    store = make()
+    file = SyncedFile("/docs/t.csv", "/docs", "t.csv", "12 34")
+    rows = [passages(f"t.csv#{i}", f"행 {i}", file=file.path, digest=f"d{i}") for i in range(3)]
+    store.write(rows, files=[file])
+    store.write([passages("other", "다른")])
+    assert store.files() == {file.path: file}
+    assert store.file_documents(file.path) == {f"t.csv#{i}": f"d{i}" for i in range(3)}
+    assert store.digests(["t.csv#1", "none"]) == {"t.csv#1": "d1"}
+    store.write([rows[0]], delete=["t.csv#2"], files=[replace(file, fingerprint="new")])
+    assert store.files()[file.path].fingerprint == "new"
+    assert set(store.file_documents(file.path)) == {"t.csv#0", "t.csv#1"}
+    assert store.remove_files([file.path, "/none"]) == 2
+    assert (len(store), store.files()) == (1, {})
+
+
+def test_the_best_keyword_score_is_not_reached(make: Make) -> None:
+    store = make()
+    store.write(some())
+    words = ["배송", "비밀", "없는"]
+    [best, *_] = store.keyword_search(words, 1)
+    assert 0 < best.score < store.best_keyword_score(words)
+    assert store.best_keyword_score([]) == 0

@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,28 @@ def test_a_corpus(files: Path, mode: Any) -> None:
         check_entry("files.json", f"corpus {mode}", hits | {"in Korean": found}, within=2e-4)
         corpus.put([{"id": "new", "text": "a sweet pear"}])
         assert corpus.search("sweet pear", 1, mode=mode)[0].id == "new"
+
+
+def test_a_corpus_is_not_changed_by_reading_and_upgraded_by_writing(files: Path) -> None:
+    path = files / "pages.malmoi"
+
+    def version() -> int:
+        with contextlib.closing(sqlite3.connect(path)) as connection:
+            return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+    encoder = malmoi.load(files / "tiny")
+    with Corpus.open(path, encoder) as reader, Corpus.open(path, encoder) as writer:
+        before = [(hit.id, hit.score) for hit in reader.search("the cat", 3)]
+        stored = {one.document.id: one.vector.tolist() for one in reader.store.scan()}
+        assert version() == 1 and reader.store.check() == []
+        writer.add([{"id": "long", "text": "the sea. " * 300}])
+        assert version() == 2 and len(reader) == len(DOCUMENTS) + 1
+        after = {one.document.id: one for one in reader.store.scan()}
+        assert len(after.pop("long").passages) > 1
+        assert {id: one.vector.tolist() for id, one in after.items()} == stored
+        writer.delete("long")
+        assert [(hit.id, hit.score) for hit in reader.search("the cat", 3)] == before
+        assert reader.store.check() == [] and writer.get("new") is None
 
 
 def test_a_corpus_by_the_command_line(files: Path) -> None:

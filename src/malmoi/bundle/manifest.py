@@ -34,6 +34,7 @@ class Manifest:
     """What is needed to run a bundle, and what a user wants to know about it.
 
     - `pooling`: one name, or several joined by "+" whose vectors are concatenated.
+    - `unpooled`: what pooling leaves out: nothing, or the tokens of a "prompt".
     - `layers`: the number of hidden-state outputs `layer_0 … layer_n` of the graph.
     - `activation`: makes scores of a reranker's or classifier's `dimension` outputs, of which
       there is one, or one for each of the `labels`.
@@ -54,6 +55,7 @@ class Manifest:
     clean: tuple[str, ...] = SAFE
     prompts: dict[str, str] = field(default_factory=dict)
     default_prompt: str | None = None
+    unpooled: tuple[str, ...] = ()
     matryoshka: tuple[int, ...] = ()
     labels: tuple[str, ...] = ()
     activation: str = ""
@@ -96,10 +98,11 @@ class Manifest:
             ("precision", [self.precision], PRECISIONS),
             ("activation", [self.activation] if self.activation else [], ACTIVATIONS),
             ("clean", self.clean, tuple(STEPS)),
+            ("unpooled", self.unpooled, ("prompt",)),
         ):
             for value in values:
                 if value not in known:
-                    listed = ", ".join(known[:-1]) + " and " + known[-1]
+                    listed = " and ".join(filter(None, (", ".join(known[:-1]), known[-1])))
                     raise BundleError(
                         f'{where} says {name} "{value}"; known are {listed}. {_REMEDY}'
                     )

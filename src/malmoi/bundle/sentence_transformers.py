@@ -7,7 +7,7 @@ every reader knows them.
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +69,7 @@ def read_folder(folder: Path, graph: str) -> ForeignFolder:
     if not isinstance(modules, list) or not modules:
         raise _broken(folder / MODULES, "a list of modules")
     steps: list[str | DenseSpec] = []
-    pooling = "mean"
+    pooling, included = "mean", True
     root = folder
     if not all(isinstance(module, dict) for module in modules):
         raise _broken(folder / MODULES, "a list of modules")
@@ -80,6 +80,8 @@ def read_folder(folder: Path, graph: str) -> ForeignFolder:
             root = path
         elif kind == "Pooling":
             pooling = read_pooling(path / "config.json")
+            # As in sentence-transformers, where instructions are read and not pooled.
+            included = read_json(path / "config.json").get("include_prompt", True)
             steps.append("pool")
         elif kind == "Normalize":
             steps.append("normalize")
@@ -95,7 +97,10 @@ def read_folder(folder: Path, graph: str) -> ForeignFolder:
             f"{folder / MODULES} has no Pooling module; expected one. "
             "Export the model with a pooling of your choice: malmoi export --pooling mean"
         )
-    return ForeignFolder(root, _manifest(folder, root, graph, pooling, steps), tuple(steps))
+    manifest = _manifest(folder, root, graph, pooling, steps)
+    if not included and manifest.prompts:
+        manifest = replace(manifest, unpooled=("prompt",))
+    return ForeignFolder(root, manifest, tuple(steps))
 
 
 def _place(module: dict[str, Any]) -> int:

@@ -49,7 +49,9 @@ def evaluate(
     encoder: Annotated[str | None, opt("rerank: the encoder that proposes documents.")] = None,
     top: Annotated[int, opt("rerank: how many documents to rerank.", min=1)] = 50,
     k: Annotated[str, opt("retrieval, rerank: cut-offs.")] = "1,5,10",
-    documents: Annotated[Path | None, opt("retrieval, rerank: more texts to search among.")] = None,
+    documents: Annotated[
+        Path | None, opt("retrieval, rerank: more texts to search among, or a folder of files.")
+    ] = None,
     query_prompt: Annotated[
         str | None, opt("retrieval, rerank: the encoder's prompt for queries.")
     ] = None,

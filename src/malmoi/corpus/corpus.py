@@ -20,6 +20,7 @@ from ..encoder.base import OnLong
 from ..errors import CorpusError, DataError, OptionError, TextError, counted
 from ..runtime.pooling import normalize
 from ..runtime.precision import Precision, to_precision
+from ..text import morphemes
 from ..text.cleanup import as_text
 from ..text.sentences import split_sentences
 from ..types import Floats
@@ -362,6 +363,7 @@ class Corpus:
 
         The other options are those of `search`.
         """
+        _check_counts(k=k, passages=passages)
         found = self.search(query, max(5 * k, RERANKED), **options)
         return group_hits(found, passages=passages)[:k]
 
@@ -370,6 +372,13 @@ class Corpus:
         numbers = range(max(0, number - count), number + count + 1)
         found = self.store.passages([PassageKey(id, one) for one in numbers])
         return {key.number: found[key].passage for key in sorted(found)}
+
+    def warm(self) -> None:
+        """Open what a first search would have to open: the vector index and the analyser."""
+        zeros = np.zeros(self.store.about.dimension, dtype=np.float32)
+        self.store.vector_search(zeros, 1)
+        if self.store.about.words != "bigrams" and morphemes.available():
+            list(morphemes.forms_of(["가"]))
 
     def vectors_of(self, texts: Sequence[str], *, query: bool = True) -> Floats:
         """Encode texts into unit vectors (n, dim), as the corpus compares them.
@@ -539,13 +548,17 @@ class Corpus:
     def _check(self, query: str, k: int, mode: str, depth: int, within: float | None) -> None:
         if not as_text(query, where="query").strip():
             raise TextError("the query is empty; expected some text. Say what to look for.")
-        for name, value in (("k", k), ("depth", depth)):
-            if value < 1:
-                raise OptionError(f"{name} is {value}; expected 1 or more. Ask for at least one.")
+        _check_counts(k=k, depth=depth)
         if mode not in MODES:
             raise OptionError(f"mode is {mode!r}; known are {', '.join(MODES)}. Choose one.")
         if within is not None and not 0 < within < np.inf:
             raise OptionError(f"within is {within}; expected seconds above 0, as in 0.2.")
+
+
+def _check_counts(**counts: int) -> None:
+    for name, value in counts.items():
+        if value < 1:
+            raise OptionError(f"{name} is {value}; expected 1 or more. Ask for at least one.")
 
 
 _WORD = re.compile(r"[0-9A-Za-z]+|[가-힣]+")

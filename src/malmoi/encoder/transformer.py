@@ -31,6 +31,7 @@ class Encoder(LayerAccess, TextEncoder):
         self.threads = self._runner.threads
         self._tokens, self._session = self._runner.tokens, self._runner.session
         self._output = self._choose_output()
+        self._unpooled = self._unpooled_prompts()
         self._steps = [_make_step(step, bundle.manifest.pooling) for step in bundle.steps]
         super().__init__(bundle.manifest, dimension=self._probe())
         self.reader = LayerReader(self._runner, bundle.manifest)
@@ -67,6 +68,8 @@ class Encoder(LayerAccess, TextEncoder):
         # A foreign graph may have both; its modules.json says how to pool, so states win.
         foreign = not self.bundle.manifest.files
         names = (*_STATES, _POOLED) if foreign else (_POOLED, *_STATES)
+        if self.bundle.manifest.unpooled:  # a graph that pools pools its prompts too
+            names = _STATES
         for name in names:
             if name in self._session.outputs:
                 return name
@@ -99,9 +102,35 @@ class Encoder(LayerAccess, TextEncoder):
         [found] = self._session.run(batch, [self._output])
         if self._output == _POOLED:
             return found
+        mask = self._without_prompts(batch) if self._unpooled else batch.mask
         for step in self._steps:
-            found = step(found, batch.mask)
+            found = step(found, mask)
         return found
+
+    def _unpooled_prompts(self) -> list[list[int]]:
+        """The ids of prompts that pooling leaves out, with what stands before them, longest first.
+
+        The last id of a prompt that is tokenized alone may be another one before a text.
+        """
+        if not self.bundle.manifest.unpooled:
+            return []
+        prompts = list(self.bundle.manifest.prompts.values())
+        whole, _ = self._tokens.encode(prompts)
+        empty, _ = self._tokens.encode([""])
+        before = 1 if len(empty[0].ids) > 1 else 0  # [CLS], and [SEP] after the text
+        after = len(empty[0].ids) - before
+        ids = [one.ids[: len(one.ids) - after] for one in whole]
+        return sorted((one for one in ids if len(one) > before), key=len, reverse=True)
+
+    def _without_prompts(self, batch: Batch) -> Ints:
+        """The mask of a batch (n, length) with zeros for prompts that texts start with."""
+        mask = batch.mask.copy()
+        for prompt in reversed(self._unpooled):  # the longest that fits has the last word
+            size = len(prompt)
+            if size < mask.shape[1]:
+                starts = (batch.ids[:, : size - 1] == prompt[:-1]).all(axis=1)
+                mask[starts, :size] = 0
+        return mask
 
     def _in_windows(self, texts: list[str]) -> Floats:
         """Cover each text by windows and take the mean of their vectors by tokens, (n, dim)."""

@@ -29,7 +29,8 @@ class Settings:
     sides: languages by their columns, "ko" or "ko-en".
     strict: stop at the first bad row instead of passing over it.
     ks: cut-offs of ranks (retrieval, rerank, linking, concepts).
-    documents: a file of more texts to search among (retrieval, rerank).
+    documents: a file of more texts to search among, or a folder of files that questions are
+        about (retrieval, rerank).
     query_prompt, document_prompt: prompts of an encoder that reads queries and documents
         differently (retrieval, rerank).
     encoder: the encoder that proposes documents (rerank).

@@ -46,6 +46,12 @@ class Built:
 
 def build(source: ModelSource, folder: Path, *, layers: bool, weights: bool) -> Built:
     """Write an encoder's tokenizer, layout, weights and graph into an empty folder."""
+    if source.manifest.unpooled:
+        raise BundleError(
+            f"{source.root} leaves its prompts out of pooling (include_prompt is false), and a "
+            "graph that pools cannot. Use the model's own folder with an ONNX graph of its token "
+            "states."
+        )
     transformer = load_and_write(source, folder, weights=weights)
     write_layout(source, folder, transformer.config.hidden_size)
     if hasattr(transformer, "pooler"):

@@ -145,7 +145,9 @@ def _open_corpus(path: Path, encoder: TextEncoder) -> Corpus:
         raise DataError(
             f"there is no corpus {path}; expected a file made before. Make it with: malmoi index"
         )
-    return Corpus.open(path, encoder)
+    corpus = Corpus.open(path, encoder)
+    corpus.warm()
+    return corpus
 
 
 @dataclass

@@ -7,6 +7,7 @@ Files have sets of texts that mean the same, or queries with their documents; bo
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +17,11 @@ from ...index.knn import RowPairs, nearest
 from ...io.tables import read_texts
 from ...runtime.pooling import normalize
 from ...types import Floats
-from ..examples import QUERIES, Examples, Form, Roles, label, number, text
+from ..examples import QUERIES, Examples, Form, Roles, label, number, read_examples, text
 from ..measures import mean
 from ..models import name_of, scores_of, vectors_of
 from ..task import Outcome, Settings, Task
+from .folder import QUESTIONS, FolderQuestions, folder_outcome, parse_question
 
 Ranks = list[dict[int, int]]  # for each query: document's row → its rank from 1
 
@@ -81,20 +83,34 @@ def _parse_relevant(values: Roles) -> Relevant:
     return Relevant(text(values, "query"), text(values, "document"), grade)
 
 
-class Retrieval(Task[Searches]):
+class Retrieval(Task[Any]):
     """Rank every document by cosine for every query, and measure where the relevant ones are.
 
     For each k: "hit" is the share of queries with a relevant document among the first k (for sets:
     a member finds its set), "recall" the share of relevant documents there, "mrr" the inverse
     rank of the first, "ndcg" the discounted gain of all against the best order. "map" looks at
     the whole ranking.
+
+    With a folder as `documents` the rows are `FolderQuestions`, and the model's search over the
+    files is measured: "passage" and "document" are the shares of questions whose right passage
+    and file are among the first k, by both sides together and by each alone.
     """
 
     name = "retrieval"
     forms = ((_SETS, _parse_member), (_DOCUMENTS, _parse_relevant))
 
-    def load(self, path: Path, settings: Settings) -> Examples[Searches]:
+    def _load_folder(self, path: Path, settings: Settings) -> Examples[Any]:
+        options = {"columns": settings.columns, "strict": settings.strict}
+        found = read_examples(path, ((QUESTIONS, parse_question),), **options)  # type: ignore[arg-type]
+        folder = Path(settings.documents or "")
+        questions = FolderQuestions(folder, found.rows[: settings.limit or None])
+        about = {"ks": list(settings.ks), "folder": folder.name}
+        return Examples(questions, found.source, about=about)
+
+    def load(self, path: Path, settings: Settings) -> Examples[Any]:
         """Read a file of sets or of queries and documents; `limit` counts queries."""
+        if settings.documents is not None and Path(settings.documents).is_dir():
+            return self._load_folder(path, settings)
         examples = self.read_forms(path, settings)
         more: list[str] = []
         if settings.documents is not None:
@@ -114,8 +130,10 @@ class Retrieval(Task[Searches]):
         )
         return Examples(searches, examples.source, about={"ks": list(settings.ks)})
 
-    def check(self, rows: Searches, where: str) -> None:
+    def check(self, rows: Searches | FolderQuestions, where: str) -> None:
         """Refuse a file with nothing to find, or with hardly anything to rank."""
+        if isinstance(rows, FolderQuestions):
+            return
         if not rows.queries:
             raise DataError(
                 f"{where} has no query with anything to find; expected sets of two texts or more, "
@@ -128,11 +146,15 @@ class Retrieval(Task[Searches]):
                 "because fewer can hardly be ranked. Add documents with --documents."
             )
 
-    def outcome(self, model: object, examples: Examples[Searches], settings: Settings) -> Outcome:
+    def outcome(self, model: object, examples: Examples[Any], settings: Settings) -> Outcome:
+        if isinstance(examples.rows, FolderQuestions):
+            return folder_outcome(model, examples.rows, check_ks(settings.ks))
         kept, notes = usable_ks(settings.ks, examples.rows)
         return outcome_of(rank(model, examples.rows), examples.rows, kept, notes)
 
-    def text_pairs(self, rows: Searches) -> list[tuple[str, str]]:
+    def text_pairs(self, rows: Searches | FolderQuestions) -> list[tuple[str, str]]:
+        if isinstance(rows, FolderQuestions):
+            return [(one.query, one.answer) for one in rows.questions]
         return [
             (query, rows.documents[row])
             for query, relevant in zip(rows.queries, rows.relevant, strict=True)
@@ -149,14 +171,16 @@ class Reranking(Retrieval):
 
     name = "rerank"
 
-    def load(self, path: Path, settings: Settings) -> Examples[Searches]:
+    def load(self, path: Path, settings: Settings) -> Examples[Any]:
         named = name_of(_encoder(settings))
         examples = super().load(path, settings)
         return replace(examples, about={**examples.about, "top": settings.top, "encoder": named})
 
-    def outcome(self, model: object, examples: Examples[Searches], settings: Settings) -> Outcome:
+    def outcome(self, model: object, examples: Examples[Any], settings: Settings) -> Outcome:
         """Measure the order after reranking, with the encoder's own order to compare it with."""
         searches, top, encoder = examples.rows, settings.top, _encoder(settings)
+        if isinstance(searches, FolderQuestions):
+            return folder_outcome(encoder, searches, check_ks(settings.ks), reranker=model)
         if top < 1:
             raise OptionError(f"top is {top}; expected 1 or more. Choose how many to rerank.")
         kept, notes = usable_ks(settings.ks, searches)

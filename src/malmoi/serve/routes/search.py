@@ -39,7 +39,8 @@ async def search(state: AppState, request: SearchRequest) -> Response:
     if request.rerank and state.resources.find_reranker():
         reranker = BatchedReranker(state.engine)
     if request.mode != "keyword":
-        [vector] = (await state.engine.embed([request.query])).vectors
+        embedded = await state.engine.embed([request.query], prompt=corpus.query_prompt)
+        [vector] = embedded.vectors
     work = partial(_search, corpus, request, reranker, vector)
     found = await state.engine.call(work, lane="search")
     about = {"corpus": name, "mode": request.mode, "reranked": request.rerank}
@@ -60,8 +61,8 @@ def _search(
         vector=vector,
     )
     before = _before_reranking(hits) if reranker else []
-    rank_before = {hit.id: rank for rank, (hit, _) in enumerate(before, start=1)}
-    after = {hit.id: rank for rank, hit in enumerate(hits, start=1)}
+    rank_before = {hit.key: rank for rank, (hit, _) in enumerate(before, start=1)}
+    after = {hit.key: rank for rank, hit in enumerate(hits, start=1)}
     return {
         "hits": [
             {
@@ -71,12 +72,12 @@ def _search(
                 "scores": {name: round(float(score), 6) for name, score in hit.scores.items()},
                 "metadata": dict(hit.metadata),
                 "matches": matches(request.query, hit.text),
-                "rank_before": rank_before.get(hit.id),
+                "rank_before": rank_before.get(hit.key),
             }
             for hit in hits[: request.k]
         ],
         "before": [
-            {"id": hit.id, "text": hit.text, "score": round(score, 6), "rank_after": after[hit.id]}
+            {"id": hit.id, "text": hit.text, "score": round(score, 6), "rank_after": after[hit.key]}
             for hit, score in before[: request.k]
         ],
     }
