@@ -413,3 +413,55 @@ def test_text_of_any_kind_comes_back(corpus: Corpus) -> None:
         assert found is not None
         assert found.text == text.replace("\ud800", "\ufffd")
     assert len({hit.id for hit in corpus.search("ㅋㅋㅋ", 20)}) == 13
+
+
+def test_prompts_of_the_model_are_used(tmp_path: Path) -> None:
+    """The names that sentence-transformers looks for, in a corpus that remembers them."""
+    prompts = {"query": "the ", "passage": "dog ", "other": "sea "}
+    prompted = malmoi.load(graphs.write_bundle(tmp_path / "prompted", prompts=prompts))
+    with Corpus.open(tmp_path / "x.malmoi", prompted, words="bigrams") as corpus:
+        corpus.add([{"id": "a", "text": "cat"}])
+        [stored] = corpus.store.scan()
+        assert np.allclose(stored.vector, prompted.encode("cat", prompt="passage"), atol=1e-6)
+        [hit] = corpus.search("boat", 1, mode="dense")
+        expected = prompted.encode("cat", prompt="passage") @ prompted.encode("the boat")
+        assert hit.score == pytest.approx(float(expected), abs=1e-5)
+        assert corpus.query_prompt == "query"
+    with Corpus.open(tmp_path / "x.malmoi", prompted) as again:
+        assert again.store.about.prompts == ("query", "passage")
+    only_query = malmoi.load(graphs.write_bundle(tmp_path / "bge", prompts={"query": "the "}))
+    with Corpus.open(tmp_path / "y.malmoi", only_query, words="bigrams") as corpus:
+        corpus.add([{"id": "a", "text": "cat"}])
+        assert np.allclose(next(corpus.store.scan()).vector, only_query.encode("cat"), atol=1e-6)
+    plain = malmoi.load(graphs.write_bundle(tmp_path / "plain", prompts={"other": "sea "}))
+    with Corpus.open(tmp_path / "z.malmoi", plain, words="bigrams") as corpus:
+        assert corpus.store.about.prompts is None and corpus.query_prompt is None
+
+
+def test_opening_the_model_is_not_part_of_the_time(
+    tmp_path: Path, corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = corpus.encoder
+    corpus.close()
+
+    def slowly(name: str) -> malmoi.TextEncoder:
+        time.sleep(0.3)
+        return encoder
+
+    monkeypatch.setattr("malmoi.corpus.corpus.load", slowly)
+    with Corpus.open(tmp_path / "x.malmoi") as again:
+        hits = again.search("cat", 3, reranker=Longest(), within=0.25)
+        assert "rerank" in hits[0].scores
+
+
+def test_a_reranker_reads_the_title_too(corpus: Corpus) -> None:
+    read: list[str] = []
+
+    class Reader(Longest):
+        def score(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
+            read.extend(text for _, text in pairs)
+            return super().score(pairs)
+
+    corpus.put([Document("t", "it sleeps", title="Cats")])
+    corpus.search("cat", 6, reranker=Reader())
+    assert "Cats\nit sleeps" in read

@@ -1,5 +1,6 @@
 """Encoding: any text in, the right vector out, in order, once, and never cut in silence."""
 
+import json
 import tracemalloc
 import warnings
 from pathlib import Path
@@ -130,3 +131,29 @@ def test_batches_hold_every_row_once_and_keep_the_budget(
         uneven = [row for row in rows if lengths[row] < longest]
         full = (len(rows) - len(uneven)) * longest
         assert even is None or not uneven or full < max(even, 1)
+
+
+def test_a_prompt_that_is_read_and_not_pooled(tmp_path: Path) -> None:
+    """As in sentence-transformers: nothing before the text counts, [CLS] and the prompt."""
+    prompts = {"prompts": {"query": "the ", "long": "the cat "}}
+    vectors = {}
+    for included in (True, False):
+        folder = graphs.write_foreign(tmp_path / str(included), steps=("pool", "normalize"))
+        path = folder / "config_sentence_transformers.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | prompts))
+        pooling = folder / "1_Pooling/config.json"
+        config = json.loads(pooling.read_text()) | {"include_prompt": included}
+        pooling.write_text(json.dumps(config))
+        vectors[included] = malmoi.load(folder)
+    with_prompt, without = vectors[True], vectors[False]
+    table = graphs.embedding_table(len(graphs.WORDS))
+    dog, end = (table[graphs.WORDS.index(word)] for word in ("dog", "[SEP]"))
+    expected = (dog + end) / np.linalg.norm(dog + end)
+    for prompt in ("query", "long"):
+        found = without.encode("dog", prompt=prompt)
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+        assert float(found @ with_prompt.encode("dog", prompt=prompt)) < 0.999
+    np.testing.assert_allclose(without.encode("dog"), with_prompt.encode("dog"), atol=1e-6)
+    np.testing.assert_allclose(
+        without.encode(["dog", "boat sea dog cat"], prompt="query")[0], expected, atol=1e-6
+    )

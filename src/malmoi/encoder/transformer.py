@@ -110,11 +110,11 @@ class Encoder(LayerAccess, TextEncoder):
     def _unpooled_prompts(self) -> list[list[int]]:
         """The ids of prompts that pooling leaves out, with what stands before them, longest first.
 
-        The last id of a prompt that is tokenized alone may be another one before a text.
+        Their last space belongs to the word after them.
         """
         if not self.bundle.manifest.unpooled:
             return []
-        prompts = list(self.bundle.manifest.prompts.values())
+        prompts = [prompt.rstrip() for prompt in self.bundle.manifest.prompts.values()]
         whole, _ = self._tokens.encode(prompts)
         empty, _ = self._tokens.encode([""])
         before = 1 if len(empty[0].ids) > 1 else 0  # [CLS], and [SEP] after the text
@@ -128,8 +128,7 @@ class Encoder(LayerAccess, TextEncoder):
         for prompt in reversed(self._unpooled):  # the longest that fits has the last word
             size = len(prompt)
             if size < mask.shape[1]:
-                starts = (batch.ids[:, : size - 1] == prompt[:-1]).all(axis=1)
-                mask[starts, :size] = 0
+                mask[(batch.ids[:, :size] == prompt).all(axis=1), :size] = 0
         return mask
 
     def _in_windows(self, texts: list[str]) -> Floats:
