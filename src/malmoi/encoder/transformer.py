@@ -67,7 +67,7 @@ class Encoder(LayerAccess, TextEncoder):
         """The graph's own vectors where it pools, else the token states."""
         # A foreign graph may have both; its modules.json says how to pool, so states win.
         foreign = not self.bundle.manifest.files
-        names = (*_STATES, _POOLED) if foreign else (_POOLED, *_STATES)
+        names: tuple[str, ...] = (*_STATES, _POOLED) if foreign else (_POOLED, *_STATES)
         if self.bundle.manifest.unpooled:  # a graph that pools pools its prompts too
             names = _STATES
         for name in names:
