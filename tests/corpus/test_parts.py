@@ -196,5 +196,5 @@ def test_compounds_and_identifiers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(morphemes, "loaded", lambda: False)
     memory = Memory({"택시비": ("택시비",), "비자": ("비자",)}, {"택시": 3, "비자": 1})
     assert query_terms("택시비", "word-morphemes", memory) == (["택시비"], ["택시", "택시비*"])
-    assert query_terms("비자", "word-morphemes", memory).more == ["비자*"]
+    assert query_terms("비자", "word-morphemes", memory).more == []
     assert query_terms("ERR-4021 in v2.3", "bigrams").more == ["err 4021", "v2 3"]

@@ -150,7 +150,6 @@ _COMMON = frozenset(
 # A query is a question, not a book: further characters or words are ignored.
 QUERY_CHARACTERS = 4096
 QUERY_WORDS = 64
-_RARE = 10  # passages; a word that fewer have is also looked for as the beginning of others
 # Vowels of a stem and its ending in one syllable, and the stem's: 려 is 리어, 와 오아, 줘 주어.
 _CONTRACTED = {6: 20, 9: 8, 14: 13, 1: 0, 4: 18, 10: 11}
 
@@ -246,9 +245,9 @@ def _identifiers(text: str) -> list[str]:
 
 
 def _related(words: Sequence[str], memory: TermMemory) -> list[str]:
-    """The parts of compounds, and the beginning of rare words, of which others may be made.
+    """The parts of compounds, and words that no passage has as the beginning of others.
 
-    A query for 택시비 finds 택시, and one for 택시 finds 택시비.
+    A query for 택시비 finds 택시, and one for 택시 finds 택시비 where there is no 택시.
     """
     korean = [word for word in words if HANGUL.fullmatch(word) and len(word) > 1]
     parts = {word: [word[:i] for i in range(2, len(word))] for word in korean}
@@ -256,8 +255,8 @@ def _related(words: Sequence[str], memory: TermMemory) -> list[str]:
         parts[word] += [word[i:] for i in range(1, len(word) - 1)]
     known = memory.known_terms([*korean, *(part for own in parts.values() for part in own)])
     found = [part for own in parts.values() for part in own if part in known]
-    rare = [f"{word}*" for word in korean if known.get(word, 0) < _RARE]
-    return [word for word in dict.fromkeys([*found, *rare]) if word not in words]
+    beginnings = [f"{word}*" for word in korean if word not in known]
+    return [word for word in dict.fromkeys([*found, *beginnings]) if word not in words]
 
 
 def _recalled(words: Sequence[str], memory: TermMemory) -> list[str]:
