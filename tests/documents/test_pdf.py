@@ -68,6 +68,16 @@ def test_a_single_page_keeps_its_margins(tmp_path: Path) -> None:
     assert [one.text for one in blocks] == ["수신: 인사팀", TEXT]
 
 
+def test_a_number_at_the_foot_of_a_table_is_no_page_number(tmp_path: Path) -> None:
+    pages = []
+    for number in range(3):
+        rows = [(60, 110 - 15 * at, 10, f"{at} | {number}") for at in range(3)]
+        pages.append([*rows, (60, 62 - number, 10, str(10 + number)), (300, 30, 8, str(number))])
+    blocks = read(tmp_path, pdf(pages))
+    text = "\n".join(one.text for one in blocks)
+    assert all(str(10 + number) in text for number in range(3))
+
+
 def test_lists_and_tables(tmp_path: Path) -> None:
     lines = [
         (60, 700, 10, TEXT),

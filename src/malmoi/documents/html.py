@@ -34,16 +34,20 @@ _WIDER = {"euc-kr": "cp949", "ks_c_5601-1987": "cp949", "ksc5601": "cp949", "iso
 
 def load_html(file: FoundFile) -> Iterator[Content]:
     """Read a web page; its encoding is that of its mark, of its meta element, or found."""
-    with file.path.open("rb") as opened:
-        data = opened.read(LONGEST_LINE + 1)
-    if len(data) > LONGEST_LINE:
-        raise DocumentError(
-            f"{file.path} is longer than {LONGEST_LINE // 2**20} MiB; expected a web page. "
-            "Break it into several."
-        )
+    data = read_whole(file, "a web page. Break it into several.")
     name = str(file.path)
     repairs = Repairs()
     yield replace(html_content(repairs.text(decode_html(data, name)), name), repairs=repairs)
+
+
+def read_whole(file: FoundFile, expected: str) -> bytes:
+    """Read a file that is parsed as a whole; the error for a longer one ends with `expected`."""
+    with file.path.open("rb") as opened:
+        data = opened.read(LONGEST_LINE + 1)
+    if len(data) > LONGEST_LINE:
+        limit = LONGEST_LINE // 2**20
+        raise DocumentError(f"{file.path} is longer than {limit} MiB; expected {expected}")
+    return data
 
 
 def decode_html(data: bytes, name: str) -> str:

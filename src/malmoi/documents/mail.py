@@ -8,10 +8,10 @@ from email.message import EmailMessage
 from typing import Any, cast
 
 from ..errors import DocumentError
-from ..io.files import LONGEST_LINE, decode_lines
+from ..io.files import decode_lines
 from ..text.mojibake import Repairs
 from .document import Attachment, Block, Content, FoundFile
-from .html import decode_html, html_content
+from .html import decode_html, html_content, read_whole
 from .text import text_blocks
 
 _HEADERS = ("from", "to", "cc", "date")
@@ -20,13 +20,7 @@ _QUOTED = re.compile(r"^(>+ ?)+", re.M)
 
 def load_mail(file: FoundFile) -> Iterator[Content]:
     """Read an e-mail: its plain text, or the text of its web page; the headers are metadata."""
-    with file.path.open("rb") as opened:
-        data = opened.read(LONGEST_LINE + 1)
-    if len(data) > LONGEST_LINE:
-        raise DocumentError(
-            f"{file.path} is longer than {LONGEST_LINE // 2**20} MiB; expected an e-mail. "
-            "Save its attachments as files."
-        )
+    data = read_whole(file, "an e-mail. Save its attachments as files.")
     message = email.message_from_bytes(data, policy=email.policy.default)
     if not any(message.get(name) for name in ("from", "to", "subject", "date")):
         raise DocumentError(

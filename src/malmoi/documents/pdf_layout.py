@@ -18,6 +18,7 @@ _PAGE_NUMBER = re.compile(
 _DIGITS = re.compile(r"\d+")
 _DIGIT = re.compile(r"\d")
 _ENDS = re.compile(r"[.?!。:;][\"'”’)\]]*$")
+_MOST_LINES = 2000  # of a page that may be put into another order
 _HYPHENS = ("-", "\u00ad")
 _LONGEST_HEADING = 120
 _LARGER = 1.12  # a heading's size over that of the text
@@ -148,15 +149,22 @@ def _without_margins(pages: Sequence[Page]) -> list[Page]:
     often = max(2, 0.5 * len(pages))
     kept = []
     for page in pages:
+        heights = [line.y for line in page.lines]
         lines = [
             line
             for line in page.lines
             if not _in_margin(line, page)
             or len(pages) < 2
-            or not (_PAGE_NUMBER.fullmatch(line.text) or _repeats(seen, line) >= often)
+            or not (_repeats(seen, line) >= often or _is_page_number(line, heights))
         ]
         kept.append(Page(page.number, page.height, lines))
     return kept
+
+
+def _is_page_number(line: Line, heights: list[float]) -> bool:
+    """Say whether a line is a number alone, above or below everything else on its page."""
+    outside = line.y < min(heights) + 2 or line.y > max(heights) - 2
+    return outside and _PAGE_NUMBER.fullmatch(line.text) is not None
 
 
 def _in_margin(line: Line, page: Page) -> bool:
@@ -169,6 +177,8 @@ def _margin_key(line: Line) -> tuple[str, int]:
 
 def _repeats(seen: Counter[tuple[str, int]], line: Line) -> int:
     text, height = _margin_key(line)
+    if not re.search(r"[^\W\d_]", text):
+        return 0  # numbers alone may be those of a table
     return sum(seen[text, height + step] for step in (-1, 0, 1))
 
 
@@ -206,7 +216,7 @@ def _ordered(lines: list[Line]) -> list[Line]:
 
     Most files have it right, columns included; sorting those could only break them.
     """
-    if len(lines) < 3:
+    if not 3 <= len(lines) <= _MOST_LINES:
         return lines
     up = sum(b.y > a.y + a.size and _overlap(a, b) for a, b in itertools.pairwise(lines))
     rows = [(a, b) for a, b in itertools.pairwise(lines) if _same_row(a, b)]
