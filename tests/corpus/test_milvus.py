@@ -82,6 +82,24 @@ def test_a_corpus_in_milvus_is_searched_like_a_file(
         assert corpus.get("3") is not None
 
 
+def test_a_folder_is_synced(tmp_path: Path, encoder: malmoi.TextEncoder) -> None:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "a.md").write_text("# Sea\n\n## Cats\n\nthe cat sleeps\n\n## Boats\n\na boat\n")
+    (docs / "b.txt").write_text("고양이 잔다", "utf-8")
+    with malmoi.Corpus.open(f"milvus:{tmp_path}/m.db", encoder, words="bigrams") as corpus:
+        assert corpus.sync(docs).written == 2
+        [hit] = corpus.search("the cat sleeps", 1)
+        assert (hit.id, hit.title, hit.headings, hit.number) == ("a.md", "Sea", ("Sea", "Cats"), 0)
+        (docs / "a.md").write_text("# Sea\n\na boat\n")
+        (docs / "b.txt").unlink()
+        report = corpus.sync(docs)
+        assert (report.written, report.removed) == (1, 1)
+        assert [one.document.id for one in corpus.store.documents()] == ["a.md"]
+        assert corpus.store.passage_count() == 1
+        assert corpus.sync(docs).changed is False
+
+
 def test_another_corpus_is_not_written_over(
     faq: Path, tmp_path: Path, encoder: malmoi.TextEncoder
 ) -> None:

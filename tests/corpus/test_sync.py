@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ import malmoi
 from malmoi import Corpus
 from malmoi.corpus import SyncReport, group_hits, watch_files
 from malmoi.corpus.sqlite import SqliteStore
-from malmoi.documents import Passage, SourceDocument
+from malmoi.documents import Block, DocumentError, FoundFile, Passage, SourceDocument
 from malmoi.errors import DataError
 from tests.support import ROOT
 
@@ -145,6 +146,22 @@ def test_files_that_cannot_be_read_are_named_and_the_rest_goes_on(
     with pytest.raises(DataError, match="there is no file or folder"):
         corpus.sync(docs / "none")
     assert ids(corpus) == ["sub/b.txt"]
+
+
+def test_a_file_that_breaks_off_leaves_nothing(
+    corpus: Corpus, docs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def some(file: FoundFile, **options: object) -> Iterator[SourceDocument]:
+        for number in range(5):
+            block = Block(f"the cat {number}")
+            yield SourceDocument(f"{file.id}#{number}", "", (block,), "", "csv", 1.0)
+        raise DocumentError(f"{file.id} breaks off")
+
+    monkeypatch.setattr("malmoi.corpus.sync.read_documents", some)
+    monkeypatch.setattr("malmoi.corpus.sync._PASSAGES", 2)
+    report = corpus.sync(docs / "a.md")
+    assert report.failed == ("a.md breaks off",)
+    assert (ids(corpus), corpus.store.files()) == ([], {})
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")

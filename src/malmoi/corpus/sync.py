@@ -143,18 +143,19 @@ class _Sync:
         before = self.corpus.store.file_documents(path)
         seen: set[str] = set()
         documents: list[SplitDocument] = []
+        size = 0
         try:
             for one in self.documents(file, entry):
                 seen.add(one.document.id)
                 documents.append(one)
-                if len(documents) >= _PASSAGES:
-                    yield DocumentBatch(documents)
-                    documents = []
+                size += len(one.passages)
+                if size >= _PASSAGES:  # known to the next sync, and not complete
+                    yield DocumentBatch(documents, files=(replace(entry, fingerprint=""),))
+                    documents, size = [], 0
         except (DocumentError, MissingExtra) as error:
             self.failed.append(str(error))
             logger.warning(str(error))
             self._not_read(path, error)
-            yield DocumentBatch(documents)
             return
         gone = tuple(id for id in before if id not in seen)
         yield DocumentBatch(documents, delete=gone, files=(entry,))
@@ -212,14 +213,14 @@ class _Sync:
 
         def missing(one: SyncedFile) -> bool:
             if one.path in there:
-                return one.path in self.broken
+                return False
             if one.path in self.kept or _inside(one.path, closed):
                 return False
             if one.root in self.moved and not Path(one.path).exists():
                 return True
             return _inside(one.path, roots) and not (only_deleted and Path(one.path).exists())
 
-        return [path for path, one in self.known.items() if missing(one)]
+        return [*self.broken, *(path for path, one in self.known.items() if missing(one))]
 
     def _not_read(self, path: str, error: Exception) -> None:
         """What was read before stays where only the permission is missing, and goes otherwise."""

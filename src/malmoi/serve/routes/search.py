@@ -153,5 +153,5 @@ def _vectors(corpus: Corpus, stored: list[Stored]) -> Floats:
     if not stored:
         return np.zeros((0, 1), dtype=np.float32)
     if corpus.store.about.precision != "float32":
-        return corpus.vectors_of([one.document.text for one in stored])
+        return corpus.vectors_of([one.document.text for one in stored], query=False)
     return normalize(np.stack([one.vector for one in stored]).astype(np.float32))

@@ -1,0 +1,132 @@
+"""What a corpus of passages costs: its files, opening it, and a search by both sides.
+
+    python bench/run.py passage_cost [--passages 200000] [--precision int8] [--queries 200]
+
+Passages of about 200 tokens are put together from sentences of Korean Wikipedia and translated
+documentation, in both languages; five vectors each are drawn at random, which takes no time and
+makes no difference to the search. Times are of the processor, so that a machine that does other
+work gives the same figures as a quiet one; encoding the query is not part of them.
+"""
+
+import argparse
+import random
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from bench.common import Row, data_root, resident, spread
+from malmoi.corpus import Document, EncodedPassage, Stored, StoreInfo
+from malmoi.corpus.fusion import fuse
+from malmoi.corpus.sqlite import SqliteStore
+from malmoi.documents import Passage
+from malmoi.io.tables import read_rows
+from malmoi.runtime.precision import to_precision
+
+DIM, VECTORS, SENTENCES = 384, 5, 5
+BATCH = 1000
+
+
+def sentences() -> list[str]:
+    """Real sentences in both languages."""
+    found = [row["text"] for row in read_rows(data_root() / "text/kowiki-sentences.tsv")]
+    for row in read_rows(data_root() / "parallel/kubernetes.tsv"):
+        found += [row["ko"], row["en"]]
+    return found
+
+
+def made(numbers: range, known: list[str], precision: str) -> list[Stored]:
+    """Documents of ten passages each."""
+    chance, drawn = random.Random(numbers.start), np.random.default_rng(numbers.start)
+    found = []
+    for number in numbers[::10]:
+        passages = []
+        for _ in range(10):
+            text = " ".join(chance.choices(known, k=SENTENCES))
+            vectors = drawn.standard_normal((VECTORS, DIM)).astype(np.float32)
+            vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+            passages.append(EncodedPassage(Passage(text), to_precision(vectors, precision)))
+        document = Document(f"d{number}", "", {}, f"문서 {number}", "", "md")
+        found.append(Stored(document, tuple(passages), f"/{number}"))
+    return found
+
+
+def took(work: Callable[[], object]) -> float:
+    """The milliseconds that this thread's work took the processor."""
+    started = time.process_time()
+    work()
+    return 1000 * (time.process_time() - started)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--passages", type=int, default=200_000)
+    parser.add_argument("--precision", default="int8")
+    parser.add_argument("--queries", type=int, default=200)
+    parser.add_argument("--words", default="word-morphemes")
+
+
+def run(options: argparse.Namespace) -> Iterator[Row]:
+    known = sentences()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "x.malmoi"
+        about = StoreInfo("none", DIM, options.precision, options.words)
+        store = SqliteStore(path, create=lambda: about)
+        written = sum(
+            took(
+                lambda start=start: store.write(  # type: ignore[misc]
+                    made(range(start, start + BATCH), known, options.precision)
+                )
+            )
+            for start in range(0, options.passages, BATCH)
+        )
+        flushed = took(store.flush)
+        store.close()
+        yield {
+            "step": "made",
+            "passages": options.passages,
+            "written, s": round(written / 1000, 1),
+            "index, s": round(flushed / 1000, 1),
+            "file, MiB": round(path.stat().st_size / 2**20),
+            "index, MiB": round(path.with_name("x.malmoi.index").stat().st_size / 2**20),
+        }
+        yield searched(path, known, options)
+
+
+def searched(path: Path, known: list[str], options: argparse.Namespace) -> Row:
+    """Open the corpus and search it by both sides, step by step."""
+    opened = time.process_time()
+    store = SqliteStore(path)
+    store.vector_search(np.ones(DIM, dtype=np.float32), 1)
+    first = time.process_time() - opened
+    steps: dict[str, list[float]] = {}
+    chance, drawn = random.Random(1), np.random.default_rng(1)
+    for _ in range(options.queries):
+        words = chance.choice(known).split()
+        query = " ".join(words[: chance.randint(2, 7)])
+        vector = drawn.standard_normal(DIM).astype(np.float32)
+        vector /= np.linalg.norm(vector)
+        at = [time.process_time()]
+        dense = store.vector_search(vector, 100)
+        at.append(time.process_time())
+        terms, more = store.query_terms(query)
+        at.append(time.process_time())
+        keyword = store.keyword_search([*terms, *more], 1000)
+        at.append(time.process_time())
+        best = store.best_keyword_score(terms)
+        seen = {one.key for one in dense}
+        missing = [one.key for one in keyword[:100] if one.key not in seen]
+        scored = dense + store.vector_scores(vector, missing)
+        at.append(time.process_time())
+        store.passages([one.key for one in fuse(query, scored, keyword, best=best)[:10]])
+        at.append(time.process_time())
+        names = ("vectors", "query's words", "keywords", "other scores", "fusion and hits")
+        for name, start, end in zip(names, at, at[1:], strict=False):
+            steps.setdefault(name, []).append(1000 * (end - start))
+        steps.setdefault("search", []).append(1000 * (at[-1] - at[0]))
+    row: Row = {"step": "searched", "opened and first search, s": round(first, 2)}
+    row |= {f"{name} p50, ms": round(float(np.median(own)), 1) for name, own in steps.items()}
+    row |= {"search, ms": spread(steps["search"], 1), "resident, MiB": round(resident())}
+    store.close()
+    return row
