@@ -167,6 +167,14 @@ def test_html(tmp_path: Path) -> None:
     ]
 
 
+def test_html_whose_tables_and_line_breaks_arrange_the_page(tmp_path: Path) -> None:
+    text = "<html><table><tr><td>첫 줄<br>둘째 줄<br><br>다음 문단</td></tr></table></html>"
+    assert shown(read(tmp_path / "a.html", text)) == [
+        ("paragraph", "첫 줄\n둘째 줄"),
+        ("paragraph", "다음 문단"),
+    ]
+
+
 def test_html_in_which_elements_are_very_deep(tmp_path: Path) -> None:
     text = "<div>" * 3000 + "깊은 글" + "<ul><li>" * 1000 + "항목"
     document = read(tmp_path / "a.html", f"<html>{text}</html>")

@@ -123,19 +123,17 @@ def _block(node: Any, tag: str, depth: int) -> Iterator[Block]:
 
 def _table(node: Any, depth: int) -> Iterator[Block]:
     """Yield a table; one that only arranges the page is read as what is in its cells."""
-    if node.css_first("table table, h1, h2, h3, p + p") is not None:
+    rows = [row.css("td, th") for row in node.css("tr")]
+    arranges = node.css_first("table table, h1, h2, h3, p + p") is not None
+    if arranges or all(len(cells) < 2 for cells in rows):
         yield from _blocks(node, depth + 1)
         return
-    rows = []
-    for row in node.css("tr"):
-        cells = [_flat(_inline(cell)) for cell in row.css("td, th")]
-        if any(cells):
-            rows.append(" | ".join(cells))
+    lines = [[_flat(_inline(cell)) for cell in cells] for cells in rows]
     caption = node.css_first("caption")
     if caption is not None and (text := _flat(_inline(caption))):
         yield Block(text)
-    if rows:
-        yield Block("\n".join(rows), "table")
+    if text := "\n".join(" | ".join(cells) for cells in lines if any(cells)):
+        yield Block(text, "table")
 
 
 def _items(node: Any, depth: int) -> Iterator[str]:
@@ -184,11 +182,13 @@ def _inline(node: Any) -> str:
 
 
 def _paragraph(line: list[str]) -> Iterator[Block]:
-    """Yield the text that stood between two blocks."""
+    """Yield the text that stood between two blocks; an empty line in it parts paragraphs."""
     # Line ends of the source are spaces, those of <br> are line ends.
-    parts = "".join(one if one == "\n" else _SPACE.sub(" ", one) for one in line).split("\n")
-    if text := "\n".join(filter(None, (_flat(part) for part in parts))):
-        yield Block(text)
+    text = "".join(one if one == "\n" else _SPACE.sub(" ", one) for one in line)
+    for paragraph in re.split(r"\n\s*\n", text):
+        lines = filter(None, (_flat(part) for part in paragraph.split("\n")))
+        if joined := "\n".join(lines):
+            yield Block(joined)
 
 
 def _flat(text: str) -> str:
