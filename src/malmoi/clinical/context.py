@@ -1,6 +1,6 @@
-"""What a note says about its mentions: negated, uncertain, of the family, in the past (ConText).
+"""What a note says about its mentions: status, whose it is, how certain, in which section (ConText).
 
-Cues are words with a direction: English ones precede what they are about ("no fever, cough or
+Cues are words with a direction: English ones mostly precede what they are about ("no fever, cough or
 chills"), Korean ones follow it ("발열, 기침 없음"). A cue reaches through a list, up to an item
 about which something else is said:
 
@@ -8,89 +8,237 @@ about which something else is said:
     발열, 기침, 가래 없음            nothing does: the cue is about all three
     기침이 심하고 발열 없음          a predicate closes it, and so does its particle
 
-Mentions are masked while this is decided, so that 감소 in 체중감소 is no predicate.
+Mentions are masked while this is decided, so that 감소 in 체중감소 is no predicate. Cues, headings,
+words for persons and chronic diseases are tables (`clinical/tables/*.tsv`); a folder with tables of
+the same names extends them.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby
+from pathlib import Path
 
+from ..errors import DataError
+from ..io.tables import read_numbered_rows
 from ..linking.expansion import ANY, APART, sign
 
 NEGATED, UNCERTAIN, FAMILY, HISTORY = "negated", "uncertain", "family", "history"
+PRESENT, POSSIBLE, HYPOTHETICAL, HISTORICAL = "present", "possible", "hypothetical", "historical"
+PATIENT, OTHER = "patient", "other"
+# Attributes of cues that are no status of their own; see cues.tsv.
+_INSTRUCTED, _RESOLVED = "instructed", "resolved"
+_MOTHER, _BABY, _PAST = "mother", "baby", "past"
+
+TABLES = Path(__file__).parent / "tables"
+_CUE_ATTRIBUTES = (NEGATED, POSSIBLE, HYPOTHETICAL, _INSTRUCTED, HISTORICAL, _RESOLVED)
+_DIRECTIONS = ("before", "after", "before-item", "after-item")
+_EFFECTS = ("", FAMILY, _PAST, HYPOTHETICAL, POSSIBLE, _MOTHER, _BABY)
+_PERSONS = (FAMILY, OTHER, PATIENT, _MOTHER, _BABY)
 
 
 @dataclass(frozen=True)
-class Cue:
-    """A pattern, and what it says about the items it reaches."""
+class Assertion:
+    """What a note says about a mention."""
 
-    attribute: str
-    pattern: "re.Pattern[str]"
+    status: str = PRESENT  # negated, possible, hypothetical or historical
+    experiencer: str = PATIENT  # family or other
+    certainty: str = "certain"  # probable, possible or unlikely
+    section: str = ""
+    laterality: str = ""
+    severity: str = ""
+    stage: str = ""
+    date: str = ""
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The same in words of older versions: nothing for what is present and the patient's."""
+        words = {POSSIBLE: UNCERTAIN, HISTORICAL: HISTORY}
+        found = () if self.status == PRESENT else (words.get(self.status, self.status),)
+        return found if self.experiencer == PATIENT else (*found, self.experiencer)
 
 
-def _before(attribute: str, words: str) -> Cue:
-    # "뇌경색 r/o, HTN": a cue before a comma is about what precedes it.
-    pattern = rf"(?<![a-z가-힣])(?:{words})(?![a-z])(?!\s*[,;.)])"
-    return Cue(attribute, re.compile(pattern, re.IGNORECASE))
+def read_table(name: str, columns: Sequence[str], folders: Iterable[Path]) -> Iterator[list[str]]:
+    """Give the rows of a shipped table and of those of the same name in other folders."""
+    for path in (TABLES / name, *(folder / name for folder in folders)):
+        if path.parent != TABLES and not path.exists():
+            continue
+        lines = [line for line in path.read_text("utf-8-sig").splitlines() if line.strip()]
+        rows = [line.split("\t") for line in lines if not line.startswith("#")]
+        if not rows or rows[0][: len(columns)] != list(columns):
+            raise DataError(
+                f"{path} has the columns {', '.join(rows[0]) if rows else 'none'}; expected "
+                f"{', '.join(columns)}. Name them so in its first line."
+            )
+        for row in rows[1:]:
+            if len(row) < len(columns):
+                raise DataError(
+                    f"a line of {path} has {len(row)} columns; expected {len(columns)}: "
+                    f"{', '.join(columns)}, with tabs between. Complete or remove the line."
+                )
+            yield [cell.strip() for cell in row[: len(columns)]]
 
 
-def _after(attribute: str, words: str) -> Cue:
-    return Cue(attribute, re.compile(words, re.IGNORECASE))
+def _check(value: str, known: Sequence[str], name: str, table: str) -> str:
+    if value not in known:
+        raise DataError(
+            f"{table} has a {name} that is not known; expected one of "
+            f"{', '.join(one for one in known if one)}. Correct the table."
+        )
+    return value
 
 
-# "오십견, 가족력상 위암": the word is about what follows, not about what precedes it.
-_HEADS_NOTHING = r"(?!\s*(?:상|:|으로|에))"
-# What is not seen is absent; what does not improve (호전되지 않음) is present.
-_SEEN = (
-    "있|보이|관찰되|동반하|동반되|호소하|나타나|확인되|발견되|의심되|느끼|발생하"
-    "|만져지|촉지되|들리|청진되"
-)
+def _pattern(words: Sequence[str], direction: str) -> "re.Pattern[str]":
+    """Make one expression of cues; the longer ones are tried first."""
+    plain = sorted((w for w in words if not w.startswith("/")), key=len, reverse=True)
+    parts = [word.strip("/") for word in words if word.startswith("/")]
+    parts += [re.escape(word).replace(r"\ ", r"\s+") for word in plain]
+    try:
+        if direction.startswith("before"):
+            # "뇌경색 r/o, HTN": a cue before a comma is about what precedes it.
+            tail = r"(?![a-z])(?:상|에|으로|의)?(?![가-힣])(?!\s*[,;.)])"
+            return re.compile(rf"(?<![a-z가-힣])(?:{'|'.join(parts)}){tail}", re.I | re.M)
+        # A word in Latin letters stands alone; Korean ones have endings.
+        whole = [
+            rf"(?<![a-z]){part}(?![a-z])" if re.match(r"[a-z(]", part, re.I) else part
+            for part in parts
+        ]
+        return re.compile("|".join(whole), re.I | re.M)
+    except re.error as error:
+        raise DataError(
+            f"cues.tsv has an expression that cannot be read ({error}); expected a regular "
+            "expression between slashes. Correct the table."
+        ) from error
 
-BEFORE = (
-    _before(NEGATED, r"no(?! longer)|not(?! only)|denie[sd]|deny|without|negative for"
-            r"|neg(?:ative)?(?=:)|absence of|free of|w/o"),
-    _before(UNCERTAIN, r"r/o|rule out|suspect(?:ed)?|suspicious (?:for|of)|possible|possibly"
-            r"|probable|probably|likely|s/o|suggestive of|cannot exclude|d/dx|의심되는|의증"),
-    _before(FAMILY, r"f/?hx|fhx|family (?:history|hx)(?: of)?|mother|father|brother|sister|parents?"
-            r"|가족력|부친|모친|아버지|어머니|형제|자매|조부모?|조모"),
-    _before(HISTORY, r"h/o|hx of|p/?m?hx|p/?mh|past (?:medical )?history|history of|previous|prior"
-            r"|s/p|과거력|기왕력|병력"),
-)  # fmt: skip
-AFTER = (
-    # 배제할 수 없음 negates nothing, 없어짐 says that it was present, 부인과 is gynaecology.
-    _after(NEGATED, r"(?<!수 )(?<!수)없(?:[음으었고는다이습]|어(?![지졌짐]))|부인(?!과)|아님|아닌"
-           rf"|아니[며고었다]|음성(?!장애)|배제[됨되]|(?:{_SEEN})지(?:는|도)? ?않"
-           r"|(?<![a-z])(?:absent|denied|negative|non-?reactive|none"
-           r"|(?<!not )(?<!cannot be )ruled out)(?![a-z])"),
-    _after(UNCERTAIN, r"의심(?!되지)|의증|추정|가능성|감별|여부|배제(?:할|하기|하지| ?위)|r/o|\?"
-           r"|(?<![a-z])(?:suspected|likely|possible|(?:not|cannot be) (?:ruled out|excluded))"
-           r"(?![a-z])"),
-    _after(FAMILY, rf"가족력{_HEADS_NOTHING}"),
-    _after(HISTORY, rf"(?:과거력|병력|기왕력){_HEADS_NOTHING}|진단받은 적|앓은 적|앓았"),
-)  # fmt: skip
 
-# Headings: about all that follows on their line, if a colon or the like stands after them.
-HEADING = re.compile(
-    r"(?<![a-z])(?:(?P<family>f/?hx|family (?:history|hx)|가족력)"
-    r"|(?P<history>p/?m?hx|p/?mh|past (?:medical )?history|과거력))(?![a-z])",
+def _person_pattern(words: Sequence[str]) -> "re.Pattern[str]":
+    short = [word for word in words if len(word) == 1]
+    korean = sorted((w for w in words if len(w) > 1 and not w.isascii()), key=len, reverse=True)
+    latin = sorted((w for w in words if w.isascii()), key=len, reverse=True)
+    particle = r"(?:님|들)?(?:께서는|께서|이|가|은|는|도|의|에게|와|과|랑|만|에서)?"
+    parts = [
+        # 부 and 모 alone: "부: 췌장암", "모 DM", but neither "A 형 간염" nor "모 병원".
+        rf"(?<![가-힣\w])(?<![A-Za-z0-9]\s)(?:{'|'.join(short)})(?:는|도|가|이|은)?(?=\s*[:\-–(,/]|\s)"
+        r"(?!\s*(?:병원|의원|대학|기관|회사|씨|년|월|위\s|형\s))" if short else "",
+        rf"(?<![가-힣])(?:{'|'.join(map(re.escape, korean))}){particle}(?![가-힣])"
+        if korean else "",
+        rf"(?<![a-z])(?:{'|'.join(map(re.escape, latin))})(?![a-z])" if latin else "",
+    ]  # fmt: skip
+    return re.compile("|".join(part for part in parts if part) or "(?!)", re.I)
+
+
+# Who reports is not whose disease it is: "어머니와 함께 내원", "mother reports fever".
+_INFORMS = re.compile(
+    r"\s*(?:\([^()\n]{0,10}\)\s*)?(?:와|과|랑)?\s*(?:함께|같이|동반|동행|말로는|말에|진술|의하면|에 의|에 따르|발견"
+    r"|신고|목격|데리고|데려|업고|업혀|걱정|요청|동의|설명|상담|면담|연락|통해|호출|보고|관찰|부축|옆|면회|상주|전화)"
+    r"|\s*(?:report|stat|say|said|notic|note|found|find|brought|call|concern|worri|den[iy]|describ"
+    r"|at bedside|present at|agreed|informed)\w*",
     re.IGNORECASE,
 )
-OPENERS = (":", ")", ">", "]", "상", "으로", "에")
-# "가족력 없음, 고혈압 있음": a heading with nothing under it.
-NOTHING = re.compile(r"[\s:)>\]]*(?:없|none|특이|unremarkable|[(（]\s*[-−–])", re.IGNORECASE)
+_INFORMED = re.compile(
+    r"(?:brought|accompanied|witnessed|reported|noticed|found|per|with|by|to)\s+(?:in\s+)?(?:by\s+)?"
+    r"(?:his|her|the)?\s*$",
+    re.IGNORECASE,
+)
+# "환자 父 뇌동맥류" is the patient's father's.
+_WHOSE = re.compile(r"(?:환자|본인|pt|patient)(?:의|'s)?\s*$", re.IGNORECASE)
+_NEWBORN = re.compile(
+    r"(?<![a-z])(?:DOL|NICU|BW\s*:?\s*\d|BBW|Apgar|A/S\s*:?\s*\d|baby of|newborn)(?![a-z])"
+    r"|재태|출생력|출생체중|출생 체중|생후\s*\d+\s*(?:일|시간)|신생아실|미숙아",
+    re.IGNORECASE,
+)
 
+
+@dataclass(frozen=True)
+class ContextRules:
+    """The tables of context, ready to be used."""
+
+    cues: tuple[tuple[str, str, "re.Pattern[str]"], ...]  # attribute, direction, expression
+    persons: tuple[tuple[str, "re.Pattern[str]"], ...]
+    headings: "re.Pattern[str]"
+    inline: "re.Pattern[str]"
+    sections: dict[str, tuple[str, str]]  # heading → section, effect
+    chronic: tuple[str, ...]
+
+    @classmethod
+    def open(cls, *folders: Path) -> "ContextRules":
+        """Read the shipped tables, extended by those in other folders."""
+        return _open_rules(folders)
+
+    def is_chronic(self, code: str) -> bool:
+        """Tell whether a disease lasts."""
+        return code.startswith(self.chronic)
+
+
+@lru_cache(maxsize=8)
+def _open_rules(folders: tuple[Path, ...]) -> ContextRules:
+    words: dict[tuple[str, str], list[str]] = {}
+    for attribute, direction, cue in read_table(
+        "cues.tsv", ("attribute", "direction", "cue"), folders
+    ):
+        _check(attribute, _CUE_ATTRIBUTES, "attribute", "cues.tsv")
+        _check(direction, _DIRECTIONS, "direction", "cues.tsv")
+        words.setdefault((attribute, direction), []).append(cue)
+    persons: dict[str, list[str]] = {}
+    for who, names in read_table("persons.tsv", ("experiencer", "words"), folders):
+        _check(who, _PERSONS, "experiencer", "persons.tsv")
+        persons.setdefault(who, []).extend(names.split("|"))
+    sections: dict[str, tuple[str, str]] = {}
+    for section, effect, names in read_table(
+        "sections.tsv", ("section", "effect", "headings"), folders
+    ):
+        _check(effect, _EFFECTS, "effect", "sections.tsv")
+        for name in names.split("|"):
+            sections[_heading_key(name)] = (section, effect)
+    known = sorted(sections, key=len, reverse=True)
+    any_heading = "|".join(re.escape(name).replace(r"\ ", r"\s*") for name in known)
+    # In running text only headings of some length count, and those with a point or a capital Hx.
+    long = "|".join(
+        re.escape(name).replace(r"\ ", r"\s*")
+        for name in known
+        if sections[name][1] in (FAMILY, _PAST) or (len(name) > 2 and not name.isascii())
+    )
+    return ContextRules(
+        tuple((*key, _pattern(cues, key[1])) for key, cues in words.items()),
+        tuple((who, _person_pattern(names)) for who, names in persons.items()),
+        re.compile(
+            r"^[ \t]*[-*•#<\[(【■◆▶○●□◇※]*[ \t]*(?:\d{1,2}[.)][ \t]*)?"
+            rf"(?P<name>{any_heading})[ \t]*(?P<mark>[\])>】]+[ \t]*[:：]?|[:：=\t]|\.(?=\s)|[-–](?=\s)|(?=\r?$))",
+            re.IGNORECASE | re.MULTILINE,
+        ),
+        re.compile(
+            rf"(?<![a-z가-힣])(?P<name>{long})(?P<mark>\s*(?:[:：)>\]]|상\s|으로\s|에\s))",
+            re.IGNORECASE,
+        ),
+        sections,
+        tuple(code for code, _ in read_table("chronic.tsv", ("code", "what"), folders)),
+    )
+
+
+def _heading_key(name: str) -> str:
+    return re.sub(r"\s+", " ", name.strip().casefold())
+
+
+# "가족력 없음, 고혈압 있음": a heading with nothing under it.
+NOTHING = re.compile(
+    r"[\s:)>\]=]*(?:없|none|특이|unremarkable|non-?contrib|n/?c(?![a-z])|no(?:ne|t)?\b[^,;\n]{0,15}[.;\n]"
+    r"|denied|(?:\(|（)\s*[-−–]|[-−–](?=\s*(?:[,.\n]|$)))",
+    re.IGNORECASE,
+)
 
 MASK = "\ue000"  # a letter of private use, which no note has
 
 # A clause ends here, and with it the reach of any cue: at line ends, not at commas.
 END = re.compile(
-    r"(?<!vs)(?:(?<!\d)\.|\.(?!\d))|[;。\n\r]|#|(?:^|\s)\d{1,2}[.)]\s"
+    r"(?<!vs)(?:(?<!\d)(?<![a-z]\.[a-z])(?<!fx)(?<!ca)(?<!rt)(?<!lt)\.|\.(?!\d))(?![\w])|[;。\n\r]|#|(?:^|\s)\d{1,2}[.)]\s"
     # "r/o pneumonia, FHx: gastric cancer": a heading starts a new clause.
     r"|,\s*(?:f/?hx|p/?m?hx|p/?mh|(?:family|past|medical) (?:medical )?(?:history|hx)"
     r"|가족력|과거력|기왕력)\s*:"
     r"|(?<![a-z])(?:but|however|except|although|with|now|currently|presents?|has|had|reports?"
     r"|reported|c/o|complain\w*)(?![a-z])"
-    r"|있[으었고음어는]|있다|하였|했|보이[며고]|호소|현재|\(\+\)|[A-Za-z가-힣]상 |에서|결과",
+    r"|있[으었고음어는]|있다|하였|했|보이[며고]|호소|현재|\(\+\)|[A-Za-z가-힣]상 |에서|결과|[有]"
+    r"|[았었]고|[았었]으며|[았었]는데",
     re.IGNORECASE,
 )
 # A measurement, a dose or a time. "제2형" and "COVID-19" have numbers in their names.
@@ -103,7 +251,7 @@ _PREDICATES = (
     r"|투석|시행|수술|확인|관찰|보임|보여|나타|생[기김겨긴]|느[끼껴낌]|추적|조절|환자|합병증|재발|변화"
     r"|이상|특이|문제|차도|불편|양성|중(?=[\s,])|후(?=\s)|외(?:에는|에|엔)?(?=\s)|이외|말고|제외)"
     r"|[가-힣](?:함|됨|하며|되며|이며|하고|되고|이고|하여|되어|해서|지만|는데)(?=[\s,])|보다"
-    r"|없[음으었고는다이어]|부인(?!과)|의심|의증|추정|가능성"
+    r"|없[음으었고는다이어]|부인(?!과)|의심|의증|추정|가능성|[無无有]"
     r"|(?<![a-z])(?:f/u|r/o|s/p|d/t|present|positive|persist\w*|improv\w*|worsen\w*|resolv\w*"
     r"|develop\w*|show\w*|started|since|due to|treated|admitted|noted|on (?:med|tx|hd)\w*)(?![a-z])"
     # An item with a particle of its own has a predicate of its own, if more follows.
@@ -111,20 +259,52 @@ _PREDICATES = (
 )
 _CLOSED = re.compile(rf"{END.pattern}|{_PREDICATES}|{ANY.pattern.replace('?P<signs>', '?:')}", re.I)
 # What may stand between an item and its own predicate: "증상 없음", "3일 전부터 없음".
-_PARTICLE = "(?:은|는|이|가|도|을|를|의|으로|로|만)"
+_PARTICLE = "(?:은|는|이|가|도|을|를|의|으로|로|만|에)"
 _TAIL = re.compile(
-    r"(?:(?:소견|증거|증상|징후|양상|호소|동반|발생|확인|관찰|병력|과거력|기왕력|가족력"
-    r"|등 합병증|최근|현재|특별한|뚜렷한|명백한|(?<![a-z])(?:is|was|are|were|:)"
-    rf"|{_NUMBER}{_UNIT}\s?(?:간|동안|째|전부터|전|이내|이상)?){_PARTICLE}?|{_PARTICLE})\s*$",
+    r"(?:(?:소견|증거|증상|징후|양상|호소|동반|발생|재발|확인|관찰|병력|과거력|기왕력|가족력|치료력|여부|모두|전부|다"
+    r"|삽화|의심소견|의심 소견|진행|검사|검사상|검사에서|결과|CT상|MRI상|CT에서|MRI에서|초음파상|초음파에서|해당"
+    r"|등|등 합병증|최근|현재|특별한|뚜렷한|명백한|(?<![a-z])(?:is|was|are|were|sx|sign|signs|symptoms?|hx|history|ct|mri|:|-)"
+    rf"|{_NUMBER}{_UNIT}\s?(?:간|동안|째|전부터|전|이내|이상)?){_PARTICLE}?|{_PARTICLE}|[:\-–=,]?\s*\t)\s*$",
     re.IGNORECASE,
 )
 # "no fever, cough for 3 days": a predicate of one item of the list.
 _OWN = re.compile(
-    r"(?:은|는|이|가|도)?\s*(?:있|없|부인|호소|심[하한해함]|지속|양성|present|positive|persist|improv"
+    r"(?:은|는|이|가|도)?\s*(?:있|없|부인|호소|심[하한해함]|지속|양성|[無有]|present|positive|persist|improv"
     rf"|worsen|since|(?:for|x)?\s*{_NUMBER})",
     re.IGNORECASE,
 )
 _OR = re.compile(r"(?<![a-z])n?or\s+(?:\w+\s+)?$", re.IGNORECASE)
+# Characters between a cue and its item, other mentions not counted; and with them.
+_REACH, _WINDOW = 80, 400
+_LINE = 200  # characters that a heading reaches in running text
+# "father had colon cancer": the experiencer reaches over the verb.
+_HIS = re.compile(
+    r"^\s*(?:(?:is|was|were|are|also|both|who)\s+)*(?:had|has|have|having|with|died (?:of|from|at \d+ of)"
+    r"|diagnosed (?:with|as)|suffer\w* from|treated for|history of|hx of|h/o)(?![a-z])",
+    re.IGNORECASE,
+)
+# "HTN, r/o pneumonia": a cue between two items is about the second.
+_LEADS_ON = re.compile(rf"\s*(?:for\s+|of\s+)?{MASK}")
+# "HIV 양성, RPR 음성": the sign is part of the name; but "HIV 양성 아님".
+_POSITIVE = re.compile("(?:양성|positive)$", re.IGNORECASE)
+_DENIED = re.compile(r"(?:은|는|이|도)?\s*(?:아[니닌님]|없)")
+_LATIN = re.compile("[a-z]", re.IGNORECASE)
+_GLUE = re.compile(rf"및|또는|(?<={MASK})(?:이나|나|와|과)(?![가-힣])")
+# "Influenza Ag A(-)": words of a test between a name and its sign.
+_TESTED = re.compile(
+    r"(?:\s*(?:Ag|Ab|antigen|antibody|항원|항체|PCR|RT-PCR|rapid|test|kit|검사|culture|배양|IgM|IgG|toxin|A|B|A/B"
+    r"|screening|screen|virus|sx|sign|Hx))+(?=\s*[(（]?\s*[-−+])",
+    re.IGNORECASE,
+)
+# "Sjogren r/o -> SSA/SSB (-/-)": what came of it.
+_ARROW = re.compile(
+    r"[^\n;]{0,60}?(?:->|→|=>|⇒)[^\n;]{0,60}?(?:(?<![a-z])(?:neg(?:ative)?|wnl|normal|none|no|not)(?![a-z])|정상|음성"
+    r"|없|아님|배제|[無无]|[(（]\s*[-−–](?:\s*/\s*[-−–])*\s*[)）])",
+    re.IGNORECASE,
+)
+_FAMILY_AFTER = re.compile(
+    r"(?:가족력|(?<![a-z])(?:f/?hx?|family (?:history|hx)))(?![a-z])(?!\s*(?:상|:|으로|에\s|\)|>))", re.IGNORECASE
+)
 
 
 def masked(note: str, spans: Sequence[tuple[int, int]]) -> str:
@@ -148,23 +328,8 @@ def is_closed(between: str) -> bool:
     return _CLOSED.search(between) is not None
 
 
-# Characters between a cue and its item, other mentions not counted; and with them.
-_REACH, _WINDOW = 80, 400
-_LINE = 200  # characters that a heading reaches
-# "father had colon cancer": the experiencer reaches over the verb.
-_HIS = re.compile(r"^\s*(?:had|has|with|died of|died from)(?![a-z])", re.IGNORECASE)
-_PATIENT = re.compile("본인|환자")
-# "HTN, r/o pneumonia": a cue between two items is about the second.
-_LEADS_ON = re.compile(rf"\s*(?:for\s+|of\s+)?{MASK}")
-# "HIV 양성, RPR 음성": the sign is part of the name; but "HIV 양성 아님".
-_POSITIVE = re.compile("(?:양성|positive)$", re.IGNORECASE)
-_DENIED = re.compile(r"(?:은|는|이|도)?\s*(?:아[니닌님]|없)")
-_LATIN = re.compile("[a-z]", re.IGNORECASE)
-_GLUE = re.compile(rf"및|또는|(?<={MASK})(?:이나|나|와|과)(?![가-힣])")
-
-
 def attributes_of(note: str, spans: Sequence[tuple[int, int]]) -> list[tuple[str, ...]]:
-    """Give the attributes of each span: any of negated, uncertain, family, history, in this order.
+    """Give the attributes of each span: negated, uncertain, hypothetical, history, family, other.
 
     The spans are the mentions of a note, ascending and not overlapping.
 
@@ -172,81 +337,330 @@ def attributes_of(note: str, spans: Sequence[tuple[int, int]]) -> list[tuple[str
     [(), ('negated',), ('uncertain',)]
     """
     context = NoteContext.of(note, spans)
-    return [context.attributes(*span) for span in spans]
+    return [context.assertion(*span).attributes for span in spans]
 
 
 @dataclass(frozen=True)
-class NoteContext:
-    """A note, and the same with its mentions masked."""
+class _Heading:
+    """A heading, and where the text under it ends."""
 
-    note: str
-    hidden: str
+    start: int
+    end: int
+    reach: int
+    section: str
+    effect: str
+
+
+class NoteContext:
+    """A note with its mentions masked, and every cue, person and heading in it."""
+
+    def __init__(self, note: str, spans: Sequence[tuple[int, int]], rules: ContextRules) -> None:
+        """Find everything once; the mentions are ascending and do not overlap."""
+        self.note, self.hidden, self.rules = note, masked(note, spans), rules
+        self._cues = [
+            (attribute, direction, self._matches(pattern))
+            for attribute, direction, pattern in rules.cues
+        ]
+        self._newborn = _NEWBORN.search(note) is not None
+        self._headings = list(self._find_headings())
+        self._persons = sorted(self._find_persons(), key=lambda found: found[:2])
 
     @classmethod
-    def of(cls, note: str, spans: Sequence[tuple[int, int]]) -> "NoteContext":
+    def of(
+        cls, note: str, spans: Sequence[tuple[int, int]], rules: ContextRules | None = None
+    ) -> "NoteContext":
         """Mask the mentions of a note, which are ascending and do not overlap."""
-        return cls(note, masked(note, spans))
+        return cls(note, spans, rules or ContextRules.open())
 
-    def attributes(self, start: int, end: int) -> tuple[str, ...]:
-        """Give the attributes of one of them."""
-        before, after = slice(max(0, start - _WINDOW), start), slice(end, end + _WINDOW)
+    def _matches(self, pattern: "re.Pattern[str]") -> list[tuple[int, int]]:
+        found = (match.span() for match in pattern.finditer(self.note))
+        return [span for span in found if self.hidden[span[0]] != MASK]
+
+    def _find_headings(self) -> Iterator[_Heading]:
+        note, sections = self.note, self.rules.sections
+        found = {
+            match.end(): (match.start(), *sections[_heading_key(match["name"])], True)
+            for match in self.rules.headings.finditer(note)
+            if self.hidden[match.start("name")] != MASK
+        }
+        for match in self.rules.inline.finditer(note):
+            if match.end() not in found and self.hidden[match.start()] != MASK:
+                section, effect = sections[_heading_key(match["name"])]
+                found.setdefault(match.end(), (match.start(), section, effect, False))
+        ends = sorted(found)
+        for at, end in enumerate(ends):
+            start, section, effect, own_line = found[end]
+            after = found[ends[at + 1]][0] if at + 1 < len(ends) else len(note)
+            reach = self._reach(end, after, own_line, effect)
+            yield _Heading(start, end, reach, section, effect)
+
+    def _reach(self, end: int, after: int, own_line: bool, effect: str) -> int:
+        """Give where the text under a heading ends: at the next one, or sooner."""
+        note = self.note
+        if NOTHING.match(note, end):
+            return end
+        line = note.find("\n", end)
+        line = len(note) if line < 0 else line
+        if not own_line:
+            stop = re.compile(r"[.;]\s").search(note, end, min(line, end + _LINE))
+            return min(after, stop.start() if stop else line)
+        if not effect:
+            return after
+        if note[end:line].strip():  # text on the heading's line: indented and listed lines belong to it
+            pattern = re.compile(r"\n(?=[ \t]+\S|[ \t]*[-*•·]\s*\S)[^\n]*")
+            while (more := pattern.match(note, line)) and line < after:
+                line = more.end()
+            return min(after, line)
+        blank = re.compile(r"\n[ \t\r]*\n").search(note, line + 1)
+        return min(after, blank.start() if blank else len(note))
+
+    def _find_persons(self) -> Iterator[tuple[int, int, str]]:
+        for who, pattern in self.rules.persons:
+            for start, end in self._matches(pattern):
+                if who not in (PATIENT, _MOTHER, _BABY) and (
+                    _INFORMS.match(self.note, end)
+                    or _INFORMED.search(self.note[max(0, start - 30) : start])
+                ):
+                    continue
+                if who == PATIENT and self.note[end : end + 1] == "의":
+                    continue
+                # Of a newborn the mother is family; a pregnant woman is the patient.
+                if who in (_MOTHER, _BABY):
+                    yield start, end, FAMILY if self._newborn == (who == _MOTHER) else PATIENT
+                else:
+                    yield start, end, who
+
+    def assertion(
+        self, start: int, end: int, *, chronic: bool = False, symptom: bool = False
+    ) -> Assertion:
+        """Say what the note says about one of its mentions.
+
+        chronic  the disease lasts: in the past history it is present
+        symptom  it is a sign or symptom: nobody suspects it, in "기침, 폐렴 의심"
+        """
+        found = self._cued(start, end, symptom=symptom, chronic=chronic)
+        heading = self._heading(start)
+        who = self._experiencer(start, end, heading)
+        if heading is not None:
+            found |= {
+                _PAST: {HISTORICAL}, POSSIBLE: {POSSIBLE}, HYPOTHETICAL: {_INSTRUCTED},
+            }.get(heading.effect, set())  # fmt: skip
+        found = self._signed(start, end, found)
+        status = _status(found, chronic=chronic and who == PATIENT)
+        if status == HISTORICAL and who != PATIENT:
+            status = PRESENT  # "family history of" is nobody's past illness
+        item = self._item(start, end)
+        return Assertion(
+            status,
+            who,
+            _certainty(status, item),
+            heading.section if heading else "",
+            _first(_LATERALITY, item),
+            _first(_SEVERITY, item),
+            _first(_STAGE, self.note[end : end + 30].split("\n")[0]),
+            _first(_DATE, item),
+        )
+
+    def _cued(self, start: int, end: int, *, symptom: bool, chronic: bool) -> set[str]:
+        found: set[str] = set()
+        for attribute, direction, spans in self._cues:
+            if attribute in found:
+                continue
+            item = direction.endswith("-item")
+            if direction.startswith("before"):
+                if self._reaches_forward(attribute, spans, start, end, item):
+                    found.add(attribute)
+            elif self._reaches_back(attribute, spans, end, item, symptom, chronic):
+                found.add(attribute)
+        return found
+
+    def _reaches_forward(
+        self, attribute: str, spans: list[tuple[int, int]], start: int, end: int, item: bool
+    ) -> bool:
+        """Tell whether a cue before an item is about it."""
+        for _, last in reversed(spans):
+            if last > start:
+                continue
+            if start - last > _WINDOW:
+                return False
+            between = self.hidden[last:start]
+            if not _is_near(between) or "\n" in between:
+                return False
+            if item and "," in between:
+                continue
+            if not self._is_cut_off(attribute, between, end):
+                return True
+        return False
+
+    def _is_cut_off(self, attribute: str, between: str, end: int) -> bool:
+        if _CLOSED.search(between):
+            return True
+        # An item that a cue reaches over a comma may have a predicate of its own.
+        right = self.hidden[end : end + _WINDOW]
+        if "," in between and not _OR.search(between) and _OWN.match(right):
+            return True
+        # Korean after an English cue belongs to another clause: "no fever, 어제부터 기침".
+        return attribute != HISTORICAL and bool(re.search("[가-힣]", _GLUE.sub("", between)))
+
+    def _reaches_back(
+        self,
+        attribute: str,
+        spans: list[tuple[int, int]],
+        end: int,
+        item: bool,
+        symptom: bool,
+        chronic: bool,
+    ) -> bool:
+        """Tell whether a cue after an item is about it."""
+        for first, last in spans:
+            if first < end:
+                continue
+            between = self.hidden[end:first]
+            if first - end > _WINDOW or not _is_near(between) or is_closed(between):
+                return False
+            listed = "," in between
+            if item and listed:
+                return False
+            # "기침, 폐렴 의심", "HTN, stroke prevention": the first is there.
+            if listed and ((symptom and attribute == POSSIBLE) or (chronic and attribute in _PLANS)):
+                return False
+            leads_on = _LEADS_ON.match(self.hidden, last) and _LATIN.match(self.note[first])
+            if not leads_on and not between.rstrip().endswith(","):
+                return True
+        return False
+
+    def _signed(self, start: int, end: int, found: set[str]) -> set[str]:
+        """Let the item's own sign decide whatever is said about the list."""
         note, hidden = self.note, self.hidden
-        around = _Sides(note[before], note[after], hidden[before], hidden[after])
-        found = {cue.attribute for cue in BEFORE if _reaches_forward(cue, around)}
-        found |= {cue.attribute for cue in AFTER if _reaches_back(cue, around)}
-        found |= _headed(around.left)
-        own = sign(around.hidden_left, around.hidden_right)
-        if _POSITIVE.search(note[start:end]) and not _DENIED.match(around.right):
+        left = hidden[max(0, start - _WINDOW) : start]
+        right = hidden[end : end + _WINDOW]
+        tested = _TESTED.match(right)
+        own = sign(left, right[tested.end() :] if tested else right)
+        if _POSITIVE.search(note[start:end]) and not _DENIED.match(note, end):
             own = "+"
         if own:
-            found.discard(NEGATED)  # whatever is said about the list
-        if own == "-" or (not own and _signed_apart(around.hidden_right)):
-            found.add(NEGATED)
-        if FAMILY in found:
-            found.discard(HISTORY)  # "family history of" is nobody's past illness
-        return tuple(one for one in (NEGATED, UNCERTAIN, FAMILY, HISTORY) if one in found)
+            found = found - {NEGATED}
+        if own == "-" or (not own and _signed_apart(right)):
+            found = found | {NEGATED}
+        if POSSIBLE in found and _ARROW.match(right):
+            found = found | {NEGATED}
+        return found
+
+    def _experiencer(self, start: int, end: int, heading: _Heading | None) -> str:
+        who = ""
+        for first, last, person in reversed(self._persons):
+            if last > start or start - last > _WINDOW:
+                continue
+            between = _HIS.sub("", self.hidden[last:start])
+            if "\n" in between or NOTHING.match(between):
+                break
+            if person == PATIENT:
+                # "환자 父 뇌동맥류": the nearer one counts, which came first here.
+                who = PATIENT
+                break
+            cut = re.search(r"[.;](?=\s)", between) if self._in_family(heading) else END.search(between)
+            if cut or not _is_near(between):
+                break
+            who = person
+            break
+        if who and who != PATIENT:
+            return who
+        right = self.hidden[end : end + 60]
+        after = _FAMILY_AFTER.search(right)
+        if after and not is_closed(right[: after.start()]):
+            return FAMILY
+        behind = re.match(r"[^\n,;.]{0,12}(?:\(|\bin (?:her|his|the|a )?\s*|\bof (?:her|his) )", right)
+        if behind:
+            for first, last, person in self._persons:
+                if person not in (PATIENT,) and first - end == behind.end():
+                    return person
+        if who == PATIENT:
+            return PATIENT
+        if heading is not None:
+            if heading.effect == FAMILY:
+                return FAMILY
+            if heading.effect == _MOTHER and self._newborn:
+                return FAMILY
+            if heading.effect == _BABY and not self._newborn:
+                return FAMILY
+        return PATIENT
+
+    def _in_family(self, heading: _Heading | None) -> bool:
+        return heading is not None and heading.effect == FAMILY
+
+    def _heading(self, start: int) -> _Heading | None:
+        found = None
+        for heading in self._headings:
+            if heading.end > start:
+                break
+            found = heading
+        return found if found is not None and start < found.reach else None
+
+    def _item(self, start: int, end: int) -> str:
+        """Give a mention with what stands around it, up to commas."""
+        left = re.split(r"[,;\n]", self.note[max(0, start - 24) : start])[-1]
+        right = re.split(r"[;\n]", self.note[end : end + 32])[0]
+        return f"{left}{self.note[start:end]}{right}"
 
 
-@dataclass(frozen=True)
-class _Sides:
-    """The text on both sides of a mention, as it is and with the mentions masked."""
+_PLANS = (HYPOTHETICAL, _INSTRUCTED)
+_LATERALITY = (
+    ("bilateral", r"(?<![a-z])(?:both|bilateral|bilat|b/l|OU)(?![a-z])|양측|양쪽|양안"),
+    ("right", r"(?<![a-z])(?:right|rt|OD)(?![a-z])|우측|오른쪽|우안"),
+    ("left", r"(?<![a-z])(?:left|lt|OS)(?![a-z])|좌측|왼쪽|좌안"),
+)
+_SEVERITY = (
+    ("severe", r"(?<![a-z])severe(?![a-z])|중증|심한"),
+    ("moderate", r"(?<![a-z])(?:moderate|mod)(?![a-z])|중등도"),
+    ("mild", r"(?<![a-z])mild(?![a-z])|경도|경증"),
+)
+_STAGE = (
+    (
+        "",
+        r"^[\s,(]*(?:with\s+)?((?:stage|grade|gr|class|type|NYHA|GOLD|CTP|Child(?:-Pugh)?|K-?L|Forrest|Garden|ECOG)"
+        r"\.?\s*(?:gr\.?\s*)?(?:[IV]{1,3}[ABCabc]?|\d[ABCabc]?|[A-D])(?![a-z\d])|\d기|제?\d형|c?p?T\d\w*N\d\w*M\d\w*)",
+    ),
+)
+_DATE = (
+    (
+        "",
+        r"((?:19|20)\d\d(?:\s*[.\-/년]\s*\d{1,2}(?:\s*[.\-/월]\s*\d{1,2}일?)?)?(?:년(?:부터)?)?"
+        r"|\d+\s*(?:년|개월|주|일|시간)\s*전(?:부터)?|\d+\s*(?:years?|yrs?|months?|weeks?|days?|hrs?) ago"
+        r"|x\s*\d+\s*(?:yrs?|years?|months?|weeks?|days?)|작년|어제|금일|어릴 ?때|소아기|childhood)",
+    ),
+)
+_COMPILED = {
+    id(table): [(name, re.compile(pattern, re.IGNORECASE)) for name, pattern in table]
+    for table in (_LATERALITY, _SEVERITY, _STAGE, _DATE)
+}
+_PROBABLE = re.compile(r"(?<![a-z])(?:likely|probabl[ey]|presumed|suggest\w*)(?![a-z])|추정", re.I)
 
-    left: str
-    right: str
-    hidden_left: str
-    hidden_right: str
+
+def _first(table: tuple[tuple[str, str], ...], text: str) -> str:
+    for name, pattern in _COMPILED[id(table)]:
+        found = pattern.search(text)
+        if found:
+            return name or found.group(1).strip()
+    return ""
 
 
-def _reaches_forward(cue: Cue, around: _Sides) -> bool:
-    """Tell whether a cue before an item is about it."""
-    ways = (around.hidden_left[match.end() :] for match in cue.pattern.finditer(around.left))
-    return any(_is_near(way) and not _is_cut_off(cue, way, around) for way in ways)
+def _certainty(status: str, item: str) -> str:
+    if status == POSSIBLE:
+        return "probable" if _PROBABLE.search(item) else "possible"
+    return "certain"
 
 
-def _is_cut_off(cue: Cue, between: str, around: _Sides) -> bool:
-    if cue.attribute == FAMILY:
-        between = _HIS.sub("", between)
-        return bool(END.search(between) or _PATIENT.search(between) or NOTHING.match(between))
-    if _CLOSED.search(between):
-        return True
-    # An item that a cue reaches over a comma may have a predicate of its own.
-    if "," in between and not _OR.search(between) and _OWN.match(around.hidden_right):
-        return True
-    # Korean after an English cue belongs to another clause: "no fever, 어제부터 기침".
-    return cue.attribute != HISTORY and bool(re.search("[가-힣]", _GLUE.sub("", between)))
-
-
-def _reaches_back(cue: Cue, around: _Sides) -> bool:
-    """Tell whether a cue after an item is about it."""
-    for match in cue.pattern.finditer(around.right):
-        between = around.hidden_right[: match.start()]
-        if not _is_near(between) or is_closed(between):
-            return False
-        is_next = _LEADS_ON.match(around.hidden_right, match.end())
-        leads_on = is_next and _LATIN.search(match.group())
-        if not leads_on and not between.rstrip().endswith(","):
-            return True
-    return False
+def _status(found: set[str], *, chronic: bool) -> str:
+    """Choose the status of all that cues say; what would do harm is decided first."""
+    if _RESOLVED in found:
+        return HISTORICAL
+    if NEGATED in found:
+        return NEGATED
+    if HYPOTHETICAL in found or (_INSTRUCTED in found and not chronic):
+        return HYPOTHETICAL
+    if POSSIBLE in found:
+        return POSSIBLE
+    return HISTORICAL if HISTORICAL in found and not chronic else PRESENT
 
 
 def _signed_apart(right: str) -> bool:
@@ -261,14 +675,3 @@ def _signed_apart(right: str) -> bool:
 
 def _is_near(between: str) -> bool:
     return len(between.replace(MASK, "")) <= _REACH
-
-
-def _headed(left: str) -> set[str]:
-    line = left[left.rfind("\n") + 1 :][-_LINE:]
-    last = max(HEADING.finditer(line), key=re.Match.end, default=None)
-    if last is None or re.search(r"[.;]\s", line[last.end() :]):
-        return set()
-    rest = line[last.end() :].lstrip()
-    if not rest.startswith(OPENERS) or NOTHING.match(rest):
-        return set()
-    return {FAMILY if last.group("family") else HISTORY}

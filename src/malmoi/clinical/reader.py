@@ -4,13 +4,13 @@ import html
 import re
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
 from ..errors import CutWarning
 from ..linking.linker import Linked, Linker, check_k
 from ..text.cleanup import as_text
-from .context import NoteContext
+from .context import Assertion, ContextRules, NoteContext
 from .mentions import Deadline, MentionFinder, MentionSpan, definitions, longest
 
 
@@ -37,6 +37,22 @@ class NoteMention:
     attributes: tuple[str, ...]
     by: str
     linked: Linked
+    assertion: Assertion = Assertion()
+
+    @property
+    def status(self) -> str:
+        """Whether it is present, negated, possible, hypothetical or historical."""
+        return self.assertion.status
+
+    @property
+    def experiencer(self) -> str:
+        """Whose it is: the patient's, the family's or another person's."""
+        return self.assertion.experiencer
+
+    @property
+    def score(self) -> float:
+        """How likely the mention is a diagnosis and the first code right."""
+        return self.linked.best.score if self.linked.best else 0.0
 
     def to_json(self) -> dict[str, object]:
         """The mention as the command line prints it."""
@@ -45,6 +61,7 @@ class NoteMention:
             "start": self.start,
             "end": self.end,
             "attributes": list(self.attributes),
+            **asdict(self.assertion),
             "by": self.by,
             "candidates": [candidate.to_json() for candidate in self.linked.candidates],
         }
@@ -64,6 +81,7 @@ class NoteReader:
     def __init__(self, linker: Linker, *, tagger: MentionTagger | None = None) -> None:
         """Take a linker, whose lexicon is the dictionary, and perhaps a tagger."""
         self.linker, self.tagger = linker, tagger
+        self._rules = ContextRules.open()
         self._finder = MentionFinder(linker.indexes, linker.normalizer, linker.expander)
 
     def read(self, note: str, *, k: int = 5, within: float | None = None) -> list[NoteMention]:
@@ -96,7 +114,7 @@ class NoteReader:
         found, cut = self._finder.find(note, defined, deadline.half())
         spans = [one for one in self._joined(note, found) if cut is None or one.start < cut]
         step = _ALL if within is None else _STEP
-        context = NoteContext.of(note, [(span.start, span.end) for span in spans])
+        context = NoteContext.of(note, [(span.start, span.end) for span in spans], self._rules)
         known: dict[str, Linked] = {}
         mentions: list[NoteMention] = []
         for at in range(0, len(spans), step):
@@ -107,11 +125,16 @@ class NoteReader:
             new = list(dict.fromkeys(one.to_link for one in batch if one.to_link not in known))
             known |= zip(new, self.linker.link(new, k=k, defined=defined), strict=True)
             for one in batch:
-                attributes = context.attributes(one.start, one.end)
                 linked = replace(known[one.to_link], mention=one.text)
-                mentions.append(
-                    NoteMention(one.start, one.end, one.text, attributes, one.by, linked)
+                code = linked.best.code if linked.best else ""
+                said = context.assertion(
+                    one.start,
+                    one.end,
+                    chronic=self._rules.is_chronic(code),
+                    symptom=code.startswith("R"),
                 )
+                place = (one.start, one.end, one.text)
+                mentions.append(NoteMention(*place, said.attributes, one.by, linked, said))
         return NoteScan([one for one in mentions if one.linked.candidates], cut)
 
     def _joined(self, note: str, spans: list[MentionSpan]) -> list[MentionSpan]:

@@ -4,7 +4,7 @@ from typing import Any
 
 from ..task import Task
 from .concepts import Concepts
-from .documents import NoteDecisions
+from .notes import Notes
 from .linking import Linking
 from .nli import Inference, Transfer
 from .retrieval import Reranking, Retrieval
@@ -22,7 +22,7 @@ TASKS: dict[str, Task[Any]] = {
         Inference(),
         Transfer(),
         Senses(),
-        NoteDecisions(),
+        Notes(),
         Entities(),
         Linking(),
         Concepts(),

@@ -116,12 +116,12 @@ def tag_all(tagger: object, texts: Sequence[str]) -> list[list[EntitySpan]]:
 def outcome_of(counts: Counts, known: Sequence[str] = ()) -> Outcome:
     """Turn counts into measures that can be resampled by text."""
     right, found, gold = counts.columns()
-    measures = {"f1": _ratio(2 * right, found + gold)}
-    measures |= {"precision": _ratio(right, found), "recall": _ratio(right, gold)}
+    measures = {"f1": ratio(2 * right, found + gold)}
+    measures |= {"precision": ratio(right, found), "recall": ratio(right, gold)}
     if len(counts.types) > 1:
         for name in counts.types:
             own, guessed, marked = counts.columns(name)
-            measures[f"f1:{name}"] = _ratio(2 * own, guessed + marked)
+            measures[f"f1:{name}"] = ratio(2 * own, guessed + marked)
     details = {
         "texts": len(right),
         "entities": int(gold.sum()),
@@ -138,9 +138,11 @@ def outcome_of(counts: Counts, known: Sequence[str] = ()) -> Outcome:
     return Outcome(measures, np.arange(len(right)), "f1", details, notes)
 
 
-def _ratio(upper: Doubles, lower: Doubles) -> Measure:
-    def ratio(weights: Doubles) -> Doubles:
+def ratio(upper: Doubles, lower: Doubles) -> Measure:
+    """The sum of one count an item, divided by that of another; 0 where the latter is."""
+
+    def measure(weights: Doubles) -> Doubles:
         total = weights @ lower
         return np.divide(weights @ upper, total, out=np.zeros_like(total), where=total > 0)
 
-    return ratio
+    return measure
