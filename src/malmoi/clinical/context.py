@@ -238,7 +238,7 @@ END = re.compile(
     r"|(?<![a-z])(?:but|however|except|although|with|now|currently|presents?|has|had|reports?"
     r"|reported|c/o|complain\w*)(?![a-z])"
     r"|있[으었고음어는]|있다|하였|했|보이[며고]|호소|현재|\(\+\)|[A-Za-z가-힣]상 |에서|결과|[有]"
-    r"|[았었]고|[았었]으며|[았었]는데",
+    r"|[았었]고|[았었]으며|[았었]는데|[다라]고\s?(?:함|하[심며고])",
     re.IGNORECASE,
 )
 # A measurement, a dose or a time. "제2형" and "COVID-19" have numbers in their names.
@@ -248,7 +248,7 @@ _PREDICATES = (
     rf"{_NUMBER}"
     # Korean predicates begin a word: 감소 in 체중감소 is none.
     r"|(?<![가-힣])(?:심[하한해함]|지속|호전|악화|증가|감소|발생|시작|동반|내원|입원|진단|복용|치료"
-    r"|투석|시행|수술|확인|관찰|보임|보여|나타|생[기김겨긴]|느[끼껴낌]|추적|조절|환자|합병증|재발|변화"
+    r"|투석|시행|수술|투여|처방|유지|교정|중단|변경|이송|전원|확인|관찰|보임|보여|나타|생[기김겨긴]|느[끼껴낌]|추적|조절|환자|합병증|재발|변화"
     r"|이상|특이|문제|차도|불편|양성|중(?=[\s,])|후(?=\s)|외(?:에는|에|엔)?(?=\s)|이외|말고|제외)"
     r"|[가-힣](?:함|됨|하며|되며|이며|하고|되고|이고|하여|되어|해서|지만|는데)(?=[\s,])|보다"
     r"|없[음으었고는다이어]|부인(?!과)|의심|의증|추정|가능성|[無无有]"
@@ -262,7 +262,7 @@ _CLOSED = re.compile(rf"{END.pattern}|{_PREDICATES}|{ANY.pattern.replace('?P<sig
 _PARTICLE = "(?:은|는|이|가|도|을|를|의|으로|로|만|에)"
 _TAIL = re.compile(
     r"(?:(?:소견|증거|증상|징후|양상|호소|동반|발생|재발|확인|관찰|병력|과거력|기왕력|가족력|치료력|여부|모두|전부|다"
-    r"|삽화|의심소견|의심 소견|진행|검사|검사상|검사에서|결과|CT상|MRI상|CT에서|MRI에서|초음파상|초음파에서|해당"
+    r"|삽화|가능성|의심소견|의심 소견|진행|검사|검사상|검사에서|결과|CT상|MRI상|CT에서|MRI에서|초음파상|초음파에서|해당"
     r"|등|등 합병증|최근|현재|특별한|뚜렷한|명백한|(?<![a-z])(?:is|was|are|were|sx|sign|signs|symptoms?|hx|history|ct|mri|:|-)"
     rf"|{_NUMBER}{_UNIT}\s?(?:간|동안|째|전부터|전|이내|이상)?){_PARTICLE}?|{_PARTICLE}|[:\-–=,]?\s*\t)\s*$",
     re.IGNORECASE,
@@ -284,11 +284,12 @@ _HIS = re.compile(
     re.IGNORECASE,
 )
 # "HTN, r/o pneumonia": a cue between two items is about the second.
-_LEADS_ON = re.compile(rf"\s*(?:for\s+|of\s+)?{MASK}")
+_LEADS_ON = re.compile(rf"[ \t]*(?:for\s+|of\s+)?{MASK}")
 # "HIV 양성, RPR 음성": the sign is part of the name; but "HIV 양성 아님".
 _POSITIVE = re.compile("(?:양성|positive)$", re.IGNORECASE)
 _DENIED = re.compile(r"(?:은|는|이|도)?\s*(?:아[니닌님]|없)")
 _LATIN = re.compile("[a-z]", re.IGNORECASE)
+_ENDS = re.compile(r"[ \t]*(?:[,.;]|\r?\n|$)")
 _GLUE = re.compile(rf"및|또는|(?<={MASK})(?:이나|나|와|과)(?![가-힣])")
 # "Influenza Ag A(-)": words of a test between a name and its sign.
 _TESTED = re.compile(
@@ -519,13 +520,17 @@ class NoteContext:
             if first - end > _WINDOW or not _is_near(between) or is_closed(between):
                 return False
             listed = "," in between
+            if listed and any(end <= place < first for place, _, _ in self._persons):
+                return False  # "배우자 확진, 자녀 음성"
             if item and listed:
                 return False
             # "기침, 폐렴 의심", "HTN, stroke prevention": the first is there.
             if listed and ((symptom and attribute == POSSIBLE) or (chronic and attribute in _PLANS)):
                 return False
             leads_on = _LEADS_ON.match(self.hidden, last) and _LATIN.match(self.note[first])
-            if not leads_on and not between.rstrip().endswith(","):
+            # "adenoma, probably, 1.2cm"
+            ends = _ENDS.match(self.note, last) is not None
+            if not leads_on and (ends or not between.rstrip().endswith(",")):
                 return True
         return False
 

@@ -5,20 +5,28 @@ anyway, so there is no second dictionary to load. A Korean name may carry a part
 that a text defines itself are found too: "congestive heart failure (CHF)".
 """
 
+import bisect
 import math
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..errors import OptionError
+from ..errors import DataError, OptionError
+from ..io.tables import read_rows
+from ..lexicon.manifest import SHIPPED
 from ..linking.expansion import QueryExpander, positive, result
-from ..linking.name_index import NameIndex
-from ..linking.normalize import LONGEST, STOP, NormalForms, Normalizer
-from ..text.aligned import align
+from ..linking.name_index import PLAIN, NameIndex
+from ..linking.normalize import LONGEST, STOP, NormalForms, Normalizer, key_of
+from ..linking.vocabulary import Vocabulary
+from ..text.aligned import Aligned, align
+from .context import read_table
 
 now = time.monotonic
 
@@ -120,7 +128,7 @@ _TOKEN = re.compile(r"[가-힣]+|[A-Za-zÀ-ÖØ-öø-ÿ]+(?:[-'&+][A-Za-z0-9]+)*
 
 # A long note is read in parts, so that the deadline is checked before all of it is cleaned.
 _PART_LENGTH = 4_000
-_BORDERS = (re.compile(r"[.;:!?。]\s"), re.compile(r"\n"), re.compile(r"\s"))
+_BORDERS = (re.compile(r"\n"), re.compile(r"[.;:!?。]\s"), re.compile(r"\s"))
 # Letters looked up between two checks of the deadline; a run costs as much as some letters more.
 _PORTION, _EACH = 8_000, 20
 _LONGEST = 7  # words of a name looked up in text; longer titles are not written into notes
@@ -128,22 +136,29 @@ _LONGEST = 7  # words of a name looked up in text; longer titles are not written
 _PARTICLES = sorted(
     str.split(
         "은 는 이 가 을 를 의 에 에서 에는 으로 로 으로는 로는 와 과 도 만 이나 나 이며 며 이고 고 "
-        "인 이란 으로서 로서 에게 까지 부터 및 상 시 후 중 성 증 증상 소견 의심 진단 환자 있음 없음"
+        "인 이란 으로서 로서 에게 까지 부터 및 상 시 후 중 성 증 증상 소견 의심 진단 환자 있음 없음 의증 "
+        "에도 이라 라고 이라고 으로도 이었음 였음 임 이고 이었으나 였으나 까지는 보다 보다는 같은 처럼 등 등의 약 력"
     ),
     key=len,
     reverse=True,
 )
+# Particles that are never the end of a name.
+_GRAMMAR = re.compile(r"(?:은|는|을|를|에|에서|에는|으로|로|와|과|도|이며|이고|이나|까지|부터|에도|으로는|로는)$")
 _PART = re.compile(r"[^,/\s](?:[^,/]*[^,/\s])?")  # an item between commas and slashes
 _LOOK = 80  # characters after a name in which a result may stand
 _GAP = re.compile(r"[ \-·/'’,()]{0,2}")
-# Names of a table that are ordinary words in a note.
-_ORDINARY = frozenset(
-    str.split(
-        "other site pain left right normal history male female child alone up down home school "
-        "street 기타 부위 왼쪽 오른쪽 정상 환자 남자 여자 검사 진단 치료 수술 상태 병원 증상 사용 "
-        "학교 도로 통증 질환 주의 가정"
-    )
+# "fx.," and "Rt. ": the point of an abbreviation does not end a name.
+_DOTTED_GAP = re.compile(r"\.?[ \-·/'’,()]{0,2}")
+_DOTTED = frozenset(
+    str.split("fx frx ca rt lt prox dist ant post med lat comp pul inf sup mod mets meta bil lap chr ac ext int esoph")
 )
+# Words about a side or a degree, which no name of a table needs.
+_DROPPED = frozenset(
+    str.split("rt lt right left both bilateral bilat 우측 좌측 양측 오른쪽 왼쪽 양쪽 old recent known underlying")
+)
+_AND = re.compile(r"([A-Za-z]{4,})\s+(?:and|or|&)\s+$", re.IGNORECASE)
+_CAPITALS = re.compile(r"[A-Z]")
+_SMALL = re.compile(r"[a-z]")
 
 
 @dataclass(frozen=True)
@@ -153,7 +168,7 @@ class MentionSpan:
     start: int
     end: int
     text: str
-    by: str = "dictionary"  # or "abbreviation", "result", "tagger"
+    by: str = "dictionary"  # or "abbreviation", "result", "phrase", "tagger"
     query: str = ""  # what to link instead of the text: "HBsAg 양성" for the HBsAg of "HBsAg(+)"
 
     @property
@@ -166,50 +181,135 @@ class MentionSpan:
 FoundMentions = tuple[list[MentionSpan], int | None]
 
 
+@dataclass(frozen=True)
+class OrdinaryWords:
+    """Words that are no diagnosis where they stand alone; see `tables/ordinary.tsv`."""
+
+    alone: frozenset[str]
+    words: frozenset[str]
+    caps: frozenset[str]
+
+    @classmethod
+    def open(cls, *folders: Path) -> "OrdinaryWords":
+        """Read the shipped table, extended by those in other folders."""
+        kinds: dict[str, set[str]] = {"alone": set(), "word": set(), "caps": set()}
+        for kind, names in read_table("ordinary.tsv", ("kind", "words"), folders):
+            if kind not in kinds:
+                raise DataError(
+                    f"ordinary.tsv has the kind {kind}; expected alone, word or caps. "
+                    "Correct the table."
+                )
+            kinds[kind].update(names.split("|"))
+        alone = frozenset(map(key_of, kinds["alone"]))
+        return cls(alone, frozenset(kinds["word"]), frozenset(kinds["caps"]))
+
+
 class MentionFinder:
     """Finds mentions by a lexicon's keys and the reader's tables."""
 
     def __init__(
-        self, indexes: Sequence[NameIndex], normalizer: Normalizer, expander: QueryExpander
+        self,
+        indexes: Sequence[NameIndex],
+        normalizer: Normalizer,
+        expander: QueryExpander,
+        *,
+        vocabulary: Vocabulary | None = None,
+        ordinary: OrdinaryWords | None = None,
+        allowed: NDArray[np.bool_] | None = None,
     ) -> None:
+        """Take the index of each segment.
+
+        `allowed` tells which concepts may be looked for in running text; None is all of them.
+        """
         self._spellings = [index.spelling for index in indexes]
+        self._concepts = [index.segment.concepts for index in indexes]
+        self._allowed = allowed
         self._normalizer, self._expander = normalizer, expander
+        self._ordinary = ordinary or OrdinaryWords.open()
+        self._vocabulary = vocabulary
+        self._known_word = lru_cache(maxsize=100_000)(self._is_word)
+        self._spelled = lru_cache(maxsize=20_000)(self._spelled_out)
+        self._looked_up = lru_cache(maxsize=200_000)(self._look_up)
 
     def find(
         self, note: str, defined: Mapping[str, str] | None = None, deadline: Deadline = NEVER
     ) -> FoundMentions:
         """Give the mentions of a note in order, none overlapping; offsets are the note's own."""
         found: list[MentionSpan] = []
+        shouted = _is_shouted(note)
         for at, text in note_parts(note):
-            spans, cut = self._find_in(text, defined or {}, deadline)
+            spans, cut = self._find_in(text, defined or {}, deadline, shouted)
             found += [replace(one, start=one.start + at, end=one.end + at) for one in spans]
             if cut is not None:
                 return found, at + cut
         return found, None
 
-    def _find_in(self, note: str, defined: Mapping[str, str], deadline: Deadline) -> FoundMentions:
+    def _find_in(
+        self, note: str, defined: Mapping[str, str], deadline: Deadline, shouted: bool
+    ) -> FoundMentions:
         if deadline.passed():
             return [], 0
         aligned = align(note)
         kept: list[MentionSpan] = []
         cut = None
-        for tries in _portions(_runs(aligned.text)):
+        lines = _line_ends(note, aligned)
+        for tries in _portions(self._runs(aligned.text, lines)):
             if deadline.passed():
                 cut = aligned.starts[tries[0].start]
                 break
             kept += self._results(tries, aligned.text)
-            kept += self._known(tries, defined)
+            kept += self._known(tries, defined, shouted)
         known = {(one.start, one.end) for one in kept}
         kept = [one for one in kept if not _is_list(one, known)]
         found = []
-        for one in longest(kept, len(aligned.text)):
+        chosen = longest(kept, len(aligned.text))
+        for one in longest([*chosen, *self._coordinated(chosen, aligned.text)], len(aligned.text)):
             start, end = aligned.span(one.start, one.end)
-            found.append(replace(one, start=start, end=end, text=note[start:end]))
+            query = one.query or ("" if one.text == note[start:end] else one.text)
+            found.append(replace(one, start=start, end=end, text=note[start:end], query=query))
         return found, cut
+
+    def _runs(self, text: str, lines: AbstractSet[int]) -> Iterator[MentionSpan]:
+        """Give every run of up to seven words that names have, and those that end before a particle."""
+        tokens = list(_TOKEN.finditer(text))
+        known = [self._known_word(token.group()) for token in tokens]
+        for i, first in enumerate(tokens):
+            if not known[i]:
+                continue
+            last_end, before = first.start(), ""
+            for j in range(i, min(i + _LONGEST, len(tokens))):
+                token = tokens[j]
+                if j > i:
+                    gap = _DOTTED_GAP if before.casefold() in _DOTTED else _GAP
+                    if not known[j] or not gap.fullmatch(text, last_end, token.start()):
+                        break
+                    if any(end in lines for end in range(last_end, token.start() + 1)):
+                        break  # no name goes on in the next line
+                if token.end() - first.start() > LONGEST:
+                    break  # no name is that long
+                last_end, before = token.end(), token.group()
+                if j > i and _glued(token, tokens[j - 1]):
+                    continue  # the particle of "depression에"
+                # "gastric ca.": the point is part of the abbreviation.
+                end = last_end + (text[last_end : last_end + 1] == "." and before.casefold() in _DOTTED)
+                yield MentionSpan(first.start(), end, text[first.start() : end])
+                for end in _before_particle(token):
+                    yield MentionSpan(first.start(), end, text[first.start() : end])
+
+    def _is_word(self, word: str) -> bool:
+        """Tell whether names may have a word; of Korean, whose words have no borders, all may."""
+        if not word.isascii() or self._vocabulary is None or word.isdigit():
+            return True
+        if word.casefold() in STOP or self._expander.abbreviations.expand(word):
+            return True
+        return any(
+            part in self._vocabulary for part in self._normalizer.form(word).core.split()
+        ) or bool(self._normalizer.form(word).key in self._expander.synonyms)
 
     def _results(self, tries: Sequence[MentionSpan], text: str) -> Iterator[MentionSpan]:
         """Give the runs that are tests with a result, where the lexicon has a name for it."""
-        given = [one for one in tries if result(one.text, text[one.end : one.end + _LOOK])]
+        given = [one for one in tries if _may_be_signed(text, one.end)]
+        given = [one for one in given if result(one.text, text[one.end : one.end + _LOOK])]
         forms = [self._normalizer.form(positive(one.text)) for one in given]
         named = self._has([form.key for form in forms], plain=True)
         for one, form, known in zip(given, forms, named, strict=True):
@@ -219,24 +319,110 @@ class MentionFinder:
                 yield MentionSpan(one.start, one.end, one.text, "result", positive(one.text))
 
     def _known(
-        self, tries: Sequence[MentionSpan], defined: Mapping[str, str]
+        self, tries: Sequence[MentionSpan], defined: Mapping[str, str], shouted: bool
     ) -> Iterator[MentionSpan]:
-        forms = [self._normalizer.form(one.text) for one in tries]
-        plain = self._has([form.key for form in forms], plain=True)
-        core = self._has([form.core_key for form in forms])
-        for i, (one, form) in enumerate(zip(tries, forms, strict=True)):
-            named = plain[i] or (core[i] and _whole(one.text))
-            if one.text in defined or self._abbreviates(one.text):
-                yield MentionSpan(one.start, one.end, one.text, "abbreviation")
-            elif (
-                named or form.key in self._expander.synonyms or form.key in self._expander.sample
-            ) and _worth(form):
+        for one in tries:
+            if one.text in defined or self._abbreviates(one.text, shouted):
+                yield replace(one, by="abbreviation")
+                continue
+            how = self._looked_up(one.text)
+            if how == "name":
                 yield one
+            elif how:
+                yield replace(one, by="phrase", query=how)
 
-    def _abbreviates(self, text: str) -> bool:
-        if len(text) < 2 or (len(text) == 2 and not text.isupper()):
+    def _look_up(self, text: str) -> str:
+        """Say how a run is known: "name", another wording of it that is one, or "" for not at all."""
+        form = self._normalizer.form(text)
+        if self._is_name(text, form):
+            return "name" if self._is_worth(text, form) else ""
+        spelled = self._spelled(text)
+        if spelled:
+            form = self._normalizer.form(spelled)
+            if self._is_name(spelled, form, bag=True) and self._is_worth(spelled, form):
+                return spelled
+        return ""
+
+    def _is_name(self, text: str, form: NormalForms, *, bag: bool = False) -> bool:
+        if form.key in self._expander.synonyms or form.key in self._expander.sample:
+            return True
+        if self._finds(form.key, plain=True):
+            return True
+        if not _whole(text):
             return False
-        return text.isascii() and bool(self._expander.meanings(text))
+        if bag and " " in form.bag and text.isascii() and self._finds(form.bag):
+            return True
+        return self._finds(form.core_key)
+
+    def _finds(self, key: str, *, plain: bool = False) -> bool:
+        """Tell whether a concept that may be looked for has a name with this key."""
+        for spelling, concepts in zip(self._spellings, self._concepts, strict=True):
+            for row, level in spelling.find(key):
+                if plain and level != PLAIN:
+                    continue
+                if self._allowed is None or self._allowed[concepts[row]]:
+                    return True
+        return False
+
+    def _spelled_out(self, text: str) -> str:
+        """Write out the short words of a run, without those for sides: "fx., femur, Rt."."""
+        words = re.findall(r"[A-Za-zÀ-ÿ]+(?:[-'&+][A-Za-z0-9]+)*|[가-힣]+|\d+(?:\.\d+)?", text)
+        if len(words) < 2 or "/" in text:
+            return ""
+        out: list[str] = []
+        changed = False
+        for i, word in enumerate(words):
+            if word.casefold() in _DROPPED:
+                changed = True
+                continue
+            meant = self._expander.abbreviations.expand(word) if word.isascii() and len(word) < 7 else ()
+            if meant and meant[0].en and not (i == 0 and word.casefold() in STOP):
+                out.append(meant[0].en)
+                changed = True
+            else:
+                out.append(word)
+        edge = words[0].casefold() in _DROPPED and len(words) == 2
+        return " ".join(out) if (changed or "," in text) and len(out) > 1 and not edge else ""
+
+    def _coordinated(self, found: Sequence[MentionSpan], text: str) -> Iterator[MentionSpan]:
+        """Give the first part of "hepatic and renal failure", which shares its last word."""
+        for one in found:
+            words = one.text.split()
+            before = _AND.search(text[max(0, one.start - 40) : one.start])
+            if before is None or len(words) < 2 or not words[-1].isascii():
+                continue
+            whole = f"{before.group(1)} {' '.join(words[1:])}"
+            form = self._normalizer.form(whole)
+            if self._is_name(whole, form) and not self._looked_up(before.group(1)):
+                start = one.start - len(before.group())
+                yield MentionSpan(start, start + len(before.group(1)), before.group(1), "phrase", whole)
+
+    def _abbreviates(self, text: str, shouted: bool) -> bool:
+        if len(text) < 2 or len(text) > 12 or not text.isascii():
+            return False
+        if text.islower() and (len(text) == 2 or text in self._ordinary.words):
+            return False
+        if len(text) == 2 and not text.isupper() and text != "Af":
+            return False
+        if shouted and text in self._ordinary.caps:
+            return False
+        if text.istitle() and text.casefold() in self._ordinary.words:
+            return False  # "All", "He"
+        return bool(self._expander.meanings(text))
+
+    def _is_worth(self, text: str, form: NormalForms) -> bool:
+        """Tell a name from what is too short or too common to be one in running text."""
+        key = form.key
+        if key.isdigit() or key in self._ordinary.alone:
+            return False
+        is_lay = key in clinical_keys()
+        if self._vocabulary is not None and form.core in self._vocabulary.general and not is_lay:
+            return False
+        if key.isascii():
+            if text.islower() and text in self._ordinary.words:
+                return False
+            return len(key) >= 4 or (is_lay and text.isupper() and len(key) >= 2) or (is_lay and len(key) == 3)
+        return len(key) >= 2
 
     def _has(self, keys: Sequence[str], *, plain: bool = False) -> list[bool]:
         found = np.zeros(len(keys), bool)
@@ -245,8 +431,35 @@ class MentionFinder:
         return [bool(one) for one in found]
 
 
+@lru_cache(maxsize=1)
+def clinical_keys() -> frozenset[str]:
+    """Give the keys of the shipped names that clinicians write."""
+    rows = read_rows(SHIPPED / "clinical.tsv")
+    return frozenset(key_of(name) for row in rows for name in row["names"].split(";"))
+
+
+def _is_shouted(note: str) -> bool:
+    """Tell whether a note is written in capitals."""
+    capitals, small = len(_CAPITALS.findall(note[:4000])), len(_SMALL.findall(note[:4000]))
+    return capitals > 60 and capitals > 6 * small
+
+
+def _line_ends(note: str, aligned: Aligned) -> frozenset[int]:
+    """Give the places of the aligned text before which the note has a line end."""
+    if "\n" not in note and "\r" not in note and "\t" not in note:
+        return frozenset()
+    found = set()
+    ends = sorted(match.start() for match in re.finditer(r"[\n\r\t]", note))
+    starts = aligned.starts
+    for end in ends:
+        at = bisect.bisect_left(starts, end)
+        # A squeezed space stands for the line end; where there is none, the next letter does.
+        found.update((at, at + 1) if at < len(starts) and starts[at] == end else (at,))
+    return frozenset(found)
+
+
 def note_parts(note: str) -> Iterator[tuple[int, str]]:
-    """Cut a long note between sentences, else lines, else words, each part with its offset.
+    """Cut a long note between lines, else sentences, else words, each part with its offset.
 
     >>> list(note_parts("기침 있음. " * 2)) == [(0, "기침 있음. " * 2)]
     True
@@ -277,20 +490,15 @@ def _portions(tries: Iterator[MentionSpan]) -> Iterator[list[MentionSpan]]:
         yield portion
 
 
-def _runs(text: str) -> Iterator[MentionSpan]:
-    """Give every run of up to seven words, and those that end before a particle."""
-    tokens = list(_TOKEN.finditer(text))
-    for i, first in enumerate(tokens):
-        last_end = first.start()
-        for token in tokens[i : i + _LONGEST]:
-            if token is not first and not _GAP.fullmatch(text, last_end, token.start()):
-                break
-            if token.end() - first.start() > LONGEST:
-                break  # no name is that long
-            last_end = token.end()
-            yield MentionSpan(first.start(), last_end, text[first.start() : last_end])
-            for end in _before_particle(token):
-                yield MentionSpan(first.start(), end, text[first.start() : end])
+def _glued(token: "re.Match[str]", before: "re.Match[str]") -> bool:
+    """Tell whether a Korean word follows a Latin one without a space, and is a particle."""
+    own = token.group()
+    return (
+        token.start() == before.end()
+        and before.group()[-1].isascii()
+        and "가" <= own[0] <= "힣"
+        and (own in _PARTICLES or bool(_GRAMMAR.fullmatch(own)))
+    )
 
 
 def _before_particle(token: "re.Match[str]") -> Iterator[int]:
@@ -299,6 +507,14 @@ def _before_particle(token: "re.Match[str]") -> Iterator[int]:
         for particle in _PARTICLES:
             if word.endswith(particle) and len(word) - len(particle) >= 2:
                 yield token.end() - len(particle)
+
+
+def _may_be_signed(text: str, at: int) -> bool:
+    """Tell whether a result may follow; a quick look before the long one."""
+    return bool(_RESULT_FOLLOWS.match(text, at))
+
+
+_RESULT_FOLLOWS = re.compile(r"[\s:]{0,3}(?:검사|[(（+\-−–±/]|양성|음성|pos|neg|react|non)", re.IGNORECASE)
 
 
 def _is_list(one: MentionSpan, known: AbstractSet[tuple[int, int]]) -> bool:
@@ -316,16 +532,20 @@ def _whole(text: str) -> bool:
         "/" in text
         or words[0] in STOP
         or words[-1] in STOP
-        or (len(words[-1]) > 2 and words[-1].endswith(("의", "을", "를", "에서", "으로")))
+        or (len(words[-1]) > 2 and bool(_GRAMMAR.search(words[-1])))
+        or (len(words[-1]) > 2 and words[-1].endswith("의"))
+        or (len(words) > 1 and len(words[-1]) == 1)
+        or not _INNER.isdisjoint(words)
     )
 
 
-def _worth(form: NormalForms) -> bool:
-    """Tell a name from what is too short or too common to be one in running text."""
-    key = form.key
-    if form.plain in _ORDINARY or key.isdigit():
-        return False
-    return len(key) >= (4 if key.isascii() else 2)
+# "renal failure in progress" is no failure to progress.
+_INNER = STOP - {"of", "the", "and", "의", "및"}
+
+
+def allowed_concepts(codes: Sequence[str], excluded: tuple[str, ...]) -> NDArray[np.bool_]:
+    """Tell of each concept whether its code begins like none of those excluded. Shape (concepts,)."""
+    return np.array([not code.startswith(excluded) for code in codes], bool)
 
 
 def longest(found: Iterable[MentionSpan], length: int) -> list[MentionSpan]:

@@ -3,15 +3,29 @@
 import html
 import re
 import warnings
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
-from ..errors import CutWarning
-from ..linking.linker import Linked, Linker, check_k
+from ..errors import CutWarning, OptionError
+from ..linking.linker import Candidate, Linked, Linker, check_k
 from ..text.cleanup import as_text
-from .context import Assertion, ContextRules, NoteContext
-from .mentions import Deadline, MentionFinder, MentionSpan, definitions, longest
+from .context import Assertion, ContextRules, NoteContext, read_table
+from .mentions import (
+    Deadline,
+    MentionFinder,
+    MentionSpan,
+    OrdinaryWords,
+    allowed_concepts,
+    definitions,
+    longest,
+)
+from .senses import NO_DIAGNOSIS, SenseTable, WeighedSense
+
+if TYPE_CHECKING:
+    from .corrections import Corrections
 
 
 class MentionTagger(Protocol):
@@ -25,6 +39,9 @@ class MentionTagger(Protocol):
 _LEADS = re.compile(r"(?:상|에서|는|은|으로|력|및)[\s:]*$")
 # Mentions linked at once: a whole batch, or few enough to check the deadline in between.
 _ALL, _STEP = 256, 32
+_REMEMBERED = 50_000  # links that are kept for the next notes
+_LEAST_SHARE = 0.05  # a meaning less likely than this is no alternative
+UNSURE = 0.6  # below this score a mention is marked as uncertain
 
 
 @dataclass(frozen=True)
@@ -38,6 +55,7 @@ class NoteMention:
     by: str
     linked: Linked
     assertion: Assertion = Assertion()
+    uncertain: bool = False  # the score is below the reader's threshold
 
     @property
     def status(self) -> str:
@@ -62,6 +80,8 @@ class NoteMention:
             "end": self.end,
             "attributes": list(self.attributes),
             **asdict(self.assertion),
+            "score": self.score,
+            "uncertain": self.uncertain,
             "by": self.by,
             "candidates": [candidate.to_json() for candidate in self.linked.candidates],
         }
@@ -78,11 +98,39 @@ class NoteScan:
 class NoteReader:
     """Finds the mentions of notes by dictionary and, where there is one, a tagger."""
 
-    def __init__(self, linker: Linker, *, tagger: MentionTagger | None = None) -> None:
-        """Take a linker, whose lexicon is the dictionary, and perhaps a tagger."""
-        self.linker, self.tagger = linker, tagger
-        self._rules = ContextRules.open()
-        self._finder = MentionFinder(linker.indexes, linker.normalizer, linker.expander)
+    def __init__(
+        self,
+        linker: Linker,
+        *,
+        tagger: MentionTagger | None = None,
+        tables: str | Path | None = None,
+        corrections: "Corrections | None" = None,
+        threshold: float = UNSURE,
+    ) -> None:
+        """Take a linker, whose lexicon is the dictionary, and what else there is.
+
+        tagger       finds mentions beside the dictionary
+        tables       a folder with tables of your own (cues.tsv, sections.tsv, persons.tsv,
+                     senses.tsv, ordinary.tsv, chronic.tsv, excluded.tsv), which extend the shipped
+        corrections  decisions of people, which win over everything else
+        threshold    the score below which a mention is marked as uncertain
+        """
+        self.linker, self.tagger, self.threshold = linker, tagger, threshold
+        folders = [] if tables is None else [_folder(tables)]
+        self._rules = ContextRules.open(*folders)
+        self._senses = SenseTable.open(linker.expander.abbreviations, *folders)
+        self._excluded = read_excluded(*folders)
+        self._icd = linker.names is not linker.lexicon
+        self._finder = MentionFinder(
+            linker.indexes,
+            linker.normalizer,
+            linker.expander,
+            vocabulary=linker.vocabulary,
+            ordinary=OrdinaryWords.open(*folders),
+            allowed=allowed_concepts(linker.lexicon.codes, self._excluded) if self._icd else None,
+        )
+        self.corrections = corrections
+        self._links: OrderedDict[tuple[str, int], Linked] = OrderedDict()
 
     def read(self, note: str, *, k: int = 5, within: float | None = None) -> list[NoteMention]:
         """Give the linked mentions of a note in order.
@@ -114,28 +162,91 @@ class NoteReader:
         found, cut = self._finder.find(note, defined, deadline.half())
         spans = [one for one in self._joined(note, found) if cut is None or one.start < cut]
         step = _ALL if within is None else _STEP
-        context = NoteContext.of(note, [(span.start, span.end) for span in spans], self._rules)
-        known: dict[str, Linked] = {}
-        mentions: list[NoteMention] = []
+        linked: list[Linked] = []
         for at in range(0, len(spans), step):
             if deadline.passed():
                 cut = spans[at].start
                 break
             batch = spans[at : at + step]
-            new = list(dict.fromkeys(one.to_link for one in batch if one.to_link not in known))
-            known |= zip(new, self.linker.link(new, k=k, defined=defined), strict=True)
-            for one in batch:
-                linked = replace(known[one.to_link], mention=one.text)
-                code = linked.best.code if linked.best else ""
-                said = context.assertion(
-                    one.start,
-                    one.end,
-                    chronic=self._rules.is_chronic(code),
-                    symptom=code.startswith("R"),
-                )
-                place = (one.start, one.end, one.text)
-                mentions.append(NoteMention(*place, said.attributes, one.by, linked, said))
-        return NoteScan([one for one in mentions if one.linked.candidates], cut)
+            linked += self._link([one.to_link for one in batch], k, defined)
+        pairs = self._weighed(note, list(zip(spans, linked, strict=False)), k, defined)
+        context = NoteContext.of(note, [(one.start, one.end) for one, _ in pairs], self._rules)
+        mentions = [self._mention(one, found, context) for one, found in pairs]
+        if self.corrections is not None:
+            mentions = self.corrections.apply(note, mentions, self.linker)
+        return NoteScan(mentions, cut)
+
+    def _link(self, texts: Sequence[str], k: int, defined: Mapping[str, str]) -> list[Linked]:
+        """Link texts; what was linked before is remembered, for notes repeat themselves."""
+        known = self._links
+        own = {text for text in texts if text in defined}
+        new = [text for text in dict.fromkeys(texts) if (text, k) not in known or text in own]
+        made = dict(zip(new, self.linker.link(new, k=k, defined=defined), strict=True))
+        for text in new:
+            if text not in own:
+                known[text, k] = made[text]
+        out = [made[text] if text in made else known[text, k] for text in texts]
+        while len(known) > _REMEMBERED:
+            known.popitem(last=False)
+        return out
+
+    def _weighed(
+        self,
+        note: str,
+        pairs: Sequence[tuple[MentionSpan, Linked]],
+        k: int,
+        defined: Mapping[str, str],
+    ) -> list[tuple[MentionSpan, Linked]]:
+        """Choose among the meanings of short forms, and leave out what is no diagnosis."""
+        clear = [
+            found.best.code
+            for one, found in pairs
+            if found.best is not None and not self._senses.senses(one.text)
+        ]
+        out: list[tuple[MentionSpan, Linked]] = []
+        for one, found in pairs:
+            if found.best is None or (self._icd and found.best.code.startswith(self._excluded)):
+                continue
+            if one.text in defined or one.query:
+                out.append((one, found))
+                continue
+
+            def affinity(meaning: str) -> float:
+                return _affinity(self._link([meaning], k, {})[0], clear)
+
+            shares = self._senses.weigh(one.text, note, one.start, one.end, affinity)
+            if not shares:
+                out.append((one, found))
+            elif shares[0].meaning != NO_DIAGNOSIS:
+                out.append((one, self._of_senses(one, shares, k)))
+        return out
+
+    def _of_senses(self, one: MentionSpan, shares: Sequence[WeighedSense], k: int) -> Linked:
+        """Join the candidates of all meanings; a share scales their scores."""
+        best: dict[str, Candidate] = {}
+        for sense in shares:
+            if sense.meaning == NO_DIAGNOSIS or sense.share < _LEAST_SHARE:
+                continue
+            for candidate in self._link([sense.meaning], k, {})[0].candidates:
+                score = round(candidate.score * sense.share, 4)
+                if candidate.code not in best or best[candidate.code].score < score:
+                    why = "abbreviation" if one.text != sense.meaning else candidate.why
+                    best[candidate.code] = replace(candidate, score=score, why=why)
+        ranked = sorted(best.values(), key=lambda candidate: -candidate.score)[:k]
+        return Linked(one.text, tuple(ranked))
+
+    def _mention(self, one: MentionSpan, found: Linked, context: NoteContext) -> NoteMention:
+        code = found.best.code if found.best else ""
+        said = context.assertion(
+            one.start,
+            one.end,
+            chronic=self._rules.is_chronic(code),
+            symptom=code.startswith("R"),
+        )
+        linked = calibrated(one, replace(found, mention=one.text))
+        sure = linked.best is not None and linked.best.score >= self.threshold
+        place = (one.start, one.end, one.text)
+        return NoteMention(*place, said.attributes, one.by, linked, said, uncertain=not sure)
 
     def _joined(self, note: str, spans: list[MentionSpan]) -> list[MentionSpan]:
         """Add what the tagger found; of two that overlap the longer one stays.
@@ -152,6 +263,51 @@ class NoteReader:
         names = {span.end: span for span in spans}
         tagged = [one for one in tagged if not _leads_in(one, names.get(one.end))]
         return longest([*spans, *tagged], len(note))
+
+
+def _folder(path: str | Path) -> Path:
+    folder = Path(path)
+    if not folder.is_dir():
+        raise OptionError(
+            f"{folder} is no folder; expected one with tables such as cues.tsv. Name another."
+        )
+    return folder
+
+
+def read_excluded(*folders: Path) -> tuple[str, ...]:
+    """Read which codes are no diagnosis of a note; a later code with ! is one after all."""
+    found: dict[str, None] = {}
+    for code, _ in read_table("excluded.tsv", ("code", "what"), folders):
+        if code.startswith("!"):
+            found.pop(code[1:], None)
+        else:
+            found[code] = None
+    return tuple(found)
+
+
+def _affinity(linked: Linked, clear: Sequence[str]) -> float:
+    """Say how near a meaning is to the other diagnoses of a note, by their codes."""
+    if linked.best is None:
+        return -1.0
+    code = linked.best.code
+    near = sum(0.4 for other in clear if other[:1] == code[:1])
+    nearer = sum(0.4 for other in clear if other[:2] == code[:2])
+    return min(2.0, near + nearer)
+
+
+# How often a mention with such evidence is right, as a share of what the linker says of the name alone.
+_TRUST = {"exact": 0.98, "abbreviation": 0.97, "meaning": 0.93, "fuzzy": 0.85}
+
+
+def calibrated(one: MentionSpan, linked: Linked) -> Linked:
+    """Scale the scores of a mention's candidates to how often such mentions are right."""
+    if linked.best is None:
+        return linked
+    share = _TRUST.get(linked.best.why, 0.9)
+    if one.by == "phrase":
+        share = min(share, 0.95)
+    scaled = (replace(c, score=round(c.score * share, 4)) for c in linked.candidates)
+    return replace(linked, candidates=tuple(scaled))
 
 
 def _leads_in(tagged: MentionSpan, name: MentionSpan | None) -> bool:

@@ -1,7 +1,8 @@
 """Lay names: names that people use and code tables do not, for lexicons of ICD codes.
 
 `data/sample.tsv` and `data/names.tsv` list other names of some nine thousand ICD-10 codes: 식중독,
-오십견, 루게릭병, older wordings of the tables themselves. Where a lexicon has those codes, they are
+오십견, 루게릭병, older wordings of the tables themselves. `data/clinical.tsv` lists what clinicians
+write (ureter stone, 당뇨), and decides where a table has the same words for another code. Where a lexicon has those codes, they are
 joined to its names as one more segment, so that spelling, meaning and typing errors work on them as
 on any other name. The user's lexicon is not changed.
 """
@@ -18,11 +19,11 @@ from ..lexicon.readers import Entry
 from .cache import STAMP, DerivedCache
 from .normalize import Normalizer, category_of
 
-_TABLES = (SHIPPED / "names.tsv", SHIPPED / "sample.tsv")
+_TABLES = (SHIPPED / "clinical.tsv", SHIPPED / "names.tsv", SHIPPED / "sample.tsv")
 _SOURCE = "malmoi"
-_FORMAT = 2
+_FORMAT = 3
 _FOLDER = "companion"  # its name on disk since 0.1
-_KINDS = {"ko": "synonym", "en": "synonym", "synonyms": "synonym", "lay": "lay"}
+_KINDS = {"ko": "synonym", "en": "synonym", "synonyms": "synonym", "lay": "lay", "names": "lay"}
 # Codes are those of ICD if at least this share of the codes in common have a name in common.
 _AGREE, _COMPARED = 0.2, 300
 

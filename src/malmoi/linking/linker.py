@@ -23,6 +23,7 @@ from .name_index import NameEncoder, open_name_indexes
 from .normalize import Normalizer, Variants
 from .rank import RankedConcept, Ranker
 from .retrieve import Retrieved, Retriever
+from .vocabulary import open_vocabulary
 
 _BATCH = 256  # mentions that are encoded together, and multiplied with all names at once
 _NAMES = 3  # how many matched names a candidate shows
@@ -114,6 +115,8 @@ class Linker:
         self._retriever = Retriever(
             self.indexes, self.normalizer, self.expander, encoder, lay_names=lay_names
         )
+        own = len(self.lexicon.segments)
+        self.vocabulary = open_vocabulary(self.names, self.indexes, cache, own=own, keep=keep)
         extractor = FeatureExtractor(self.names, self.indexes, lay_from=len(self.lexicon))
         self._ranker = Ranker(extractor, np.asarray(self.names.concepts), self.weights)
         self._shown = lru_cache(maxsize=20_000)(self._shown_of)

@@ -1,0 +1,151 @@
+"""Meanings of short forms by what stands around them: "ESRD on HD" is no Huntington disease.
+
+Every meaning of a form has points: a prior, five for a pattern around the form, one for each word of
+evidence that the note has, and some for diagnoses of the same chapter. The points become shares of
+probability; what stays unclear is kept as an alternative.
+"""
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from ..errors import DataError
+from ..lexicon.abbreviations import Abbreviations
+from .context import read_table
+
+NO_DIAGNOSIS = "-"
+_PATTERN, _MOST_EVIDENCE = 5.0, 3
+_NEAR = 40  # characters on either side in which a pattern is looked for
+_CONDITIONS = ("disease", "sign")
+
+
+@dataclass(frozen=True)
+class Sense:
+    """One meaning of a short form, with what speaks for it."""
+
+    meaning: str
+    prior: float
+    pattern: "re.Pattern[str] | None" = None
+    evidence: tuple["re.Pattern[str]", ...] = ()
+
+
+@dataclass(frozen=True)
+class WeighedSense:
+    """A meaning and its share of probability."""
+
+    meaning: str
+    share: float
+
+
+class SenseTable:
+    """The meanings of `tables/senses.tsv`, and those of abbreviations with several."""
+
+    def __init__(
+        self, senses: Mapping[str, Sequence[Sense]], abbreviations: Abbreviations
+    ) -> None:
+        """Take the meanings by form, and the abbreviations for forms that it does not have."""
+        self._senses, self._abbreviations = senses, abbreviations
+        self._of = lru_cache(maxsize=4096)(self._meanings)
+
+    @classmethod
+    def open(cls, abbreviations: Abbreviations, *folders: Path) -> "SenseTable":
+        """Read the shipped table; a form of another folder's table replaces it."""
+        found: dict[str, list[Sense]] = {}
+        columns = ("short", "meaning", "prior", "pattern", "evidence")
+        for place in ((), *((folder,) for folder in folders)):
+            own: dict[str, list[Sense]] = {}
+            rows = list(read_table("senses.tsv", columns[:3], place))
+            for row in _full_rows(place, columns) if rows else ():
+                own.setdefault(row[0], []).append(_sense(row))
+            found |= own
+        return cls(found, abbreviations)
+
+    def senses(self, form: str) -> Sequence[Sense]:
+        """Give the meanings of a form; none or one needs no weighing."""
+        return self._of(form)
+
+    def _meanings(self, form: str) -> Sequence[Sense]:
+        listed = self._senses.get(form) or (
+            self._senses.get(form.upper()) if form.isascii() and len(form) > 2 else None
+        )
+        if listed:
+            return listed
+        if not form.isascii() or len(form) > 8:
+            return ()
+        found = self._abbreviations.expand(form)
+        meanings = dict.fromkeys(
+            (one.en or one.ko) if one.kind in _CONDITIONS else NO_DIAGNOSIS for one in found
+        )
+        if len(meanings) < 2:
+            return ()
+        return [Sense(meaning, 0.5 - 0.3 * min(i, 2)) for i, meaning in enumerate(meanings)]
+
+    def weigh(
+        self, form: str, note: str, start: int, end: int, affinity: Callable[[str], float]
+    ) -> list[WeighedSense]:
+        """Give the meanings of a form where it stands, the likeliest first; [] for one meaning."""
+        senses = self.senses(form)
+        if not senses:
+            return []
+        left, right = note[max(0, start - _NEAR) : start], note[end : end + _NEAR]
+        around = f"{left.rpartition(chr(10))[2]}@{right.partition(chr(10))[0]}"
+        rest = f"{note[:start]} {note[end:]}"
+        points = [_points(sense, around, rest) for sense in senses]
+        top = sorted(points, reverse=True)
+        # Diagnoses of the same chapter decide only where the words do not.
+        if len(top) > 1 and top[0] - top[1] < 2:
+            points = [
+                value + (affinity(sense.meaning) if sense.meaning != NO_DIAGNOSIS else 0.0)
+                for value, sense in zip(points, senses, strict=True)
+            ]
+        weights = [math.exp(value - max(points)) for value in points]
+        shares = [
+            WeighedSense(sense.meaning, weight / sum(weights))
+            for sense, weight in zip(senses, weights, strict=True)
+        ]
+        return sorted(shares, key=lambda one: -one.share)
+
+
+def _points(sense: Sense, around: str, rest: str) -> float:
+    points = sense.prior
+    if sense.pattern is not None and sense.pattern.search(around):
+        points += _PATTERN
+    hits = sum(1 for word in sense.evidence if word.search(rest))
+    return points + min(hits, _MOST_EVIDENCE)
+
+
+def _full_rows(place: Sequence[Path], columns: Sequence[str]) -> list[list[str]]:
+    path = (place[0] if place else Path(__file__).parent / "tables") / "senses.tsv"
+    if not path.exists():
+        return []
+    rows = [
+        line.split("\t")
+        for line in path.read_text("utf-8-sig").splitlines()
+        if line.strip() and not line.startswith("#")
+    ]
+    return [[cell.strip() for cell in row] + [""] * (len(columns) - len(row)) for row in rows[1:]]
+
+
+def _sense(row: Sequence[str]) -> Sense:
+    short, meaning, prior, pattern, evidence = row[:5]
+    try:
+        # A bare @ would match anywhere, and says no more than the prior.
+        around = re.compile(pattern, re.IGNORECASE) if pattern and pattern != "@" else None
+        words = tuple(_evidence(word) for word in evidence.split("|") if word)
+        return Sense(meaning, float(prior), around, words)
+    except (ValueError, re.error) as error:
+        raise DataError(
+            f"senses.tsv has a row for {short} that cannot be read ({error}); expected a number of "
+            "points and regular expressions. Correct the table."
+        ) from error
+
+
+def _evidence(word: str) -> "re.Pattern[str]":
+    """Make an expression of a word; short ones in capitals match as they are written."""
+    whole = rf"(?<![A-Za-z]){word}" if word[0].isascii() else word
+    if word.isascii() and len(word) <= 4 and word.isupper():
+        return re.compile(rf"{whole}(?![A-Za-z])")
+    return re.compile(whole, re.IGNORECASE)
