@@ -17,11 +17,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import groupby
 from pathlib import Path
 
 from ..errors import DataError
-from ..io.tables import read_numbered_rows
 from ..linking.expansion import ANY, APART, sign
 
 NEGATED, UNCERTAIN, FAMILY, HISTORY = "negated", "uncertain", "family", "history"
@@ -131,7 +129,7 @@ def _person_pattern(words: Sequence[str]) -> "re.Pattern[str]":
 # Who reports is not whose disease it is: "어머니와 함께 내원", "mother reports fever".
 _INFORMS = re.compile(
     r"\s*(?:\([^()\n]{0,10}\)\s*)?(?:와|과|랑)?\s*(?:함께|같이|동반|동행|말로는|말에|진술|의하면|에 의|에 따르|발견"
-    r"|신고|목격|데리고|데려|업고|업혀|걱정|요청|동의|설명|상담|면담|연락|통해|호출|보고|관찰|부축|옆|면회|상주|전화)"
+    r"|신고|목격|데리고|데려|업고|업혀|걱정|요청|동의|설명|상담|면담|연락|통해|호출|보고|관찰|부축|옆|면회|상주|전화|사별|이혼|별거|다툼|다투|싸우|싸움|갈등|거주|살고|사는|지냄|동거)"
     r"|\s*(?:report|stat|say|said|notic|note|found|find|brought|call|concern|worri|den[iy]|describ"
     r"|at bedside|present at|agreed|informed)\w*",
     re.IGNORECASE,
@@ -235,7 +233,7 @@ END = re.compile(
     # "r/o pneumonia, FHx: gastric cancer": a heading starts a new clause.
     r"|,\s*(?:f/?hx|p/?m?hx|p/?mh|(?:family|past|medical) (?:medical )?(?:history|hx)"
     r"|가족력|과거력|기왕력)\s*:"
-    r"|(?<![a-z])(?:but|however|except|although|with|now|currently|presents?|has|had|reports?"
+    r"|(?<![a-z])(?:but|however|except|although|with|who|which|now|currently|present(?:s|ed|ing)|present to|p/w|has|had|reports?"
     r"|reported|c/o|complain\w*)(?![a-z])"
     r"|있[으었고음어는]|있다|하였|했|보이[며고]|호소|현재|\(\+\)|[A-Za-z가-힣]상 |에서|결과|[有]"
     r"|[았었]고|[았었]으며|[았었]는데|[다라]고\s?(?:함|하[심며고])",
@@ -279,7 +277,7 @@ _REACH, _WINDOW = 80, 400
 _LINE = 200  # characters that a heading reaches in running text
 # "father had colon cancer": the experiencer reaches over the verb.
 _HIS = re.compile(
-    r"^\s*(?:(?:is|was|were|are|also|both|who)\s+)*(?:had|has|have|having|with|died (?:of|from|at \d+ of)"
+    r"^\s*(?:(?:is|was|were|are|also|both|who|recently|\w+ly)\s+)*(?:had|has|have|having|with|died (?:of|from|at \d+ of)"
     r"|diagnosed (?:with|as)|suffer\w* from|treated for|history of|hx of|h/o)(?![a-z])",
     re.IGNORECASE,
 )
@@ -289,6 +287,9 @@ _LEADS_ON = re.compile(rf"[ \t]*(?:for\s+|of\s+)?{MASK}")
 _POSITIVE = re.compile("(?:양성|positive)$", re.IGNORECASE)
 _DENIED = re.compile(r"(?:은|는|이|도)?\s*(?:아[니닌님]|없)")
 _LATIN = re.compile("[a-z]", re.IGNORECASE)
+_SENTENCE = re.compile(
+    r"[.;\n](?=\s|$)|(?<![a-z])(?:but|however|then|otherwise|현재)(?![a-z])", re.I
+)
 _ENDS = re.compile(r"[ \t]*(?:[,.;]|\r?\n|$)")
 _GLUE = re.compile(rf"및|또는|(?<={MASK})(?:이나|나|와|과)(?![가-힣])")
 # "Influenza Ag A(-)": words of a test between a name and its sign.
@@ -304,7 +305,8 @@ _ARROW = re.compile(
     re.IGNORECASE,
 )
 _FAMILY_AFTER = re.compile(
-    r"(?:가족력|(?<![a-z])(?:f/?hx?|family (?:history|hx)))(?![a-z])(?!\s*(?:상|:|으로|에\s|\)|>))", re.IGNORECASE
+    r"(?:가족력|(?<![a-z])(?:f/?hx?|family (?:history|hx)))(?![a-z])(?!\s*(?:상|:|으로|에\s|\)|>))",
+    re.IGNORECASE,
 )
 
 
@@ -323,10 +325,15 @@ def masked(note: str, spans: Sequence[tuple[int, int]]) -> str:
 
 def is_closed(between: str) -> bool:
     """Tell whether something else is said about an item before the cue that follows it."""
+    return _CLOSED.search(_bare(between)) is not None
+
+
+def _bare(between: str) -> str:
+    """Remove what belongs to the predicate of an item: "증상은", "3일 전부터"."""
     shorter = _TAIL.sub("", between.rstrip())
     while shorter != between:
         between, shorter = shorter, _TAIL.sub("", shorter.rstrip())
-    return _CLOSED.search(between) is not None
+    return between
 
 
 def attributes_of(note: str, spans: Sequence[tuple[int, int]]) -> list[tuple[str, ...]]:
@@ -362,8 +369,9 @@ class NoteContext:
             (attribute, direction, self._matches(pattern))
             for attribute, direction, pattern in rules.cues
         ]
-        self._newborn = _NEWBORN.search(note) is not None
+        self.newborn = _NEWBORN.search(note) is not None
         self._headings = list(self._find_headings())
+        self._mothers: set[tuple[int, int]] = set()
         self._persons = sorted(self._find_persons(), key=lambda found: found[:2])
 
     @classmethod
@@ -407,7 +415,9 @@ class NoteContext:
             return min(after, stop.start() if stop else line)
         if not effect:
             return after
-        if note[end:line].strip():  # text on the heading's line: indented and listed lines belong to it
+        if note[
+            end:line
+        ].strip():  # text on the heading's line: indented and listed lines belong to it
             pattern = re.compile(r"\n(?=[ \t]+\S|[ \t]*[-*•·]\s*\S)[^\n]*")
             while (more := pattern.match(note, line)) and line < after:
                 line = more.end()
@@ -427,7 +437,8 @@ class NoteContext:
                     continue
                 # Of a newborn the mother is family; a pregnant woman is the patient.
                 if who in (_MOTHER, _BABY):
-                    yield start, end, FAMILY if self._newborn == (who == _MOTHER) else PATIENT
+                    self._mothers.add((start, end))
+                    yield start, end, FAMILY if self.newborn == (who == _MOTHER) else PATIENT
                 else:
                     yield start, end, who
 
@@ -479,7 +490,7 @@ class NoteContext:
         self, attribute: str, spans: list[tuple[int, int]], start: int, end: int, item: bool
     ) -> bool:
         """Tell whether a cue before an item is about it."""
-        for _, last in reversed(spans):
+        for first, last in reversed(spans):
             if last > start:
                 continue
             if start - last > _WINDOW:
@@ -489,7 +500,11 @@ class NoteContext:
                 return False
             if item and "," in between:
                 continue
-            if not self._is_cut_off(attribute, between, end):
+            if attribute == HYPOTHETICAL and _LATIN.match(self.note[first]):
+                # "If he develops chest pain": a condition has predicates of its own.
+                if not _SENTENCE.search(between):
+                    return True
+            elif not self._is_cut_off(attribute, between, end):
                 return True
         return False
 
@@ -525,7 +540,12 @@ class NoteContext:
             if item and listed:
                 return False
             # "기침, 폐렴 의심", "HTN, stroke prevention": the first is there.
-            if listed and ((symptom and attribute == POSSIBLE) or (chronic and attribute in _PLANS)):
+            if listed and (
+                (symptom and attribute == POSSIBLE) or (chronic and attribute in _PLANS)
+            ):
+                return False
+            # "AFib on apixaban for stroke prevention": only a list is prevented together.
+            if attribute not in _FACTS and MASK in between and not _LIST.fullmatch(_bare(between)):
                 return False
             leads_on = _LEADS_ON.match(self.hidden, last) and _LATIN.match(self.note[first])
             # "adenoma, probably, 1.2cm"
@@ -563,7 +583,8 @@ class NoteContext:
                 # "환자 父 뇌동맥류": the nearer one counts, which came first here.
                 who = PATIENT
                 break
-            cut = re.search(r"[.;](?=\s)", between) if self._in_family(heading) else END.search(between)
+            whole = self._in_family(heading) or (first, last) in self._mothers
+            cut = re.search(r"[.;](?=\s)", between) if whole else END.search(between)
             if cut or not _is_near(between):
                 break
             who = person
@@ -574,19 +595,21 @@ class NoteContext:
         after = _FAMILY_AFTER.search(right)
         if after and not is_closed(right[: after.start()]):
             return FAMILY
-        behind = re.match(r"[^\n,;.]{0,12}(?:\(|\bin (?:her|his|the|a )?\s*|\bof (?:her|his) )", right)
+        behind = re.match(
+            r"[^\n,;.]{0,12}(?:\(|\bin (?:her|his|the|a )?\s*|\bof (?:her|his) )", right
+        )
         if behind:
-            for first, last, person in self._persons:
-                if person not in (PATIENT,) and first - end == behind.end():
+            for first, _, person in self._persons:
+                if person != PATIENT and first - end == behind.end():
                     return person
         if who == PATIENT:
             return PATIENT
         if heading is not None:
             if heading.effect == FAMILY:
                 return FAMILY
-            if heading.effect == _MOTHER and self._newborn:
+            if heading.effect == _MOTHER and self.newborn:
                 return FAMILY
-            if heading.effect == _BABY and not self._newborn:
+            if heading.effect == _BABY and not self.newborn:
                 return FAMILY
         return PATIENT
 
@@ -603,12 +626,18 @@ class NoteContext:
 
     def _item(self, start: int, end: int) -> str:
         """Give a mention with what stands around it, up to commas."""
-        left = re.split(r"[,;\n]", self.note[max(0, start - 24) : start])[-1]
-        right = re.split(r"[;\n]", self.note[end : end + 32])[0]
+        left = re.split(rf"[,;\n(){MASK}]", self.hidden[max(0, start - 24) : start])[-1]
+        right = re.split(rf"[;\n{MASK}]", self.hidden[end : end + 32])[0]
+        right = re.split(r"\),?|,\s(?=[가-힣a-z]{4})", right)[0]
         return f"{left}{self.note[start:end]}{right}"
 
 
 _PLANS = (HYPOTHETICAL, _INSTRUCTED)
+_FACTS = (NEGATED, HISTORICAL, _RESOLVED)
+_LIST = re.compile(
+    rf"(?:{MASK}|[\s,/·+&()]|및|또는|와|과|이나|나|등의?|(?<![a-z])(?:and|or|vs\.?|rt|lt|both)(?![a-z]))*",
+    re.IGNORECASE,
+)
 _LATERALITY = (
     ("bilateral", r"(?<![a-z])(?:both|bilateral|bilat|b/l|OU)(?![a-z])|양측|양쪽|양안"),
     ("right", r"(?<![a-z])(?:right|rt|OD)(?![a-z])|우측|오른쪽|우안"),

@@ -143,18 +143,22 @@ _PARTICLES = sorted(
     reverse=True,
 )
 # Particles that are never the end of a name.
-_GRAMMAR = re.compile(r"(?:은|는|을|를|에|에서|에는|으로|로|와|과|도|이며|이고|이나|까지|부터|에도|으로는|로는)$")
+_GRAMMAR = re.compile(
+    r"(?:은|는|을|를|에|에서|에는|으로|로|와|과|도|이며|이고|이나|까지|부터|에도|으로는|로는)$"
+)
 _PART = re.compile(r"[^,/\s](?:[^,/]*[^,/\s])?")  # an item between commas and slashes
 _LOOK = 80  # characters after a name in which a result may stand
 _GAP = re.compile(r"[ \-·/'’,()]{0,2}")
 # "fx.," and "Rt. ": the point of an abbreviation does not end a name.
 _DOTTED_GAP = re.compile(r"\.?[ \-·/'’,()]{0,2}")
 _DOTTED = frozenset(
-    str.split("fx frx ca rt lt prox dist ant post med lat comp pul inf sup mod mets meta bil lap chr ac ext int esoph")
+    str.split(
+        "fx frx ca rt lt prox dist ant post med lat comp pul inf sup mod mets meta bil lap chr ac ext int esoph"
+    )
 )
 # Words about a side or a degree, which no name of a table needs.
 _DROPPED = frozenset(
-    str.split("rt lt right left both bilateral bilat 우측 좌측 양측 오른쪽 왼쪽 양쪽 old recent known underlying")
+    str.split("rt lt right left both bilateral bilat 우측 좌측 양측 오른쪽 왼쪽 양쪽")
 )
 _AND = re.compile(r"([A-Za-z]{4,})\s+(?:and|or|&)\s+$", re.IGNORECASE)
 _CAPITALS = re.compile(r"[A-Z]")
@@ -291,7 +295,9 @@ class MentionFinder:
                 if j > i and _glued(token, tokens[j - 1]):
                     continue  # the particle of "depression에"
                 # "gastric ca.": the point is part of the abbreviation.
-                end = last_end + (text[last_end : last_end + 1] == "." and before.casefold() in _DOTTED)
+                end = last_end + (
+                    text[last_end : last_end + 1] == "." and before.casefold() in _DOTTED
+                )
                 yield MentionSpan(first.start(), end, text[first.start() : end])
                 for end in _before_particle(token):
                     yield MentionSpan(first.start(), end, text[first.start() : end])
@@ -375,7 +381,11 @@ class MentionFinder:
             if word.casefold() in _DROPPED:
                 changed = True
                 continue
-            meant = self._expander.abbreviations.expand(word) if word.isascii() and len(word) < 7 else ()
+            meant = (
+                self._expander.abbreviations.expand(word)
+                if word.isascii() and len(word) < 7
+                else ()
+            )
             if meant and meant[0].en and not (i == 0 and word.casefold() in STOP):
                 out.append(meant[0].en)
                 changed = True
@@ -395,7 +405,9 @@ class MentionFinder:
             form = self._normalizer.form(whole)
             if self._is_name(whole, form) and not self._looked_up(before.group(1)):
                 start = one.start - len(before.group())
-                yield MentionSpan(start, start + len(before.group(1)), before.group(1), "phrase", whole)
+                yield MentionSpan(
+                    start, start + len(before.group(1)), before.group(1), "phrase", whole
+                )
 
     def _abbreviates(self, text: str, shouted: bool) -> bool:
         if len(text) < 2 or len(text) > 12 or not text.isascii():
@@ -421,7 +433,11 @@ class MentionFinder:
         if key.isascii():
             if text.islower() and text in self._ordinary.words:
                 return False
-            return len(key) >= 4 or (is_lay and text.isupper() and len(key) >= 2) or (is_lay and len(key) == 3)
+            return (
+                len(key) >= 4
+                or (is_lay and text.isupper() and len(key) >= 2)
+                or (is_lay and len(key) == 3)
+            )
         return len(key) >= 2
 
     def _has(self, keys: Sequence[str], *, plain: bool = False) -> list[bool]:
@@ -448,7 +464,7 @@ def _line_ends(note: str, aligned: Aligned) -> frozenset[int]:
     """Give the places of the aligned text before which the note has a line end."""
     if "\n" not in note and "\r" not in note and "\t" not in note:
         return frozenset()
-    found = set()
+    found: set[int] = set()
     ends = sorted(match.start() for match in re.finditer(r"[\n\r\t]", note))
     starts = aligned.starts
     for end in ends:
@@ -514,7 +530,9 @@ def _may_be_signed(text: str, at: int) -> bool:
     return bool(_RESULT_FOLLOWS.match(text, at))
 
 
-_RESULT_FOLLOWS = re.compile(r"[\s:]{0,3}(?:검사|[(（+\-−–±/]|양성|음성|pos|neg|react|non)", re.IGNORECASE)
+_RESULT_FOLLOWS = re.compile(
+    r"[\s:]{0,3}(?:검사|[(（+\-−–±/]|양성|음성|pos|neg|react|non)", re.IGNORECASE
+)
 
 
 def _is_list(one: MentionSpan, known: AbstractSet[tuple[int, int]]) -> bool:

@@ -5,14 +5,16 @@ import re
 import warnings
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..errors import CutWarning, OptionError
+from ..io.fingerprint import read_stamp
+from ..lexicon import Lexicon
 from ..linking.linker import Candidate, Linked, Linker, check_k
 from ..text.cleanup import as_text
-from .context import Assertion, ContextRules, NoteContext, read_table
+from .context import PATIENT, Assertion, ContextRules, NoteContext, read_table
 from .mentions import (
     Deadline,
     MentionFinder,
@@ -42,6 +44,7 @@ _ALL, _STEP = 256, 32
 _REMEMBERED = 50_000  # links that are kept for the next notes
 _LEAST_SHARE = 0.05  # a meaning less likely than this is no alternative
 UNSURE = 0.6  # below this score a mention is marked as uncertain
+LEARNT = "learnt.json"  # what decisions taught, in the lexicon's folder
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ class NoteMention:
     attributes: tuple[str, ...]
     by: str
     linked: Linked
-    assertion: Assertion = Assertion()
+    assertion: Assertion = field(default_factory=Assertion)
     uncertain: bool = False  # the score is below the reader's threshold
 
     @property
@@ -105,7 +108,8 @@ class NoteReader:
         tagger: MentionTagger | None = None,
         tables: str | Path | None = None,
         corrections: "Corrections | None" = None,
-        threshold: float = UNSURE,
+        threshold: float | None = None,
+        trust: Mapping[str, float] | None = None,
     ) -> None:
         """Take a linker, whose lexicon is the dictionary, and what else there is.
 
@@ -114,12 +118,18 @@ class NoteReader:
                      senses.tsv, ordinary.tsv, chronic.tsv, excluded.tsv), which extend the shipped
         corrections  decisions of people, which win over everything else
         threshold    the score below which a mention is marked as uncertain
+        trust        what a kind of evidence is worth; both are what `malmoi lexicon learn` stored
+                     beside the lexicon where they are left out
         """
-        self.linker, self.tagger, self.threshold = linker, tagger, threshold
+        self.linker, self.tagger = linker, tagger
+        stored = read_learnt(linker.lexicon)
+        self.threshold = stored[1] if threshold is None else threshold
+        self.trust = {**TRUST, **(stored[0] if trust is None else trust)}
         folders = [] if tables is None else [_folder(tables)]
         self._rules = ContextRules.open(*folders)
         self._senses = SenseTable.open(linker.expander.abbreviations, *folders)
         self._excluded = read_excluded(*folders)
+        self._newborn = dict(read_table("newborn.tsv", ("code", "newborn"), folders))
         self._icd = linker.names is not linker.lexicon
         self._finder = MentionFinder(
             linker.indexes,
@@ -181,7 +191,7 @@ class NoteReader:
         known = self._links
         own = {text for text in texts if text in defined}
         new = [text for text in dict.fromkeys(texts) if (text, k) not in known or text in own]
-        made = dict(zip(new, self.linker.link(new, k=k, defined=defined), strict=True))
+        made = dict(zip(new, self.linker.link(new, k=k, defined=defined, quick=True), strict=True))
         for text in new:
             if text not in own:
                 known[text, k] = made[text]
@@ -235,6 +245,17 @@ class NoteReader:
         ranked = sorted(best.values(), key=lambda candidate: -candidate.score)[:k]
         return Linked(one.text, tuple(ranked))
 
+    def _of_newborn(self, found: Linked) -> Linked:
+        """Put the code that newborns have first, where there is one: sepsis is P36.9."""
+        best = found.best
+        code = self._newborn.get(best.code) if best else None
+        if best is None or code is None or code not in self.linker.lexicon:
+            return found
+        concept = self.linker.lexicon.concept(code)
+        own = replace(best, code=code, ko=concept.ko, en=concept.en)
+        rest = [one for one in found.candidates if one.code != code]
+        return replace(found, candidates=(own, *rest)[: max(len(found.candidates), 1)])
+
     def _mention(self, one: MentionSpan, found: Linked, context: NoteContext) -> NoteMention:
         code = found.best.code if found.best else ""
         said = context.assertion(
@@ -243,7 +264,9 @@ class NoteReader:
             chronic=self._rules.is_chronic(code),
             symptom=code.startswith("R"),
         )
-        linked = calibrated(one, replace(found, mention=one.text))
+        if context.newborn and said.experiencer == PATIENT:
+            found = self._of_newborn(found)
+        linked = calibrated(one, replace(found, mention=one.text), self.trust)
         sure = linked.best is not None and linked.best.score >= self.threshold
         place = (one.start, one.end, one.text)
         return NoteMention(*place, said.attributes, one.by, linked, said, uncertain=not sure)
@@ -296,14 +319,24 @@ def _affinity(linked: Linked, clear: Sequence[str]) -> float:
 
 
 # How often a mention with such evidence is right, as a share of what the linker says of the name alone.
-_TRUST = {"exact": 0.98, "abbreviation": 0.97, "meaning": 0.93, "fuzzy": 0.85}
+TRUST = {"exact": 0.98, "abbreviation": 0.97, "meaning": 0.93, "fuzzy": 0.85}
 
 
-def calibrated(one: MentionSpan, linked: Linked) -> Linked:
+def read_learnt(lexicon: Lexicon) -> tuple[dict[str, float], float]:
+    """Give the trust and the threshold that are stored beside a lexicon, else the shipped ones."""
+    data = read_stamp(lexicon.folder / LEARNT) if lexicon.folder is not None else {}
+    try:
+        trust = {str(kind): float(value) for kind, value in data.get("trust", {}).items()}
+        return trust, float(data.get("threshold", UNSURE))
+    except (AttributeError, TypeError, ValueError):
+        return {}, UNSURE
+
+
+def calibrated(one: MentionSpan, linked: Linked, trust: Mapping[str, float] = TRUST) -> Linked:
     """Scale the scores of a mention's candidates to how often such mentions are right."""
     if linked.best is None:
         return linked
-    share = _TRUST.get(linked.best.why, 0.9)
+    share = trust.get(linked.best.why, 0.9)
     if one.by == "phrase":
         share = min(share, 0.95)
     scaled = (replace(c, score=round(c.score * share, 4)) for c in linked.candidates)

@@ -43,9 +43,7 @@ class WeighedSense:
 class SenseTable:
     """The meanings of `tables/senses.tsv`, and those of abbreviations with several."""
 
-    def __init__(
-        self, senses: Mapping[str, Sequence[Sense]], abbreviations: Abbreviations
-    ) -> None:
+    def __init__(self, senses: Mapping[str, Sequence[Sense]], abbreviations: Abbreviations) -> None:
         """Take the meanings by form, and the abbreviations for forms that it does not have."""
         self._senses, self._abbreviations = senses, abbreviations
         self._of = lru_cache(maxsize=4096)(self._meanings)

@@ -125,42 +125,65 @@ class Linker:
     # A str is a Sequence[str] too, so the type checker needs to know that the first overload wins.
     @overload
     def link(  # type: ignore[overload-overlap]
-        self, mentions: str, *, k: int = ..., defined: Mapping[str, str] | None = ...
+        self,
+        mentions: str,
+        *,
+        k: int = ...,
+        defined: Mapping[str, str] | None = ...,
+        quick: bool = ...,
     ) -> Linked: ...
     @overload
     def link(
-        self, mentions: Sequence[str], *, k: int = ..., defined: Mapping[str, str] | None = ...
+        self,
+        mentions: Sequence[str],
+        *,
+        k: int = ...,
+        defined: Mapping[str, str] | None = ...,
+        quick: bool = ...,
     ) -> list[Linked]: ...
     def link(
-        self, mentions: str | Sequence[str], *, k: int = 5, defined: Mapping[str, str] | None = None
+        self,
+        mentions: str | Sequence[str],
+        *,
+        k: int = 5,
+        defined: Mapping[str, str] | None = None,
+        quick: bool = False,
     ) -> Linked | list[Linked]:
         """Rank concepts for a mention, or for each of a list.
 
-        `defined` holds abbreviations that the text around the mentions explains.
+        k        candidates of each
+        defined  abbreviations that the text around the mentions explains
+        quick    where a mention is itself a name, do not look for others that mean the like
         """
         if isinstance(mentions, str):
-            return next(self.link_iter([mentions], k=k, defined=defined))
-        return list(self.link_iter(mentions, k=k, defined=defined))
+            return next(self.link_iter([mentions], k=k, defined=defined, quick=quick))
+        return list(self.link_iter(mentions, k=k, defined=defined, quick=quick))
 
     def link_iter(
-        self, mentions: Iterable[str], *, k: int = 5, defined: Mapping[str, str] | None = None
+        self,
+        mentions: Iterable[str],
+        *,
+        k: int = 5,
+        defined: Mapping[str, str] | None = None,
+        quick: bool = False,
     ) -> Iterator[Linked]:
-        """Rank concepts for a stream of mentions, some hundreds at a time."""
+        """Rank concepts for a stream of mentions, some hundreds at a time; options as in `link`."""
         check_k(k)
-        for text, found in self._retrieve(mentions, defined or {}):
+        for text, found in self._retrieve(mentions, defined or {}, quick):
             yield Linked(text, tuple(map(self._candidate, self._ranker.rank(found, k))))
 
     def evidence(self, mentions: Sequence[str]) -> list[list[Evidence]]:
         """Give the features of each name considered, for choosing weights."""
-        return [self._ranker.evidence(found) for _, found in self._retrieve(mentions, {})]
+        return [self._ranker.evidence(found) for _, found in self._retrieve(mentions, {}, False)]
 
     def _retrieve(
-        self, mentions: Iterable[str], defined: Mapping[str, str]
+        self, mentions: Iterable[str], defined: Mapping[str, str], quick: bool
     ) -> Iterator[tuple[str, list[Retrieved]]]:
         stream = iter(mentions)
         while batch := list(itertools.islice(stream, _BATCH)):
             texts = [as_text(text, where="mention") for text in batch]
-            yield from zip(texts, self._retriever.retrieve(texts, defined), strict=True)
+            found = self._retriever.retrieve(texts, defined, quick=quick)
+            yield from zip(texts, found, strict=True)
 
     def _candidate(self, ranked: RankedConcept) -> Candidate:
         code, ko, en = self._shown(ranked.concept)

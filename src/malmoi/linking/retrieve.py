@@ -68,19 +68,25 @@ class Retriever:
         self._starts = np.cumsum([0, *(len(index.segment) for index in indexes)])
 
     def retrieve(
-        self, mentions: Sequence[str], defined: Mapping[str, str]
+        self, mentions: Sequence[str], defined: Mapping[str, str], *, quick: bool = False
     ) -> Iterator[list[Retrieved]]:
         """Give what was found for each mention, the mention as it stands before its expansions.
 
         All are encoded together, and multiplied with all names at once. A mention without letters
-        gives an empty list. `defined` are abbreviations that the text around them explains.
+        gives an empty list. `defined` are abbreviations that the text around them explains. With
+        `quick` no neighbours by meaning are looked for where a mention is itself a name.
         """
         expanded = [self._expand(mention, defined) for mention in mentions]
         every = [one for found in expanded for one in found]
         forms = [self._normalizer.form(one.text) for one in every]
         exact = [self._exact(form) for form in forms]
         vectors = self._vectors([one.text for one in every], exact)
-        near = [_NO_ROWS] * len(every) if vectors is None else self._nearest(vectors)
+        near = [_NO_ROWS] * len(every)
+        names = [quick and any(PLAIN in levels for levels in one.values()) for one in exact]
+        wanted = [] if vectors is None else [i for i, is_name in enumerate(names) if not is_name]
+        if vectors is not None and wanted:
+            for i, rows in zip(wanted, self._nearest(vectors[wanted]), strict=True):
+                near[i] = rows
         one_each = [None] * len(every) if vectors is None else vectors
         queries = map(Query, every, forms, exact, one_each)
         found = map(self._retrieve, queries, near)

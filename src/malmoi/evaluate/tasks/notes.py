@@ -14,6 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -295,7 +296,7 @@ def reliability(judged: Iterable[JudgedNote]) -> list[dict[str, float]]:
     ]
     scored += [(found.score, False) for one in judged for found in one.invented]
     table = []
-    for low, high in zip(_BINS, _BINS[1:], strict=False):
+    for low, high in pairwise(_BINS):
         inside = [(score, right) for score, right in scored if low <= score < high]
         if inside:
             said, was = (float(np.mean([one[i] for one in inside])) for i in (0, 1))
@@ -331,4 +332,13 @@ def _errors(one: JudgedNote) -> Iterator[tuple[object, ...]]:
             if is_wrong:
                 yield kind, *cells, _shown(found), _shown(gold)
     for found in one.invented:
-        yield "invented", one.note.id, found.text, code_of(found), found.score, "", _shown(found), ""
+        yield (
+            "invented",
+            one.note.id,
+            found.text,
+            code_of(found),
+            found.score,
+            "",
+            _shown(found),
+            "",
+        )
