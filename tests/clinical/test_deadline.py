@@ -95,7 +95,7 @@ def test_the_work_of_a_whole_note_grows_with_its_length(
 ) -> None:
     def work(note: str) -> int:
         looked_up.clear()
-        reader.scan(note)
+        NoteReader(reader.linker).scan(note)  # which remembers nothing yet
         return sum(map(len, looked_up))
 
     small, large = work(NONSENSE[:2_000]), work(NONSENSE[:8_000])
@@ -111,8 +111,11 @@ def test_a_text_is_linked_once_a_note(reader: NoteReader, monkeypatch: pytest.Mo
         return link(mentions, **options)
 
     monkeypatch.setattr(reader.linker, "link", counted)
-    mentions = reader.read("폐렴, 기침. " * 500)
+    new = NoteReader(reader.linker)
+    mentions = new.read("폐렴, 기침. " * 500)
     assert len(mentions) == 1_000 and sorted(asked) == ["기침", "폐렴"]
+    new.read("기침, 폐렴")
+    assert len(asked) == 2  # and once for all notes
 
 
 def test_names_are_found_whole_where_a_long_note_is_cut_into_note_parts(reader: NoteReader) -> None:

@@ -66,8 +66,9 @@ def test_a_mixed_note_is_read(reader: NoteReader) -> None:
         ("위암 가족력 있음", "위암", ("family",)),
         ("father had pneumonia", "pneumonia", ("family",)),
         ("family history of cough", "cough", ("family",)),
-        ("h/o CHF", "CHF", ("history",)),
-        ("고혈압 과거력", "고혈압", ("history",)),
+        ("h/o CHF", "CHF", ()),
+        ("고혈압 과거력", "고혈압", ()),
+        ("폐렴 과거력", "폐렴", ("history",)),
         ("기침 있으며 열 없음", "기침", ()),
         ("no fever but cough", "cough", ()),
         ("no fever.\ncough for 3 days", "cough", ()),
@@ -113,11 +114,21 @@ def test_results_are_names_of_the_lexicon_too(tmp_path: Path) -> None:
     build_lexicon([tmp_path / "own.tsv"], tmp_path / "own.lexicon")
     reader = NoteReader(Linker(tmp_path / "own.lexicon"))
     [mention] = reader.read("PPD(-), 유방 혹(+)")
-    assert mention.to_json() | {"candidates": []} == {
+    assert mention.to_json() | {"candidates": [], "score": 0.0} == {
         "mention": "PPD",
         "start": 0,
         "end": 3,
         "attributes": ["negated"],
+        "status": "negated",
+        "experiencer": "patient",
+        "certainty": "certain",
+        "section": "",
+        "laterality": "",
+        "severity": "",
+        "stage": "",
+        "date": "",
+        "score": 0.0,
+        "uncertain": False,
         "by": "result",
         "candidates": [],
     }

@@ -19,7 +19,7 @@ from .options import opt
 from .output import complain, install_handler
 
 _NAMES = """
-encode similarity words terms index search link rerank tag train evaluate classify keywords
+encode similarity words terms index search link redact rerank tag train evaluate classify keywords
 cluster mine negatives export info serve key
 """
 # Every command with its module: a command starts sooner if the others are not imported.

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +12,7 @@ from ..errors import counted
 from ..lexicon import BuildReport, Lexicon, add_names, build_lexicon
 from ..lexicon.manifest import find_lexicon
 from ..lexicon.report import describe
-from .options import Json, arg, opt, parse_columns
+from .options import Json, ModelOption, Threads, arg, opt, parse_columns
 from .output import Row, print_json, prints_rows, say, watched
 
 app = typer.Typer(
@@ -136,6 +137,44 @@ def ambiguous(lexicon: Folder) -> Iterable[Row]:
     """Show every name that stands for several codes."""
     for name, codes in Lexicon.open(lexicon).ambiguous():
         yield {"name": name, "codes": codes}
+
+
+@app.command()
+def learn(
+    lexicon: Annotated[str, arg("The lexicon's folder.")],
+    corrections: Annotated[
+        list[Path] | None, arg("Tables of decisions; those beside the lexicon if left out.")
+    ] = None,
+    keep_rows: Annotated[
+        bool, opt("Keep the decisions beside the lexicon, so that they take effect.", "--keep")
+    ] = False,
+    spelling: Annotated[
+        bool, opt("Link by spelling alone, without a model.", "--spelling")
+    ] = False,
+    model: ModelOption = None,
+    threads: Threads = None,
+    as_json: Json = False,
+) -> None:
+    """Fit the trust in evidence and the threshold to decisions, and say what that improves."""
+    from ..clinical.corrections import FILE, keep, read_corrections
+    from ..clinical.corrections import learn as fit
+    from ..clinical.reader import TRUST, UNSURE
+    from ..encoder import load
+    from ..linking import Linker
+
+    opened = Lexicon.open(lexicon)
+    own = find_lexicon(lexicon) / FILE
+    rows = [row for path in corrections or [own] for row in read_corrections(path)]
+    if keep_rows and corrections:
+        say(f"kept {counted(len(rows), 'decision')} in {keep(opened, rows)}")
+    linker = Linker(opened, None if spelling else load(model, threads=threads))
+    learnt, report = fit(rows, linker.link, TRUST, threshold=UNSURE)
+    path = learnt.save(opened)
+    if as_json:
+        print_json(asdict(report))
+    else:
+        sys.stdout.write("\n".join(report.lines()) + "\n")
+    say(f"wrote {path}")
 
 
 def _show(report: BuildReport, as_json: bool) -> None:

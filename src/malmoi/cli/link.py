@@ -5,11 +5,15 @@ import queue
 import sys
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 from typer import BadParameter
 
+from ..clinical.batch import NoteText, ReaderSpec, find_notes, read_notes, run_batch
+from ..clinical.corrections import Corrections
+from ..clinical.output import ICD10, form_of, mention_rows, parts
 from ..clinical.reader import NoteMention, NoteReader, to_html
 from ..encoder import load
 from ..errors import DataError, counted
@@ -31,6 +35,32 @@ def link(
     mentions: Annotated[list[str] | None, arg("Mentions; - reads one a line from stdin.")] = None,
     note: Annotated[
         str | None, opt("Find and link the mentions of this text file (- is stdin).")
+    ] = None,
+    notes: Annotated[
+        list[str] | None,
+        opt("Read many notes: text files, folders, or tables with id and text; files may follow."),
+    ] = None,
+    out: Annotated[
+        Path | None, opt("notes: write to this file; an interrupted run continues.")
+    ] = None,
+    as_form: Annotated[
+        str | None,
+        opt("notes: jsonl, mentions, csv, xlsx, fhir, omop or html; by --out if not.", "--format"),
+    ] = None,
+    processes: Annotated[int, opt("notes: processes to read with.", min=1)] = 1,
+    restart: Annotated[bool, opt("notes: forget an interrupted run.", "--restart")] = False,
+    id_column: Annotated[str | None, opt("notes: the column of a table that names notes.")] = None,
+    text_column: Annotated[str | None, opt("notes: the column of a table with their text.")] = None,
+    patient: Annotated[str, opt("fhir: the patient's id.")] = "",
+    system: Annotated[str, opt("fhir: the code system's URI.")] = ICD10,
+    tables: Annotated[
+        Path | None, opt("note: a folder with tables of your own, as cues.tsv.")
+    ] = None,
+    corrections: Annotated[
+        Path | None, opt("note: a table of decisions, beside the lexicon's own.")
+    ] = None,
+    threshold: Annotated[
+        float | None, opt("note: mark mentions below this score as uncertain.", min=0, max=1)
     ] = None,
     k: Annotated[int, opt("Candidates a mention.", "--k", "-k", min=1)] = 5,
     nil: Annotated[
@@ -68,8 +98,34 @@ def link(
     """Print the likeliest codes for each mention, with the names that speak for them and why."""
     if mentions and note is not None:
         raise BadParameter("give mentions or --note FILE, not both")
-    if not mentions and note is None and calibrate_on is None and not rebuild:
+    if not mentions and note is None and not notes and calibrate_on is None and not rebuild:
         raise BadParameter("give mentions, - for stdin, or --note FILE")
+    if notes:
+        if note is not None:
+            raise BadParameter("give --note FILE or --notes FILES, not both")
+        spec = ReaderSpec(
+            lexicon,
+            model=model,
+            spelling=spelling,
+            tagger=tagger,
+            additions=tuple(map(str, add or ())),
+            abbreviations=_text(abbreviations),
+            variants=_text(variants),
+            synonyms=_text(synonyms),
+            tables=_text(tables),
+            corrections=_text(corrections),
+            threshold=threshold,
+            threads=threads,
+            k=k,
+            within=seconds(within),
+        )
+        places = [*notes, *(mentions or ())]
+        _notes(
+            find_notes(places, id_column=id_column, text_column=text_column),
+            spec, out, as_form or ("html" if html else None), processes, restart,
+            {"system": system, "patient": patient}, form,
+        )  # fmt: skip
+        return
     linker = Linker(
         Lexicon.open(lexicon, additions=add or ()),
         None if spelling else load(model, threads=threads),
@@ -87,7 +143,14 @@ def link(
             from ..tagger import load_tagger  # here, because most links need none
 
             opened = load_tagger(tagger, threads=threads)
-        _note(NoteReader(linker, tagger=opened), note, k, seconds(within), html, form)
+        reader = NoteReader(
+            linker,
+            tagger=opened,
+            tables=tables,
+            corrections=Corrections.of_lexicon(linker.lexicon, corrections),
+            threshold=threshold,
+        )
+        _note(reader, note, k, seconds(within), html, form)
     elif mentions:
         threshold = _threshold(linker) if nil else None
         print_rows(_rows(linker, _texts(mentions), k, threshold, form), form)
@@ -176,6 +239,47 @@ def _calibrate(linker: Linker, path: Path) -> None:
     )
 
 
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
+
+
+def _notes(
+    notes: Iterator[NoteText],
+    spec: ReaderSpec,
+    out: Path | None,
+    as_form: str | None,
+    processes: int,
+    restart: bool,
+    options: dict[str, str],
+    form: Format,
+) -> None:
+    """Read many notes to a file, or to stdout as they come."""
+    chosen = form_of(out, as_form)
+    fhir = options if chosen == "fhir" else {}
+    if out is None:
+        if chosen == "xlsx":
+            raise BadParameter("--format xlsx needs a file: name it with --out")
+        records = read_notes(notes, spec, processes=processes)
+        if form is not Format.JSON:
+            print_rows(mention_rows(records), form)
+            return
+        for part in parts(records, chosen, when=datetime.now(UTC), **fhir):
+            sys.stdout.write(part)
+        return
+    read, before = run_batch(
+        notes,
+        spec,
+        out,
+        chosen,
+        processes=processes,
+        restart=restart,
+        progress=watched(),
+        **fhir,
+    )
+    also = f", {before:,} had been read before" if before else ""
+    say(f"wrote {out}: {counted(read, 'note')} read{also}")
+
+
 def _note(
     reader: NoteReader, path: str, k: int, within: float | None, html: bool, form: Format
 ) -> None:
@@ -205,6 +309,8 @@ def _flat(mention: NoteMention) -> dict[str, Any]:
         "end": mention.end,
         "mention": mention.text,
         "said": " ".join(mention.attributes),
+        "status": mention.status,
+        "experiencer": mention.experiencer,
         "code": best.code,
         "score": best.score,
         "ko": best.ko or "",

@@ -1,8 +1,8 @@
 """Many notes: files, folders and tables read, linked in several processes, and resumable.
 
-Results are kept in a journal next to the output while a run lasts: one JSON line a note. A run that
-was interrupted continues after the last whole line; when all notes are done, the output is written in
-its form and the journal is removed.
+Results are kept in a journal next to the output while a run lasts: one JSON line a note. A run
+that was interrupted continues after the last whole line; when all notes are done, the output is
+written in its form and the journal is removed.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
-"""What a note says about its mentions: status, whose it is, how certain, in which section (ConText).
+"""What a note says about its mentions: status, whose it is, how certain, which section (ConText).
 
-Cues are words with a direction: English ones mostly precede what they are about ("no fever, cough or
-chills"), Korean ones follow it ("발열, 기침 없음"). A cue reaches through a list, up to an item
+Cues are words with a direction: English ones mostly precede what they are about ("no fever, cough
+or chills"), Korean ones follow it ("발열, 기침 없음"). A cue reaches through a list, up to an item
 about which something else is said:
 
     체중감소 5kg, 야간발한 없음      the number closes the first item: the cue is about the second
@@ -128,7 +128,8 @@ def _person_pattern(words: Sequence[str]) -> "re.Pattern[str]":
 
 # Who reports is not whose disease it is: "어머니와 함께 내원", "mother reports fever".
 _INFORMS = re.compile(
-    r"\s*(?:\([^()\n]{0,10}\)\s*)?(?:와|과|랑)?\s*(?:함께|같이|동반|동행|말로는|말에|진술|의하면|에 의|에 따르|발견"
+    r"\s*(?:\([^()\n]{0,10}\)\s*)?(?:와|과|랑)?\s*(?:함께|같이|동반|동행|말로는|말에|진술"
+    r"|의하면|에 의|에 따르|발견"
     r"|신고|목격|데리고|데려|업고|업혀|걱정|요청|동의|설명|상담|면담|연락|통해|호출|보고|관찰|부축|옆|면회|상주|전화|사별|이혼|별거|다툼|다투|싸우|싸움|갈등|거주|살고|사는|지냄|동거)"
     r"|\s*(?:report|stat|say|said|notic|note|found|find|brought|call|concern|worri|den[iy]|describ"
     r"|at bedside|present at|agreed|informed)\w*",
@@ -202,7 +203,8 @@ def _open_rules(folders: tuple[Path, ...]) -> ContextRules:
         tuple((who, _person_pattern(names)) for who, names in persons.items()),
         re.compile(
             r"^[ \t]*[-*•#<\[(【■◆▶○●□◇※]*[ \t]*(?:\d{1,2}[.)][ \t]*)?"
-            rf"(?P<name>{any_heading})[ \t]*(?P<mark>[\])>】]+[ \t]*[:：]?|[:：=\t]|\.(?=\s)|[-–](?=\s)|(?=\r?$))",
+            rf"(?P<name>{any_heading})[ \t]*(?P<mark>[\])>】]+[ \t]*[:：]?|[:：=\t]|\.(?=\s)"
+            rf"|[-–](?=\s)|(?=\r?$))",
             re.IGNORECASE | re.MULTILINE,
         ),
         re.compile(
@@ -233,7 +235,8 @@ END = re.compile(
     # "r/o pneumonia, FHx: gastric cancer": a heading starts a new clause.
     r"|,\s*(?:f/?hx|p/?m?hx|p/?mh|(?:family|past|medical) (?:medical )?(?:history|hx)"
     r"|가족력|과거력|기왕력)\s*:"
-    r"|(?<![a-z])(?:but|however|except|although|with|who|which|now|currently|present(?:s|ed|ing)|present to|p/w|has|had|reports?"
+    r"|(?<![a-z])(?:but|however|except|although|with|who|which|now|currently|present(?:s|ed"
+    r"|ing)|present to|p/w|has|had|reports?"
     r"|reported|c/o|complain\w*)(?![a-z])"
     r"|있[으었고음어는]|있다|하였|했|보이[며고]|호소|현재|\(\+\)|[A-Za-z가-힣]상 |에서|결과|[有]"
     r"|[았었]고|[았었]으며|[았었]는데|[다라]고\s?(?:함|하[심며고])",
@@ -260,8 +263,10 @@ _CLOSED = re.compile(rf"{END.pattern}|{_PREDICATES}|{ANY.pattern.replace('?P<sig
 _PARTICLE = "(?:은|는|이|가|도|을|를|의|으로|로|만|에)"
 _TAIL = re.compile(
     r"(?:(?:소견|증거|증상|징후|양상|호소|동반|발생|재발|확인|관찰|병력|과거력|기왕력|가족력|치료력|여부|모두|전부|다"
-    r"|삽화|가능성|의심소견|의심 소견|진행|검사|검사상|검사에서|결과|CT상|MRI상|CT에서|MRI에서|초음파상|초음파에서|해당"
-    r"|등|등 합병증|최근|현재|특별한|뚜렷한|명백한|(?<![a-z])(?:is|was|are|were|sx|sign|signs|symptoms?|hx|history|ct|mri|:|-)"
+    r"|삽화|가능성|의심소견|의심 소견|진행|검사|검사상|검사에서|결과|CT상|MRI상|CT에서|MRI에서"
+    r"|초음파상|초음파에서|해당"
+    r"|등|등 합병증|최근|현재|특별한|뚜렷한|명백한|(?<![a-z])(?:is|was|are|were|sx|sign|signs"
+    r"|symptoms?|hx|history|ct|mri|:|-)"
     rf"|{_NUMBER}{_UNIT}\s?(?:간|동안|째|전부터|전|이내|이상)?){_PARTICLE}?|{_PARTICLE}|[:\-–=,]?\s*\t)\s*$",
     re.IGNORECASE,
 )
@@ -277,7 +282,8 @@ _REACH, _WINDOW = 80, 400
 _LINE = 200  # characters that a heading reaches in running text
 # "father had colon cancer": the experiencer reaches over the verb.
 _HIS = re.compile(
-    r"^\s*(?:(?:is|was|were|are|also|both|who|recently|\w+ly)\s+)*(?:had|has|have|having|with|died (?:of|from|at \d+ of)"
+    r"^\s*(?:(?:is|was|were|are|also|both|who|recently|\w+ly)\s+)*(?:had|has|have|having|with"
+    r"|died (?:of|from|at \d+ of)"
     r"|diagnosed (?:with|as)|suffer\w* from|treated for|history of|hx of|h/o)(?![a-z])",
     re.IGNORECASE,
 )
@@ -659,8 +665,10 @@ _DATE = (
     (
         "",
         r"((?:19|20)\d\d(?:\s*[.\-/년]\s*\d{1,2}(?:\s*[.\-/월]\s*\d{1,2}일?)?)?(?:년(?:부터)?)?"
-        r"|\d+\s*(?:년|개월|주|일|시간)\s*전(?:부터)?|\d+\s*(?:years?|yrs?|months?|weeks?|days?|hrs?) ago"
-        r"|x\s*\d+\s*(?:yrs?|years?|months?|weeks?|days?)|작년|어제|금일|어릴 ?때|소아기|childhood)",
+        r"|\d+\s*(?:년|개월|주|일|시간)\s*전(?:부터)?|\d+\s*(?:years?|yrs?|months?|weeks?|days?"
+        r"|hrs?) ago"
+        r"|x\s*\d+\s*(?:yrs?|years?|months?|weeks?|days?)|작년|어제|금일|어릴 ?때|소아기"
+        r"|childhood)",
     ),
 )
 _COMPILED = {

@@ -1,11 +1,11 @@
-"""Decisions of people about mentions, kept in a file beside the lexicon, and what is learnt from them.
+"""Decisions of people about mentions, kept beside the lexicon, and what is learnt from them.
 
-A decision is about a mention by its exact name: everywhere, or only where a context of the note's own
-words stands around it. `accept` keeps what was found, `reject` leaves it out, and a code, a status or
-an experiencer replaces what was found. Decisions take effect with the next note.
+A decision is about a mention by its exact name: everywhere, or only where a context of the note's
+own words stands around it. `accept` keeps what was found, `reject` leaves it out, and a code, a
+status or an experiencer replaces what was found. Decisions take effect with the next note.
 
-`learn` fits what a reader believes of its evidence to the decisions, on one part of them, and measures
-the rest before and after.
+`learn` fits what a reader believes of its evidence to the decisions, on one part of them, and
+measures the rest before and after.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -76,10 +76,12 @@ class Corrections:
 
     @cached_property
     def by_key(self) -> Mapping[str, Sequence[Correction]]:
-        """The decisions about each mention; those with a context first, the latest of each first."""
+        """The decisions about each mention: those with a context first, the latest first."""
         found: dict[str, list[Correction]] = {}
-        for one in sorted(self.rows[::-1], key=lambda one: not one.context):
-            found.setdefault(key_of(one.mention), []).append(one)
+        for own in (True, False):
+            for one in reversed(self.rows):
+                if bool(one.context) == own:
+                    found.setdefault(key_of(one.mention), []).append(one)
         return found
 
     @classmethod

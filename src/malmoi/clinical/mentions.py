@@ -136,8 +136,10 @@ _LONGEST = 7  # words of a name looked up in text; longer titles are not written
 _PARTICLES = sorted(
     str.split(
         "은 는 이 가 을 를 의 에 에서 에는 으로 로 으로는 로는 와 과 도 만 이나 나 이며 며 이고 고 "
-        "인 이란 으로서 로서 에게 까지 부터 및 상 시 후 중 성 증 증상 소견 의심 진단 환자 있음 없음 의증 "
-        "에도 이라 라고 이라고 으로도 이었음 였음 임 이고 이었으나 였으나 까지는 보다 보다는 같은 처럼 등 등의 약 력"
+        "인 이란 으로서 로서 에게 까지 부터 및 상 시 후 중 성 증 증상 소견 의심 진단 환자 있음"
+        " 없음 의증 "
+        "에도 이라 라고 이라고 으로도 이었음 였음 임 이고 이었으나 였으나 까지는 보다 보다는"
+        " 같은 처럼 등 등의 약 력"
     ),
     key=len,
     reverse=True,
@@ -153,7 +155,8 @@ _GAP = re.compile(r"[ \-·/'’,()]{0,2}")
 _DOTTED_GAP = re.compile(r"\.?[ \-·/'’,()]{0,2}")
 _DOTTED = frozenset(
     str.split(
-        "fx frx ca rt lt prox dist ant post med lat comp pul inf sup mod mets meta bil lap chr ac ext int esoph"
+        "fx frx ca rt lt prox dist ant post med lat comp pul inf sup mod mets meta bil lap chr"
+        " ac ext int esoph"
     )
 )
 # Words about a side or a degree, which no name of a table needs.
@@ -274,7 +277,7 @@ class MentionFinder:
         return found, cut
 
     def _runs(self, text: str, lines: AbstractSet[int]) -> Iterator[MentionSpan]:
-        """Give every run of up to seven words that names have, and those that end before a particle."""
+        """Give every run of up to seven words that names have, also without a last particle."""
         tokens = list(_TOKEN.finditer(text))
         known = [self._known_word(token.group()) for token in tokens]
         for i, first in enumerate(tokens):
@@ -304,8 +307,10 @@ class MentionFinder:
 
     def _is_word(self, word: str) -> bool:
         """Tell whether names may have a word; of Korean, whose words have no borders, all may."""
-        if not word.isascii() or self._vocabulary is None or word.isdigit():
+        if not word.isascii() or self._vocabulary is None or len(word) < 3 or word.isdigit():
             return True
+        if not word[1:].islower():
+            return True  # what looks like a short form may be one that the note explains
         if word.casefold() in STOP or self._expander.abbreviations.expand(word):
             return True
         return any(
@@ -338,7 +343,7 @@ class MentionFinder:
                 yield replace(one, by="phrase", query=how)
 
     def _look_up(self, text: str) -> str:
-        """Say how a run is known: "name", another wording of it that is one, or "" for not at all."""
+        """Say how a run is known: "name", another wording that is one, or "" for not at all."""
         form = self._normalizer.form(text)
         if self._is_name(text, form):
             return "name" if self._is_worth(text, form) else ""
@@ -562,7 +567,7 @@ _INNER = STOP - {"of", "the", "and", "의", "및"}
 
 
 def allowed_concepts(codes: Sequence[str], excluded: tuple[str, ...]) -> NDArray[np.bool_]:
-    """Tell of each concept whether its code begins like none of those excluded. Shape (concepts,)."""
+    """Tell of each concept whether its code begins like none excluded. Shape (concepts,)."""
     return np.array([not code.startswith(excluded) for code in codes], bool)
 
 

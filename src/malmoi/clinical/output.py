@@ -148,7 +148,7 @@ def _span(mention: Record) -> dict[str, Any]:
 
 
 def omop_rows(records: Iterable[Record], *, when: datetime.datetime) -> Iterator[dict[str, Any]]:
-    """Give OMOP CDM 5.4 `note_nlp` rows. Concepts are 0 until they are mapped; the code is a modifier.
+    """Give OMOP CDM 5.4 `note_nlp` rows; concepts are 0 until mapped, the code is a modifier.
 
     As OMOP asks, `term_exists` is N for what is negated, hypothetical, uncertain or not the
     patient's.
@@ -199,13 +199,14 @@ def write_records(
         if form == "xlsx":
             _write_sheet(file, mention_rows(records))
             return
-        for part in _parts(records, form, when, options):
+        for part in parts(records, form, when=when, **options):
             file.write(part.encode("utf-8", "replace"))
 
 
-def _parts(
-    records: Iterable[Record], form: str, when: datetime.datetime, options: Mapping[str, str]
+def parts(
+    records: Iterable[Record], form: str, *, when: datetime.datetime, **options: str
 ) -> Iterator[str]:
+    """Give records as text in a form, piece by piece."""
     if form == "jsonl":
         shown = ({key: one[key] for key in ("id", "mentions", "cut")} for one in records)
         yield from (json.dumps(one, ensure_ascii=False) + "\n" for one in shown)
@@ -276,7 +277,7 @@ def html_page(records: Iterable[Record], *, title: str = "notes") -> Iterator[st
     )
     for record in records:
         text, at = record.get("text", ""), 0
-        yield f"<article><h2>{html.escape(record['id'])}</h2>"
+        yield "<article>" + (f"<h2>{html.escape(record['id'])}</h2>" if record["id"] else "")
         for mention in record["mentions"]:
             yield html.escape(text[at : mention["start"]]) + _mark(mention)
             at = mention["end"]

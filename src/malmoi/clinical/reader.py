@@ -1,6 +1,5 @@
 """A note → its mentions with their context, each linked to codes; and a note as an HTML page."""
 
-import html
 import re
 import warnings
 from collections import OrderedDict
@@ -24,6 +23,7 @@ from .mentions import (
     definitions,
     longest,
 )
+from .output import html_page
 from .senses import NO_DIAGNOSIS, SenseTable, WeighedSense
 
 if TYPE_CHECKING:
@@ -318,7 +318,7 @@ def _affinity(linked: Linked, clear: Sequence[str]) -> float:
     return min(2.0, near + nearer)
 
 
-# How often a mention with such evidence is right, as a share of what the linker says of the name alone.
+# How often a mention with such evidence is right, as a share of what the linker says of its name.
 TRUST = {"exact": 0.98, "abbreviation": 0.97, "meaning": 0.93, "fuzzy": 0.85}
 
 
@@ -350,35 +350,7 @@ def _leads_in(tagged: MentionSpan, name: MentionSpan | None) -> bool:
     return bool(_LEADS.search(tagged.text[: name.start - tagged.start]))
 
 
-_STYLE = (
-    "body{font:16px/1.7 sans-serif;max-width:50em;margin:2em auto;white-space:pre-wrap}"
-    "mark{background:#cfe8ff;border-radius:3px;padding:0 2px}mark.negated{background:#e4e4e4;"
-    "text-decoration:line-through}mark.uncertain{background:#fff0b3}mark.family,mark.history"
-    "{background:#e6dcff}mark sub{font-size:.65em;color:#456;margin-left:2px}"
-)
-
-
 def to_html(note: str, mentions: Sequence[NoteMention], *, title: str = "note") -> str:
     """Give a whole HTML page: the note unchanged, its mentions marked, every character escaped."""
-    parts = [
-        f'<!doctype html><html lang="ko"><meta charset="utf-8"><title>{html.escape(title)}</title>',
-        f"<style>{_STYLE}</style><body>",
-    ]
-    at = 0
-    for mention in mentions:
-        parts += [html.escape(note[at : mention.start]), _mark(mention)]
-        at = mention.end
-    return "".join([*parts, html.escape(note[at:]), "</body></html>\n"])
-
-
-def _mark(mention: NoteMention) -> str:
-    best = mention.linked.best
-    code = best.code if best else ""
-    shown = " / ".join(name for name in (best.ko, best.en) if name) if best else ""
-    context = f" ({', '.join(mention.attributes)})" if mention.attributes else ""
-    hint = html.escape(f"{code} {shown}{context}", quote=True)
-    kinds = " ".join(mention.attributes)
-    return (
-        f'<mark class="{kinds}" title="{hint}">{html.escape(mention.text)}'
-        f"<sub>{html.escape(code)}</sub></mark>"
-    )
+    found = [mention.to_json() for mention in mentions]
+    return "".join(html_page([{"id": "", "text": note, "mentions": found}], title=title))

@@ -8,6 +8,8 @@ Nothing here promises anonymity: a name without a label, a nickname, a rare dise
 may stay. Read a sample before anything leaves the house.
 """
 
+# ruff: noqa: E501 - an expression reads better in one piece
+
 import datetime
 import re
 from collections.abc import Iterator
@@ -78,10 +80,15 @@ _RULES: tuple[tuple[str, "re.Pattern[str]"], ...] = tuple(
 )  # fmt: skip
 # Words that begin like a surname and are no name: 이름, 환자, 정상, 주치의 …
 _NO_NAMES = frozenset(
-    "이름 정상 환자 주치의 성인 성별 남자 여자 나이 연령 진단 주소 현재 현병 수술 조직 유방 전신 고혈 심장 신장 폐암 위암 지속 선생 "
-    "마취 안정 방문 문의 원장 교수 주임 과장 의사 간호 보호 이상 임신 김치 주의 조절 신경 정신 안과 외과 내과 소아 한방 양방 배우자 "
-    "정도 이후 이전 이번 주사 하지 상지 우측 좌측 양측 전공 오전 오후 하루 고령 노인 남편 아내 장모 장인 조부 조모 고모 이모 형제 "
-    "오빠 언니 누나 동생 아들 며느리 신생아 영아 유아 소견 지난 최근 금일 명일 전일 당일 익일 추후 향후 기타 모두 없음 있음".split()
+    str.split(
+        "이름 정상 환자 주치의 성인 성별 남자 여자 나이 연령 진단 주소 현재 현병 "
+        "수술 조직 유방 전신 고혈 심장 신장 폐암 위암 지속 선생 마취 안정 방문 문의 "
+        "원장 교수 주임 과장 의사 간호 보호 이상 임신 김치 주의 조절 신경 정신 안과 "
+        "외과 내과 소아 한방 양방 배우자 정도 이후 이전 이번 주사 하지 상지 우측 "
+        "좌측 양측 전공 오전 오후 하루 고령 노인 남편 아내 장모 장인 조부 조모 고모 "
+        "이모 형제 오빠 언니 누나 동생 아들 며느리 신생아 영아 유아 소견 지난 최근 "
+        "금일 명일 전일 당일 익일 추후 향후 기타 모두 없음 있음 "
+    )
 )
 _PEOPLE = {"person": "name", "per": "name", "ps": "name", "name": "name"}
 _PLACES = {"location": "address", "loc": "address", "lc": "address", "address": "address"}

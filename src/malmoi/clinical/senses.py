@@ -1,8 +1,8 @@
 """Meanings of short forms by what stands around them: "ESRD on HD" is no Huntington disease.
 
-Every meaning of a form has points: a prior, five for a pattern around the form, one for each word of
-evidence that the note has, and some for diagnoses of the same chapter. The points become shares of
-probability; what stays unclear is kept as an alternative.
+Every meaning of a form has points: a prior, five for a pattern around the form, one for each word
+of evidence that the note has, and some for diagnoses of the same chapter. The points become shares
+of probability; what stays unclear is kept as an alternative.
 """
 
 import math

@@ -80,7 +80,8 @@ def _found(wanted: tuple[str, ...], text: str | tuple[str, ...]) -> int:
 class Weights:
     """How much each feature counts, as `bench/run.py linking_weights` has found on dev data.
 
-    The result of its random walk was rounded by hand; `lay`, `meant` and `group` were set by judgement.
+    The result of its random walk was rounded by hand; `lay`, `meant` and `group` were set by
+    judgement.
 
     The names are those of the columns of `Evidence.features`; `centre` is the sum at which a
     first candidate is right as often as wrong, `steep` how quickly that changes around it.
@@ -142,7 +143,7 @@ _SPELLED = [AT[name] for name in ("covered", "covers", "letters", "shared")]
 _EQUAL = [*_SPELLED, AT["gram"], AT["core"], AT["bag"]]
 _COMPARED = 24  # names whose letters are compared
 
-_PREFERRED, _NARROWER, _LAY = map(KINDS.index, ("preferred", "narrower", "lay"))
+_PREFERRED, _NARROWER, _MEANT = map(KINDS.index, ("preferred", "narrower", "abbreviation"))
 # The letters of a name in the other script say nothing about a mention.
 _OTHER_SCRIPT = {"ko": LANGUAGES.index("en"), "en": LANGUAGES.index("ko")}
 
@@ -198,7 +199,7 @@ class FeatureExtractor:
                 features[at, AT[("bag", "core", "plain")[level]]] = 1
             features[at, AT["lay"]] = row >= self._lay_from and PLAIN in levels
             # What people say wins over a name of the table with the same words: 당뇨 is no R81.
-            features[at, AT["meant"]] = features[at, AT["lay"]] and self._kinds[row] == _LAY
+            features[at, AT["meant"]] = features[at, AT["lay"]] and self._kinds[row] == _MEANT
         # The letters are compared with the names that look best so far.
         order = np.argsort(-(features @ weights), kind="stable")[: 2 * _COMPARED]
         chosen = order[~other[order]][:_COMPARED]

@@ -2,9 +2,9 @@
 
 `data/sample.tsv` and `data/names.tsv` list other names of some nine thousand ICD-10 codes: 식중독,
 오십견, 루게릭병, older wordings of the tables themselves. `data/clinical.tsv` lists what clinicians
-write (ureter stone, 당뇨), and decides where a table has the same words for another code. Where a lexicon has those codes, they are
-joined to its names as one more segment, so that spelling, meaning and typing errors work on them as
-on any other name. The user's lexicon is not changed.
+write (ureter stone, 당뇨), and decides where a table has the same words for another code. Where a
+lexicon has those codes, they are joined to its names as one more segment, so that spelling, meaning
+and typing errors work on them as on any other name. The user's lexicon is not changed.
 """
 
 import hashlib
@@ -23,7 +23,8 @@ _TABLES = (SHIPPED / "clinical.tsv", SHIPPED / "names.tsv", SHIPPED / "sample.ts
 _SOURCE = "malmoi"
 _FORMAT = 3
 _FOLDER = "companion"  # its name on disk since 0.1
-_KINDS = {"ko": "synonym", "en": "synonym", "synonyms": "synonym", "lay": "lay", "names": "lay"}
+_KINDS = {"ko": "synonym", "en": "synonym", "synonyms": "synonym", "lay": "lay"}
+_KINDS |= {"names": "abbreviation"}  # a mark: these decide, see `Weights.meant`
 # Codes are those of ICD if at least this share of the codes in common have a name in common.
 _AGREE, _COMPARED = 0.2, 300
 

@@ -1,6 +1,6 @@
 """The words of a lexicon: which occur in its names, and which names are too general to stand alone.
 
-A code table has rows such as "moderate" (an inclusion term that continues the line above it), "knee"
+A code table has rows such as "moderate" (an inclusion term that continues the line above), "knee"
 or "disease". They are found from the table itself: a name of one word that its own heading does not
 have, and that occurs in the names of many other categories, says nothing by itself.
 """

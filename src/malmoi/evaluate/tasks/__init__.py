@@ -4,9 +4,9 @@ from typing import Any
 
 from ..task import Task
 from .concepts import Concepts
-from .notes import Notes
 from .linking import Linking
 from .nli import Inference, Transfer
+from .notes import Notes
 from .retrieval import Reranking, Retrieval
 from .similarity import SamePairs, Sts
 from .tagging import Entities
