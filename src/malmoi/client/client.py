@@ -3,11 +3,13 @@
 import base64
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..clinical.context import Assertion
 from ..clinical.reader import NoteMention
 from ..corpus import Hit as CorpusHit
 from ..encoder.base import BaseEncoder, OnLong, as_list, warn_of_cut
@@ -227,7 +229,9 @@ def _linked(one: Mapping[str, Any]) -> Linked:
 
 def _mention(one: Mapping[str, Any]) -> NoteMention:
     place, attributes = (one["start"], one["end"], one["mention"]), tuple(one["attributes"])
-    return NoteMention(*place, attributes, one["by"], _linked(one))
+    said = Assertion(**{field.name: one[field.name] for field in fields(Assertion)})
+    linked, uncertain = _linked(one), one["uncertain"]
+    return NoteMention(*place, attributes, one["by"], linked, said, uncertain=uncertain)
 
 
 def _portions(

@@ -163,14 +163,18 @@ class ContextRules:
     @classmethod
     def open(cls, *folders: Path) -> "ContextRules":
         """Read the shipped tables, extended by those in other folders."""
-        return _open_rules(folders)
+        return _open_rules(folders) if folders else _shipped_rules()
 
     def is_chronic(self, code: str) -> bool:
         """Tell whether a disease lasts."""
         return code.startswith(self.chronic)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=1)
+def _shipped_rules() -> ContextRules:
+    return _open_rules(())
+
+
 def _open_rules(folders: tuple[Path, ...]) -> ContextRules:
     words: dict[tuple[str, str], list[str]] = {}
     for attribute, direction, cue in read_table(
@@ -378,7 +382,15 @@ class NoteContext:
         self.newborn = _NEWBORN.search(note) is not None
         self._headings = list(self._find_headings())
         self._mothers: set[tuple[int, int]] = set()
-        self._persons = sorted(self._find_persons(), key=lambda found: found[:2])
+        persons = sorted(self._find_persons(), key=lambda found: found[:2])
+        # "같은 병실 환자" is not the patient.
+        others = [found for found in persons if found[2] != PATIENT]
+        self._persons = [
+            found
+            for found in persons
+            if found[2] != PATIENT
+            or not any(one[0] <= found[0] and found[1] <= one[1] for one in others)
+        ]
 
     @classmethod
     def of(

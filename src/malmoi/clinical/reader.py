@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from ..errors import CutWarning, OptionError
 from ..io.fingerprint import read_stamp
@@ -26,15 +26,21 @@ from .mentions import (
 from .output import html_page
 from .senses import NO_DIAGNOSIS, SenseTable, WeighedSense
 
-if TYPE_CHECKING:
-    from .corrections import Corrections
-
 
 class MentionTagger(Protocol):
     """A tagger: text in, entities with text, start, end, type and score out."""
 
     def tag(self, text: str, /) -> Sequence[Any]:
         """Give the entities of a text."""
+
+
+class MentionDecisions(Protocol):
+    """Decisions of people: mentions in, the mentions as they decided out."""
+
+    def apply(
+        self, note: str, mentions: "Sequence[NoteMention]", linker: Linker, /
+    ) -> "list[NoteMention]":
+        """Give the mentions of a note as people decided."""
 
 
 # "CXR상 pneumonia", "가족력상 위암": words before a name that are not part of it.
@@ -107,7 +113,7 @@ class NoteReader:
         *,
         tagger: MentionTagger | None = None,
         tables: str | Path | None = None,
-        corrections: "Corrections | None" = None,
+        corrections: "MentionDecisions | None" = None,
         threshold: float | None = None,
         trust: Mapping[str, float] | None = None,
     ) -> None:
@@ -188,17 +194,13 @@ class NoteReader:
 
     def _link(self, texts: Sequence[str], k: int, defined: Mapping[str, str]) -> list[Linked]:
         """Link texts; what was linked before is remembered, for notes repeat themselves."""
-        known = self._links
-        own = {text for text in texts if text in defined}
-        new = [text for text in dict.fromkeys(texts) if (text, k) not in known or text in own]
+        known = {text: self._links.get((text, k)) for text in texts if text not in defined}
+        new = [text for text in dict.fromkeys(texts) if known.get(text) is None]
         made = dict(zip(new, self.linker.link(new, k=k, defined=defined, quick=True), strict=True))
-        for text in new:
-            if text not in own:
-                known[text, k] = made[text]
-        out = [made[text] if text in made else known[text, k] for text in texts]
-        while len(known) > _REMEMBERED:
-            known.popitem(last=False)
-        return out
+        self._links |= {(text, k): made[text] for text in new if text not in defined}
+        while len(self._links) > _REMEMBERED:
+            self._links.popitem(last=False)
+        return [known.get(text) or made[text] for text in texts]
 
     def _weighed(
         self,

@@ -358,6 +358,16 @@ class MentionInNote(Schema):
     start: int
     end: int
     attributes: list[str]
+    status: str
+    experiencer: str
+    certainty: str
+    section: str
+    laterality: str
+    severity: str
+    stage: str
+    date: str
+    score: float
+    uncertain: bool
     by: str
 
 

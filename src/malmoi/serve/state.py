@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ..bundle.catalog import shipped_models
+from ..clinical.corrections import Corrections
 from ..clinical.reader import NoteReader
 from ..corpus import Corpus
 from ..encoder import Encoder, TextEncoder, load
@@ -129,11 +130,16 @@ def load_resources(
         None if reranker == "none" else load_reranker(reranker, encoder=encoder, threads=threads),
         opened,
         {
-            _stem(name): NoteReader(Linker(name, batched))
+            _stem(name): _open_reader(Linker(name, batched))
             for name in lexicons or ([_SAMPLE_LEXICON] if samples else [])
         },
         batched,
     )
+
+
+def _open_reader(linker: Linker) -> NoteReader:
+    """Open a reader of notes, with the decisions that are kept beside its lexicon."""
+    return NoteReader(linker, corrections=Corrections.of_lexicon(linker.lexicon))
 
 
 def _stem(path: str | Path) -> str:

@@ -1,0 +1,317 @@
+"""Notes end to end: what the marked notes say, files read and written, decisions, identifiers."""
+
+import csv
+import datetime
+import json
+from pathlib import Path
+
+import pytest
+
+from malmoi.clinical.batch import NoteText, ReaderSpec, find_notes, journal_of, run_batch
+from malmoi.clinical.context import ContextRules, NoteContext
+from malmoi.clinical.corrections import Correction, Corrections, keep, learn, read_corrections
+from malmoi.clinical.output import fhir_bundle, form_of, mention_rows, omop_rows
+from malmoi.clinical.reader import TRUST, NoteReader
+from malmoi.clinical.redact import Redactor, check_recall, shifted
+from malmoi.clinical.senses import SenseTable
+from malmoi.errors import DataError, OptionError, OutputError
+from malmoi.evaluate import Settings, evaluate
+from malmoi.evaluate.tasks.notes import GoldMention, GoldNote, judge, outcome_of, read_notes
+from malmoi.lexicon import Lexicon
+from malmoi.lexicon.abbreviations import Abbreviations
+from malmoi.linking import Linker
+from tests.support.graphs import Run
+from tests.support.lexicons import HashingEncoder, open_lexicon
+
+NOTES = Path(__file__).with_name("notes")
+NOTE = "폐렴으로 입원. 기침(+), 발열 없음. 부: 위암"
+
+
+@pytest.fixture(scope="module")
+def lexicon(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = open_lexicon(tmp_path_factory.mktemp("notes")).folder
+    assert folder is not None
+    return folder
+
+
+@pytest.fixture(scope="module")
+def reader(lexicon: Path) -> NoteReader:
+    return NoteReader(Linker(lexicon))
+
+
+@pytest.mark.parametrize(("file", "least"), [("dev.jsonl", 0.97), ("held.jsonl", 0.85)])
+def test_marked_mentions_have_their_status(file: str, least: float) -> None:
+    """Spans and codes as people marked them: only what is said about them is judged."""
+    rules = ContextRules.open()
+    right = harm = unsafe = count = 0
+    for note in read_notes(NOTES / file):
+        gold = [one for one in note.mentions if one.codes]
+        context = NoteContext.of(note.text, [(one.start, one.end) for one in gold], rules)
+        for one in gold:
+            chronic, symptom = rules.is_chronic(one.codes[0]), one.codes[0].startswith("R")
+            said = context.assertion(one.start, one.end, chronic=chronic, symptom=symptom)
+            count += 1
+            right += said.status == one.status and said.experiencer == one.experiencer
+            if not one.is_safe:
+                unsafe += 1
+                harm += (said.status, said.experiencer) == ("present", "patient")
+    assert right >= least * count and harm <= 0.06 * unsafe
+
+
+@pytest.mark.parametrize(
+    ("note", "mention", "status", "experiencer"),
+    [
+        ("부: 췌장암, 모: 폐렴", "폐렴", "present", "family"),
+        ("어머니와 함께 내원, 폐렴", "폐렴", "present", "patient"),
+        ("mother reports pneumonia", "pneumonia", "present", "patient"),
+        ("Brother was diagnosed with pneumonia.", "pneumonia", "present", "family"),
+        ("같은 병실 환자 폐렴 확진", "폐렴", "present", "other"),
+        ("산모 폐렴 있었음. 재태 33주", "폐렴", "present", "family"),
+        ("32세 산모, 폐렴으로 입원", "폐렴", "present", "patient"),
+        ("폐렴 無", "폐렴", "negated", "patient"),
+        ("폐렴 배제", "폐렴", "negated", "patient"),
+        ("폐렴 배제할 수 없음", "폐렴", "possible", "patient"),
+        ("pneumonia r/o -> CT negative", "pneumonia", "negated", "patient"),
+        ("폐렴 vs 위암", "위암", "possible", "patient"),
+        ("DDx: 1) 위암 2) 폐렴", "폐렴", "possible", "patient"),
+        ("폐렴 예방접종", "폐렴", "hypothetical", "patient"),
+        ("pneumonia prophylaxis", "pneumonia", "hypothetical", "patient"),
+        ("폐렴 발생시 재내원", "폐렴", "hypothetical", "patient"),
+        ("If he develops pneumonia, call.", "pneumonia", "hypothetical", "patient"),
+        ("고혈압, 폐렴 예방", "고혈압", "present", "patient"),
+        ("폐렴 완치(2010)", "폐렴", "historical", "patient"),
+        ("작년 폐렴으로 입원", "폐렴", "historical", "patient"),
+        ("과거력: 고혈압, 폐렴", "고혈압", "present", "patient"),
+        ("과거력: 고혈압, 폐렴", "폐렴", "historical", "patient"),
+        ("가족력\n- 폐렴\n\n진단\n위암", "위암", "present", "patient"),
+        ("가족력\n- 폐렴\n\n진단\n위암", "폐렴", "present", "family"),
+    ],
+)
+def test_status_and_experiencer(
+    reader: NoteReader, note: str, mention: str, status: str, experiencer: str
+) -> None:
+    [found] = [one for one in reader.read(note) if one.text == mention]
+    assert (found.status, found.experiencer) == (status, experiencer)
+
+
+def test_tables_of_your_own_extend_the_shipped_ones(lexicon: Path, tmp_path: Path) -> None:
+    (tmp_path / "cues.tsv").write_text(
+        "attribute\tdirection\tcue\nnegated\tafter\t글쎄요\n", "utf-8"
+    )
+    linker = Linker(lexicon)
+    [plain] = NoteReader(linker).read("폐렴 글쎄요")
+    [own] = NoteReader(linker, tables=tmp_path).read("폐렴 글쎄요")
+    assert (plain.status, own.status) == ("present", "negated")
+    (tmp_path / "cues.tsv").write_text("attribute\tdirection\tcue\nodd\tafter\tx\n", "utf-8")
+    with pytest.raises(DataError, match=r"cues.tsv has a attribute|cues.tsv has an? attribute"):
+        NoteReader(linker, tables=tmp_path)
+    with pytest.raises(OptionError, match="is no folder"):
+        NoteReader(linker, tables=tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    ("note", "short", "meaning"),
+    [
+        ("ESRD on HD", "HD", "-"),
+        ("HD#5 stable", "HD", "-"),
+        ("chorea, CAG repeat 45: HD", "HD", "Huntington disease"),
+        ("sat 88% RA", "RA", "-"),
+        ("RA on MTX, joint pain", "RA", "rheumatoid arthritis"),
+        ("LC, HBsAg(+), HCC", "LC", "liver cirrhosis"),
+        ("severe MS, AF, TTE", "MS", "mitral stenosis"),
+        ("MS contin 10mg", "MS", "-"),
+    ],
+)
+def test_short_forms_are_read_by_their_context(note: str, short: str, meaning: str) -> None:
+    table = SenseTable.open(Abbreviations.open())
+    at = note.index(short)
+    shares = table.weigh(short, note, at, at + len(short), lambda _: 0.0)
+    assert shares[0].meaning == meaning and sum(one.share for one in shares) == pytest.approx(1)
+
+
+def test_notes_are_judged(reader: NoteReader) -> None:
+    note = GoldNote(
+        "a",
+        "폐렴 없음. 기침, 감기약",
+        (
+            GoldMention(0, 2, ("J18.9",), "negated"),
+            GoldMention(7, 9, ("A00",)),
+            GoldMention(11, 13),
+        ),
+    )
+    outcome = outcome_of([judge(note, reader.read(note.text))])
+    values = outcome.values()
+    assert values["recall"] == values["precision"] == values["status"] == 1
+    assert values["code"] == values["category"] == 0.5
+    assert outcome.details["safety"]["given to the patient"] == 0
+    assert "0 of 1 look-alikes" in outcome.notes[0]
+
+
+def test_the_task_reads_marked_notes(lexicon: Path, tmp_path: Path) -> None:
+    data = tmp_path / "notes.jsonl"
+    mention = {"start": 0, "end": 2, "code": "J18.9", "status": "negated"}
+    data.write_text(json.dumps({"text": "폐렴 없음", "mentions": [mention]}) + "\n", "utf-8")
+    settings = Settings(lexicon=lexicon)
+    report = evaluate(HashingEncoder(), "notes", data, settings=settings, rounds=0)
+    assert report.metrics["recall"].value == report.metrics["status"].value == 1
+    data.write_text('{"text": "폐렴", "mentions": [{"start": 0, "end": 9}]}\n', "utf-8")
+    with pytest.raises(DataError, match="line 1 .* outside of its text"):
+        evaluate(HashingEncoder(), "notes", data, settings=settings)
+
+
+def test_notes_are_found_in_files_folders_and_tables(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "b.txt").write_bytes("폐렴".encode("cp949"))
+    (folder / "a.txt").write_bytes(b"\xef\xbb\xbf" + "기침".encode())
+    (tmp_path / "t.csv").write_text("id,text\n7,폐렴\n8,\n", "utf-8")
+    found = list(find_notes([folder, tmp_path / "t.csv"]))
+    assert [(one.id, one.text) for one in found] == [
+        ("a.txt", "기침"), ("b.txt", "폐렴"), ("7", "폐렴"), ("8", ""),
+    ]  # fmt: skip
+    with pytest.raises(DataError, match="no column for the text"):
+        list(find_notes([_table(tmp_path, "id,x\n1,폐렴\n")]))
+    with pytest.raises(DataError, match="two notes have the same name"):
+        list(find_notes([_table(tmp_path, "id,text\n1,폐렴\n1,기침\n")]))
+
+
+def _table(folder: Path, text: str) -> Path:
+    path = folder / "other.csv"
+    path.write_text(text, "utf-8")
+    return path
+
+
+def test_an_interrupted_run_continues(lexicon: Path, tmp_path: Path) -> None:
+    notes = [NoteText(str(i), NOTE) for i in range(6)]
+    spec, out = ReaderSpec(str(lexicon), spelling=True), tmp_path / "out.jsonl"
+
+    def breaking() -> object:
+        yield from notes[:4]
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_batch(breaking(), spec, out, "jsonl")  # type: ignore[arg-type]
+    assert not out.exists() and journal_of(out).exists()
+    with journal_of(out).open("ab") as file:
+        file.write(b'{"id": "4", "ha')  # cut short
+    assert run_batch(notes, spec, out, "jsonl") == (2, 4)
+    rows = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
+    assert [row["id"] for row in rows] == list("012345") and not journal_of(out).exists()
+    other = tmp_path / "two.jsonl"
+    run_batch(notes, spec, other, "jsonl", processes=1)
+    assert other.read_bytes() == out.read_bytes()
+
+
+def test_records_take_every_form(reader: NoteReader) -> None:
+    mentions = [one.to_json() for one in reader.read(NOTE)]
+    record = {"id": "n/1", "text": NOTE, "mentions": mentions, "cut": None}
+    rows = list(mention_rows([record]))
+    assert (rows[0]["mention"], rows[0]["code"]) == ("폐렴", "J18.9")
+    bundle = fhir_bundle(record, patient="p1")
+    kinds = [entry["resource"]["resourceType"] for entry in bundle["entry"]]
+    assert kinds.count("FamilyMemberHistory") == 1 and kinds.count("Condition") == len(rows) - 1
+    first = bundle["entry"][0]["resource"]
+    assert first["verificationStatus"]["coding"][0]["code"] == "confirmed"
+    assert first["subject"] == {"reference": "Patient/p1"} and "/" not in first["id"]
+    negated = [row["mention"] for row in rows if row["status"] == "negated"]
+    conditions = [
+        one["resource"] for one in bundle["entry"] if "verificationStatus" in one["resource"]
+    ]
+    assert negated == [
+        one["code"]["text"]
+        for one in conditions
+        if one["verificationStatus"]["coding"][0]["code"] == "refuted"
+    ]
+    when = datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
+    omop = {row["lexical_variant"]: row for row in omop_rows([record], when=when)}
+    assert omop["폐렴"]["term_exists"] == "Y" and omop["위암"]["term_exists"] == "N"
+    with pytest.raises(OptionError, match="not known"):
+        form_of(Path("x.doc"), None)
+
+
+def test_the_command_reads_many_notes(lexicon: Path, tmp_path: Path, run: Run) -> None:
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text(NOTE, "utf-8")
+    out = tmp_path / "out.csv"
+    done = run(
+        "link", str(lexicon), "--spelling", "--out", str(out),
+        "--notes", str(tmp_path / "a.txt"), str(tmp_path / "b.txt"),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    rows = list(csv.DictReader(out.read_text("utf-8-sig").splitlines()))
+    assert {row["note"] for row in rows} == {"a.txt", "b.txt"}
+    assert {row["experiencer"] for row in rows} == {"patient", "family"}
+
+
+def test_decisions_take_effect_where_they_fit(lexicon: Path) -> None:
+    rows = (
+        Correction("폐렴", "change", code="C16"),
+        Correction("기침", "reject"),
+        Correction("위암", "change", context="부: 위암", experiencer="patient"),
+    )
+    reader = NoteReader(Linker(lexicon), corrections=Corrections(rows))
+    found = {one.text: one for one in reader.read(NOTE)}
+    assert found["폐렴"].linked.candidates[0].code == "C16" and "기침" not in found
+    assert found["위암"].experiencer == "patient"
+    assert {one.text: one for one in reader.read("모: 위암")}["위암"].experiencer == "family"
+
+
+def test_decisions_are_kept_and_checked(tmp_path: Path) -> None:
+    lexicon = open_lexicon(tmp_path)
+    keep(lexicon, [Correction("폐렴", "accept")])
+    path = keep(lexicon, [Correction("기침", "reject")])
+    assert [row.mention for row in read_corrections(path)] == ["폐렴", "기침"]
+    path.write_text("mention\tstatus\n폐렴\tnegated\n", "utf-8")
+    with pytest.raises(DataError, match="line 2 of .* a status without a context"):
+        read_corrections(path)
+    with pytest.raises(OutputError, match="part of the installation"):
+        keep(Lexicon.open("sample"), [])
+
+
+def test_learning_reports_on_a_held_part(lexicon: Path) -> None:
+    linker = Linker(lexicon)
+    codes = ("J18.9", "I10", "C16", "R05")
+    names = [name.text for code in codes for name in linker.lexicon.concept(code).names]
+    rows = [Correction(name, "accept") for name in names]
+    rows += [Correction(f"{name} 아닌 것", "reject") for name in names]
+    learnt, report = learn(rows, linker.link, TRUST, threshold=0.6)
+    assert report.learnt + report.held == len(rows) and report.held > 0
+    assert report.error_after <= report.error_before
+    assert learnt.trust.keys() >= TRUST.keys() and 0 < learnt.threshold < 1
+    with pytest.raises(DataError, match="can be learnt from"):
+        learn(rows[:1], linker.link, TRUST, threshold=0.6)
+
+
+def test_identifiers_are_hidden_and_offsets_stay() -> None:
+    note = (
+        "환자명: 홍길동 (M/54)\n등록번호 12345678, 010-1234-5678, 700101-1234567, 2024-03-05 고혈압"
+    )
+    done = Redactor().redact(note)
+    assert len(done.text) == len(note) and done.text.endswith("고혈압")
+    assert {one.kind for one in done.spans} == {"name", "number", "phone", "resident", "date"}
+    assert not any(part in done.text for part in ("홍길동", "12345678", "5678", "1234567", "03-05"))
+    assert "2024-03-05" in Redactor(dates="keep").redact(note).text
+    assert "2024-03-15" in Redactor(dates="shift", shift=10).redact(note).text
+    assert shifted("2024-02-30", 1) == "*" * 10
+    clean = "정상 소견. 우측 하지 부종, BP 120/80, 임신 20주, 이상 없음. 주치의 상담"
+    assert Redactor().redact(clean).text == clean
+    with pytest.raises(OptionError, match="expected one of mask"):
+        Redactor(dates="drop")
+
+
+def test_the_recall_on_synthetic_notes() -> None:
+    counts = check_recall()
+    assert sum(found for found, _ in counts.values()) >= 0.95 * sum(n for _, n in counts.values())
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        "", " \n\t", "\x00\x01", "ㅁㄴㅇㄹ" * 500, "{\\rtf1\\ansi 폐렴\\par}",
+        "a\tb\tc\n폐렴\t없음\t",
+        "(((((" * 2000, "폐렴 " * 3000, "no " * 3000 + "fever", "?" * 5000,
+    ],
+)  # fmt: skip
+def test_odd_notes_are_read(reader: NoteReader, note: str) -> None:
+    for one in reader.read(note):
+        assert note[one.start : one.end] == one.text
