@@ -1,6 +1,7 @@
 """Tiny training runs: a few lines of data, a recipe for them, a random transformer as base."""
 
 import contextlib
+import json
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -114,3 +115,16 @@ def stopping_at(step: int) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(loop, "check_loss", check)
         yield
+
+
+def as_toml(table: dict[str, object]) -> str:
+    """JSON's values are TOML's, written inline; keys need no quotes here."""
+    return "".join(f"{key} = {_inline(value)}\n" for key, value in table.items())
+
+
+def _inline(value: object) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{k} = {_inline(v)}" for k, v in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(_inline(item) for item in value) + "]"
+    return json.dumps(value)

@@ -1,6 +1,7 @@
 """A tiny student and its teacher, in two languages made up here."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -8,8 +9,16 @@ import transformers
 from numpy.typing import NDArray
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-from malmoi.train.distil.recipe import StageSchedule
+from malmoi.train.checkpoint import State
+from malmoi.train.distil import distillation as d
+from malmoi.train.distil.lessons.base import Lesson, Matryoshka
+from malmoi.train.distil.recipe import Tune
 from malmoi.train.distil.student import Student
+from malmoi.train.distil.teachers import TeacherCache
+from malmoi.train.distil.training import TuneTask
+from malmoi.train.distributed import Processes
+from malmoi.train.loop import train
+from malmoi.train.schema import Output
 
 WORDS = {
     "cat": "고양이",
@@ -40,10 +49,69 @@ def tiny_student(**options: object) -> Student:
         intermediate_size=64, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
     )  # fmt: skip
     model = transformers.BertModel(config)
-    rates = options.pop(
-        "rates", StageSchedule(steps=1, learning_rate=3e-3, old_rows=3e-3, new_rows=1e-2)
+    return Student(model, tiny_tokenizer(), new_rows=range(10, 16), **options)  # type: ignore[arg-type]
+
+
+RATES = {"learning_rate": 3e-3, "old_rows": 3e-3, "new_rows": 1e-2}
+
+
+def tiny_texts(student: Student, folder: Path) -> d.DistillationTexts:
+    """The eight sentences with their translations and goals, ready to be learnt."""
+    english, korean = sentences()
+    cache = TeacherCache(folder / "cache", "key", 32)
+    texts = [d.ParallelText("all", english, korean)]
+    return d.prepare(texts, student, cache.rows(english, teach), cache.open(), folder / "ids")
+
+
+class Learning:
+    """A task for the loop without scores and without a model to save."""
+
+    def __init__(self, task: d.DistilTask | TuneTask) -> None:
+        self.module, self.plan, self.loss = task.module, task.plan, task.loss
+        self.optimizer = task.optimizer
+
+    def evaluate(self) -> dict[str, float]:
+        """Measure nothing."""
+        return {}
+
+    def save(self, folder: Path) -> None:
+        """Save nothing."""
+
+
+def learn(task: d.DistilTask | TuneTask, folder: Path, *, resume: bool = False) -> State:
+    """Run a task through the training loop, to the end of its stage."""
+    output = Output(folder=str(folder), checkpoint_steps=0, checkpoint_minutes=0)
+    return train(
+        Learning(task), task.stage.schedule(), output, seed=1, processes=Processes(), resume=resume
     )
-    return Student(model, tiny_tokenizer(), rates=rates, new_rows=range(10, 16), **options)  # type: ignore[arg-type]
+
+
+class Recorded:
+    """A lesson whose losses are kept."""
+
+    def __init__(self, lesson: Lesson) -> None:
+        self.lesson, self.name, self.weight = lesson, lesson.name, lesson.weight
+        self.losses: list[float] = []
+
+    def loss(self, student: Student, nested: Matryoshka, rng: np.random.Generator) -> torch.Tensor:
+        """Learn the lesson."""
+        found = self.lesson.loss(student, nested, rng)
+        self.losses.append(float(found.detach()))
+        return found
+
+
+def tune(student: Student, lessons: Sequence[Lesson], stage: Tune, folder: Path) -> list[Recorded]:
+    """Tune a student on lessons; gives these with all their losses."""
+    recorded = [Recorded(lesson) for lesson in lessons]
+    nested = Matryoshka((32, 16), (1.0, 0.5))
+    learn(TuneTask(student, recorded, stage, nested, seed=1, rank=0), folder)
+    return recorded
+
+
+def falls(lesson: Recorded) -> bool:
+    """Whether the last fifth of the losses is lower than the first fifth."""
+    part = max(1, len(lesson.losses) // 5)
+    return float(np.mean(lesson.losses[-part:])) < float(np.mean(lesson.losses[:part]))
 
 
 def sentences() -> tuple[list[str], list[str]]:

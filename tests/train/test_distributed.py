@@ -40,7 +40,7 @@ def test_two_processes_equal_one_with_the_doubled_batch(tmp_path: Path) -> None:
     # 45 rows leave a last batch of 13, so that the two processes have unequal shares.
     runs.prepare(tmp_path, rows=45)
     alone = train(make_recipe(recipe(tmp_path, "one", 16)), data=tmp_path, threads=1)
-    lines = _as_toml(recipe(tmp_path, "two", 8))
+    lines = runs.as_toml(recipe(tmp_path, "two", 8))
     (tmp_path / "recipe.toml").write_text(lines, "utf-8")
     command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     done = subprocess.run(
@@ -59,16 +59,3 @@ def test_two_processes_equal_one_with_the_doubled_batch(tmp_path: Path) -> None:
     for name, weight in left.items():
         torch.testing.assert_close(weight, right[name], atol=1e-4, rtol=1e-3)
     assert json.loads(done.stdout)["steps"] == alone.steps  # one process prints, not two
-
-
-def _as_toml(table: dict[str, object]) -> str:
-    """JSON's values are TOML's, written inline; keys need no quotes here."""
-    return "".join(f"{key} = {_inline(value)}\n" for key, value in table.items())
-
-
-def _inline(value: object) -> str:
-    if isinstance(value, dict):
-        return "{ " + ", ".join(f"{k} = {_inline(v)}" for k, v in value.items()) + " }"
-    if isinstance(value, list):
-        return "[" + ", ".join(_inline(item) for item in value) + "]"
-    return json.dumps(value)

@@ -101,12 +101,14 @@ def read_examples(
     columns: Roles | None = None,
     sides: str | None = None,
     strict: bool = False,
+    keep: Callable[[Roles], bool] | None = None,
 ) -> Examples[list[T]]:
     """Read a file by the first form that fits its header; a parser skips a row by `BadRow`.
 
     columns: the column of a role, e.g. {"a": "ko1", "b": "en2"}; roles left out are guessed.
     sides: languages by their columns: "ko" takes ko1 and ko2, "ko-en" ko1 and en2 (or ko and en).
     strict: raise a DataError for the first bad row.
+    keep: says which rows are used, by their cells; all when left out.
     """
     bad = BadRows(str(path), strict)
     rows: list[T] = []
@@ -118,6 +120,8 @@ def read_examples(
                 list(row), [form for form, _ in parsers], columns or {}, sides, where=str(path)
             )
             parse = next(parser for known, parser in parsers if known is form)
+        if keep is not None and not keep(row):
+            continue
         try:
             rows.append(parse(_by_role(row, chosen)))
         except BadRow as error:
@@ -125,7 +129,8 @@ def read_examples(
     bad.report()
     if not rows:
         raise DataError(
-            f"{path} has no row that can be used; expected some. Read it with --strict to see why."
+            f"{path} has no row that can be used; expected some. "
+            + ("Check where and held_out." if keep else "Read it with --strict to see why.")
         )
     listed = ", ".join(f"{role}={name}" for role, name in chosen.items())
     logger.info(f"{path}: {counted(len(rows), 'row')} with {listed}")

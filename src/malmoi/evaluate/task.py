@@ -44,6 +44,7 @@ class Settings:
     limit: take only so many rows or queries; 0 takes all.
     dictionary, dictionary_columns: a file of names to look among (concepts).
     hold_out: ask only the concepts of this share, which a recipe can hold out (concepts).
+    keep: says which rows of the file are used, by their cells; all when left out (not concepts).
     """
 
     columns: Roles | None = None
@@ -65,6 +66,7 @@ class Settings:
     dictionary: str | Path | None = None
     dictionary_columns: Roles | None = None
     hold_out: float = 0.0
+    keep: Callable[[Mapping[str, str]], bool] | None = None
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,7 @@ class Task(Generic[T]):
 
     def read_forms(self, path: str | Path, settings: Settings) -> Examples[list[Any]]:
         """Read all rows of a file by `forms`."""
-        chosen = {name: getattr(settings, name) for name in ("columns", "sides", "strict")}
+        chosen = {name: getattr(settings, name) for name in ("columns", "sides", "strict", "keep")}
         return read_examples(path, self.forms, **chosen)
 
     def load(self, path: Path, settings: Settings) -> Examples[T]:

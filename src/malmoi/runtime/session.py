@@ -94,7 +94,7 @@ class StringSession:
         except Exception as error:  # onnxruntime's own exceptions share no base class
             raise BundleError(
                 f"{path} cannot be opened as an ONNX graph; expected one that takes strings. "
-                "Tokenizers inside a graph need: pip install onnxruntime-extensions"
+                "Tokenizers inside a graph need: pip install 'malmoi[teachers]'"
             ) from error
         inputs, outputs = self._session.get_inputs(), self._session.get_outputs()
         if len(inputs) != 1 or inputs[0].type != "tensor(string)":

@@ -94,7 +94,7 @@ def load_newest(folder: Path, module: nn.Module, optimizer: torch.optim.Optimize
     if checkpoints:
         raise DataError(
             f"none of the {counted(len(checkpoints), 'checkpoint')} in {folder} can be read; "
-            "expected one. Start the run again without --resume."
+            f"expected one. Remove {folder}; with --resume the run then starts from its beginning."
         )
     return None
 

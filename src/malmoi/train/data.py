@@ -3,19 +3,21 @@
 Everything here runs before torch is imported, so bad data are reported before anything is loaded.
 """
 
+import hashlib
 import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ..errors import DataError
 from ..evaluate import TASKS, Settings
 from ..io.fingerprint import sha256
-from ..io.tables import BadRows, Row, read_columns
+from ..io.tables import BadRows, Row, read_columns, show_columns
 from ..text.cleanup import is_whole
-from .schema import Evaluation
+from .schema import Evaluation, HeldRows
 
 logger = logging.getLogger(__name__)
 
@@ -102,6 +104,20 @@ def is_number(value: str) -> bool:
         return False
 
 
+def digest(text: str) -> int:
+    """Give a text's sha1 as a number, the same on every machine."""
+    return int(hashlib.sha1(text.encode()).hexdigest(), 16)
+
+
+def is_held(text: str, held: HeldRows) -> bool:
+    """Whether a row is held out, by the text in its column.
+
+    >>> [is_held(code, HeldRows(by="code", one_in=2)) for code in ("A00", "A01", "A02", "A03")]
+    [False, False, True, False]
+    """
+    return digest(text) % held.one_in == 0
+
+
 _OPTIONS = ("columns", "limit", "dictionary_columns", "hold_out")
 
 
@@ -116,10 +132,11 @@ class Measure:
     task: str
     data: Any
     pairs: list[tuple[str, str]]
+    measure: str = ""
 
     def __call__(self, model: object) -> float:
         outcome = TASKS[self.task].measure(model, self.data)
-        score = float(outcome.values()[outcome.main])
+        score = float(outcome.values()[self.measure or outcome.main])
         if math.isnan(score):
             logger.warning(f"{self.title} is undefined: the model gives every example the same")
         return score
@@ -131,7 +148,27 @@ def read_measure(
     """Read an evaluation's file; `judges` are the labels of a reranker, None for an encoder."""
     task, options = TASKS[entry.task], {name: getattr(entry, name) for name in _OPTIONS}
     dictionary = root / entry.dictionary if entry.dictionary else None
-    settings = Settings(strict=strict, dictionary=dictionary, **options)
+    keep = partial(_is_asked, entry, root) if entry.where or entry.held_out else None
+    settings = Settings(strict=strict, dictionary=dictionary, keep=keep, **options)
     rows = task.read(root / entry.file, settings).rows
     task.check_training(rows, judges)  # now, and not after the first epoch
-    return Measure(entry.title, entry.task, rows, task.text_pairs(rows))
+    least = int(entry.measure.rpartition("@")[2]) if "@" in entry.measure else 0
+    if least and len(rows.documents) <= least + 1:
+        raise DataError(
+            f"{entry.file} has {len(rows.documents)} documents, too few for {entry.measure}; "
+            "expected more. Choose another measure."
+        )
+    return Measure(entry.title, entry.task, rows, task.text_pairs(rows), entry.measure)
+
+
+def _is_asked(entry: Evaluation, root: Path, row: Row) -> bool:
+    """Whether an evaluation uses a row of its file."""
+    named = [*entry.where, *([entry.held_out.by] if entry.held_out else [])]
+    missing = [name for name in named if name not in row]
+    if missing:
+        raise DataError(
+            f"{root / entry.file} has no column {missing[0]}; it has {show_columns(list(row))}. "
+            "Name one of these in the recipe."
+        )
+    same = all(row[name] == value for name, value in entry.where.items())
+    return same and (entry.held_out is None or is_held(row[entry.held_out.by], entry.held_out))

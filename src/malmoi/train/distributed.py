@@ -54,24 +54,33 @@ class Processes:
 
     def any(self, flag: bool) -> bool:
         """Whether any process says yes, so that all of them stop at the same step."""
+        return bool(self.most(float(flag)))
+
+    def most(self, number: float) -> float:
+        """Give the largest number that any process has."""
         if self.world == 1:
-            return flag
-        found = torch.tensor(float(flag), device=self.device)
+            return number
+        found = torch.tensor(number, dtype=torch.float64, device=self.device)
         distributed.all_reduce(found, op=distributed.ReduceOp.MAX)
-        return bool(found.item())
+        return float(found.item())
 
     def agree(self, number: int) -> bool:
         """Whether every process has the same number."""
-        if self.world == 1:
-            return True
-        most = torch.tensor(number, device=self.device)
-        distributed.all_reduce(most, op=distributed.ReduceOp.MAX)
-        return not self.any(int(most.item()) != number)
+        return not self.any(self.most(number) != number)
 
     def wait(self) -> None:
         """Wait until every process is here."""
         if self.world > 1:
             distributed.barrier()
+
+    @contextlib.contextmanager
+    def first_before_others(self) -> Iterator[None]:
+        """Let the first process do the block; the others do it after that, with what it wrote."""
+        if not self.first:
+            self.wait()
+        yield
+        if self.first:
+            self.wait()
 
 
 @contextlib.contextmanager

@@ -243,7 +243,8 @@ def train(
             optimizer.zero_grad(set_to_none=True)
             state.step += 1
             state.position += 1
-            state.seconds += time.perf_counter() - started
+            # One clock for all: rates and the end of a run of minutes depend on it.
+            state.seconds += processes.most(time.perf_counter() - started)
             log.step(state, check_loss(loss.item(), state.step), rate, len(step.rows))
             if evaluation_due(schedule, state, last=last):
                 saver.evaluate(state, log)
@@ -287,6 +288,8 @@ def position(schedule: Schedule, state: State, total: int) -> float:
     >>> position(Schedule(epochs=0, minutes=2), State(step=7, seconds=30), 1000)
     250.0
     """
+    if schedule.warmup >= 1 and state.step < schedule.warmup:
+        return float(state.step)  # a warm-up in steps, however long one takes
     by_time = state.seconds / (60 * schedule.minutes) if schedule.minutes else 0.0
     return max(float(state.step), min(by_time, 1.0) * total)
 

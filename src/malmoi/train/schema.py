@@ -87,9 +87,12 @@ class RecipeTable(BaseModel):
             table = {new if name == old else name: value for name, value in table.items()}
         return table
 
-    def __str__(self) -> str:
-        """Give the same text as before pydantic: the keys of distillation stages depend on it."""
-        return repr(self)
+
+class HeldRows(RecipeTable):
+    """held_out of an entry: rows that are kept for measuring."""
+
+    by: str = needed("The column whose sha1 chooses the rows.")
+    one_in: int = key(10, "Keep the rows whose sha1 this number divides.", ge=2)
 
 
 class Evaluation(RecipeTable):
@@ -99,6 +102,11 @@ class Evaluation(RecipeTable):
     file: str = needed("The file, under the data root.")
     columns: dict[str, str] = key({}, "The file's columns by role; guessed from its header.")
     name: str = key("", "What the score is called; task:file when left out.")
+    where: dict[str, str] = key({}, "Use only the rows with these values, by column.")
+    held_out: HeldRows | None = key(None, "Use only the rows that an entry holds out like this.")
+    measure: Literal["", "hit@1", "hit@5", "hit@10", "mrr@10", "ndcg@10", "map"] = key(
+        "", "retrieval: the measure that is reported; ndcg@10 when left out."
+    )
     limit: Count = key(0, "Only the first rows (of retrieval, queries); 0 means all.")
     dictionary: str = key("", "concepts: the file of names to search; the file itself if empty.")
     dictionary_columns: dict[str, str] = key({}, "concepts: the columns of the dictionary.")
@@ -108,6 +116,18 @@ class Evaluation(RecipeTable):
     def title(self) -> str:
         """The name of its score."""
         return self.name or f"{self.task}:{Path(self.file).stem}"
+
+    @check(mode="after")
+    def _fits(self) -> Self:
+        if self.measure and self.task != "retrieval":
+            raise OptionError(
+                f"measure is {self.measure} and task is {self.task}; expected retrieval. Remove it."
+            )
+        if self.task == "concepts" and (self.where or self.held_out):
+            raise OptionError(
+                "task is concepts, which has no where and no held_out; expected hold_out. Use it."
+            )
+        return self
 
 
 class Schedule(RecipeTable):

@@ -1,62 +1,52 @@
 """A tiny student learns a tiny teacher, in two languages made up here."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
+from safetensors.torch import load_file  # noqa: E402
+
 from malmoi.errors import DataError, OptionError  # noqa: E402
-from malmoi.train.batching import pad, token_batches  # noqa: E402
+from malmoi.train.batching import Step, pad, token_batches  # noqa: E402
+from malmoi.train.checkpoint import write_tensors  # noqa: E402
 from malmoi.train.distil import distillation as d  # noqa: E402
 from malmoi.train.distil.alignment import Lexical  # noqa: E402
 from malmoi.train.distil.lessons import base as j  # noqa: E402
-from malmoi.train.distil.lessons import relations as n  # noqa: E402
 from malmoi.train.distil.lessons import relations as near  # noqa: E402
 from malmoi.train.distil.lessons import words as w  # noqa: E402
 from malmoi.train.distil.recipe import Distil, StageSchedule, Tune  # noqa: E402
-from malmoi.train.distil.student import Student  # noqa: E402
 from malmoi.train.distil.training import mix_weights  # noqa: E402
+from malmoi.train.losses import VECTORS, Given  # noqa: E402
 from malmoi.train.schema import read_table  # noqa: E402
-from tests.support.students import WORDS, sentences, teach, tiny_student  # noqa: E402
+from tests.support.students import (  # noqa: E402
+    RATES,
+    WORDS,
+    falls,
+    learn,
+    sentences,
+    teach,
+    tiny_student,
+    tiny_texts,
+    tune,
+)
+
+SLOWER = {"learning_rate": 1e-3, "old_rows": 1e-3, "new_rows": 3e-3}
 
 
-def test_cache_computes_each_text_once_and_survives_a_cut(tmp_path: Path) -> None:
-    asked: list[str] = []
-
-    def encode(texts: object) -> np.ndarray:
-        asked.extend(texts)  # type: ignore[arg-type]
-        return teach(texts)
-
-    english, _ = sentences()
-    cache = d.TeacherCache(tmp_path, "key", 32)
-    rows = cache.rows([*english, english[0]], encode, chunk=3)
-    assert rows[0] == rows[-1] and len(asked) == len(english)
-    with (cache.folder / "vectors.f16").open("r+b") as file:
-        file.truncate(2 * 32 * 7 + 5)  # the eighth row is half written
-    again = d.TeacherCache(tmp_path, "key", 32)
-    assert len(again) == 7
-    rows = again.rows(english, encode)
-    assert asked[len(english) :] == english[7:]
-    np.testing.assert_allclose(again.open()[rows], teach(english), atol=1e-3)
-
-
-def test_cache_refuses_another_dimension(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="expected"):
-        d.TeacherCache(tmp_path, "key", 8).rows(["cat runs old"], teach)
-
-
-@pytest.mark.parametrize("precision", ["float32"])
-def test_student_comes_near_the_teacher_in_both_languages(tmp_path: Path, precision: str) -> None:
+def test_a_student_comes_near_the_teacher_in_both_languages(tmp_path: Path) -> None:
     english, korean = sentences()
-    student = tiny_student(precision=precision, average=0.9)
-    cache = d.TeacherCache(tmp_path / "cache", "key", 32)
-    data = d.prepare([d.ParallelText("tiny", english, korean)], student, cache, teach, tmp_path)
-    seen: list[d.StepReport] = []
-    config = Distil(tokens=64, steps=150, source_share=0.5, contrast=0.1)
-    d.distil(student, data, cache.open(), config, report=seen.append, every=30)
-    assert len(seen) == 5 and seen[-1].loss < 0.3 * seen[0].loss
+    student = tiny_student()
+    stage = Distil(tokens=64, steps=150, source_share=0.5, contrast=0.1, average=0, **RATES)
+    data = tiny_texts(student, tmp_path)
+    task = d.DistilTask(student, data, stage, seed=1, share=slice(None))
+    first = float(task.loss(task.plan(0)[0]).detach())
+    student.model.zero_grad()
+    assert learn(task, tmp_path / "run").step == 150
+    assert float(task.loss(task.plan(0)[0]).detach()) < 0.3 * first
     with torch.no_grad():
         a, b = (student.vectors(student.ids(side)) for side in (english, korean))
     goal = torch.from_numpy(teach(english))
@@ -64,54 +54,58 @@ def test_student_comes_near_the_teacher_in_both_languages(tmp_path: Path, precis
     assert ((b @ a.T).argmax(1) == torch.arange(len(a))).all()
 
 
-def test_checkpoint_goes_on_exactly(tmp_path: Path) -> None:
-    english, korean = sentences()
-    one, two = tiny_student(average=0.9), tiny_student(average=0.9)
-
-    def move(student: Student) -> None:
-        ids = student.ids(korean)
-        student.step(d.distance(student.vectors(ids), torch.from_numpy(teach(english))), 0.5)
-
-    for _ in range(3):
-        move(one)
-    one.save_checkpoint(tmp_path / "c.safetensors")
-    two.load_checkpoint(tmp_path / "c.safetensors")
-    move(one)
-    move(two)
-    assert one.weights().keys() == two.weights().keys() and one.weights()
-    for name, value in one.weights().items():
-        torch.testing.assert_close(value, two.weights()[name])
-
-
-def test_a_checkpoint_that_cannot_be_written_leaves_no_half(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(tensors: object, path: Path) -> None:
-        path.write_bytes(b"half")
-        raise OSError(28, "No space left on device")
-
+def test_goals_that_are_wider_go_through_a_layer_that_is_thrown_away(tmp_path: Path) -> None:
     student = tiny_student()
-    student.save_checkpoint(tmp_path / "c.safetensors")
-    before = (tmp_path / "c.safetensors").read_bytes()
-    monkeypatch.setattr("malmoi.train.distil.student.save_file", full)
-    with pytest.raises(OSError, match="No space"):
-        student.save_checkpoint(tmp_path / "c.safetensors")
-    assert [path.name for path in tmp_path.iterdir()] == ["c.safetensors"]
-    assert (tmp_path / "c.safetensors").read_bytes() == before
+    data = tiny_texts(student, tmp_path)
+    wide = np.concatenate([data.goals, data.goals[:, ::-1]], axis=1)
+    stage = Distil(tokens=64, steps=60, contrast=0.0, average=0, **RATES)
+    projected = d.DistillationTexts(data.source, data.target, data.goal, data.weight, wide)
+    task = d.DistilTask(student, projected, stage, seed=1, share=slice(None))
+    assert task.head is not None and task.head.weight.shape == (64, 32)
+    names, before = set(student.weights()), task.head.weight.detach().clone()
+    first = float(task.loss(task.plan(0)[0]).detach())
+    student.model.zero_grad()
+    learn(task, tmp_path / "run")
+    assert float(task.loss(task.plan(0)[0]).detach()) < 0.5 * first
+    assert not torch.equal(task.head.weight, before)  # it learns with the rest,
+    assert set(student.weights()) == names and not any("projection" in n for n in names)
+
+
+def test_processes_share_a_batch(tmp_path: Path) -> None:
+    student = tiny_student()
+    data = tiny_texts(student, tmp_path)
+    stage = Distil(tokens=64, steps=1, contrast=0.0)
+    whole = Step(0, np.arange(4))
+
+    def loss(share: slice, step: Step = whole) -> float:
+        return float(d.DistilTask(student, data, stage, seed=1, share=share).loss(step).detach())
+
+    halves = [loss(slice(rank, None, 2)) for rank in (0, 1)]
+    assert loss(slice(None)) == pytest.approx(sum(halves) / 2, abs=1e-6)
+    assert loss(slice(1, None, 2), Step(0, np.arange(1))) == 0  # more processes than rows
 
 
 def test_only_touched_rows_move() -> None:
     student = tiny_student()
+    optimizer = student.optimizer(StageSchedule(steps=1, **RATES))
+    for group in optimizer.param_groups:
+        group["lr"] *= 0.5
     before = student.table.clone()
-    student.step(student.vectors(student.ids(["cat runs"])).sum(), 0.5)
+    student.vectors(student.ids(["cat 잔다"])).sum().backward()
+    optimizer.step()
     moved = (student.table != before).any(1).nonzero().flatten().tolist()
-    assert moved == sorted(student.ids(["cat runs"])[0])
+    assert moved == sorted(student.ids(["cat 잔다"])[0])
+    old, new = student.ids(["cat 잔다"])[0][1:3]
+    gap = (student.table - before).norm(dim=1)
+    assert gap[new] > 2 * gap[old]  # new rows have the higher rate
 
 
 def test_frozen_layers_stand_still() -> None:
-    student = tiny_student(rates=StageSchedule(steps=1, frozen_layers=1))
-    assert not any(".layer.0." in name or "embeddings" in name for name in student.names)
-    assert any(".layer.1." in name for name in student.names)
+    student = tiny_student(frozen_layers=1)
+    moving = [name for name, p in student.model.named_parameters() if p.requires_grad]
+    assert "embeddings.word_embeddings.weight" in moving
+    assert not any(".layer.0." in name or "position_embeddings" in name for name in moving)
+    assert any(".layer.1." in name for name in moving)
 
 
 def test_equal_goals_do_not_compete() -> None:
@@ -139,54 +133,67 @@ def test_config_refuses_nonsense() -> None:
 
 
 def test_losses_agree_with_sentence_transformers() -> None:
-    losses = pytest.importorskip("sentence_transformers.losses")
-    st = pytest.importorskip("sentence_transformers.util")
+    from sentence_transformers.sentence_transformer import losses
+
     torch.manual_seed(0)
     a, b = (torch.nn.functional.normalize(torch.randn(6, 8), dim=1) for _ in range(2))
     labels = torch.rand(6)
-    reference = losses.CoSENTLoss(None, scale=20.0, similarity_fct=st.pairwise_cos_sim)
-    ours = j.cosent((a * b).sum(1), labels)
-    torch.testing.assert_close(ours, reference.compute_loss_from_embeddings([a, b], labels))
-    ranking = losses.MultipleNegativesRankingLoss(None, scale=20.0)
-    torch.testing.assert_close(
-        j.in_batch(a, b), ranking.compute_loss_from_embeddings([a, b], labels)
-    )
+    close = {"rtol": 1e-6, "atol": 1e-6}
+    model = Given()
+    columns = [{VECTORS: one} for one in (a, b)]
+    ranking = losses.CoSENTLoss(model, scale=20.0)(columns, labels)
+    torch.testing.assert_close(j.cosent((a * b).sum(1), labels), ranking, **close)
+    finding = losses.MultipleNegativesRankingLoss(model, scale=20.0)(columns, labels)
+    torch.testing.assert_close(j.in_batch(a, b), finding, **close)
 
 
-def test_joint_tasks_all_go_down() -> None:
+def test_joint_tasks_all_go_down(tmp_path: Path) -> None:
     english, korean = sentences()
-    student = tiny_student(
-        rates=StageSchedule(steps=1, learning_rate=1e-3, old_rows=1e-3, new_rows=3e-3)
-    )
+    student = tiny_student()
     sense = [[w.SenseOccurrence(korean[i], (0, 2), s) for i, s in ((0, "a"), (2, "a"), (4, "b"))]]
     shared = [len(set(english[0].split()) & set(e.split())) for e in english]
-    tasks: list[j.Lesson] = [
-        j.ScoredPairs(
-            "sts",
-            [
-                (float(n), (english[0], korean[0]), (e, k))
-                for n, e, k in zip(shared, english, korean, strict=True)
-            ],
-        ),
-        j.PositivePairs(
-            "pairs", list(zip(english, korean, strict=True)), hard=[["개 개"]] * 8, run=2, size=8
-        ),
-        w.WordSenses("words", sense, layers=(1, 2)),
-        n.AlignedNames("names", list(zip(english, korean, strict=True)), run=2, size=8),
+    both = list(zip(english, korean, strict=True))
+    scored = [
+        (float(n), (english[0], korean[0]), (e, k)) for n, (e, k) in zip(shared, both, strict=True)
     ]
-    told: list[dict[str, float]] = []
-    config, nested = Tune(steps=100, together=2), j.Matryoshka((32, 16), (1.0, 0.5))
-    j.tune(
-        student,
-        tasks,
-        config,
-        nested=nested,
-        report=lambda step, share, losses: told.append(losses),
-        every=20,
-    )
-    assert len(told) == 5
-    for name in ("sts", "pairs", "words", "names"):
-        assert told[-1][name] < told[0][name], name
+    tasks: list[j.Lesson] = [
+        j.ScoredPairs("sts", scored),
+        j.PositivePairs("pairs", both, hard=[["개 개"]] * 8, run=2, size=8),
+        w.WordSenses("words", sense, layers=(1, 2)),
+        near.AlignedNames("names", both, run=2, size=8),
+        j.Passages("passages", [english, korean], join=(1, 2), inside=0.0, size=6),
+    ]
+    stage = Tune(steps=100, together=2, average=0, **SLOWER)
+    for lesson in tune(student, tasks, stage, tmp_path / "run"):
+        assert falls(lesson), lesson.name
+
+
+def test_a_sentence_finds_the_passage_that_it_was_taken_from() -> None:
+    texts = [["a b", "c d", "e f", "g h"], ["i j"]]
+    seen: list[list[str]] = []
+
+    class Reader:
+        longest = 64
+
+        def ids(self, given: list[str]) -> list[list[int]]:
+            seen.append(given)
+            return [[number] for number in range(len(given))]
+
+        def vectors(self, ids: Any) -> Any:
+            return torch.eye(64)[[one[0] for one in ids]]
+
+    def drawn(inside: float) -> list[tuple[str, str]]:
+        lesson = j.Passages("passages", texts, join=(2, 3), inside=inside, size=32)
+        reader: Any = Reader()
+        lesson.loss(reader, j.Matryoshka((64,), (1.0,)), np.random.default_rng(0))
+        return list(zip(seen[-1][:32], seen[-1][32:], strict=True))
+
+    for sentence, passage in drawn(1.0):
+        own = next(lines for lines in texts if sentence in lines)
+        assert sentence in passage and passage in " ".join(own)  # neighbours of one list only
+        assert len(passage.split()) in ((4, 6) if len(own) > 1 else (2,))
+    apart = [(one, two) for one, two in drawn(0.0) if one != "i j"]
+    assert apart and not any(one in two for one, two in apart)
 
 
 def test_tasks_take_turns_and_count_what_they_are_told_to() -> None:
@@ -210,13 +217,9 @@ def test_neighbours_are_the_nearest_others() -> None:
 
 
 def test_words_find_their_translation_in_its_sentence(tmp_path: Path) -> None:
-    english, korean = sentences()
-    student = tiny_student(
-        rates=StageSchedule(steps=1, learning_rate=1e-3, old_rows=1e-3, new_rows=3e-3)
-    )
-    texts = [d.ParallelText("all", english, korean)]
-    cache = d.TeacherCache(tmp_path, "k", 32)
-    data = d.prepare(texts, student, cache, teach, tmp_path / "ids")
+    english, _ = sentences()
+    student = tiny_student()
+    data = tiny_texts(student, tmp_path)
     size = len(WORDS)  # piece 4 + size + i is the translation of piece 4 + i
     targets = np.arange(size, dtype=np.int64) + 4 + size
     lexical = Lexical(targets, targets - size, np.full(size, 0.9, dtype=np.float32))
@@ -224,19 +227,10 @@ def test_words_find_their_translation_in_its_sentence(tmp_path: Path) -> None:
     assert w.link([2, targets[0], 3], [2, 4, 3], words) == [(1, 1)]
     links = w.WordLinks("links", data, words, w.frozen_copy(student), layers=(1,), size=8)
     rows = np.arange(len(english))
-    found = near.nearest_rows(cache.open()[data.goal].astype(np.float32), 3)
-    beside = near.Neighbours("near", data, cache.open(), rows, found, size=4)
-    told: list[dict[str, float]] = []
-    config, nested = Tune(steps=80, together=2), j.Matryoshka((32, 16), (1.0, 0.5))
-    j.tune(
-        student,
-        [links, beside],
-        config,
-        nested=nested,
-        report=lambda *seen: told.append(seen[2]),
-        every=20,
-    )
-    assert all(told[-1][name] < told[0][name] for name in ("links", "near"))
+    found = near.nearest_rows(data.goal_at(rows).numpy(), 3)
+    beside = near.Neighbours("near", data, rows, found, size=4)
+    stage = Tune(steps=80, together=2, average=0, **SLOWER)
+    assert all(map(falls, tune(student, [links, beside], stage, tmp_path / "run")))
 
 
 def test_similarity_rows_carry_the_teachers_scores() -> None:
@@ -255,20 +249,12 @@ def test_similarity_rows_carry_the_teachers_scores() -> None:
         j.similarity_rows(texts[:2], vectors[:2], np.random.default_rng(0))
 
 
-def test_mixed_checkpoints_lie_between(tmp_path: Path) -> None:
-    english, korean = sentences()
-    student = tiny_student(average=0.5)
-    student.save_checkpoint(tmp_path / "a.safetensors")
-    before = student.weights(averaged=True)
-    for _ in range(20):
-        goal = torch.from_numpy(teach(english))
-        student.step(d.distance(student.vectors(student.ids(korean)), goal), 0.5)
-    student.save_checkpoint(tmp_path / "b.safetensors")
-    after = student.weights(averaged=True)
+def test_mixed_weights_lie_between(tmp_path: Path) -> None:
+    before, after = {"a": torch.ones(3)}, {"a": torch.full((3,), 5.0)}
+    write_tensors(before, tmp_path / "a.safetensors")
+    write_tensors(after, tmp_path / "b.safetensors")
     out = tmp_path / "c.safetensors"
-    parts = [(tmp_path / "a.safetensors", 0.75, True), (tmp_path / "b.safetensors", 0.25, True)]
-    mix_weights(parts, out)
-    student.load_checkpoint(out, optimizer=False)
-    assert student.weights().keys() == before.keys() and before
-    for name, value in student.weights().items():
-        torch.testing.assert_close(value, torch.lerp(before[name], after[name], 0.25))
+    mix_weights([(tmp_path / "a.safetensors", 3), (tmp_path / "b.safetensors", 1)], out)
+    assert load_file(out)["a"].tolist() == [2.0] * 3
+    mix_weights([(tmp_path / "a.safetensors", -0.5), (tmp_path / "b.safetensors", 1.5)], out)
+    assert load_file(out)["a"].tolist() == [7.0] * 3  # beyond the second, away from the first

@@ -2,8 +2,12 @@
 languages made up here.
 """
 
+import csv
 import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +15,7 @@ import numpy as np
 import pytest
 
 from tests.support import ROOT
-from tests.support.logs import hearing, record_messages
+from tests.support.logs import record_messages
 
 torch = pytest.importorskip("torch")
 
@@ -19,11 +23,14 @@ import malmoi  # noqa: E402
 from malmoi import DataError, OptionError  # noqa: E402
 from malmoi.errors import OutputError  # noqa: E402
 from malmoi.export.export import export  # noqa: E402
+from malmoi.train.distil import distillation, training  # noqa: E402
 from malmoi.train.distil.data import is_held, read_distillation_data  # noqa: E402
 from malmoi.train.distil.recipe import HeldRows, LessonRecipe  # noqa: E402
 from malmoi.train.recipe import load_recipe, make_recipe  # noqa: E402
 from malmoi.train.run import train  # noqa: E402
 from tests.support import tiny  # noqa: E402
+from tests.support.runs import as_toml  # noqa: E402
+from tests.train.distil.test_teachers import string_graph  # noqa: E402
 
 WORDS = {
     "cat": "고양이",
@@ -78,6 +85,12 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
         [(f"A{i}", e, k) for i, (e, k) in enumerate(WORDS.items())],
     )
     write(root / "lay.tsv", "id said", [("A0", "나비; 야옹이"), ("A1", "강아지")])
+    lines = [(i // 6, "dev" if i % 9 == 0 else "train", korean(e)) for i, e in enumerate(ENGLISH)]
+    write(root / "pages.tsv", "page split text", lines)
+    (root / "plain.txt").write_text("\n\n".join(map(korean, ENGLISH[:9])) + "\n", "utf-8")
+    rng = np.random.default_rng(5)
+    sides = [*ENGLISH, *map(korean, ENGLISH)]
+    string_graph(root / "strings.onnx", {s: rng.standard_normal(24).tolist() for s in sides})
     return root
 
 
@@ -177,10 +190,19 @@ def test_the_whole_way_ends_in_a_bundle(finished: tuple[Path, list[str]]) -> Non
     vectors = encoder.encode(["고양이 잔다", "cat sleeps"])
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
     assert any("new pieces" in line for line in told)
-    assert any(line.startswith("tune-2 step") and "left" in line for line in told)
+    for title, steps in (("distil", 20), ("tune-1", 12), ("tune-3", 6)):
+        assert len(losses(folder / title)) == steps
+        stage = json.loads((folder / title / "stage.json").read_text("utf-8"))
+        assert stage["steps"] == steps and 0 <= stage["scores"]["ko"] <= 1
+        assert (folder / title / "training.png").is_file()
     assert "고양이" in json.loads((folder / "vocabulary/rows.json").read_text("utf-8"))
     card = (folder / "bundle/README.md").read_text("utf-8")
     assert "| ko |" in card and "6 sentence pairs were held out" in card
+
+
+def losses(stage: Path) -> list[float]:
+    with (stage / "log.csv").open() as file:
+        return [float(row["loss"]) for row in csv.DictReader(file) if row["loss"]]
 
 
 def test_a_finished_run_has_nothing_left_to_do(
@@ -213,25 +235,37 @@ def weights(folder: Path) -> dict[str, Any]:
     return load_file(folder / "model/model.safetensors")
 
 
-def test_a_stage_goes_on_from_its_checkpoint_to_the_same_weights(
-    root: Path, tmp_path: Path
-) -> None:
-    stage = {"steps": 20, "longest": 16, "average": 0.9}
+class Killed(BaseException):
+    """What a process that is killed does not live to see."""
+
+
+def kill(monkeypatch: pytest.MonkeyPatch, task: type[Any], *, after: int) -> None:
+    """Let a task's loss end the process after so many steps."""
+    count, loss = iter(range(after)), task.loss
+
+    def dying(self: Any, step: Any) -> Any:
+        if next(count, None) is None:
+            raise Killed
+        return loss(self, step)
+
+    monkeypatch.setattr(task, "loss", dying)
+
+
+def test_a_killed_stage_resumes_to_the_same_bits(root: Path, tmp_path: Path) -> None:
+    stage = {"steps": 20, "longest": 16, "average": 0.9, "dropout": 0.1}
     changes = {"task": whole(root, tmp_path)["task"], "tune": [stage]}
     changes["teacher"] = str(root / "teacher")
     go(table(root, tmp_path / "once", **changes), root)
     made = table(root, tmp_path / "twice", **changes)
-    made["output"]["checkpoint_minutes"] = 0.0
-    for stopped in ("distil", "tune-1"):
-
-        def cut(message: str, at: str = f"{stopped} step 12 ") -> None:
-            if message.startswith(at):  # told before it is saved
-                raise KeyboardInterrupt
-
-        with pytest.raises(KeyboardInterrupt), hearing(cut):
+    made["output"]["checkpoint_minutes"] = 1e-9  # after every step
+    for task in (distillation.DistilTask, training.TuneTask):
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
+            kill(patch, task, after=12)
             train(make_recipe(made), data=root, threads=1, resume=True)
     _, told = go(made, root, resume=True)
-    assert "distil is done already" in told and "tune-1 continues from step 10" in told
+    assert "distil is done already" in told
+    assert losses(tmp_path / "once/tune-1") == losses(tmp_path / "twice/tune-1")
+    assert len(losses(tmp_path / "twice/tune-1")) == 20
     for name, value in weights(tmp_path / "once").items():
         assert torch.equal(value, weights(tmp_path / "twice")[name]), name
 
@@ -240,13 +274,9 @@ def test_a_stage_that_had_begun_with_other_data_says_so(root: Path, tmp_path: Pa
     for name in ("pairs.tsv", "base", "teacher"):
         (tmp_path / name).symlink_to(root / name)
     made = table(tmp_path, tmp_path / "run", teacher=str(root / "teacher"))
-    made["output"]["checkpoint_minutes"] = 0.0
-
-    def cut(message: str) -> None:
-        if message.startswith("distil step 12 "):
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt), hearing(cut):
+    made["output"]["checkpoint_minutes"] = 1e-9
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
+        kill(patch, distillation.DistilTask, after=5)
         train(make_recipe(made), data=tmp_path, threads=1)
     text = (root / "pairs.tsv").read_text("utf-8")
     (tmp_path / "pairs.tsv").unlink()
@@ -254,24 +284,147 @@ def test_a_stage_that_had_begun_with_other_data_says_so(root: Path, tmp_path: Pa
     _, told = go(made, tmp_path, resume=True)
     assert "vocabulary was done with other settings or data, and is done again" in told
     assert "distil was started with other settings or data; it starts again" in told
+    assert len(losses(tmp_path / "run/distil")) == 20
 
 
-def test_a_damaged_checkpoint_is_told_and_the_stage_begins_anew(root: Path, tmp_path: Path) -> None:
+def test_a_damaged_checkpoint_is_told_with_what_to_remove(root: Path, tmp_path: Path) -> None:
     made = table(root, tmp_path / "run", teacher=str(root / "teacher"))
     go(made, root)
-    [saved] = (tmp_path / "run/distil").glob("*.safetensors")
-    saved.write_bytes(saved.read_bytes()[:1000])
+    for saved in (tmp_path / "run/distil/checkpoints").glob("*/*.safetensors"):
+        saved.write_bytes(saved.read_bytes()[:100])
     (tmp_path / "run/stages/distil.json").unlink()
-    _, told = go(made, root, resume=True)
-    assert any("is damaged; its stage starts again" in line for line in told)
+    with pytest.raises(DataError, match=r"can be read; expected one. Remove .*checkpoints"):
+        go(made, root, resume=True)
+    shutil.rmtree(tmp_path / "run/distil/checkpoints")
+    assert go(made, root, resume=True)[0].steps == 20
 
 
-def test_several_processes_are_refused(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(OptionError, match="runs in one process"):
-        go(table(root, tmp_path / "run"), root)
+def test_a_run_of_the_old_engine_is_told_how_to_begin_again(root: Path, tmp_path: Path) -> None:
+    made = table(root, tmp_path / "run", teacher=str(root / "teacher"))
+    (tmp_path / "run/distil").mkdir(parents=True)
+    (tmp_path / "run/recipe.json").write_text(json.dumps(made), "utf-8")
+    old = tmp_path / "run/distil/step-00000100.safetensors"
+    old.write_bytes(b"weights")
+    with pytest.raises(DataError, match=r"older malmoi.*Remove the folder and run again"):
+        go(made, root, resume=True)
+    assert old.is_file()  # it may be wanted
+    shutil.rmtree(old.parent)
+    assert go(made, root, resume=True)[0].steps == 20
+
+
+def test_two_processes_finish_a_run(root: Path, tmp_path: Path) -> None:
+    made = several(root, tmp_path / "run")
+    made["distil"] |= {"steps": 0, "minutes": 0.01}  # the clock is one for both
+    made["tune"] = [{"steps": 4, "longest": 16, "average": 0, "own_goals": True}]
+    (tmp_path / "recipe.toml").write_text(as_toml(made), "utf-8")
+    command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", *command, "-m", "malmoi", "train", "recipe.toml"],
+        cwd=tmp_path,
+        env=os.environ | {"OMP_NUM_THREADS": "1", "MALMOI_DATA": str(root)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    [row] = [json.loads(line) for line in done.stdout.splitlines()]  # one process prints, not two
+    assert row["steps"] >= 5
+    vectors = malmoi.load(tmp_path / "run/bundle").encode(["고양이 잔다"])
+    assert vectors.shape == (1, 32) and np.isfinite(vectors).all()
+
+
+def several(root: Path, folder: Path, **changes: Any) -> dict[str, Any]:
+    """Two teachers of unlike widths, text in one language with and without columns, passages."""
+    made = table(
+        root, folder,
+        teachers=[
+            {"model": str(root / "teacher"), "weight": 0.7, "languages": ["en"]},
+            {"model": str(root / "strings.onnx"), "weight": 0.3, "sides": "mean"},
+        ],
+        text=[
+            {"files": ["pages.tsv"], "columns": ["text"], "where": {"split": "train"}},
+            {"files": ["pages.tsv"], "name": "joined", "columns": ["text"], "join": [2, 3]},
+            {"files": ["plain.txt"], "words": [2, 9], "limit": 5},
+        ],
+        vocabulary={"size": 0, "rare": True},
+        task=[{"kind": "passages", "text": ["pages", "plain"], "join": [1, 3], "size": 6},
+              {"kind": "teacher", "tokens": 64}],
+        tune=[{"steps": 4, "longest": 16, "average": 0}],
+    )  # fmt: skip
+    made["parallel"].append(made["parallel"][0] | {"name": "both", "join": [2, 2], "limit": 9})
+    return made | changes
+
+
+def test_several_teachers_and_text_in_one_language(root: Path, tmp_path: Path) -> None:
+    done, told = go(several(root, tmp_path / "run"), root)
+    assert done.steps == 24
+    assert any("2 teachers joined on 45 texts" in line for line in told)
+    goals = training.open_goals(tmp_path / "run/goals")
+    assert goals.shape == (36 + 9 + 32 + 14 + 5, 32)
+    np.testing.assert_allclose(np.linalg.norm(goals.astype(np.float32), axis=1), 1, atol=1e-2)
+    found = losses(tmp_path / "run/distil")
+    assert np.mean(found[-5:]) < np.mean(found[:5])
+    _, told = go(several(root, tmp_path / "run"), root, resume=True)
+    assert "goals is done already" in told
+    heavier = several(root, tmp_path / "run")
+    heavier["teachers"][0]["weight"] = 0.9
+    _, told = go(heavier, root, resume=True)
+    assert "align is done already" in told
+    assert "goals was done with other settings or data, and is done again" in told
+    assert "distil was started with other settings or data; it starts again" in told
+
+
+def test_a_projection_is_thrown_away(root: Path, tmp_path: Path) -> None:
+    made = several(root, tmp_path / "run", task=[], tune=[])
+    made["distil"] |= {"goal": "projection", "steps": 6}
+    go(made, root)
+    wide = training.open_goals(tmp_path / "run/goals", projected=True)
+    assert wide.shape[1] == 32 + 24
+    assert not any("projection" in name for name in weights(tmp_path / "run"))
+    assert malmoi.load(tmp_path / "run/bundle").dimension == 32
+
+
+def test_texts_are_read_with_and_without_columns_and_joined(root: Path, tmp_path: Path) -> None:
+    material = read_distillation_data(make_recipe(several(root, tmp_path)), root)
+    train_lines = [korean(e) for i, e in enumerate(ENGLISH) if i % 9]
+    assert material.lines["pages"] == train_lines and material.texts["pages"] == train_lines
+    assert material.lines["plain"] == [korean(e) for e in ENGLISH[:9]]  # no empty lines
+    assert len(material.texts["plain"]) == 5
+    everything = " ".join(map(korean, ENGLISH))
+    for passage in material.texts["joined"]:
+        assert passage in everything and len(passage.split()) in (6, 9)
+    for source, target in material.chosen["both"]:
+        assert target == korean(source) and len(source.split()) == 6
+
+
+def test_every_syllable_is_read_everywhere(root: Path, tmp_path: Path) -> None:
+    from transformers import AutoTokenizer
+
+    from malmoi.export.static import export_static
+
+    made = table(
+        root, tmp_path / "run", teacher=str(root / "teacher"),
+        vocabulary={"size": 120, "fewest": 1, "rare": True, "init": "mean"},
+    )  # fmt: skip
+    made["distil"]["steps"] = 2
+    go(made, root)
+    bundle = tmp_path / "run/bundle"
+    export_static(bundle, tmp_path / "static", dim=8)
+    syllables = [chr(code) for code in range(0xAC00, 0xD7A4)]
+    jamo = [chr(code) for code in range(0x3131, 0x318F)]
+    texts = [*syllables, *("가" + one for one in syllables), *jamo]
+    for folder in (tmp_path / "run/model", bundle, tmp_path / "static"):
+        opened = AutoTokenizer.from_pretrained(folder)
+        fast = opened.backend_tokenizer
+        unknown = opened.unk_token_id
+        found = [encoding.ids for encoding in fast.encode_batch(texts, add_special_tokens=False)]
+        missed = [text for text, ids in zip(texts, found, strict=True) if unknown in ids]
+        assert missed == [], folder.name
+        rows = json.loads((folder / "tokenizer.json").read_text("utf-8"))["model"]["vocab"]
+        assert max(rows.values()) < 3000  # they share rows
+    encoder = malmoi.load(bundle)
+    vectors = encoder.encode(["쇽", "삠", "뮴", "왤", "됬"])
+    assert np.isfinite(vectors).all() and encoder.similarity("쇽 잔다", "숃 잔다") > 0.999
 
 
 def test_distillation_alone_keeps_the_tokenizer_and_reuses_the_cache(
@@ -289,12 +442,8 @@ def test_distillation_alone_keeps_the_tokenizer_and_reuses_the_cache(
     made["output"]["folder"] = str(tmp_path / "two")
     _, told = go(made, root)
     assert not any("the teacher reads" in line for line in told)
-    losses = [
-        loss
-        for line in (tmp_path / "two/log.jsonl").read_text("utf-8").splitlines()
-        if (loss := json.loads(line)["losses"].get("target"))
-    ]
-    assert losses[-1] < losses[0]
+    found = losses(tmp_path / "two/distil")
+    assert np.mean(found[-5:]) < np.mean(found[:5])
 
 
 def test_a_minute_is_a_budget_too(root: Path, tmp_path: Path) -> None:
@@ -312,7 +461,7 @@ def test_a_minute_is_a_budget_too(root: Path, tmp_path: Path) -> None:
         ({"distil": {}}, "neither steps nor minutes"),
         ({"distil": {"steps": 1, "source_share": 2.0}}, "source_share is 2.0; expected 0 to 1"),
         ({"parallel": []}, r"no \[\[parallel\]\] has a weight"),
-        ({"vocabulary": {"size": 0}}, r"vocabulary\.size is 0; expected 1 or more"),
+        ({"vocabulary": {"size": -1}}, r"vocabulary\.size is -1; expected 0 or more"),
         ({"vocabulary": {"size": 9, "init": "alin"}}, "known are align, mean, random"),
         ({"vocabulary": {"size": 9, "reuse": "("}}, "no pattern"),
         ({"align": {"method": "x"}}, "known are regression, ibm1, both"),
@@ -328,7 +477,15 @@ def test_a_minute_is_a_budget_too(root: Path, tmp_path: Path) -> None:
         ({"task": [{"kind": "translations", "parallel": ["pair"]}]}, r"mean pairs\?"),
         ({"task": [{"kind": "teacher"}, {"kind": "teacher"}]}, "two .*task.* are called teacher"),
         ({"task": [{"kind": "teacher"}], "tune": [{"steps": 1, "lead": ["sts"]}]}, "sts is not"),
-        ({"task": [{"kind": "teacher"}], "tune": [{"steps": 1, "frozen_layers": 1}]}, "the same"),
+        ({"teacher": "a", "teachers": [{"model": "b"}]}, "teacher and .*teachers.* are both set"),
+        ({"teachers": [{"model": "b", "entries": ["pair"]}]}, r"mean pairs\?"),
+        ({"teachers": [{"model": "b", "languages": ["fr"]}]},
+         "no teacher is trusted for pairs in en or ko; expected one or more"),
+        ({"teachers": [{"model": "b", "weight": 0.0}]}, "weight is 0.0; expected more than 0"),
+        ({"text": [{"files": ["x"], "name": "pairs"}]}, "are called pairs"),
+        ({"text": [{"files": ["x"], "join": [3, 2]}]}, r"join is \[3, 2\]; expected \[fewest"),
+        ({"task": [{"kind": "passages", "text": ["page"]}]}, "page is not a key"),
+        ({"distil": {"steps": 1, "goal": "turn"}}, "known are turned, projection"),
         ({"mix": {"distil": -1.0}}, "add up to 0 or less"),
         ({"mix": {"tune-1": 1.0}}, "tune-1 is not a key; known are distil"),
     ],

@@ -11,8 +11,15 @@ from malmoi import DataError  # noqa: E402
 from malmoi.train.distil import distillation as d  # noqa: E402
 from malmoi.train.distil.lessons import base as j  # noqa: E402
 from malmoi.train.distil.lessons import words as w  # noqa: E402
-from malmoi.train.distil.recipe import StageSchedule, Tune  # noqa: E402
-from tests.support.students import WORDS, sentences, teach, tiny_student  # noqa: E402
+from malmoi.train.distil.recipe import Tune  # noqa: E402
+from tests.support.students import (  # noqa: E402
+    WORDS,
+    falls,
+    sentences,
+    tiny_student,
+    tiny_texts,
+    tune,
+)
 
 NAMES = ["[CLS]", "##고", "고양이", "개를", "배", "cat", "dog", "##s", "of", "ship"]
 MEANS = {1: {5: 0.9}, 2: {5: 0.9, 6: 0.1}, 3: {6: 0.8}, 4: {9: 0.9}}
@@ -65,13 +72,9 @@ def test_dropout_lasts_as_long_as_it_is_asked_for() -> None:
 
 
 def test_the_lesson_is_learnt(tmp_path: Path) -> None:
-    english, korean = sentences()
-    student = tiny_student(
-        rates=StageSchedule(steps=1, learning_rate=1e-3, old_rows=1e-3, new_rows=3e-3)
-    )
-    cache = d.TeacherCache(tmp_path, "k", 32)
-    texts = [d.ParallelText("all", english, korean)]
-    data = d.prepare(texts, student, cache, teach, tmp_path / "ids")
+    english, _ = sentences()
+    student = tiny_student()
+    data = tiny_texts(student, tmp_path)
     size = len(WORDS)  # piece 4 + size + i is the translation of piece 4 + i
     words = {4 + size + i: {4 + i: 0.9} for i in range(size)}
     names = [student.tokenizer.id_to_token(i) or "" for i in range(len(student.table))]
@@ -83,20 +86,16 @@ def test_the_lesson_is_learnt(tmp_path: Path) -> None:
     assert len(made) > 6 and len({tuple(source) for _, source in made}) == len(made)
     known = {tuple(ids) for ids in d.bag_ids(data.source, rows)}
     assert any(tuple(source) not in known for _, source in made)
-    told: list[float] = []
-    config, nested = Tune(steps=80, dropout=0.05), j.Matryoshka((32, 16), (1.0, 0.5))
-    report = lambda *seen: told.append(seen[2]["swaps"])  # noqa: E731
-    j.tune(student, [lesson], config, nested=nested, report=report, every=20)
-    assert told[-1] < told[0]
+    stage = Tune(
+        steps=80, dropout=0.05, average=0, learning_rate=1e-3, old_rows=1e-3, new_rows=3e-3
+    )
+    [learnt] = tune(student, [lesson], stage, tmp_path / "run")
+    assert falls(learnt)
 
 
 def test_texts_that_are_too_long_give_nothing(tmp_path: Path) -> None:
     student = tiny_student()
-    cache = d.TeacherCache(tmp_path, "k", 32)
-    english, korean = sentences()
-    data = d.prepare(
-        [d.ParallelText("all", english, korean)], student, cache, teach, tmp_path / "ids"
-    )
+    data = tiny_texts(student, tmp_path)
     pairs = w.WordPairs(np.zeros((1, 2), np.int64), np.zeros((1, 1), np.int64), {})
     lesson = w.Swaps(
         "swaps", data, np.arange(4), {}, pairs, w.frozen_copy(student), w.Alter({}), longest=1

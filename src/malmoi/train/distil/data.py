@@ -3,7 +3,6 @@
 Everything here runs before torch is imported, so bad data are reported before a model is loaded.
 """
 
-import hashlib
 import logging
 import random
 import re
@@ -15,8 +14,19 @@ from pathlib import Path
 from ...errors import DataError, counted
 from ...io.files import read_lines
 from ..base_model import PACKAGE, in_package
-from ..data import Check, Measure, check_file, file_rows, hash_files, is_number, read_measure
-from .recipe import Distillation, HeldPairs, HeldRows, LessonRecipe, Parallel, Text, Texts
+from ..data import (
+    Check,
+    Measure,
+    check_file,
+    digest,
+    file_rows,
+    hash_files,
+    is_held,
+    is_number,
+    read_measure,
+)
+from ..schema import HeldRows
+from .recipe import Distillation, HeldPairs, LessonRecipe, Parallel, Text, Texts
 
 logger = logging.getLogger(__name__)
 
@@ -145,20 +155,6 @@ def locate(root: Path, name: str) -> Path:
     """
     found = in_package(name) if name.startswith(PACKAGE) else None
     return found or root / name
-
-
-def digest(text: str) -> int:
-    """Give a text's sha1 as a number, the same on every machine."""
-    return int(hashlib.sha1(text.encode()).hexdigest(), 16)
-
-
-def is_held(text: str, held: HeldRows) -> bool:
-    """Whether a row is held out, by the text in its column.
-
-    >>> [is_held(code, HeldRows(by="code", one_in=2)) for code in ("A00", "A01", "A02", "A03")]
-    [False, False, True, False]
-    """
-    return digest(text) % held.one_in == 0
 
 
 def tidy(text: str) -> str:

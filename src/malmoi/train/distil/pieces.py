@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from ...export.silence import silenced_libraries
+from ...export.tokenizer import Spec, open_spec, read_spec
 from ...io.files import writing, writing_folder
 from ...types import Floats
 from .alignment import align_rows, ibm1, idf, translate_rows, write_bags
@@ -25,15 +26,12 @@ from .recipe import Distillation, Vocabulary
 from .student import open_student
 from .vocabulary import (
     Extended,
-    Spec,
     add_rare_syllables,
     extend_tokenizer,
     fertility,
     grow_table,
     kind_of,
     learn_pieces,
-    open_spec,
-    read_spec,
     start_rare,
     table_size,
     term_pieces,

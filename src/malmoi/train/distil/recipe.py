@@ -21,6 +21,7 @@ from ..schema import (
     Count,
     Dimensions,
     Evaluation,
+    HeldRows,
     Many,
     Names,
     Positive,
@@ -59,13 +60,6 @@ LESSONS = {
     "passages": LessonKind(size=24),
     "teacher": LessonKind(),
 }
-
-
-class HeldRows(RecipeTable):
-    """held_out of an entry: rows that are kept for measuring."""
-
-    by: str = needed("The column whose sha1 chooses the rows.")
-    one_in: int = key(10, "Keep the rows whose sha1 this number divides.", ge=2)
 
 
 class HeldPairs(RecipeTable):
@@ -219,7 +213,7 @@ class StageSchedule(RecipeTable):
     learning_rate: AboveZero = key(2e-4, "The learning rate of the layers.")
     old_rows: Amount = key(1e-4, "The learning rate of the old embedding rows.")
     new_rows: Amount = key(1e-3, "The learning rate of the new embedding rows.")
-    frozen_layers: Count = key(0, "So many first layers are not trained; the same in all stages.")
+    frozen_layers: Count = key(0, "So many first layers are not trained.")
     warmup: Share = key(0.05, "The share of the stage in which the rates rise.")
     floor: Share = key(0.02, "The share of the rates at the end.")
     weight_decay: Amount = key(0.01, "Weight decay of the layers.")
@@ -269,9 +263,6 @@ class ExtraFiles(RecipeTable):
     held_out: HeldRows | None = key(None, "Rows that are left out.")
     split: str = key("", "What separates several texts in the last column's cell.")
 
-    def __repr_name__(self) -> str:
-        return "More"  # its former name, on which the keys of finished stages depend
-
 
 class LessonRecipe(RecipeTable):
     """[[task]]: something to learn besides the teacher's vectors."""
@@ -309,9 +300,6 @@ class LessonRecipe(RecipeTable):
     mixed: Share = key(0.0, "teacher, swaps: translations with some words of the source.")
     dropped: Share = key(0.0, "teacher, swaps: the share of tokens that is left out.")
     also: Many[ExtraFiles] = key((), "More files of the task.")
-
-    def __repr_name__(self) -> str:
-        return "Task"  # its former name, on which the keys of finished stages depend
 
     @property
     def title(self) -> str:
@@ -390,7 +378,7 @@ class Tune(StageSchedule):
 class DistillationOutput(BundleOutput):
     """[output]: where the run writes, how often it saves, and the form of the result."""
 
-    checkpoint_minutes: float = key(5.0, "Save a checkpoint every so many minutes.")
+    checkpoint_minutes: float = key(5.0, "Save a checkpoint every so many minutes; 0 never.")
     cache: str = key("", "A folder for the teacher's vectors that runs may share, one at a time.")
 
 

@@ -121,18 +121,17 @@ class _Run:
     def stages(self) -> TrainedRun:
         from .export import export_bundles
         from .pieces import Words, write_table, write_vocabulary
-        from .training import run_stage, stage_results, write_goals
+        from .training import prepare_stage, run_stage, stage_results, write_goals
 
         recipe, data, base = self.recipe, self.dataset, self.source.root
         stages, words = Stages(self.folder, self.processes), self.folder / "vocabulary"
         table = self.folder / "table.npy"
 
         def train(key: str) -> None:
-            if not isinstance(stage, Tune):
-                run_stage(self._context, stage, title, key, None)
-                return
-            with self._weights(titles, stage.mix, averaged=stage.start == "average") as start:
-                run_stage(self._context, stage, title, key, start)
+            # In turn: a teacher's cache and its exported bundle are written by one process.
+            with self.processes.first_before_others(), self._start(titles, stage) as start:
+                task = prepare_stage(self._context, stage, title, key, start)
+            run_stage(self._context, task, title, key)
 
         def bundles(key: str) -> None:
             licence = self.source.manifest.licence
@@ -200,6 +199,14 @@ class _Run:
 
         with self._weights(titles, self.recipe.mix, averaged=True) as weights:
             write_model(self._context, self.source, weights)
+
+    def _start(
+        self, titles: list[str], stage: Distil | Tune
+    ) -> contextlib.AbstractContextManager[Path | None]:
+        """Give the weights that a stage starts from; None for those of the base."""
+        if not isinstance(stage, Tune):
+            return contextlib.nullcontext()
+        return self._weights(titles, stage.mix, averaged=stage.start == "average")
 
     @contextlib.contextmanager
     def _weights(

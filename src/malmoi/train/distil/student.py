@@ -19,10 +19,10 @@ from transformers import AutoModel, PreTrainedModel
 
 from ...errors import OptionError
 from ...export.module import set_dropout
+from ...export.tokenizer import Spec, open_spec, read_spec
 from ..batching import pad, pool
 from ..optimizer import TableAdamW
 from .recipe import StageSchedule
-from .vocabulary import Spec, open_spec, read_spec
 
 PRECISIONS = ("float32", "bfloat16")
 HEAD = "projection"  # a layer that a stage may put on top of the model, and throws away

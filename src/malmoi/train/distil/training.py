@@ -22,7 +22,7 @@ from ..batching import Step
 from ..checkpoint import State, found, tensor_errors, write_tensors
 from ..distributed import Processes
 from ..log import draw_log
-from ..loop import TrainingTask, best_precision, check_bfloat16
+from ..loop import best_precision, check_bfloat16
 from ..loop import train as loop
 from ..run_dir import RunPaths
 from ..schema import Output
@@ -286,7 +286,7 @@ class StageTask:
     def __init__(self, task: DistilTask | TuneTask, context: Context) -> None:
         self.module, self.plan, self.loss = task.module, task.plan, task.loss
         self.optimizer = task.optimizer
-        self.student, self.context = task.student, context
+        self.student, self.stage, self.context = task.student, task.stage, context
 
     def evaluate(self) -> dict[str, float]:
         """Score the student on the recipe's evaluations."""
@@ -315,14 +315,13 @@ def begin_stage(folder: Path, key: str) -> None:
     write_json(folder / _STAMP, {"key": key})
 
 
-def run_stage(
+def prepare_stage(
     context: Context, stage: Distil | Tune, title: str, key: str, start: Path | None
-) -> State:
-    """Train one stage from its start, or from its last checkpoint, to the weights it hands on."""
-    folder, processes, recipe = context.folder / title, context.processes, context.recipe
+) -> StageTask:
+    """Make the task of a stage that starts from the weights in `start`, or from the base's."""
+    processes, recipe = context.processes, context.recipe
     if processes.first:
-        begin_stage(folder, key)
-    processes.wait()
+        begin_stage(context.folder / title, key)
     student = context.student(stage)
     if start is not None:
         student.load(load_file(start))
@@ -340,14 +339,20 @@ def run_stage(
         nested = nested_of(recipe, context.teacher.dimension)
         lessons = make_lessons(builder, stage)
         own = TuneTask(student, lessons, stage, nested, seed=recipe.seed, rank=processes.rank)
-    task: TrainingTask = StageTask(own, context)
+    return StageTask(own, context)
+
+
+def run_stage(context: Context, task: StageTask, title: str, key: str) -> State:
+    """Train one stage from its start, or from its last checkpoint, to the weights it hands on."""
+    folder, processes, recipe = context.folder / title, context.processes, context.recipe
+    schedule = task.stage.schedule()
     output = Output(
         folder=str(folder),
         checkpoint_minutes=recipe.output.checkpoint_minutes,
         checkpoint_steps=0,
         keep=1,
     )
-    state = loop(task, stage.schedule(), output, seed=recipe.seed, processes=processes, resume=True)
+    state = loop(task, schedule, output, seed=recipe.seed, processes=processes, resume=True)
     if processes.first:
         draw_log(RunPaths(folder).log, folder / "training.png")
         result = {"key": key, "steps": state.step, "minutes": round(state.seconds / 60, 2)}

@@ -12,16 +12,14 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from ...errors import DataError, OptionError
+from ...export.tokenizer import Spec, open_spec
 from ...types import Floats
-
-Spec = dict[str, Any]
 
 # Stands before the second part of a cut word while pieces are learned; a private-use character
 # that no text holds.
@@ -273,11 +271,6 @@ def term_pieces(
     return {_written(word, kind): math.log(count / total) for word, count in broken}
 
 
-def open_spec(spec: Spec) -> Tokenizer:
-    """Open a tokenizer.json given as a dict, without truncation or padding."""
-    return Tokenizer.from_str(json.dumps({**spec, "truncation": None, "padding": None}))
-
-
 @dataclass(frozen=True)
 class Fertility:
     """How many pieces a word takes, before and after, over the same words."""
@@ -335,16 +328,3 @@ def table_size(spec: Spec) -> int:
     """Say how many rows a tokenizer's pieces need."""
     vocab = spec["model"]["vocab"]
     return max(vocab.values()) + 1 if isinstance(vocab, dict) else len(vocab)
-
-
-def read_spec(folder: Path) -> Spec:
-    """Read the tokenizer.json of a model folder."""
-    path = folder / "tokenizer.json"
-    try:
-        spec: Spec = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise DataError(
-            f"{folder} has no tokenizer.json; expected a model folder with a fast tokenizer. "
-            "Save the model with its tokenizer first."
-        ) from error
-    return spec
