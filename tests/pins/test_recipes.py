@@ -100,6 +100,8 @@ OTHERS: dict[str, dict[str, Any]] = {
             }
         ],
         "held_out": {"files": ["p.tsv"], "source": "en", "target": "ko"},
+        "teachers": [{"model": "m"}],
+        "text": [{"files": ["t.tsv"], "columns": ["c"], "held_out": {"by": "code"}}],
         "vocabulary": {
             "size": 100,
             "text": [{"files": ["t.tsv"], "columns": ["c"], "held_out": {"by": "code"}}],
@@ -123,6 +125,7 @@ OTHERS: dict[str, dict[str, Any]] = {
             {"kind": "links"},
             {"kind": "swaps", "parallel": ["p"]},
             {"kind": "teacher"},
+            {"kind": "passages", "text": ["t"]},
         ],
         "tune": [{"steps": 5, "mix": {"distil": 1.0}, "weights": {"sts": 2.0}, "lead": ["sts"]}],
         "evaluation": [{"task": "sts", "file": "dev.tsv"}],

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from malmoi import DataError
+from malmoi import DataError, OptionError
+from malmoi.train.data import is_held, read_measure
 from malmoi.train.objectives.pairs import TrainingExamples, count_repeated, read_examples
 from malmoi.train.recipe import Data
+from malmoi.train.schema import Evaluation, HeldRows, read_table
 from tests.support.logs import record_messages
 
 HEADER = "a\tb\tscore\tlabel\n"
@@ -163,3 +165,53 @@ def test_triplets_are_joined_by_their_first_text(tmp_path: Path) -> None:
 def test_pairs_that_are_trained_on_are_counted_either_way_round() -> None:
     examples = TrainingExamples(["x", "y", "z"], np.array([[0, 1], [1, 2]], dtype=np.int32))
     assert count_repeated([("y ", "x"), ("x", "z")], [examples]) == 1
+
+
+PAGES = "split\tquestion\tpage\n" + "".join(
+    f"{'dev' if i % 2 else 'train'}\tquestion {i}\tpage {i // 4}\n" for i in range(40)
+)
+
+
+class Exact:
+    """An encoder to which texts with the same number are the same."""
+
+    def encode(self, texts: list[str], **options: object) -> np.ndarray:
+        rows = [int(text.split()[1]) // (4 if "question" in text else 1) for text in texts]
+        return np.eye(40, dtype=np.float32)[rows]
+
+
+def test_an_evaluation_asks_only_the_rows_of_its_part(tmp_path: Path) -> None:
+    (tmp_path / "pages.tsv").write_text(PAGES)
+    columns = {"query": "question", "document": "page"}
+    entry = Evaluation(
+        task="retrieval", file="pages.tsv", columns=columns, where={"split": "dev"}, measure="hit@1"
+    )
+    measure = read_measure(entry, tmp_path)
+    assert measure.data.queries == [f"question {i}" for i in range(1, 40, 2)]
+    assert measure.data.documents == [f"page {i}" for i in range(10)]  # each once
+    assert measure(Exact()) == 1.0
+    held = HeldRows(by="question", one_in=2)
+    asked = read_measure(entry.model_copy(update={"held_out": held}), tmp_path).data.queries
+    assert asked and asked == [one for one in measure.data.queries if is_held(one, held)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"where": {"part": "dev"}}, DataError, "has no column part; it has"),
+        ({"where": {"split": "test"}}, DataError, "no row that can be used.*Check where"),
+        ({"measure": "hit@10"}, DataError, "10 documents, too few for hit@10"),
+        ({"measure": "hit@3"}, OptionError, "known are .*hit@1"),
+        ({"task": "sts", "measure": "hit@1"}, OptionError, "measure is hit@1 and task is sts"),
+        ({"task": "concepts", "where": {"a": "b"}}, OptionError, "expected hold_out"),
+    ],
+)
+def test_an_evaluation_that_does_not_fit_is_told(
+    tmp_path: Path, changes: dict[str, object], error: type[Exception], message: str
+) -> None:
+    (tmp_path / "pages.tsv").write_text(PAGES)
+    table = {"task": "retrieval", "file": "pages.tsv"} | changes
+    if table["task"] == "retrieval":
+        table["columns"] = {"query": "question", "document": "page"}
+    with pytest.raises(error, match=message):
+        read_measure(read_table(Evaluation, table, where="evaluation"), tmp_path)

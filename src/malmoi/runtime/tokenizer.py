@@ -69,7 +69,7 @@ class TextTokenizer:
         found = next((token for token in named if token is not None), 0)
         self.pad_id = int(padding["pad_id"]) if padding else found
         tokenizer.no_padding()
-        self.vocabulary = tokenizer.get_vocab_size(with_added_tokens=True)
+        self.vocabulary = count_ids(tokenizer)
         specials = tokenizer.num_special_tokens_to_add(is_pair=False)
         if max_tokens <= specials:
             raise BundleError(
@@ -269,6 +269,14 @@ def _read_template(tokenizer: "Tokenizer") -> tuple[list[list[int]], list[list[i
     texts = (slice(first, first + 1), slice(second, second + 1))
     parts = (specials[0], texts[0], specials[1], texts[1], specials[2])
     return [encoding.ids[s] for s in specials], [encoding.type_ids[s] for s in parts]
+
+
+def count_ids(tokenizer: "Tokenizer") -> int:
+    """Count the rows that a tokenizer's ids need; several tokens may share an id."""
+    size = tokenizer.get_vocab_size(with_added_tokens=True)
+    if size == 0 or tokenizer.id_to_token(size - 1) is not None:
+        return size
+    return 1 + max(tokenizer.get_vocab(with_added_tokens=True).values())
 
 
 def save_tokenizer(tokenizer: "Tokenizer", path: Path, original: Path) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..runtime.tokenizer import read_tokenizer
+from ..runtime.tokenizer import count_ids, read_tokenizer
 from ..text.cleanup import SAFE, check_steps, clean
 from ..types import Floats
 
@@ -61,7 +61,7 @@ class WordPieces:
         tokenizer.no_padding()
         tokenizer.no_truncation()
         self.tokenizer = tokenizer
-        self.vocabulary = tokenizer.get_vocab_size(with_added_tokens=True)
+        self.vocabulary = count_ids(tokenizer)
         self._steps = check_steps(steps) or SAFE
         self._changing = bool(_CHANGING.intersection(self._steps))
         self._plain = _Plain.of(tokenizer)

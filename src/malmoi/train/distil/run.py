@@ -155,8 +155,10 @@ class _Run:
             titles.append(title)
         stages.run("model", [recipe.mix, recipe.max_tokens], lambda _: self._model(titles))
         stages.run("bundles", self._settings("bundles"), bundles)
-        written = tuple(RunPaths(self.folder).bundles(recipe.output.precision))
         steps = sum(int(str(stage_results(self.folder / title)["steps"])) for title in titles)
+        if not self.processes.first:
+            return TrainedRun(self.folder, (), {}, steps)  # one process reports
+        written = tuple(RunPaths(self.folder).bundles(recipe.output.precision))
         return TrainedRun(self.folder, written, Manifest.read(written[0]).scores, steps)
 
     def _trainings(self) -> list[tuple[str, Distil | Tune]]:
