@@ -64,7 +64,9 @@ def test_a_run_of_minutes_ends_by_the_clock_and_is_measured_then(tmp_path: Path)
     task = Toy()
     state = go(task, tmp_path / "run", minutes=0.1, learning_rate=1.0, warmup=0.0)
     assert state.step == 6 and task.measured == 2  # after an epoch of four steps, and at the end
-    assert rates(tmp_path / "run") == pytest.approx([left / 6 for left in range(6, 0, -1)], rel=1e-5)
+    assert rates(tmp_path / "run") == pytest.approx(
+        [left / 6 for left in range(6, 0, -1)], rel=1e-5
+    )
 
 
 @pytest.mark.usefixtures("slow_clock")

@@ -161,7 +161,7 @@ def test_joint_tasks_all_go_down(tmp_path: Path) -> None:
         j.PositivePairs("pairs", both, hard=[["개 개"]] * 8, run=2, size=8),
         w.WordSenses("words", sense, layers=(1, 2)),
         near.AlignedNames("names", both, run=2, size=8),
-        j.Passages("passages", [english, korean], join=(1, 2), inside=0.0, size=6),
+        j.Passages("passages", both, join=(2, 2), inside=0.0, size=6),
     ]
     stage = Tune(steps=100, together=2, average=0, **SLOWER)
     for lesson in tune(student, tasks, stage, tmp_path / "run"):

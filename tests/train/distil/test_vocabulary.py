@@ -152,3 +152,33 @@ def test_bad_input_is_named() -> None:
         v.grow_table(
             np.zeros((2, 2), np.float32), v.Extended({}, {}, 2), v.open_spec(bert_spec()), init="x"
         )
+
+
+@pytest.mark.parametrize("spec", [bert_spec(), xlmr_spec()], ids=["wordpiece", "unigram"])
+def test_no_syllable_and_no_letter_is_unknown(spec: v.Spec) -> None:
+    kind = v.kind_of(spec)
+    learnt = v.extend_tokenizer(spec, pieces(kind))
+    made = v.add_rare_syllables(learnt.spec, learnt.size)
+    read = [*map(chr, range(0xAC00, 0xD7A4)), *map(chr, range(0x3131, 0x318F))]
+    tokenizer = made.tokenizer()
+    unknown = tokenizer.token_to_id("[UNK]" if kind == "wordpiece" else "<unk>")
+    texts = [*read, *("배" + one for one in read)]
+    found = tokenizer.encode_batch(texts, add_special_tokens=False)
+    assert not [text for text, one in zip(texts, found, strict=True) if unknown in one.ids]
+    assert max(id for one in found for id in one.ids) < made.size
+    assert min(made.rows.values()) >= learnt.size  # what was learnt keeps its rows
+    same = tokenizer.encode("배를", add_special_tokens=False).ids
+    assert same == learnt.tokenizer().encode("배를", add_special_tokens=False).ids
+
+
+def test_rare_syllables_share_rows_that_start_at_their_like() -> None:
+    learnt = v.extend_tokenizer(bert_spec(), {"쇼": -1.0, "숍": -1.0, "##쇼": -1.0})
+    made = v.add_rare_syllables(learnt.spec, learnt.size)
+    vocab = made.spec["model"]["vocab"]
+    assert vocab["쇽"] == vocab["숃"] == made.rows["쇼*"] != vocab["##쇽"]
+    assert made.size - learnt.size == len(made.rows) == 2 * (19 * 21 + 51)
+    assert vocab["ㆍ"] == vocab["ㅏ"]  # an old letter
+    table = np.random.default_rng(0).standard_normal((made.size, 4)).astype(np.float32)
+    v.start_rare(table, made.rows, made.spec)
+    np.testing.assert_allclose(table[vocab["쇽"]], table[[vocab["쇼"], vocab["숍"]]].mean(0))
+    np.testing.assert_allclose(table[vocab["됬"]], table[: learnt.size].mean(0), rtol=1e-5)

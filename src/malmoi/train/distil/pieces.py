@@ -25,6 +25,7 @@ from .data import DistillationData
 from .recipe import Distillation, Vocabulary
 from .student import open_student
 from .vocabulary import (
+    JAMO,
     Extended,
     add_rare_syllables,
     extend_tokenizer,
@@ -143,7 +144,6 @@ def count_words(texts: Iterable[str]) -> Counter[str]:
 
 
 _LETTERS = re.compile(r"[^\W\d_]+")
-_JAMO = [chr(code) for code in range(0x3131, 0x3164)]
 # How many texts the report on tokens per word is made of.
 _SAMPLE = 5000
 
@@ -234,7 +234,7 @@ def _syllables(counts: Counter[str]) -> list[str]:
     """List the syllables of KS X 1001, the common ones, that the text holds, and the jamo."""
     seen = {syllable for word in counts for syllable in word}
     codes = (bytes([a, b]).decode("euc-kr") for a in range(0xB0, 0xC9) for b in range(0xA1, 0xFF))
-    return [*(code for code in codes if "가" <= code <= "힣" and code in seen), *_JAMO]
+    return [*(code for code in codes if "가" <= code <= "힣" and code in seen), *JAMO]
 
 
 def _fertility(spec: Spec, made: Extended, dataset: DistillationData) -> str:

@@ -6,6 +6,7 @@ Works for WordPiece (BERT-like) and Unigram (XLM-R-like) tokenizers.
 """
 
 import copy
+import itertools
 import json
 import math
 import re
@@ -26,6 +27,10 @@ from ...types import Floats
 _CUT = "\ue000"
 
 Split = Callable[[str], Sequence[str]]
+
+_SYLLABLES = [chr(code) for code in range(0xAC00, 0xD7A4)]
+JAMO = [chr(code) for code in range(0x3131, 0x3164)]
+_OLD_JAMO = [chr(code) for code in range(0x3164, 0x318F)]
 
 
 def learn_pieces(
@@ -216,24 +221,26 @@ def add_rare_syllables(spec: Spec, size: int) -> Extended:
     """Let every Hangul syllable be read: one that has no piece shares one with its like.
 
     Those of one onset and vowel (쇽, 숃 … and 쇼) share a new piece, alone and inside a word each.
-    Several names may stand for one row, so the table grows by 798 rows and not by 18,000. For
-    Unigram the shared rows are the syllables' own, since its names cannot share one.
+    Several names may stand for one row, so the table grows by 798 rows and not by 18,000. Letters
+    (ㅋ) are read too, old ones as ㅏ. For Unigram the rows are the syllables' own, since its names
+    cannot share one.
     """
     spec = {**copy.deepcopy(spec), "truncation": None, "padding": None}
     if kind_of(spec) != "wordpiece":
-        missing = dict.fromkeys(map(chr, range(44032, 55204)), -15.0)
-        return extend_tokenizer(spec, missing)
+        return extend_tokenizer(spec, dict.fromkeys([*_SYLLABLES, *JAMO, *_OLD_JAMO], -15.0))
     vocab: dict[str, int] = spec["model"]["vocab"]
     rows: dict[str, int] = {}
-    for code in range(0xAC00, 0xD7A4):
-        first = chr(0xAC00 + (code - 0xAC00) // 28 * 28)  # the same without a final consonant
-        for mark in ("", "##"):
-            if (piece := mark + chr(code)) not in vocab:
-                shared = f"{mark}{first}*"
-                if shared not in rows:
-                    rows[shared], size = size, size + 1
-                vocab[piece] = rows[shared]
-    return Extended(spec, rows, size)
+    marks = ("", "##")
+    for one, mark in itertools.product(_SYLLABLES, marks):
+        first = chr(0xAC00 + (ord(one) - 0xAC00) // 28 * 28)  # the same without a final consonant
+        if mark + one not in vocab:
+            vocab[mark + one] = rows.setdefault(f"{mark}{first}*", size + len(rows))
+    for one, mark in itertools.product(JAMO, marks):
+        if mark + one not in vocab:
+            vocab[mark + one] = rows.setdefault(f"{mark}{one}*", size + len(rows))
+    for one, mark in itertools.product(_OLD_JAMO, marks):
+        vocab.setdefault(mark + one, vocab[mark + "ㅏ"])  # the commonest of them became ㅏ
+    return Extended(spec, rows, size + len(rows))
 
 
 def start_rare(table: Floats, rows: dict[str, int], spec: Spec) -> None:
