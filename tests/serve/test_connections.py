@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from malmoi.serve.api_keys import make_key
+from malmoi.serve.bounds import Connections
 from malmoi.serve.settings import Limits, ServerSettings
 from malmoi.serve.state import Resources
 from tests.serve.test_requests import answers, request
@@ -79,6 +80,27 @@ def test_idle_connections_make_room_for_new_ones(strict: Served) -> None:
         links[-1].sendall(HEALTH)
         assert answers(links[-1], 1)[0][0].startswith(b"HTTP/1.1 200")
         assert strict.get("/health").status == 200
+
+
+def test_many_connections_at_once_stay_within_the_limit() -> None:
+    class Fake:
+        def __init__(self, idle: bool) -> None:
+            self.idle, self.dropped = idle, 0
+
+        def drop(self) -> None:
+            self.dropped += 1
+
+    connections, made = Connections(4, 3), [Fake(idle=i != 1) for i in range(8)]
+    for i, one in enumerate(made):
+        assert connections.add(one, "a" if i < 5 else "b")
+        assert connections.count <= 4
+    assert [one.dropped for one in made] == [1, 0, 1, 1, 1, 0, 0, 0]
+    for one in made:
+        connections.remove(one, "a")
+        connections.remove(one, "b")
+    assert connections.count == 0
+    busy = [Fake(idle=False) for _ in range(4)]
+    assert [connections.add(one, "a") for one in busy] == [True, True, True, False]
 
 
 def test_too_many_busy_connections_are_refused(
@@ -170,6 +192,12 @@ def test_bodies_that_never_end_are_not_read_for_ever(server: Served) -> None:
 def test_hosts_methods_and_heads(server: Served) -> None:
     two = b"GET /health HTTP/1.1\r\nhost: localhost\r\nhost: evil.example\r\n\r\n"
     none = b"GET /health HTTP/1.1\r\n\r\n"
+    old = b"GET /health HTTP/1.0\r\n%s\r\n"
+    for sent in (old % b"", old % b"host: localhost\r\n"):
+        with connect(server) as link:
+            link.sendall(sent)
+            # HTTP/1.0 needs no Host; on loopback it has to name this machine all the same.
+            assert link.recv(12) in (b"HTTP/1.1 200", b"HTTP/1.1 403")
     for sent in (two, none):
         with connect(server) as link:
             link.sendall(sent)

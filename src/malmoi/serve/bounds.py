@@ -213,9 +213,9 @@ class Connections:
         """Count one; where there are too many, the oldest that is idle has to go, or this one."""
         own = self._open.get(address, {})
         if len(own) >= self._per_address:
-            fits = _drop_idle(own)
+            fits = self._drop_idle(address)
         else:
-            fits = self.count < self._most or any(map(_drop_idle, [*self._open.values()]))
+            fits = self.count < self._most or any(map(self._drop_idle, [*self._open]))
         if fits:
             self._open.setdefault(address, {})[connection] = None
             self.count += 1
@@ -230,12 +230,12 @@ class Connections:
             if not own:
                 del self._open[address]
 
-
-def _drop_idle(connections: Mapping[Droppable, None]) -> bool:
-    found = next((one for one in connections if one.idle), None)
-    if found is not None:
-        found.drop()
-    return found is not None
+    def _drop_idle(self, address: str) -> bool:
+        found = next((one for one in self._open[address] if one.idle), None)
+        if found is not None:
+            self.remove(found, address)  # now, and not when it is lost: it is chosen once
+            found.drop()
+        return found is not None
 
 
 def trim_memory() -> None:

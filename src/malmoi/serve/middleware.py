@@ -83,7 +83,8 @@ class Gateway:
             raise APIError(429, "busy", "too many requests are being answered. Try again.", wait=1)
         if not self._settings.cors and headers.get(b"sec-fetch-site") == b"cross-site":
             raise APIError(403, "cross_site", "pages of other sites may not call this server.")
-        if sum(name == b"host" for name, _ in scope["headers"]) != (scope["http_version"] != "1.0"):
+        hosts = sum(name == b"host" for name, _ in scope["headers"])
+        if hosts > 1 or (not hosts and scope["http_version"] != "1.0"):
             # A proxy in front may have read another one than this server would.
             raise APIError(400, "bad_host", "the request has no Host, or several. Send one.")
         self._check_host(headers)
