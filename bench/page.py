@@ -207,6 +207,11 @@ CLAIMS = [
         ),
     ),
     Claim("Hostile requests", RUN + "serve_hostile", small=True),
+    Claim(
+        "Single bits flipped in files",
+        RUN + "flips --flips 1000 --kinds bundle,lexicon,index",
+        small=True,
+    ),
     Claim("A writer killed again and again", RUN + "corpus_kill --kills 400", small=True),
     Claim("A Ray node killed in the middle", RUN + "ray_kill", small=True),
 ]

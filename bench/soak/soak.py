@@ -81,6 +81,9 @@ class Load:
             lambda: self._leave(),
         ]
         while not self.ended.is_set():
+            if self.quiet.is_set():  # the server is being started
+                time.sleep(0.2)
+                continue
             try:
                 chance.choice(acts)()
             except (OSError, http.client.HTTPException):

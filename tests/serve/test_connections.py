@@ -189,6 +189,18 @@ def test_bodies_that_never_end_are_not_read_for_ever(server: Served) -> None:
     wait_for(lambda: server.state.connections.count == 0)
 
 
+def test_a_body_in_chunks_of_a_byte_is_refused(server: Served) -> None:
+    head = b"POST /v1/embeddings HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    head += b"transfer-encoding: chunked\r\n\r\n"
+    for size, status in ((1, b"413"), (64, b"422")):
+        chunk = b"%x\r\n%s\r\n" % (size, b"a" * size)
+        with connect(server) as link:
+            link.sendall(head)
+            with contextlib.suppress(ConnectionError):
+                link.sendall(chunk * (3_000_000 // len(chunk)) + b"0\r\n\r\n")
+            assert link.recv(1000)[9:12] == status
+
+
 def test_hosts_methods_and_heads(server: Served) -> None:
     two = b"GET /health HTTP/1.1\r\nhost: localhost\r\nhost: evil.example\r\n\r\n"
     none = b"GET /health HTTP/1.1\r\n\r\n"

@@ -25,11 +25,14 @@ access_logger = logging.getLogger("malmoi.serve.access")
 
 CONNECTION = "malmoi.connection"  # in the state of a scope: the connection that brought it
 GONE = 499  # what nginx calls a client that closed; counted, never sent
+_SPLIT = 128 * 1024  # bytes that may be marks of chunks, which cost more time than a body
 _PROBES = ("/health", "/ready")  # they carry no key
 
 
 class Tracked(Protocol):
     """A connection that wants to know how far a request is."""
+
+    received: int  # bytes that came since it began
 
     def begin(self, leave: Callable[[], None]) -> None:
         """A request has begun; `leave` is called when its client goes."""
@@ -127,7 +130,13 @@ class Gateway:
             raise APIError(429, "rate_limit", f"more than {rate} a minute. Wait.", wait=wait)
         return key
 
-    async def read_body(self, scope: Scope, headers: dict[bytes, bytes], receive: Receive) -> bytes:
+    async def read_body(
+        self,
+        scope: Scope,
+        headers: dict[bytes, bytes],
+        receive: Receive,
+        connection: Tracked | None = None,
+    ) -> bytes:
         """Read the body within its limits; its bytes count as held until `release`."""
         if scope["method"] in ("POST", "PUT", "PATCH"):
             kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
@@ -152,6 +161,9 @@ class Gateway:
                         raise APIError(429, "busy", busy, wait=1)
                     if size > most:
                         raise _too_large(most)
+                    if connection is not None and connection.received - size > _SPLIT + size // 4:
+                        small = "the body comes in chunks of a few bytes. Send larger ones."
+                        raise APIError(413, "small_chunks", small)
                     if not message.get("more_body"):
                         return bytes(body)
         except BaseException as error:
@@ -205,7 +217,7 @@ class _Request:
     async def _answer(self) -> None:
         gateway, headers = self._gateway, dict(self._scope["headers"])
         self._key = gateway.admit(self._scope, headers)
-        body = await gateway.read_body(self._scope, headers, self._receive)
+        body = await gateway.read_body(self._scope, headers, self._receive, self._connection)
         if self._connection is not None:
             self._connection.body_read()
         try:

@@ -79,6 +79,7 @@ class Connection(asyncio.Protocol):
         self._arriving = self._lingering = self._lost = False
         self._unread = True  # what comes may be the rest of a body that nobody reads
         self._read, self._room = 0, self._limits.header_bytes
+        self.received = 0  # bytes of a body as they came, with the marks of its chunks
         self._head: bytes | None = b""  # the start of a request; None where it cannot be told
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -111,6 +112,7 @@ class Connection(asyncio.Protocol):
         if self._leave is not None:
             if not self._unread:
                 self._head = None  # a request before this one is answered: it begins anywhere
+            self.received += len(data)
             self._http.data_received(data)
             return
         if not self._read:
@@ -165,7 +167,7 @@ class Connection(asyncio.Protocol):
     def begin(self, leave: Callable[[], None]) -> None:
         limits = self._limits
         self._count_out()
-        self._leave, self._read, self._unread = leave, 0, True
+        self._leave, self._read, self._unread, self.received = leave, 0, True, 0
         # The work has deadlines of its own; this one is for what nobody has thought of.
         self._start_timer(limits.body_seconds + 2 * limits.seconds)
 
