@@ -1,14 +1,17 @@
 """Every package is pinned with its hashes, listed with its licence, and in the SBOM."""
 
+import contextlib
 import importlib.util
 import json
 import re
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
 
@@ -28,6 +31,27 @@ def test_every_version_is_pinned_with_hashes() -> None:
             if line.strip() and not line.startswith(("#", "-r ")):
                 assert re.match(r"[\w.-]+==\S+", line), (file.name, line)
                 assert "--hash=sha256:" in line, f"{file.name}: {line}. Run: make lock"
+
+
+@pytest.mark.parametrize("names", ["core", "core serve", "core quick", "test"])
+def test_what_packages_need_is_pinned_too(tool: ModuleType, names: str) -> None:
+    """pip refuses a package without a hash, and it installs what others need by itself."""
+    files = [ROOT / f"requirements/{name}.txt" for name in (*names.split(), "build")]
+    known = {tool.normal(name) for file in files for name in tool.pinned(file)}
+    known |= set(tool.UNHASHED) if names == "test" else set()
+    waiting, seen, missing = [(name, "") for name in known], set(), set()
+    while waiting:
+        name, extra = waiting.pop()
+        if (name, extra) in seen:
+            continue
+        seen.add((name, extra))
+        with contextlib.suppress(metadata.PackageNotFoundError):  # of another machine
+            for one in map(Requirement, metadata.requires(name) or []):
+                if one.marker is None or one.marker.evaluate({"extra": extra}):
+                    needed = tool.normal(one.name)
+                    waiting += [(needed, more) for more in (*one.extras, "")]
+                    missing |= {needed} - known
+    assert not missing, f"requirements/{names}: pin {missing} too, and run: make lock"
 
 
 def test_the_build_backend_is_pinned() -> None:
