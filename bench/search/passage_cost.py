@@ -1,11 +1,15 @@
 """What a corpus of passages costs: its files, opening it, and a search by both sides.
 
     python bench/run.py passage_cost [--passages 200000] [--precision int8] [--queries 200]
+    python bench/run.py passage_cost --pages 10000
 
 Passages of about 200 tokens are put together from sentences of Korean Wikipedia and translated
 documentation, in both languages; five vectors each are drawn at random, which takes no time and
 makes no difference to the search. Times are of the processor, so that a machine that does other
 work gives the same figures as a quiet one; encoding the query is not part of them.
+
+`--pages N` instead writes N pages of documentation as Markdown files, and compares syncing them
+with encoding alone the texts that their passages have vectors of.
 """
 
 import argparse
@@ -17,10 +21,13 @@ from pathlib import Path
 
 import numpy as np
 
+import malmoi
 from bench.common import Row, data_root, resident, spread
-from malmoi.corpus import Document, EncodedPassage, Stored, StoreInfo
+from malmoi.corpus import Corpus, Document, EncodedPassage, Stored, StoreInfo
 from malmoi.corpus.fusion import fuse
+from malmoi.corpus.keywords import cut
 from malmoi.corpus.sqlite import SqliteStore
+from malmoi.corpus.store import vector_texts
 from malmoi.documents import Passage
 from malmoi.io.tables import read_rows
 from malmoi.runtime.precision import to_precision
@@ -65,9 +72,56 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--precision", default="int8")
     parser.add_argument("--queries", type=int, default=200)
     parser.add_argument("--words", default="word-morphemes")
+    parser.add_argument("--pages", type=int, default=0)
+
+
+def write_pages(folder: Path, count: int) -> None:
+    """Pages of two sections with some twelve sentences each, Korean and English in turn."""
+    files = ("kubernetes", "react", "python-docs", "mdn", "microsoft-docs")
+    rows = [row for name in files for row in read_rows(data_root() / f"parallel/{name}.tsv")]
+    for number in range(count):
+        language = ("ko", "en")[number % 2]
+        some = [row[language] for row in rows[12 * number : 12 * number + 12]]
+        text = "\n\n".join([f"# {some[0]}", " ".join(some[1:6]), f"## {some[6]}", *some[7:]])
+        (folder / f"{number // 500}").mkdir(parents=True, exist_ok=True)
+        (folder / f"{number // 500}" / f"{number}.md").write_text(text, "utf-8")
+
+
+def rate(options: argparse.Namespace) -> Iterator[Row]:
+    """Compare a sync with encoding alone, in the processor's time."""
+    encoder = malmoi.load(threads=1)
+    next(cut(["준비"], options.words))  # an analyser takes seconds to wake
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place) / "docs"
+        write_pages(folder, options.pages)
+        precision = options.precision
+        with Corpus.open(Path(place) / "x", encoder, precision=precision) as corpus:
+            synced = took(lambda: corpus.sync(folder))
+            texts = [
+                text
+                for one in corpus.store.scan()
+                for part in one.passages
+                for text in vector_texts(one.document.title, part.passage)
+            ]
+            passages, unique = corpus.store.passage_count(), list(dict.fromkeys(texts))
+            alone = took(lambda: corpus.vectors_of(unique, query=False))
+            again = took(lambda: corpus.sync(folder))
+        yield {
+            "step": "pages",
+            "pages": options.pages,
+            "passages": passages,
+            "texts": len(unique),
+            "pages/s": round(1000 * options.pages / synced, 1),
+            "share of the encoding rate": round(alone / synced, 3),
+            "nothing changed, s": round(again / 1000, 2),
+            "resident, MiB": round(resident()),
+        }
 
 
 def run(options: argparse.Namespace) -> Iterator[Row]:
+    if options.pages:
+        yield from rate(options)
+        return
     known = sentences()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "x.malmoi"

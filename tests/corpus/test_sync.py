@@ -255,3 +255,16 @@ def test_the_index_follows_replaced_passages(corpus: Corpus, docs: Path) -> None
     with corpus.store._locked() as connection:
         [[size]] = connection.execute("SELECT sum(length(vector)) FROM vectors")
     assert len(rows) == size // (16 * 4)
+
+
+def test_frequent_words_give_way_in_a_large_corpus(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("malmoi.corpus.sqlite._OCCURRENCES", 5)
+    corpus.add({"id": str(i), "text": f"cat number{i % 3}" if i else "pear"} for i in range(12))
+    store = corpus.store
+    assert isinstance(store, SqliteStore)
+    assert store._affordable(["cat", "number0", "pear"]) == ["pear", "number0"]
+    assert store._affordable(["cat", "none"]) == ["none", "cat"]
+    assert [hit.id for hit in corpus.search("cat pear", 1, mode="keyword")] == ["0"]
+    assert len(corpus.search("cat", 20, mode="keyword")) == 11

@@ -44,6 +44,7 @@ from .store import (
 from .vector_index import ROW_BITS, SyncedIndex, index_rows
 
 _AT_ONCE = 500  # ids in one query
+_OCCURRENCES = 20_000  # of words in passages that one search goes through, about 10 ms
 _MOST = 2**31  # rows of an answer; SQLite knows no larger numbers than 2**63
 _DOCUMENT = "d.id, d.title, d.metadata, d.source, d.type, d.modified"
 _PASSAGE = "p.number, p.text, p.headings, p.page, p.sentences"
@@ -69,16 +70,24 @@ class SqliteStore(Store):
         stored = to_precision(zeros, self.about.precision)
         self._dtype, self._width = stored.dtype, stored.shape[1]
         self._written_words: set[str] = set()
+        self._counted: tuple[object, tuple[int, int]] | None = None
 
     def __len__(self) -> int:
-        with self._locked() as connection:
-            [[count]] = connection.execute("SELECT count(*) FROM documents")
-            return int(count)
+        return self._counts()[0]
 
     def passage_count(self) -> int:
+        return self._counts()[1]
+
+    def _counts(self) -> tuple[int, int]:
+        """How many documents and passages there are; counted again only after a change."""
         with self._locked() as connection:
-            [[count]] = connection.execute("SELECT count(*) FROM vectors")
-            return int(count)
+            [[version]] = connection.execute("PRAGMA data_version")  # others' changes
+            state = (version, connection.total_changes, self._old)
+            if self._counted is None or self._counted[0] != state:
+                [[documents]] = connection.execute("SELECT count(*) FROM documents")
+                [[passages]] = connection.execute("SELECT count(*) FROM passages")
+                self._counted = (state, (int(documents), int(passages)))
+            return self._counted[1]
 
     def _write(
         self,
@@ -153,9 +162,10 @@ class SqliteStore(Store):
         with self._locked() as connection:
             index = self._vector_index.follow(connection)
             only = self._fitting(filters) if filters else None
-            # A passage has several vectors, and its score is not that of its best one alone:
-            # more rows are looked at than passages are wanted.
-            found = index.search(vector, 4 * k + 32, exact=exact, only=only)
+            # A passage has several vectors, and its score is not that of its best one alone: more
+            # rows are looked at than passages are wanted, but each costs a hundred proposals.
+            rows = k + max(20, min(3 * k, 60))
+            found = index.search(vector, rows, exact=exact, only=only)
             passages = np.unique(found.rows[0][found.rows[0] >= 0] >> ROW_BITS)
             scored = self._scored(vector, passages.tolist())
         return sorted(scored, key=lambda one: -one.score)[:k]
@@ -197,6 +207,7 @@ class SqliteStore(Store):
     ) -> list[ScoredId]:
         if not words:
             return []
+        words = self._affordable(words)
         with self._locked() as connection:
             condition, values = self._condition(filters)
             found = connection.execute(
@@ -207,6 +218,22 @@ class SqliteStore(Store):
                 (" OR ".join(map(_quoted, words)), *values, min(k, _MOST)),
             ).fetchall()
         return [ScoredId(*row) for row in found]  # SQLite gives the best the lowest
+
+    def _affordable(self, words: Sequence[str]) -> Sequence[str]:
+        """The rarest words, as long as they do not occur too often together.
+
+        In a large corpus a word that a tenth of the passages has tells little, and takes longer to
+        search for than all the others.
+        """
+        if self.passage_count() <= _OCCURRENCES:
+            return words
+        known = self.known_terms(words)
+        rarest = sorted(words, key=lambda word: known.get(word, 0))
+        total = itertools.accumulate(known.get(word, 0) for word in rarest)
+        kept = [word for word, sum in zip(rarest, total, strict=True) if sum <= _OCCURRENCES]
+        # Words that no passage has find nothing by themselves.
+        found = any(word in known for word in kept)
+        return kept if found else [*kept, *rarest[len(kept) : len(kept) + 1]]
 
     def best_keyword_score(self, words: Sequence[str]) -> float:
         total, known = self.passage_count(), self.known_terms(words)
