@@ -219,7 +219,7 @@ class Connection(asyncio.Protocol):
         self._transport.write_eof()
         with contextlib.suppress(RuntimeError):  # it is not paused
             self._transport.resume_reading()
-        self._start_timer(_LINGER_SECONDS)
+        self._start_timer(min(_LINGER_SECONDS, self._limits.header_seconds))
 
     def _start_timer(self, seconds: float) -> None:
         self._stop_timer()
