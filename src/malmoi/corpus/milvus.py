@@ -418,7 +418,7 @@ class MilvusStore(Store):
     def vector_search(
         self, vector: Vector, k: int, *, filters: Sequence[Filter] = (), exact: bool = False
     ) -> list[ScoredId]:
-        wanted = k + max(20, min(3 * k, 60))
+        wanted = max(k + 20, min(4 * k, 80))
         wide = {"params": {"ef": _MOST if exact else max(128, 2 * wanted)}}
         params = {} if self.address.local else wide
         query = [np.asarray(vector, np.float32).tolist()]

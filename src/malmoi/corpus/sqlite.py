@@ -44,7 +44,8 @@ from .store import (
 from .vector_index import ROW_BITS, SyncedIndex, index_rows
 
 _AT_ONCE = 500  # ids in one query
-_OCCURRENCES = 20_000  # of words in passages that one search goes through, about 10 ms
+_REMEMBERED = 100_000  # words whose frequencies are kept, about 10 MB
+_OCCURRENCES = 10_000  # of words in passages that one search goes through, about 8 ms
 _MOST = 2**31  # rows of an answer; SQLite knows no larger numbers than 2**63
 _DOCUMENT = "d.id, d.title, d.metadata, d.source, d.type, d.modified"
 _PASSAGE = "p.number, p.text, p.headings, p.page, p.sentences"
@@ -71,6 +72,7 @@ class SqliteStore(Store):
         self._dtype, self._width = stored.dtype, stored.shape[1]
         self._written_words: set[str] = set()
         self._counted: tuple[object, tuple[int, int]] | None = None
+        self._frequencies: dict[str, int] = {}
 
     def __len__(self) -> int:
         return self._counts()[0]
@@ -87,6 +89,9 @@ class SqliteStore(Store):
                 [[documents]] = connection.execute("SELECT count(*) FROM documents")
                 [[passages]] = connection.execute("SELECT count(*) FROM passages")
                 self._counted = (state, (int(documents), int(passages)))
+                self._frequencies = {}
+            elif len(self._frequencies) > _REMEMBERED:
+                self._frequencies = {}
             return self._counted[1]
 
     def _write(
@@ -164,7 +169,7 @@ class SqliteStore(Store):
             only = self._fitting(filters) if filters else None
             # A passage has several vectors, and its score is not that of its best one alone: more
             # rows are looked at than passages are wanted, but each costs a hundred proposals.
-            rows = k + max(20, min(3 * k, 60))
+            rows = max(k + 20, min(4 * k, 80))
             found = index.search(vector, rows, exact=exact, only=only)
             passages = np.unique(found.rows[0][found.rows[0] >= 0] >> ROW_BITS)
             scored = self._scored(vector, passages.tolist())
@@ -251,17 +256,23 @@ class SqliteStore(Store):
         return {word: tuple(terms.split()) for word, terms in found}
 
     def known_terms(self, terms: Sequence[str]) -> dict[str, int]:
-        """Those terms, phrases and beginnings that passages have, with the number of passages."""
-        stems = {term: keywords.stem(term) for term in terms if term.isalnum()}
+        """Those terms, phrases and beginnings that passages have, with the number of passages.
+
+        Counting a frequent one takes a millisecond in a large corpus, so counts are remembered.
+        """
+        self._counts()  # forgets the counts of before a change
+        known = self._frequencies
+        new = [term for term in terms if term not in known]
+        stems = {term: keywords.stem(term) for term in new if term.isalnum()}
         rows = self._select("SELECT term, doc FROM vocabulary WHERE term IN", set(stems.values()))
         counts: dict[str, int] = dict(rows)
-        known = {term: counts.get(stem, 0) for term, stem in stems.items()}
-        for term in terms:
+        known.update((term, counts.get(stem, 0)) for term, stem in stems.items())
+        for term in new:
             if not term.isalnum():
                 query = "SELECT count(*) FROM words WHERE words MATCH ?"
                 with self._locked() as connection:
                     [[known[term]]] = connection.execute(query, (_quoted(term),))
-        return {term: count for term, count in known.items() if count}
+        return {term: known[term] for term in terms if known[term]}
 
     def fields(self) -> list[str]:
         with self._locked() as connection:
