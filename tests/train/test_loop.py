@@ -87,6 +87,12 @@ def test_rates_never_fall_below_the_floor(tmp_path: Path) -> None:
     assert found[:3] == pytest.approx([2.0, 1.8, 1.6]) and found[-3:] == [0.6, 0.5, 0.5]
 
 
+def test_a_warm_up_never_overshoots(tmp_path: Path) -> None:
+    # 0.05 of 33 steps are 1.65: the second step still belongs to it.
+    go(Toy(), tmp_path / "run", steps=33, learning_rate=1.0, warmup=0.05)
+    assert max(rates(tmp_path / "run")) == 1.0
+
+
 def test_an_optimizer_of_the_tasks_own_is_used_and_its_average_measured(tmp_path: Path) -> None:
     seen: list[float] = []
 

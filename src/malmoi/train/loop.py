@@ -355,7 +355,7 @@ def learning_rate(schedule: Schedule, step: float, total: int) -> float:
     """
     warmup = schedule.warmup * total if schedule.warmup < 1 else schedule.warmup
     if step < warmup:
-        return schedule.learning_rate * (step + 1) / (int(warmup) or 1)
+        return schedule.learning_rate * min(1.0, (step + 1) / (int(warmup) or 1))
     done = (step - warmup) / max(total - warmup, 1)
     factor = {
         "linear": 1 - done,
