@@ -41,13 +41,10 @@ def test_the_figures_are_the_settings() -> None:
     assert f"{limits.characters:,} characters a text, {limits.body_seconds:g} s" in guide
     assert f"{limits.header_seconds:g} s and {limits.header_bytes >> 10} KiB" in guide
     assert f"{limits.requests:,} at once, {limits.held_bytes >> 20} MiB" in guide
+    assert f"At most {limits.connections:,}, and {limits.connections_per_address:,} from" in guide
+    assert f"More than {limits.answer_bytes >> 20} MiB is refused" in guide
+    assert f"share {limits.memory_bytes >> 30} GiB" in guide
+    assert f"of a waiting answer in {limits.write_seconds:g} s" in guide
     assert f"up to {batching.budget} tokens" in guide
     assert f"{batching.queue_tokens:,} tokens wait" in guide
     assert f"at most {batching.wait_seconds * 1e3:g} ms" in guide
-
-
-def test_units_run_as_plain_users_and_read_only() -> None:
-    unit = (ROOT / "deploy/malmoi.service").read_text()
-    assert "DynamicUser=yes" in unit and "ProtectSystem=strict" in unit
-    image = (ROOT / "deploy/Containerfile").read_text()
-    assert "USER 10001" in image and "--read-only" in image
