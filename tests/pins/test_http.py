@@ -47,6 +47,22 @@ REQUESTS: dict[str, tuple[str, Any]] = {
     "embeddings base64": ("/v1/embeddings", {"input": "cat", "encoding_format": "base64"}),
     "embeddings of ids": ("/v1/embeddings", {"input": [[2, 18, 20, 3]], "prompt": None}),
     "embeddings cut": ("/v1/embeddings", {"input": "cat " * 40}),
+    "foreign ids": ("/v1/embeddings", {"input": [[5, 6, 7]]}),
+    "own ids": ("/v1/embeddings", {"input": [[18, 20]], "tokenizer": "own"}),
+    "model": ("/v1/models/tiny", None),
+    "cohere v1": ("/v1/embed", {"texts": ["cat"], "input_type": "search_query"}),
+    "cohere v2": ("/v2/embed", {"texts": ["cat"], "embedding_types": ["int8", "ubinary"]}),
+    "cohere v2 rerank": ("/v2/rerank", {"query": "cat", "documents": ["dog", "the cat"]}),
+    "vllm rerank": ("/rerank", {"query": "cat", "documents": ["dog", "the cat"], "top_n": 1}),
+    "vllm score": ("/score", {"text_1": "cat", "text_2": ["dog", "the cat"]}),
+    "tei rerank": ("/rerank", {"query": "cat", "texts": ["dog", "the cat"]}),
+    "tei embed": ("/embed", {"inputs": "cat"}),
+    "tei similarity": (
+        "/similarity",
+        {"inputs": {"source_sentence": "cat", "sentences": ["dog", "cat"]}},
+    ),
+    "tei info": ("/info", None),
+    "ollama tags": ("/api/tags", None),
     "similarity": ("/v1/similarity", {"a": ["cat"], "b": ["dog", "고양이"]}),
     "rerank": ("/v1/rerank", {"query": "cat", "documents": ["dog", "the cat"], "top_n": 2}),
     "search": ("/v1/search", {"query": "the cat", "k": 2}),
@@ -147,7 +163,7 @@ def resolve(schema: Any, document: Any) -> Any:
     for key, value in sorted(schema.items()):
         if key == "properties":
             made[key] = {name: resolve(one, document) for name, one in sorted(value.items())}
-        elif key == "required":
+        elif key == "required" and isinstance(value, list):
             made[key] = sorted(value)
         elif key not in PROSE:
             made[key] = resolve(value, document)
@@ -202,7 +218,7 @@ def test_an_answer(server: Client, name: str) -> None:
     assert set(headers) >= SECURITY
     further = sorted(set(headers) - SECURITY - PLAIN)
     answer = shown(json.loads(raw))
-    if name == "info":
+    if name in ("info", "tei info"):
         answer["version"] = "..."
     if name == "embeddings base64":
         coded = answer["data"][0]["embedding"]

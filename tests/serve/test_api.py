@@ -125,18 +125,25 @@ def test_the_openapi_document_lists_every_route(server: Served) -> None:
         "keywords",
         "map",
     ]
-    gets = ["/health", "/ready", "/metrics", "/v1/models", "/v1/info"]
-    assert found == {(f"/v1/{path}", "post") for path in posts} | {(path, "get") for path in gets}
+    others = [
+        *("/v1/embed", "/v2/embed", "/v2/rerank", "/rerank", "/score", "/embed", "/similarity"),
+        "/api/embed",
+    ]
+    gets = ["/health", "/ready", "/metrics", "/v1/models", "/v1/models/{id}", "/v1/info"]
+    gets += ["/info", "/api/tags"]
+    posted = {(path, "post") for path in (*(f"/v1/{one}" for one in posts), *others)}
+    assert found == posted | {(path, "get") for path in gets}
     text = json.dumps(document)
     used = set(re.findall(r'"#/components/schemas/(\w+)"', text))
     assert used == set(document["components"]["schemas"])
     embeddings = document["components"]["schemas"]["EmbeddingsRequest"]
     assert set(embeddings["properties"]) == {
-        *("input", "model", "dimensions", "encoding_format", "user", "prompt", "on_long")
+        *("input", "model", "dimensions", "encoding_format", "user", "prompt", "on_long"),
+        *("input_type", "task", "truncate", "tokenizer"),
     }
     assert embeddings["required"] == ["input"] and not embeddings["additionalProperties"]
     ids = {one["operationId"] for path in document["paths"].values() for one in path.values()}
-    assert len(ids) == 14 and "embeddings_v1_embeddings_post" in ids
+    assert len(ids) == 25 and "embeddings_v1_embeddings_post" in ids
 
 
 def test_the_openapi_document_has_examples(server: Served) -> None:

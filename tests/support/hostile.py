@@ -15,6 +15,13 @@ PATHS = (
     "/v1/link/note",
     "/v1/words",
     "/v1/map",
+    "/v1/embed",
+    "/v2/embed",
+    "/rerank",
+    "/score",
+    "/embed",
+    "/similarity",
+    "/api/embed",
 )
 _FIELDS = (
     "input",
@@ -39,6 +46,12 @@ _FIELDS = (
     "depth",
     "groups",
     "prompt",
+    "inputs",
+    "input_type",
+    "embedding_types",
+    "text_1",
+    "text_2",
+    "options",
     "on_long",
     "by",
 )

@@ -59,6 +59,22 @@ class Encoder(LayerAccess, TextEncoder):
         inputs, _ = self._tokens.encode(self._cleaned(texts, self._prefix(prompt)))
         return [one.ids for one in inputs]
 
+    def owns_ids(self, ids: Sequence[int]) -> bool:
+        """Tell whether ids are what this model's tokenizer makes of a text, with special tokens.
+
+        The ids of another tokenizer are numbers as good as any: only the special tokens around
+        them, and that the pieces between are those of the text that they spell, tell them apart.
+        """
+        empty, letter = (one.ids for one in self._tokens.encode(["", "a"])[0])
+        first = next((i for i, one in enumerate(empty) if letter[i] != one), len(empty))
+        inner = list(ids)[first : len(ids) - (len(empty) - first)]
+        if not empty or not inner or max(inner) >= self.vocabulary:
+            return False
+        if [*empty[:first], *inner, *empty[first:]] != list(ids):
+            return False
+        text = self._tokens.tokenizer.decode(inner, skip_special_tokens=False)
+        return [one.ids for one in self._tokens.encode([text])[0]] == [list(ids)]
+
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Count each text's tokens before anything is cut, special tokens left out."""
         return [count for _, count in self._tokens.encode_plain(self._cleaned(texts, ""))]

@@ -3,13 +3,14 @@
 import hashlib
 import inspect
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
+from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
@@ -19,8 +20,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from .. import __version__
 from ..runtime.session import usable_cores
 from . import bounds, schemas
+from . import compat as neighbours
 from .middleware import Gateway
-from .routes import embeddings, info, link, search, words
+from .routes import compat, embeddings, info, link, search, words
 from .schemas import Schema
 from .state import STATE, AppState
 
@@ -54,7 +56,7 @@ class Endpoint:
     path: str
     tag: str
     answer: Callable[..., Awaitable[Response]]
-    response: type[Schema] | None = None  # none for what is no JSON
+    response: type[BaseModel] | None = None  # none for what is no JSON
 
     @property
     def request(self) -> type[Schema] | None:
@@ -78,10 +80,21 @@ ROUTES = (
     Endpoint("/v1/words", "words", words.words, schemas.WordsResponse),
     Endpoint("/v1/keywords", "words", words.find, schemas.KeywordsResponse),
     Endpoint("/v1/map", "search", search.draw, schemas.MapResponse),
+    Endpoint("/v1/embed", "neighbours", compat.cohere_v1, neighbours.CohereEmbedResponse),
+    Endpoint("/v2/embed", "neighbours", compat.cohere_v2, neighbours.CohereEmbedResponse),
+    Endpoint("/v2/rerank", "neighbours", embeddings.rerank, schemas.RerankResponse),
+    Endpoint("/rerank", "neighbours", compat.rerank, neighbours.NeighbourRerankResponse),
+    Endpoint("/score", "neighbours", compat.score, neighbours.ScoreResponse),
+    Endpoint("/embed", "neighbours", compat.embed, neighbours.TEIEmbedResponse),
+    Endpoint("/similarity", "neighbours", compat.similarity, neighbours.TEISimilarityResponse),
+    Endpoint("/info", "neighbours", compat.info, neighbours.TEIInfoResponse),
+    Endpoint("/api/embed", "neighbours", compat.ollama_embed, neighbours.OllamaEmbedResponse),
+    Endpoint("/api/tags", "neighbours", compat.ollama_tags, neighbours.OllamaTagsResponse),
     Endpoint("/health", "status", info.health, schemas.HealthResponse),
     Endpoint("/ready", "status", info.ready, schemas.HealthResponse),
     Endpoint("/metrics", "status", info.metrics),
     Endpoint("/v1/models", "status", info.models, schemas.ModelsResponse),
+    Endpoint("/v1/models/{id}", "status", info.model, schemas.ModelInfo),
     Endpoint("/v1/info", "status", info.info, schemas.InfoResponse),
 )
 
@@ -89,15 +102,15 @@ ROUTES = (
 class _Bound:
     """An endpoint with the state it works on: checks the body, which comes whole, and answers."""
 
-    def __init__(self, endpoint: Endpoint, state: AppState) -> None:
-        self.path, self._state = endpoint.path, state
-        self._answer, self._schema = endpoint.answer, endpoint.request
+    def __init__(self, endpoint: Endpoint, state: AppState, **values: str) -> None:
+        self.path, self._state, self._values = endpoint.path, state, values
+        self._answer, self._schema, self.method = endpoint.answer, endpoint.request, endpoint.method
         if self._schema is not None:
             bounds.most_values(self._schema)  # refuses a schema with a list that has no bound
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._schema is None:
-            response = await self._answer(self._state)
+            response = await self._answer(self._state, **self._values)
             await response(scope, receive, send)
         else:
             await self._answer_body(self._schema, scope, receive, send)
@@ -146,10 +159,12 @@ def make_app(state: AppState, *, workers: int | None = None) -> ASGIApp:
         await anyio.to_thread.run_sync(state.close)
 
     settings, files = state.settings, _read_files()
-    routes = [Route(one.path, _Bound(one, state), methods=[one.method]) for one in ROUTES]
+    bound = dict(_bind(state))
+    routes = [Route(path, one, methods=[one.method]) for path, one in bound.items()]
     routes += [Route(file.path, file, methods=["GET"]) for file in files]
     router = Router(routes, redirect_slashes=False, lifespan=lifespan)
-    methods = {one.path: one.method for one in ROUTES} | {file.path: "GET" for file in files}
+    methods = {path: one.method for path, one in bound.items()}
+    methods |= {file.path: "GET" for file in files}
     public = frozenset(file.path for file in files)
     app: ASGIApp = Gateway(router, state, public=public, methods=methods)
     if settings.cors:  # outside, so that errors too can be read by the pages that may call
@@ -160,6 +175,16 @@ def make_app(state: AppState, *, workers: int | None = None) -> ASGIApp:
             allow_headers=["authorization", "content-type"],
         )
     return app
+
+
+def _bind(state: AppState) -> Iterator[tuple[str, _Bound]]:
+    """The endpoints with their paths; one that names a model has a path for each that is served."""
+    for one in ROUTES:
+        if "{id}" not in one.path:
+            yield one.path, _Bound(one, state)
+            continue
+        for name in state.resources.models:
+            yield one.path.replace("{id}", name), _Bound(one, state, id=name)
 
 
 def _read_files() -> list[_File]:
@@ -183,8 +208,9 @@ def openapi() -> dict[str, Any]:
         ref_template="#/components/schemas/{model}",
     )
     for schema in found["$defs"].values():
-        schema["additionalProperties"] = False  # dataclasses do not say so by themselves
-        for one in schema["properties"].values():
+        if "properties" in schema:
+            schema["additionalProperties"] = False  # dataclasses do not say so by themselves
+        for one in schema.get("properties", {}).values():
             if one.get("default", 0) is None:  # a field that may be left out, which says enough
                 del one["default"]
     summary = "Korean, English and mixed text made comparable."
@@ -206,6 +232,9 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
         "operationId": f"{stem}_{endpoint.method.lower()}",
         "responses": {"200": {"description": "Successful Response"} | _content(endpoint.response)},
     }
+    if "{id}" in endpoint.path:
+        schema = {"type": "string"}
+        found["parameters"] = [{"name": "id", "in": "path", "required": True, "schema": schema}]
     if endpoint.request is not None:
         found["requestBody"] = {"required": True} | _content(endpoint.request)
     for status, description in _ERRORS.items():
@@ -214,7 +243,7 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
     return found
 
 
-def _content(schema: type[Schema] | None) -> dict[str, Any]:
+def _content(schema: type[BaseModel] | None) -> dict[str, Any]:
     if schema is None:
         return {}
     reference = {"$ref": f"#/components/schemas/{schema.__name__}"}

@@ -188,9 +188,13 @@ class Engine:
 
     async def score(self, query: str, texts: Sequence[str]) -> list[float]:
         """Score texts next to a query."""
+        return await self.score_pairs([(query, text) for text in texts])
+
+    async def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """Score pairs of texts."""
         assert self._pairs is not None and self.reranker is not None  # the route has checked it
-        costs = _costs(texts, self.reranker.max_tokens, own=estimate(query))
-        pairs = [(query, text) for text in texts]
+        longest = self.reranker.max_tokens
+        costs = [min(estimate(first) + estimate(second), longest) for first, second in pairs]
         return await self._pairs.submit(pairs, costs, seconds=self._seconds)
 
     async def parse(self, schema: type[Model], body: bytes) -> Model:
@@ -299,8 +303,8 @@ class Engine:
         return self.reranker.score(pairs)
 
 
-def _costs(texts: Sequence[str], longest: int | None, *, own: int = 0) -> list[int]:
-    costs = [own + estimate(text) for text in texts]
+def _costs(texts: Sequence[str], longest: int | None) -> list[int]:
+    costs = [estimate(text) for text in texts]
     return costs if longest is None else [min(cost, longest) for cost in costs]
 
 

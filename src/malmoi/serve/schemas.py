@@ -31,6 +31,26 @@ Count = Annotated[int, Field(ge=1, le=100)]
 Layer = Annotated[int, Field(ge=0, le=1000)]
 Layers = Annotated[list[Layer], Field(min_length=1, max_length=32, fail_fast=True)]
 Format = Literal["float", "base64"]
+# What texts are for, in the words of Cohere, Jina, Voyage and NVIDIA: see `state.prompt_for`.
+InputType = Annotated[
+    Literal[
+        "query",
+        "search_query",
+        "retrieval.query",
+        "document",
+        "passage",
+        "search_document",
+        "retrieval.passage",
+        "classification",
+        "clustering",
+        "text-matching",
+        "separation",
+    ]
+    | None,
+    Field(description="What the texts are for: picks the model's prompt, if it has one."),
+]
+Tokens = Annotated[int | None, Field(ge=1, le=2**31)]
+UNUSED = "Taken and not used."
 # What a number of an answer takes: as float32, and as text or base64 in pieces and as a whole.
 _NUMBER = {"float": 32, "base64": 16}
 _CHARACTER = 16  # a character of a text: in the body, as Python's, in the answer and on its way
@@ -112,8 +132,18 @@ class EmbeddingsRequest(Schema):
     model: ModelName = None
     dimensions: Annotated[int | None, Field(ge=1, le=65536)] = None
     encoding_format: Format = "float"
-    user: Annotated[str | None, Field(description="Taken and not used.")] = None
+    user: Annotated[str | None, Field(description=UNUSED)] = None
     prompt: Annotated[str | None, Field(description="One of the model's prompts, by name.")] = None
+    input_type: InputType = None
+    task: Annotated[InputType, Field(description="Jina's name of `input_type`.")] = None
+    truncate: Annotated[
+        bool | Literal["NONE", "START", "END"] | None,
+        Field(description="false or NONE refuses texts that are longer than the model reads."),
+    ] = None
+    tokenizer: Annotated[
+        Literal["own"] | None,
+        Field(description='"own" says that token ids were made by this model\'s tokenizer.'),
+    ] = None
     on_long: Annotated[
         Literal["cut", "windows"],
         Field(description="What is done with texts longer than the model reads."),
@@ -181,6 +211,17 @@ class RerankDocument(Schema):
     text: str
 
 
+Documents = Annotated[
+    list[str | RerankDocument],
+    Field(
+        min_length=1,
+        max_length=MOST_TEXTS,
+        fail_fast=True,
+        description="Texts, or objects with a field `text`.",
+    ),
+]
+
+
 class RerankRequest(Schema):
     """A query and texts to put in order, in the shape that Cohere and Jina share."""
 
@@ -191,18 +232,16 @@ class RerankRequest(Schema):
     )
 
     query: str
-    documents: Annotated[
-        list[str | RerankDocument],
-        Field(
-            min_length=1,
-            max_length=MOST_TEXTS,
-            fail_fast=True,
-            description="Texts, or objects with a field `text`.",
-        ),
-    ]
+    documents: Documents
     model: ModelName = None
     top_n: Annotated[int | None, Field(ge=1, le=2**31)] = None
     return_documents: bool = False
+    max_tokens_per_doc: Annotated[
+        Tokens, Field(description="At least what the model reads, which is all it is cut to.")
+    ] = None
+    max_chunks_per_doc: Annotated[Tokens, Field(description=UNUSED)] = None
+    priority: Annotated[int, Field(ge=0, le=999, description=UNUSED)] = 0
+    user: Annotated[str | None, Field(max_length=1000, description=UNUSED)] = None
 
     def answer_bytes(self, model: ModelSize) -> int:
         texts, characters = self.measure_texts()

@@ -11,6 +11,7 @@ from ..bundle.catalog import shipped_models
 from ..clinical.corrections import Corrections
 from ..clinical.reader import NoteReader
 from ..corpus import Corpus
+from ..corpus.corpus import prompts_of
 from ..encoder import Encoder, TextEncoder, load
 from ..errors import DataError, MalmoiError
 from ..io.tables import read_rows
@@ -32,6 +33,9 @@ RERANKER = "ko-en-reranker"
 # Served where nothing is named: a bilingual FAQ, and a lexicon of common conditions.
 _SAMPLE_FAQ = Path(__file__).parents[1] / "data/faq.tsv"
 _SAMPLE_CORPUS, _SAMPLE_LEXICON = "faq", "sample"
+# What clients call texts that ask, and texts that are searched.
+_QUERIES = ("query", "search_query", "retrieval.query")
+_PASSAGES = ("document", "passage", "search_document", "retrieval.passage")
 
 
 class SampleCorpus(Corpus):
@@ -70,6 +74,12 @@ class Resources:
     lexicons: Mapping[str, NoteReader] = field(default_factory=dict)  # each with its linker
     # The encoder as corpora and lexicons were given it, so that their texts join the batches.
     batched: BatchedEncoder | None = None
+
+    @property
+    def models(self) -> dict[str, TextEncoder | Reranker]:
+        """The models by their names; the encoder's is the one that counts if both have it."""
+        served = (self.reranker, self.encoder)
+        return {one.name: one for one in served[::-1] if one is not None}
 
     def corpus(self, name: str | None) -> tuple[str, Corpus]:
         """Give a corpus by its name, the first one without."""
@@ -223,10 +233,30 @@ class AppState:
 
     def check_model(self, name: str | None, served: str) -> None:
         """Refuse a model that is not served, so that nobody takes one's vectors for another's."""
-        if name not in (None, "", served):
+        if name not in (None, "", served, f"{served}:latest"):  # as Ollama's clients name it
             message = f"that model is not served here; served is {served}."
             remedy = "Name it, or leave the field out."
             raise APIError(404, "model_not_found", f"{message} {remedy}", param="model")
+
+    def prompt_for(self, purpose: str | None) -> str | None:
+        """Give the name of the model's prompt for what texts are for; None is its default."""
+        if purpose is None:
+            return None
+        encoder = self.resources.encoder
+        query, passage = prompts_of(encoder) or (None, None)
+        if purpose in _QUERIES:
+            return query
+        if purpose in _PASSAGES:
+            return passage
+        return purpose if purpose in encoder.manifest.prompts else None
+
+    def check_prompt(self, name: str | None, *, param: str) -> str | None:
+        """Refuse a prompt that the model does not have."""
+        known = self.resources.encoder.manifest.prompts
+        if name is not None and name not in known:
+            message = f"the model has no such prompt; it has: {', '.join(known) or 'none'}."
+            raise APIError(400, "unknown_prompt", message, param=param)
+        return name
 
     def check_texts(self, texts: list[str], *, param: str) -> list[str]:
         """Refuse more or longer texts than one request may bring."""

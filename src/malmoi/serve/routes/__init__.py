@@ -33,7 +33,11 @@ def _response(body: bytes, cut: int) -> Response:
 
 
 async def write_response(
-    state: AppState, content: Mapping[str, Any], *, numbers: int, cut: int = 0
+    state: AppState,
+    content: Mapping[str, Any] | Iterator[Any],
+    *,
+    numbers: int,
+    cut: int = 0,
 ) -> Response:
     """Make an answer with so many numbers, in a thread where they are many.
 
@@ -44,7 +48,9 @@ async def write_response(
     return await state.engine.write(work) if numbers > _LARGE else work()
 
 
-def _json_response(content: Mapping[str, Any], cut: int) -> Response:
+def _json_response(content: Mapping[str, Any] | Iterator[Any], cut: int) -> Response:
+    if isinstance(content, Iterator):
+        return _response(b"".join(_list_pieces(content)), cut)
     parts: list[bytes] = []
     for name, value in content.items():
         parts.append(b"," if parts else b"{")

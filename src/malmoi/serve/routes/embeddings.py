@@ -6,6 +6,7 @@ import numpy as np
 from starlette.responses import Response
 
 from ...encoder import Encoder
+from ...errors import counted
 from ...runtime.pooling import normalize
 from ...types import Floats
 from ..engine import Embedded
@@ -22,7 +23,7 @@ async def embeddings(state: AppState, request: EmbeddingsRequest) -> Response:
     name = state.resources.encoder.name
     state.check_model(request.model, name)
     found = await _embed(state, request)
-    vectors = _shorten(state, found.vectors, request.dimensions)
+    vectors = shorten(state, found.vectors, request.dimensions)
     data = (
         {"object": "embedding", "index": i, "embedding": row}
         for i, row in enumerate(write_vectors(vectors, request.encoding_format))
@@ -48,15 +49,17 @@ async def similarity(state: AppState, request: SimilarityRequest) -> Response:
 
 
 async def rerank(state: AppState, request: RerankRequest) -> Response:
-    """Sort texts by how well they answer a query, the best first."""
+    """Sort texts by how well they answer a query, the best first; Cohere's and Jina's shape."""
+    return json_response(await rank(state, request))
+
+
+async def rank(state: AppState, request: RerankRequest) -> dict[str, Any]:
+    """Score the texts of a request and sort them."""
     reranker = state.resources.find_reranker()
     state.check_model(request.model, reranker.name)
+    check_tokens(request.max_tokens_per_doc, reranker.max_tokens, param="max_tokens_per_doc")
     texts = [text if isinstance(text, str) else text.text for text in request.documents]
-    state.check_texts([request.query, *texts], param="documents")
-    if len(request.query) * len(texts) > _READ:  # the query is read again with each text
-        message = f"the query has {len(request.query):,} characters and goes with {len(texts):,}"
-        remedy = f"texts; at most {_READ:,} characters are read. Shorten it, or send fewer texts."
-        raise APIError(413, "text_too_long", f"{message} {remedy}", param="query")
+    check_pairs(state, [request.query], texts, param="documents")
     scores = await state.engine.score(request.query, texts)
     order = sorted(range(len(texts)), key=lambda i: -scores[i])[: request.top_n]
     results = [
@@ -64,28 +67,85 @@ async def rerank(state: AppState, request: RerankRequest) -> Response:
         | ({"document": {"text": texts[i]}} if request.return_documents else {})
         for i in order
     ]
-    return json_response({"model": reranker.name, "results": results})
+    return {"model": reranker.name, "results": results}
+
+
+def check_pairs(state: AppState, queries: list[str], texts: list[str], *, param: str) -> None:
+    """Refuse too many texts, and a query so long that it cannot be read with each of them."""
+    state.check_texts([*queries, *texts], param=param)
+    if (
+        len(queries) == 1 and len(queries[0]) * len(texts) > _READ
+    ):  # it is read again with each text
+        message = f"the query has {len(queries[0]):,} characters and goes with {len(texts):,}"
+        remedy = f"texts; at most {_READ:,} characters are read. Shorten it, or send fewer texts."
+        raise APIError(413, "text_too_long", f"{message} {remedy}", param="query")
+
+
+def check_tokens(asked: int | None, read: int, *, param: str) -> None:
+    """Refuse a bound below what the model reads: texts are cut there and nowhere else."""
+    if asked is not None and asked < read:
+        message = f"texts are cut to the {read:,} tokens that the model reads, not to fewer."
+        raise APIError(400, "too_few_tokens", f"{message} Leave the field out.", param=param)
+
+
+async def embed_texts(
+    state: AppState,
+    texts: list[str],
+    *,
+    prompt: str | None = None,
+    on_long: str = "cut",
+    truncate: bool | str | None = None,
+    param: str = "input",
+) -> Embedded:
+    """Turn checked texts into vectors; refuse what is too long where nothing may be cut."""
+    state.check_texts(texts, param=param)
+    if truncate == "START":
+        message = "texts that are too long are cut at their end. Send END or NONE."
+        raise APIError(400, "unknown_truncation", message, param="truncate")
+    found = await state.engine.embed(texts, prompt=prompt, on_long=on_long)
+    if found.cut and (truncate is False or truncate == "NONE"):
+        longest = state.resources.encoder.max_tokens
+        message = f"{counted(found.cut, 'text')} of this request is longer than the {longest:,}"
+        remedy = "tokens that the model reads. Cut it, or allow that it is cut."
+        raise APIError(413, "text_too_long", f"{message} {remedy}", param=param)
+    return found
 
 
 async def _embed(state: AppState, request: EmbeddingsRequest) -> Embedded:
     given: list[Any] = request.input if isinstance(request.input, list) else [request.input]
+    prompt = _prompt(state, request)
     if not isinstance(given[0], str):  # token ids: one list of them, or several
         ids: list[list[int]] = [given] if isinstance(given[0], int) else given
-        return await state.engine.embed_ids(_check_ids(state, ids))
-    texts = state.check_texts(given, param="input")
-    known = state.resources.encoder.manifest.prompts
-    if request.prompt is not None and request.prompt not in known:
-        message = f"the model has no such prompt; it has: {', '.join(known) or 'none'}."
-        raise APIError(400, "unknown_prompt", message, param="prompt")
-    return await state.engine.embed(texts, prompt=request.prompt, on_long=request.on_long)
+        if prompt:
+            message = "a prompt cannot be put in front of token ids. Send text instead."
+            raise APIError(400, "no_prompt_for_ids", message, param="input")
+        return await state.engine.embed_ids(_check_ids(state, ids, request.tokenizer == "own"))
+    options: dict[str, Any] = {"on_long": request.on_long, "truncate": request.truncate}
+    return await embed_texts(state, given, prompt=prompt, **options)
 
 
-def _check_ids(state: AppState, ids: list[list[int]]) -> list[list[int]]:
+def _prompt(state: AppState, request: EmbeddingsRequest) -> str | None:
+    named = {request.prompt, request.input_type, request.task} - {None}
+    if len(named) > 1:
+        message = "`prompt`, `input_type` and `task` say different things. Send one of them."
+        raise APIError(400, "two_prompts", message, param="prompt")
+    if request.prompt is not None:
+        return state.check_prompt(request.prompt, param="prompt")
+    return state.prompt_for(request.input_type or request.task)
+
+
+def _check_ids(state: AppState, ids: list[list[int]], own: bool) -> list[list[int]]:
+    """Refuse ids that another tokenizer may have made: their vectors would be wrong."""
     encoder = state.resources.encoder
     if not isinstance(encoder, Encoder):
         raise APIError(400, "no_token_ids", f"{encoder.name} reads text only.", param="input")
     state.check_count(len(ids), param="input")
     longest, rows = max(map(len, ids)), encoder.vocabulary
+    if not own and not all(map(encoder.owns_ids, ids)):
+        message = "the input has token ids that are not marked as this model's. Send text (in"
+        remedy = "LangChain's OpenAIEmbeddings: check_embedding_ctx_length=False), or, for ids of"
+        last = 'this model\'s tokenizer with its special tokens, "tokenizer": "own".'
+        raise APIError(400, "foreign_tokens", f"{message} {remedy} {last}", param="input")
     if longest > encoder.max_tokens:
         message = f"a list has {longest:,} ids; the model reads {encoder.max_tokens}. Cut it."
         raise APIError(400, "too_many_tokens", message, param="input")
@@ -95,7 +155,8 @@ def _check_ids(state: AppState, ids: list[list[int]]) -> list[list[int]]:
     return ids
 
 
-def _shorten(state: AppState, vectors: Floats, dimensions: int | None) -> Floats:
+def shorten(state: AppState, vectors: Floats, dimensions: int | None) -> Floats:
+    """Keep the first dimensions of vectors, renormalised where the model's have length one."""
     encoder = state.resources.encoder
     if dimensions is None or dimensions == encoder.dimension:
         return vectors

@@ -33,9 +33,13 @@ async def metrics(state: AppState) -> Response:
 
 async def models(state: AppState) -> Response:
     """List the models that are served, in OpenAI's shape."""
-    served = [state.resources.encoder, state.resources.reranker]
-    data = [_model(one.manifest) for one in served if one is not None]
+    data = [_model(one.manifest) for one in state.resources.models.values()]
     return json_response({"object": "list", "data": data})
+
+
+async def model(state: AppState, id: str) -> Response:
+    """Describe one model that is served, in OpenAI's shape."""
+    return json_response(_model(state.resources.models[id].manifest))
 
 
 async def info(state: AppState) -> Response:
