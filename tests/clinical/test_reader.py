@@ -101,7 +101,7 @@ def test_results_of_tests_are_linked_as_what_they_show(
 
 
 @pytest.mark.parametrize(
-    "note", ["HBsAg 검사 예정", "HbA1c 9.2%", "anti-HCV (+)", "VDRL(+)", "anti-HBs(+), HBsAb 양성"]
+    "note", ["HBsAg 검사 예정", "HbA1c 9.2%", "anti-HCV 검사", "VDRL(+)", "anti-HBs(+), HBsAb 양성"]
 )
 def test_a_test_alone_is_no_finding_nor_one_the_lexicon_lacks(
     sample: NoteReader, note: str

@@ -267,7 +267,7 @@ _CLOSED = re.compile(rf"{END.pattern}|{_PREDICATES}|{ANY.pattern.replace('?P<sig
 _PARTICLE = "(?:은|는|이|가|도|을|를|의|으로|로|만|에)"
 _TAIL = re.compile(
     r"(?:(?:소견|증거|증상|징후|양상|호소|동반|발생|재발|확인|관찰|병력|과거력|기왕력|가족력|치료력|여부|모두|전부|다"
-    r"|삽화|가능성|의심소견|의심 소견|진행|검사|검사상|검사에서|결과|CT상|MRI상|CT에서|MRI에서"
+    r"|삽화|가능성|의심되는|의심할 만한|의심|의심소견|의심 소견|진행|검사|검사상|검사에서|결과|CT상|MRI상|CT에서|MRI에서"
     r"|초음파상|초음파에서|해당"
     r"|등|등 합병증|최근|현재|특별한|뚜렷한|명백한|(?<![a-z])(?:is|was|are|were|sx|sign|signs"
     r"|symptoms?|hx|history|ct|mri|:|-)"
@@ -297,6 +297,7 @@ _LEADS_ON = re.compile(rf"[ \t]*(?:for\s+|of\s+)?{MASK}")
 _POSITIVE = re.compile("(?:양성|positive)$", re.IGNORECASE)
 _DENIED = re.compile(r"(?:은|는|이|도)?\s*(?:아[니닌님]|없)")
 _LATIN = re.compile("[a-z]", re.IGNORECASE)
+_HEADED = re.compile(r"[a-z가-힣]\s*[:：]", re.IGNORECASE)
 _SENTENCE = re.compile(
     r"[.;\n](?=\s|$)|(?<![a-z])(?:but|however|then|otherwise|현재)(?![a-z])", re.I
 )
@@ -527,7 +528,8 @@ class NoteContext:
         return False
 
     def _is_cut_off(self, attribute: str, between: str, end: int) -> bool:
-        if _CLOSED.search(between):
+        # "no C-spine fx. pelvis: pubic rami fx.": a heading of its own.
+        if _CLOSED.search(between) or _HEADED.search(between):
             return True
         # An item that a cue reaches over a comma may have a predicate of its own.
         right = self.hidden[end : end + _WINDOW]

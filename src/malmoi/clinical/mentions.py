@@ -123,7 +123,9 @@ def _matched(short: str, text: str) -> int | None:
 
 
 # A slash separates words, for it makes lists ("HTN/DM"); "N/V" is two that are one name together.
-_TOKEN = re.compile(r"[가-힣]+|[A-Za-zÀ-ÖØ-öø-ÿ]+(?:[-'&+][A-Za-z0-9]+)*|\d+(?:\.\d+)?")
+_TOKEN = re.compile(
+    r"[가-힣]+|(?<![A-Za-z])[A-Za-z]\.[a-z]{3,}|[A-Za-zÀ-ÖØ-öø-ÿ]+(?:[-'&+][A-Za-z0-9]+)*|\d+(?:\.\d+)?"
+)
 
 
 # A long note is read in parts, so that the deadline is checked before all of it is cleaned.
@@ -163,7 +165,7 @@ _DOTTED = frozenset(
 _DROPPED = frozenset(
     str.split("rt lt right left both bilateral bilat 우측 좌측 양측 오른쪽 왼쪽 양쪽")
 )
-_AND = re.compile(r"([A-Za-z]{4,})\s+(?:and|or|&)\s+$", re.IGNORECASE)
+_AND = re.compile(r"([A-Za-z]{4,})(?:\s+(?:and|or|&)\s+|\s?/\s?)$", re.IGNORECASE)
 _CAPITALS = re.compile(r"[A-Z]")
 _SMALL = re.compile(r"[a-z]")
 
@@ -407,8 +409,7 @@ class MentionFinder:
             if before is None or len(words) < 2 or not words[-1].isascii():
                 continue
             whole = f"{before.group(1)} {' '.join(words[1:])}"
-            form = self._normalizer.form(whole)
-            if self._is_name(whole, form) and not self._looked_up(before.group(1)):
+            if self._looked_up(whole) and not self._looked_up(before.group(1)):
                 start = one.start - len(before.group())
                 yield MentionSpan(
                     start, start + len(before.group(1)), before.group(1), "phrase", whole
@@ -416,6 +417,8 @@ class MentionFinder:
 
     def _abbreviates(self, text: str, shouted: bool) -> bool:
         if len(text) < 2 or len(text) > 12 or not text.isascii():
+            return False
+        if text.casefold().rstrip(".") in self._ordinary.alone:
             return False
         if text.islower() and (len(text) == 2 or text in self._ordinary.words):
             return False
@@ -550,7 +553,7 @@ def _is_list(one: MentionSpan, known: AbstractSet[tuple[int, int]]) -> bool:
 
 def _whole(text: str) -> bool:
     """Tell whether a run begins and ends with words of a name, and is no list."""
-    words = text.casefold().split()
+    words = re.findall(r"[^\W_]+", text.casefold()) or [""]
     return not (
         "/" in text
         or words[0] in STOP

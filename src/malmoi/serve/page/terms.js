@@ -20,7 +20,8 @@ export function draw(panel, info, values, link) {
   let field;
   const run = async () => {
     const text = field.value.trim();
-    link({ kind, q: text, lexicon: info.lexicons.length > 1 ? lexicon : "" });
+    // A note is somebody's: it stands neither in the address nor in the browser's history.
+    link({ kind, q: kind === "note" ? "" : text, lexicon: info.lexicons.length > 1 ? lexicon : "" });
     if (!text) return fill(out, empty());
     fill(out, h("p", { class: "status" }, t("working")));
     try {
@@ -51,10 +52,12 @@ export function draw(panel, info, values, link) {
     fill(place, h("div", { class: "row" }, choice, select), h("label", { for: "term" }, t(kind === "note" ? "noteLabel" : "mentionLabel")), field,
       h("div", { class: "row" }, h("button", { class: "primary", type: "submit" }, t("termsRun"))));
   };
-  drawForm(values.q ?? "");
+  const given = kind === "note" ? "" : values.q ?? "";
+  if (kind === "note" && values.q) link({ kind });
+  drawForm(given);
   fill(panel, h("h1", {}, t("termsTitle")), h("p", { class: "lead" }, t("termsLead")),
     h("form", { class: "card", onsubmit: (event) => { event.preventDefault(); run(); } }, place), h("div", {}, gap(), out));
-  if (values.q) run();
+  if (given) run();
   else fill(out, empty());
 }
 
@@ -77,12 +80,40 @@ function note(text, { mentions, cut }) {
   if (!mentions.length) return warning ?? h("p", { class: "empty" }, t("noMention"));
   const side = h("section", { class: "card", "aria-live": "polite" });
   const buttons = [];
+  const decisions = new Map(); // in memory alone, until they are exported
+  let at = 0;
+  const decide = (decision, code = "") => {
+    decisions.set(at, { decision, code });
+    buttons[at].dataset.decision = decision;
+    choose(at + 1 < mentions.length ? at + 1 : at);
+    buttons[at].focus();
+  };
   const choose = (i) => {
-    const one = mentions[i];
+    at = i;
+    const one = mentions[i], decided = decisions.get(i);
     buttons.forEach((button, j) => button.setAttribute("aria-pressed", String(i === j)));
+    const badges = [...one.attributes, ...(one.uncertain ? ["unsure"] : [])];
     fill(side, h("h2", {}, t("candidatesOf", one.mention)),
-      one.attributes.length ? h("p", {}, one.attributes.map((name) => [h("span", { class: "badge warm" }, t(`is_${name}`)), " "])) : null,
-      candidates(one.candidates));
+      badges.length ? h("p", {}, badges.map((name) => [h("span", { class: "badge warm" }, t(`is_${name}`)), " "])) : null,
+      candidates(one.candidates),
+      h("div", { class: "row", role: "group", "aria-label": t("decision") },
+        h("button", { type: "button", class: "quiet", onclick: () => decide("accept") }, t("accept")),
+        one.candidates.slice(1, 4).map((other) => h("button", { type: "button", class: "quiet", onclick: () => decide("change", other.code) }, other.code)),
+        h("button", { type: "button", class: "quiet", onclick: () => decide("reject") }, t("reject")),
+        h("button", { type: "button", class: "quiet", disabled: !decisions.size, onclick: () => save(text, mentions, decisions) }, t("exportDecisions", decisions.size))),
+      h("p", { class: "small soft" }, decided ? `${t(decided.decision)} ${decided.code}` : t("decisionKeys")));
+  };
+  const keys = (event) => {
+    if (event.altKey || event.ctrlKey || event.metaKey) return;
+    const other = mentions[at].candidates[Number(event.key) - 1];
+    if (event.key === "a") decide("accept");
+    else if (event.key === "r") decide("reject");
+    else if (event.key >= "2" && event.key <= "4" && other) decide("change", other.code);
+    else if (event.key === "ArrowRight" || event.key === "ArrowLeft") {
+      choose(Math.min(Math.max(at + (event.key === "ArrowRight" ? 1 : -1), 0), mentions.length - 1));
+      buttons[at].focus();
+    } else return;
+    event.preventDefault();
   };
   const body = marked(text, mentions.map((one) => [one.start, one.end]), (piece, i) => {
     const away = mentions[i].attributes.length > 0;
@@ -90,9 +121,24 @@ function note(text, { mentions, cut }) {
     buttons[i] = button;
     return button;
   });
-  const view = h("div", { class: "columns even" },
+  const view = h("div", { class: "columns even", onkeydown: keys },
     h("section", { class: "card" }, h("h2", {}, t("mentionsFound", mentions.length)), gap(), h("div", { class: "note" }, body), h("p", { class: "small soft" }, t("noteKey"))),
     side);
   choose(0);
   return warning ? h("div", { class: "stack" }, warning, view) : view;
+}
+
+// Decisions as the table that `malmoi link --corrections` and `malmoi lexicon learn` read.
+function save(text, mentions, decisions) {
+  const letters = [...text];
+  const clean = (part) => part.replace(/\s+/g, " ").trim();
+  const rows = [...decisions].sort(([a], [b]) => a - b).map(([i, { decision, code }]) => {
+    const { start, end, mention, score, candidates: found } = mentions[i];
+    const context = letters.slice(Math.max(0, start - 12), end + 12).join("");
+    return [mention, context, decision, code, "", "", score, found[0].why].map((cell) => clean(String(cell))).join("\t");
+  });
+  const table = ["mention\tcontext\tdecision\tcode\tstatus\texperiencer\tscore\twhy", ...rows, ""].join("\n");
+  const url = URL.createObjectURL(new Blob([table], { type: "text/tab-separated-values" }));
+  h("a", { href: url, download: "corrections.tsv" }).click();
+  URL.revokeObjectURL(url);
 }
