@@ -41,7 +41,7 @@ WORDS = "배를 타고 바다에 나간다\n배가 달고 맛있다\n배가 아�
 TABS = {
     "search": ({"q": "제 상품 언제 도착해요?"}, ".hit mark", "뜻으로 찾기", "Search by meaning"),
     "compare": ({"q": COMPARED}, ".heat td", "문장 견주기", "Compare sentences"),
-    "terms": ({"q": NOTE, "kind": "note"}, ".mention", "용어 잇기", "Link terms"),
+    "terms": ({"q": "DM nephropathy"}, ".score", "용어 잇기", "Link terms"),
     "words": ({"q": WORDS, "word": "배"}, "svg.plot circle", "문장 속 낱말", "Words in their"),
     "map": ({}, "svg.plot circle", "말뭉치 지도", "Map of a corpus"),
 }
@@ -223,7 +223,9 @@ def test_what_reranking_changed(page: Any, site: Served, lang: str, width: int) 
 
 
 def test_languages_change_in_place_and_are_kept(page: Any, site: Served) -> None:
-    page.goto(address(site, "terms", "ko"))
+    page.goto(f"{site.url}/#/terms?kind=note&lang=ko")
+    page.fill("#term", NOTE)
+    page.click("button.primary")
     page.wait_for_selector(".mention")
     page.click("[data-lang=en]")
     page.wait_for_selector(".mention")
@@ -231,6 +233,27 @@ def test_languages_change_in_place_and_are_kept(page: Any, site: Served) -> None
     page.goto(f"{site.url}/")
     page.wait_for_selector("#query")
     assert page.inner_text("h1") == "Search by meaning"
+
+
+def test_decisions_about_a_note_are_exported_and_it_stays_out_of_the_address(
+    page: Any, site: Served
+) -> None:
+    page.goto(f"{site.url}/#/terms?kind=note&lang=en")
+    page.fill("#term", NOTE)
+    page.click("button.primary")
+    page.wait_for_selector(".mention")
+    assert "q=" not in page.url and "HTN" not in urllib.parse.unquote(page.url)
+    page.focus(".mention")
+    page.keyboard.press("a")
+    page.keyboard.press("r")
+    assert page.locator(".mention[data-decision=accept]").inner_text() == "HTN"
+    assert page.locator(".mention[data-decision=reject]").inner_text() == "DM"
+    with page.expect_download() as started:
+        page.get_by_role("button", name="Export 2 decisions").click()
+    table = Path(started.value.path()).read_text("utf-8").splitlines()
+    assert [line.split("\t")[0] for line in table] == ["mention", "HTN", "DM"]
+    assert [line.split("\t")[2] for line in table[1:]] == ["accept", "reject"]
+    assert page.complaints == []
 
 
 def test_the_slider_moves_through_the_layers(page: Any, site: Served) -> None:

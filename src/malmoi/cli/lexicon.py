@@ -15,6 +15,8 @@ from ..lexicon.report import describe
 from .options import Json, ModelOption, Threads, arg, opt, parse_columns
 from .output import Row, print_json, prints_rows, say, watched
 
+_MANY = 2000  # fewer names are encoded in a second, by the first link
+
 app = typer.Typer(
     help="Make a lexicon of code tables, add names to one, look into one.", no_args_is_help=True
 )
@@ -43,6 +45,14 @@ def build(
     keep_uncoded: Uncoded = False,
     as_is: Raw = False,
     replace: Annotated[bool, opt("Replace the lexicon that is there.", "--replace")] = False,
+    plain: Annotated[
+        bool, opt("Take no shipped lay and clinical names along when linking.", "--plain")
+    ] = False,
+    encode: Annotated[
+        bool, opt("Encode the names now, so that the first link does not have to.")
+    ] = True,
+    model: ModelOption = None,
+    threads: Threads = None,
     as_json: Json = False,
 ) -> None:
     """Merge tables by code into a lexicon, and say what was read, cleaned and left out."""
@@ -56,9 +66,12 @@ def build(
         keep_uncoded=keep_uncoded,
         cleaning=not as_is,
         replace=replace,
+        plain=plain,
         progress=watched(),
     )
     _show(report, as_json)
+    if encode and report.names >= _MANY:
+        _encode(out, model, threads)
     say(f"wrote {out}")
 
 
@@ -175,6 +188,22 @@ def learn(
     else:
         sys.stdout.write("\n".join(report.lines()) + "\n")
     say(f"wrote {path}")
+
+
+def _encode(out: Path, model: str | None, threads: int | None) -> None:
+    """Index and encode a lexicon's names; without a model that is left to the first link."""
+    from ..encoder import load
+    from ..errors import MalmoiError
+    from ..linking import Linker
+
+    try:
+        encoder = load(model, threads=threads)
+    except MalmoiError as error:
+        if model is not None:
+            raise
+        say(f"the names are not encoded, which the first link will do: {error}")
+        return
+    Linker(Lexicon.open(out), encoder, progress=watched())
 
 
 def _show(report: BuildReport, as_json: bool) -> None:

@@ -267,7 +267,8 @@ _CLOSED = re.compile(rf"{END.pattern}|{_PREDICATES}|{ANY.pattern.replace('?P<sig
 _PARTICLE = "(?:은|는|이|가|도|을|를|의|으로|로|만|에)"
 _TAIL = re.compile(
     r"(?:(?:소견|증거|증상|징후|양상|호소|동반|발생|재발|확인|관찰|병력|과거력|기왕력|가족력|치료력|여부|모두|전부|다"
-    r"|삽화|가능성|의심되는|의심할 만한|의심|의심소견|의심 소견|진행|검사|검사상|검사에서|결과|CT상|MRI상|CT에서|MRI에서"
+    r"|삽화|가능성|의심되는|의심할 만한|의심|의심소견|의심 소견"
+    r"|진행|검사|검사상|검사에서|결과|CT상|MRI상|CT에서|MRI에서"
     r"|초음파상|초음파에서|해당"
     r"|등|등 합병증|최근|현재|특별한|뚜렷한|명백한|(?<![a-z])(?:is|was|are|were|sx|sign|signs"
     r"|symptoms?|hx|history|ct|mri|:|-)"
@@ -552,6 +553,8 @@ class NoteContext:
             if first < end:
                 continue
             between = self.hidden[end:first]
+            if "\n" in between:
+                return False
             if first - end > _WINDOW or not _is_near(between) or is_closed(between):
                 return False
             listed = "," in between

@@ -5,7 +5,6 @@ anyway, so there is no second dictionary to load. A Korean name may carry a part
 that a text defines itself are found too: "congestive heart failure (CHF)".
 """
 
-import bisect
 import math
 import re
 import time
@@ -25,7 +24,8 @@ from ..linking.expansion import QueryExpander, positive, result
 from ..linking.name_index import PLAIN, NameIndex
 from ..linking.normalize import LONGEST, STOP, NormalForms, Normalizer, key_of
 from ..linking.vocabulary import Vocabulary
-from ..text.aligned import Aligned, align
+from ..text.aligned import align
+from ..text.cleanup import STANDARD
 from .context import read_table
 
 now = time.monotonic
@@ -146,15 +146,19 @@ _PARTICLES = sorted(
     key=len,
     reverse=True,
 )
+_PARTICLE_SET = frozenset(_PARTICLES)
+_PARTICLE_LENGTHS = sorted({len(particle) for particle in _PARTICLES}, reverse=True)
 # Particles that are never the end of a name.
 _GRAMMAR = re.compile(
     r"(?:은|는|을|를|에|에서|에는|으로|로|와|과|도|이며|이고|이나|까지|부터|에도|으로는|로는)$"
 )
 _PART = re.compile(r"[^,/\s](?:[^,/]*[^,/\s])?")  # an item between commas and slashes
 _LOOK = 80  # characters after a name in which a result may stand
-_GAP = re.compile(r"[ \-·/'’,()]{0,2}")
+# White space stays as it is: no name goes on in the next line or cell.
+_STEPS = tuple(step for step in STANDARD if step != "spaces")
+_GAP = re.compile(r"[ \xa0\-·/'’,()]{0,3}")
 # "fx.," and "Rt. ": the point of an abbreviation does not end a name.
-_DOTTED_GAP = re.compile(r"\.?[ \-·/'’,()]{0,2}")
+_DOTTED_GAP = re.compile(r"\.?[ \xa0\-·/'’,()]{0,3}")
 _DOTTED = frozenset(
     str.split(
         "fx frx ca rt lt prox dist ant post med lat comp pul inf sup mod mets meta bil lap chr"
@@ -258,11 +262,10 @@ class MentionFinder:
     ) -> FoundMentions:
         if deadline.passed():
             return [], 0
-        aligned = align(note)
+        aligned = align(note, _STEPS)
         kept: list[MentionSpan] = []
         cut = None
-        lines = _line_ends(note, aligned)
-        for tries in _portions(self._runs(aligned.text, lines)):
+        for tries in _portions(self._runs(aligned.text)):
             if deadline.passed():
                 cut = aligned.starts[tries[0].start]
                 break
@@ -278,7 +281,7 @@ class MentionFinder:
             found.append(replace(one, start=start, end=end, text=note[start:end], query=query))
         return found, cut
 
-    def _runs(self, text: str, lines: AbstractSet[int]) -> Iterator[MentionSpan]:
+    def _runs(self, text: str) -> Iterator[MentionSpan]:
         """Give every run of up to seven words that names have, also without a last particle."""
         tokens = list(_TOKEN.finditer(text))
         known = [self._known_word(token.group()) for token in tokens]
@@ -292,8 +295,6 @@ class MentionFinder:
                     gap = _DOTTED_GAP if before.casefold() in _DOTTED else _GAP
                     if not known[j] or not gap.fullmatch(text, last_end, token.start()):
                         break
-                    if any(end in lines for end in range(last_end, token.start() + 1)):
-                        break  # no name goes on in the next line
                 if token.end() - first.start() > LONGEST:
                     break  # no name is that long
                 last_end, before = token.end(), token.group()
@@ -418,7 +419,7 @@ class MentionFinder:
     def _abbreviates(self, text: str, shouted: bool) -> bool:
         if len(text) < 2 or len(text) > 12 or not text.isascii():
             return False
-        if text.casefold().rstrip(".") in self._ordinary.alone:
+        if not text.isupper() and text.casefold().rstrip(".") in self._ordinary.alone:
             return False
         if text.islower() and (len(text) == 2 or text in self._ordinary.words):
             return False
@@ -468,20 +469,6 @@ def _is_shouted(note: str) -> bool:
     return capitals > 60 and capitals > 6 * small
 
 
-def _line_ends(note: str, aligned: Aligned) -> frozenset[int]:
-    """Give the places of the aligned text before which the note has a line end."""
-    if "\n" not in note and "\r" not in note and "\t" not in note:
-        return frozenset()
-    found: set[int] = set()
-    ends = sorted(match.start() for match in re.finditer(r"[\n\r\t]", note))
-    starts = aligned.starts
-    for end in ends:
-        at = bisect.bisect_left(starts, end)
-        # A squeezed space stands for the line end; where there is none, the next letter does.
-        found.update((at, at + 1) if at < len(starts) and starts[at] == end else (at,))
-    return frozenset(found)
-
-
 def note_parts(note: str) -> Iterator[tuple[int, str]]:
     """Cut a long note between lines, else sentences, else words, each part with its offset.
 
@@ -521,16 +508,16 @@ def _glued(token: "re.Match[str]", before: "re.Match[str]") -> bool:
         token.start() == before.end()
         and before.group()[-1].isascii()
         and "가" <= own[0] <= "힣"
-        and (own in _PARTICLES or bool(_GRAMMAR.fullmatch(own)))
+        and (own in _PARTICLE_SET or bool(_GRAMMAR.fullmatch(own)))
     )
 
 
 def _before_particle(token: "re.Match[str]") -> Iterator[int]:
     word = token.group()
     if "가" <= word[0] <= "힣":
-        for particle in _PARTICLES:
-            if word.endswith(particle) and len(word) - len(particle) >= 2:
-                yield token.end() - len(particle)
+        for length in _PARTICLE_LENGTHS:
+            if len(word) - length >= 2 and word[-length:] in _PARTICLE_SET:
+                yield token.end() - length
 
 
 def _may_be_signed(text: str, at: int) -> bool:

@@ -136,7 +136,7 @@ class NoteReader:
         self._senses = SenseTable.open(linker.expander.abbreviations, *folders)
         self._excluded = read_excluded(*folders)
         self._newborn = dict(read_table("newborn.tsv", ("code", "newborn"), folders))
-        self._icd = linker.names is not linker.lexicon
+        self._icd = _is_icd(linker.lexicon.codes[:_LOOKED_AT])
         self._finder = MentionFinder(
             linker.indexes,
             linker.normalizer,
@@ -288,6 +288,14 @@ class NoteReader:
         names = {span.end: span for span in spans}
         tagged = [one for one in tagged if not _leads_in(one, names.get(one.end))]
         return longest([*spans, *tagged], len(note))
+
+
+_ICD = re.compile(r"[A-Z]\d{2}(?:\.\w{1,4})?(?:-[A-Z]\d{2})?")
+_LOOKED_AT = 400  # codes by whose form a table is known
+
+
+def _is_icd(codes: Sequence[str]) -> bool:
+    return sum(bool(_ICD.fullmatch(code)) for code in codes) > len(codes) / 2
 
 
 def _folder(path: str | Path) -> Path:

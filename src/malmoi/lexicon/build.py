@@ -28,6 +28,7 @@ def build_lexicon(
     keep_uncoded: bool = False,
     cleaning: bool = True,
     replace: bool = False,
+    plain: bool = False,
     progress: bool = False,
 ) -> BuildReport:
     """Read tables, merge them by code and write a lexicon, whole or not at all.
@@ -40,10 +41,13 @@ def build_lexicon(
     keep_uncoded  give rows without a code one of their own
     cleaning      remove what tables write around names
     replace       overwrite what is at `out`
+    plain         link to these names alone, without the lay and clinical names that ship
     """
     builder = LexiconBuilder(merges=read_merges(Path(merges)) if merges else {}, cleaning=cleaning)
     sources = [TableSource(Path(path), form, columns, source, keep_uncoded) for path in tables]
     builder.read(sources, progress=progress)
+    builder.report_general()
+    builder.report.plain = plain
     with writing_folder(out, replace=replace) as folder:
         entry = _write_segment(builder, folder)
         manifest = LexiconManifest(Path(out).name.removesuffix(".lexicon"), made_by=_version())

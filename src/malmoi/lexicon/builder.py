@@ -1,5 +1,6 @@
 """LexiconBuilder: entries of several tables, cleaned, merged by code, duplicates kept once."""
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,11 +13,13 @@ from ..io.fingerprint import sha256
 from ..io.progress import Advance, progressing
 from ..text.cleanup import mend_surrogates
 from .cleaning import BROKEN, Cleaned, clean_name
+from .general import general_names
 from .readers import UNSTATED, Entry, TableSource
 from .report import BuildReport, spread
 from .segment import CodeNumbers, Rows, Segment
 from .terms import EXCLUDED, KINDS, Exclusion, Name, fold, language_of
 
+_WORDS = re.compile(r"[a-z0-9]+")
 # A text longer than this is no name: a definition, or a quote that swallowed its neighbours.
 LONGEST = 2000
 
@@ -80,6 +83,16 @@ class LexiconBuilder:
     def has_names(self) -> bool:
         """Tell whether there is anything to write."""
         return bool(self._names)
+
+    def report_general(self) -> None:
+        """Add to the report which names are too general to stand alone."""
+        rows = (
+            (" ".join(_WORDS.findall(one.text.casefold())), one.concept, KINDS.index(one.kind))
+            for one in self._names.values()
+            if one.text.isascii()
+        )
+        for name in sorted(general_names(rows)):
+            self.report.general.add(name)
 
     def _add(self, entry: Entry) -> None:
         code = self.merges.get(entry.code, entry.code)

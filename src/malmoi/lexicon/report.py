@@ -47,6 +47,8 @@ class BuildReport:
     broken: Listing = field(default_factory=Listing)
     too_long: Listing = field(default_factory=Listing)
     merged_codes: int = 0
+    general: Listing = field(default_factory=Listing)
+    plain: bool = False
 
     def clean(self, step: str, before: str, after: str) -> None:
         """Count a step of cleaning that changed a name."""
@@ -100,6 +102,7 @@ def describe(report: dict[str, Any]) -> list[str]:
         ("duplicates", "duplicates, kept once"),
         ("ambiguous", "one name, several concepts"),
         ("two_preferred", "codes with two preferred names, the first kept"),
+        ("general", "too general to stand alone, not looked for in notes"),
     ):
         if report[key]["count"]:
             lines.append(f"  {title}: {report[key]['count']:,}")
@@ -110,6 +113,8 @@ def describe(report: dict[str, Any]) -> list[str]:
     ):
         if report[key]:
             lines.append(f"  {title}: {report[key]:,}")
+    if report["plain"]:
+        lines.append("  plain: linked without the shipped lay names and clinical names")
     return lines
 
 

@@ -35,6 +35,8 @@ def add_lay_names(
     """Give the lexicon with the lay names after its own, where its codes are those of ICD."""
     if lexicon.folder is not None and lexicon.folder.parent == SHIPPED:
         return lexicon  # which was built from these tables
+    if lexicon.folder is not None and lexicon.manifest.report.get("plain"):
+        return lexicon
     tables = hashlib.sha256(b"\0".join(path.read_bytes() for path in _TABLES)).hexdigest()
     stamp = {"format": _FORMAT, "lexicon": lexicon.identity, "tables": tables}
     segment: Segment | None = None

@@ -8,6 +8,8 @@ import { problem } from "./main.js";
 const MENTIONS = ["DM nephropathy", "간경화", "고혈압", "CHF", "심근경색"];
 const NOTE = "72세 남자. HTN, DM으로 f/u 중 3일 전부터 fever, 기침 있어 내원.\nCXR상 pneumonia 의심, 결핵은 배제됨. 아버지가 간암으로 사망.\nNo chest pain. congestive heart failure (CHF) 과거력 있음.";
 
+let kept = ""; // the note, while the page is open: a change of language does not lose it
+
 export function draw(panel, info, values, link) {
   if (!info.lexicons.length) {
     fill(panel, h("h1", {}, t("termsTitle")), h("div", { class: "notice" }, h("p", {}, t("noLexicon")), h("p", { class: "number" }, "malmoi serve --lexicon FOLDER")));
@@ -22,6 +24,7 @@ export function draw(panel, info, values, link) {
     const text = field.value.trim();
     // A note is somebody's: it stands neither in the address nor in the browser's history.
     link({ kind, q: kind === "note" ? "" : text, lexicon: info.lexicons.length > 1 ? lexicon : "" });
+    if (kind === "note") kept = field.value;
     if (!text) return fill(out, empty());
     fill(out, h("p", { class: "status" }, t("working")));
     try {
@@ -52,7 +55,7 @@ export function draw(panel, info, values, link) {
     fill(place, h("div", { class: "row" }, choice, select), h("label", { for: "term" }, t(kind === "note" ? "noteLabel" : "mentionLabel")), field,
       h("div", { class: "row" }, h("button", { class: "primary", type: "submit" }, t("termsRun"))));
   };
-  const given = kind === "note" ? "" : values.q ?? "";
+  const given = kind === "note" ? kept : values.q ?? "";
   if (kind === "note" && values.q) link({ kind });
   drawForm(given);
   fill(panel, h("h1", {}, t("termsTitle")), h("p", { class: "lead" }, t("termsLead")),
