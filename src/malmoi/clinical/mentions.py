@@ -167,8 +167,13 @@ _DOTTED = frozenset(
 )
 # Words about a side or a degree, which no name of a table needs.
 _DROPPED = frozenset(
-    str.split("rt lt right left both bilateral bilat 우측 좌측 양측 오른쪽 왼쪽 양쪽")
+    str.split(
+        "comminuted displaced nondisplaced rt lt right left both bilateral bilat "
+        "우측 좌측 양측 오른쪽 왼쪽 양쪽"
+    )
 )
+# How a bone is broken, which tables leave to another digit.
+_BROKEN = re.compile("(?:분쇄|개방성?|폐쇄성?|전위성?|비전위|복합|단순|선상|함몰) ?골절")
 _AND = re.compile(r"([A-Za-z]{4,})(?:\s+(?:and|or|&)\s+|\s?/\s?)$", re.IGNORECASE)
 _CAPITALS = re.compile(r"[A-Z]")
 _SMALL = re.compile(r"[a-z]")
@@ -380,6 +385,9 @@ class MentionFinder:
 
     def _spelled_out(self, text: str) -> str:
         """Write out the short words of a run, without those for sides: "fx., femur, Rt."."""
+        whole = _BROKEN.sub("골절", text)
+        if whole != text:
+            return whole
         words = re.findall(r"[A-Za-zÀ-ÿ]+(?:[-'&+][A-Za-z0-9]+)*|[가-힣]+|\d+(?:\.\d+)?", text)
         if len(words) < 2 or "/" in text:
             return ""
