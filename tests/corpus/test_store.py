@@ -1,5 +1,6 @@
 """One suite over every store of documents: what is written is there, whole, and can be found."""
 
+import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib.util import find_spec
@@ -318,3 +319,12 @@ def test_the_best_keyword_score_is_not_reached(make: Make) -> None:
     [best, *_] = store.keyword_search(words, 1)
     assert 0 < best.score < store.best_keyword_score(words)
     assert store.best_keyword_score([]) == 0
+
+
+def test_a_code_decides_whatever_stands_around_it(tmp_path: Path) -> None:
+    about = StoreInfo("none", DIM, words="bigrams")
+    with contextlib.closing(SqliteStore(tmp_path / "x", create=lambda: about)) as store:
+        store.write([*some(), stored("e", "내선 4410 번호", 5)])
+        alone = store.best_keyword_score(["4410"])
+        assert store.best_keyword_score(["없는", "4410", "배송"]) == alone > 0
+        assert store.best_keyword_score(["없는", "9999", "배송"]) > alone

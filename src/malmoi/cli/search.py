@@ -10,6 +10,7 @@ from ..bundle.catalog import RERANKER
 from ..corpus import Corpus, Hit
 from ..corpus.corpus import RERANKED, Mode
 from ..corpus.fusion import WEIGHTS
+from ..corpus.rerank import RERANK
 from ..encoder import load
 from ..reranker.reranker import load_reranker
 from .options import ModelOption, Threads, arg, opt, seconds
@@ -35,7 +36,7 @@ def search(
         str | None, opt("Of a hybrid search's sides, as dense=1,keyword=0.8.")
     ] = None,
     exact: Annotated[bool, opt("Compare with every vector.", "--exact")] = False,
-    rerank: Annotated[bool, opt("Let a reranker read the best.", "--rerank")] = False,
+    rerank: Annotated[bool, opt("Let a reranker read the best.", "--rerank/--no-rerank")] = RERANK,
     reranker: Annotated[str, opt("A reranker's bundle, shipped name or hub id.")] = RERANKER,
     depth: Annotated[int, opt("How many a reranker may read.", min=1)] = RERANKED,
     within: Annotated[str | None, opt("Time for it all, as 200ms; reranks as many as fit.")] = None,

@@ -9,6 +9,9 @@ import numpy as np
 from ..text.cleanup import as_text
 from ..types import Floats
 
+# Whether a search is reranked when nobody says so; measured in docs/decisions/fusion.md. This is
+# the one place where it is decided, for the command line and the server.
+RERANK = False
 # Small enough that a batch too many costs a few milliseconds, large enough to be efficient.
 _FIRST = 4
 _LARGEST = 32

@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import json
+import re
 import secrets
 import sqlite3
 import threading
@@ -44,6 +45,7 @@ from .store import (
 from .vector_index import ROW_BITS, SyncedIndex, index_rows
 
 _AT_ONCE = 500  # ids in one query
+_CODE, _FEW = re.compile(r"(?=.*\d).{3}"), 5
 _REMEMBERED = 100_000  # words whose frequencies are kept, about 10 MB
 _OCCURRENCES = 10_000  # of words in passages that one search goes through, about 8 ms
 _MOST = 2**31  # rows of an answer; SQLite knows no larger numbers than 2**63
@@ -242,7 +244,9 @@ class SqliteStore(Store):
 
     def best_keyword_score(self, words: Sequence[str]) -> float:
         total, known = self.passage_count(), self.known_terms(words)
-        counts = np.array([known.get(word, 0) for word in words])
+        # A code that few passages have decides, whatever stands around it in the query.
+        codes = [word for word in words if 0 < known.get(word, 0) <= _FEW and _CODE.search(word)]
+        counts = np.array([known.get(word, 0) for word in codes or words])
         # As in SQLite's BM25, where a word adds at most 2.2 times its inverse frequency.
         rarity = np.log((total - counts + 0.5) / (counts + 0.5))
         return float(2.2 * np.maximum(rarity, 1e-6).sum())

@@ -427,7 +427,10 @@ class Store(ABC):
 
     @abstractmethod
     def best_keyword_score(self, words: Sequence[str]) -> float:
-        """The most that BM25 can give to a passage, which has all of these words often."""
+        """The most that BM25 can give to a passage, which has all of these words often.
+
+        Where a word is a code that few passages have, the others may be left out.
+        """
 
     @abstractmethod
     def fields(self) -> list[str]:

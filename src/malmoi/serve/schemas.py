@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ..corpus.rerank import RERANK
 from ..linking import Candidate, Linked
 from ..mining.keywords import Keyword
 from .settings import MOST_TEXTS, ON_MAP
@@ -272,7 +273,7 @@ class SearchRequest(Schema):
     corpus: Name = None
     k: Count = 10
     mode: Literal["hybrid", "dense", "keyword"] = "hybrid"
-    rerank: Annotated[bool, Field(description="Let the reranker order what was found.")] = False
+    rerank: Annotated[bool, Field(description="Let the reranker order what was found.")] = RERANK
     depth: Annotated[int, Field(ge=1, le=200, description="How many a reranker reads.")] = 50
     filter: Annotated[
         dict[str, str | int | float | bool], Field(max_length=16, default_factory=dict)
