@@ -36,6 +36,16 @@ def serve(
     cors: Annotated[
         list[str] | None, typer.Option(help="An origin whose pages may call: https://…")
     ] = None,
+    allow_upload: Annotated[
+        bool,
+        typer.Option(
+            "--allow-upload", help="Let pages add files to a corpus; a new one is made if needed."
+        ),
+    ] = False,
+    upload_megabytes: Annotated[
+        int, typer.Option(min=1, max=60, help="Of one upload, all its files together.")
+    ] = 20,
+    upload_files: Annotated[int, typer.Option(min=1, max=200, help="Files of one upload.")] = 20,
     batching: Annotated[
         bool, typer.Option(help="Encode requests that arrive together in one batch.")
     ] = True,
@@ -49,7 +59,7 @@ def serve(
     for module in ("starlette", "pydantic", "uvicorn", "httptools", "prometheus_client"):
         require(module, extra="serve", purpose="the server")
     from ..serve import server
-    from ..serve.settings import Batching, Limits, ServerSettings
+    from ..serve.settings import Batching, Limits, ServerSettings, Uploads
     from ..serve.state import load_resources
 
     _log_with_times()
@@ -61,6 +71,7 @@ def serve(
         host_names=tuple(host_name or ()),
         limits=Limits(seconds=timeout),
         batching=Batching(together=batching),
+        uploads=Uploads(files=upload_files, bytes=upload_megabytes << 20) if allow_upload else None,
     )
     resources = load_resources(
         model,
@@ -68,6 +79,7 @@ def serve(
         corpora=corpus or (),
         lexicons=lexicon or (),
         samples=samples,
+        create=allow_upload,
         threads=threads,
     )
     server.serve(resources, settings, access_log=access_log)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..clinical.context import Assertion
 from ..clinical.reader import NoteMention
+from ..corpus import DocumentHits
 from ..corpus import Hit as CorpusHit
 from ..encoder.base import BaseEncoder, OnLong, as_list, warn_of_cut
 from ..errors import CutWarning
@@ -90,14 +91,35 @@ class Client(BaseEncoder):
         rerank: bool = False,
         depth: int = 50,
         corpus: str | None = None,
+        offset: int = 0,
     ) -> list[CorpusHit]:
-        """Find documents, as `Corpus.search` does; the server's first corpus when none is named."""
+        """Find passages, as `Corpus.search` does; the server's first corpus when none is named.
+
+        `offset` leaves out so many that fit better.
+        """
         body: dict[str, Any] = {"query": as_text(query, where="query"), "k": k, "mode": mode}
         body |= {"filter": dict(filter or {}), "rerank": rerank, "depth": depth, "corpus": corpus}
-        return [
-            CorpusHit(hit["id"], hit["text"], hit["score"], hit["metadata"], hit["scores"])
-            for hit in self.post("/v1/search", body)["hits"]
-        ]
+        return [_hit(hit) for hit in self.post("/v1/search", body | {"offset": offset})["hits"]]
+
+    def search_documents(
+        self,
+        query: str,
+        k: int = 10,
+        *,
+        passages: int = 3,
+        mode: str = "hybrid",
+        filter: Mapping[str, Any] | None = None,
+        rerank: bool = False,
+        depth: int = 50,
+        corpus: str | None = None,
+        offset: int = 0,
+    ) -> list[DocumentHits]:
+        """Find documents with their best passages, as `Corpus.search_documents` does."""
+        body: dict[str, Any] = {"query": as_text(query, where="query"), "k": k, "mode": mode}
+        body |= {"filter": dict(filter or {}), "rerank": rerank, "depth": depth, "corpus": corpus}
+        body |= {"group": True, "passages": passages, "offset": offset}
+        groups = self.post("/v1/search", body)["groups"]
+        return [DocumentHits(tuple(map(_hit, group["hits"]))) for group in groups]
 
     @overload
     def link(  # type: ignore[overload-overlap]
@@ -204,6 +226,12 @@ class Client(BaseEncoder):
             cut, count = cut + int(headers.get("x-malmoi-cut", 0)), count + len(vectors)
             yield vectors if precision == "float32" else to_precision(normalize(vectors), precision)
         warn_of_cut(cut, count, "the model reads")
+
+
+def _hit(one: Mapping[str, Any]) -> CorpusHit:
+    names = ("id", "text", "score", "metadata", "scores", "title", "page", "type", "modified")
+    fields = {name: one[name] for name in (*names, "number", "snippet")}
+    return CorpusHit(**fields, headings=tuple(one["headings"]))
 
 
 def _word(one: Mapping[str, Any]) -> Word:

@@ -22,8 +22,9 @@ from ..runtime.session import usable_cores
 from . import bounds, schemas
 from . import compat as neighbours
 from .middleware import Gateway
-from .routes import compat, embeddings, info, link, search, words
+from .routes import compat, corpora, embeddings, info, link, search, words
 from .schemas import Schema
+from .settings import UPLOAD_PATH
 from .state import STATE, AppState
 
 PAGE = Path(__file__).parent / "page"
@@ -79,7 +80,10 @@ ROUTES = (
     Endpoint("/v1/similarity", "vectors", embeddings.similarity, schemas.SimilarityResponse),
     Endpoint("/v1/words", "words", words.words, schemas.WordsResponse),
     Endpoint("/v1/keywords", "words", words.find, schemas.KeywordsResponse),
+    Endpoint("/v1/passages", "search", corpora.passages, schemas.PassagesResponse),
+    Endpoint("/v1/corpus", "search", corpora.describe, schemas.CorpusResponse),
     Endpoint("/v1/map", "search", search.draw, schemas.MapResponse),
+    Endpoint(UPLOAD_PATH, "search", corpora.upload, schemas.UploadResponse),
     Endpoint("/v1/embed", "neighbours", compat.cohere_v1, neighbours.CohereEmbedResponse),
     Endpoint("/v2/embed", "neighbours", compat.cohere_v2, neighbours.CohereEmbedResponse),
     Endpoint("/v2/rerank", "neighbours", embeddings.rerank, schemas.RerankResponse),

@@ -39,7 +39,7 @@ _IDS: Hashable = "ids"  # the group of texts that have been tokenised already
 # Characters of a request whose texts are tokenised in the event loop, which takes them 0.1 ms or
 # so. Their lengths are known then, and they go into batches of one length.
 _SHORT = 512
-Lane = Literal["search", "link", "note", "other"]
+Lane = Literal["search", "link", "note", "upload", "other"]
 _TRIM_SECONDS = 1.0
 # Threads of each kind of work, and how many of its requests may wait for one or have one; more are
 # refused with 429. Searches mostly wait for their query's vector; the others compute themselves,
@@ -48,6 +48,7 @@ _LANES: dict[Lane, tuple[int, int]] = {
     "search": (6, 256),
     "link": (2, 128),
     "note": (2, 32),
+    "upload": (1, 16),
     "other": (2, 32),
 }
 

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ..errors import counted
 from .api_keys import Key
 from .errors import APIError, api_error, location_of
-from .settings import LOOPBACK
+from .settings import LOOPBACK, UPLOAD_PATH
 from .state import AppState
 
 logger = logging.getLogger(__name__)
@@ -142,12 +142,15 @@ class Gateway:
             kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
             if kind != b"application/json":
                 raise APIError(415, "no_json", "the body has another type than application/json.")
-        stated, most = headers.get(b"content-length", b"0"), self._limits.body_bytes
+        uploads = self._settings.uploads if scope["path"] == UPLOAD_PATH else None
+        most = uploads.body_bytes if uploads else self._limits.body_bytes
+        seconds = self._limits.seconds if uploads else self._limits.body_seconds
+        stated = headers.get(b"content-length", b"0")
         if not stated.isdigit() or len(stated) > 12 or int(stated) > most:
             raise _too_large(most)
         body, size = bytearray(), 0
         try:
-            async with asyncio.timeout(self._limits.body_seconds):
+            async with asyncio.timeout(seconds):
                 while True:
                     message = await receive()
                     if message["type"] == "http.disconnect":

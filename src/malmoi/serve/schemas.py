@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ..corpus.rerank import RERANK
 from ..linking import Candidate, Linked
 from ..mining.keywords import Keyword
-from .settings import MOST_TEXTS, ON_MAP
+from .settings import MOST_FACETS, MOST_FILES, MOST_TEXTS, ON_MAP
 
 Texts = Annotated[list[str], Field(min_length=1, max_length=MOST_TEXTS, fail_fast=True)]
 TextOrTexts = Annotated[str | Texts, Field(union_mode="left_to_right")]
@@ -57,6 +57,8 @@ _NUMBER = {"float": 32, "base64": 16}
 _CHARACTER = 16  # a character of a text: in the body, as Python's, in the answer and on its way
 _CANDIDATE = 1500  # a concept with its names, as objects and as JSON
 _DOCUMENT = 65_536  # a document that was found, more than nearly all have
+_PASSAGE = 4096  # a passage that was looked at while documents were grouped
+_LOOKED_AT = 8  # passages for each document
 _OWN = 65_536  # whatever the request
 
 
@@ -271,49 +273,186 @@ class SearchRequest(Schema):
 
     query: str
     corpus: Name = None
-    k: Count = 10
+    k: Annotated[Count, Field(description="Passages, or with group documents, of one page.")] = 10
+    offset: Annotated[int, Field(ge=0, le=1000, description="How many to leave out before.")] = 0
+    group: Annotated[bool, Field(description="Give documents with their best passages.")] = False
+    passages: Annotated[int, Field(ge=1, le=10, description="Of a document, with group.")] = 3
     mode: Literal["hybrid", "dense", "keyword"] = "hybrid"
     rerank: Annotated[bool, Field(description="Let the reranker order what was found.")] = RERANK
     depth: Annotated[int, Field(ge=1, le=200, description="How many a reranker reads.")] = 50
     filter: Annotated[
         dict[str, str | int | float | bool], Field(max_length=16, default_factory=dict)
     ]
+    folder: Annotated[
+        str | None, Field(max_length=4096, description="Only files in this folder, or below it.")
+    ] = None
+    type: Annotated[str | None, Field(max_length=40, description="Only files like pdf.")] = None
 
     def answer_bytes(self, model: ModelSize) -> int:
-        hits = self.k + (max(self.depth, self.k) if self.rerank else 0)
-        return _OWN + hits * _DOCUMENT + len(self.query) * _CHARACTER
+        hits = self.k * (self.passages if self.group else 1)
+        hits += max(self.depth, self.k) if self.rerank else 0
+        looked_at = (self.offset + self.k) * (_LOOKED_AT if self.group else 1)
+        return _OWN + hits * _DOCUMENT + looked_at * _PASSAGE + len(self.query) * _CHARACTER
 
 
-class SearchHit(Schema):
-    """A document that was found; `rank_before` is its place before it was reranked."""
+class PassageItem(Schema):
+    """A passage: its place in its document, and the words that it shares with the query."""
+
+    number: int
+    text: str
+    headings: list[str]
+    page: int | None
+    matches: list[tuple[int, int]]
+
+
+class SearchHit(PassageItem):
+    """A passage that was found, with its document; `rank_before` is its place before reranking.
+
+    With `group` that is the document's place. `snippet` is the part of the text that fits best.
+    """
 
     id: str
-    text: str
     score: float
     scores: dict[str, float]
     metadata: dict[str, Any]
-    matches: list[tuple[int, int]]
     rank_before: int | None
+    title: str
+    type: str
+    modified: float | None
+    snippet: str
+    snippet_matches: list[tuple[int, int]]
+
+
+class DocumentHits(Schema):
+    """A document with its passages that were found, the best first."""
+
+    id: str
+    title: str
+    type: str
+    score: float
+    rank_before: int | None
+    hits: list[SearchHit]
 
 
 class RankBefore(Schema):
-    """A document among the first before reranking: its score then, and its place now."""
+    """A passage or document among the first before reranking: its score then, its place now."""
 
     id: str
+    number: int
+    title: str
     text: str
     score: float
     rank_after: int
 
 
 class SearchResponse(Schema):
-    """The documents that fit best, the best first; `before` is the order before reranking."""
+    """What fits best, the best first: `hits`, or with `group` documents in `groups`.
+
+    `before` is the order before reranking, and `next_offset` that of the next page, if any.
+    """
 
     corpus: str
     mode: str
     reranked: bool
     documents: int
     hits: list[SearchHit]
+    groups: list[DocumentHits]
     before: list[RankBefore]
+    next_offset: int | None
+
+
+class PassagesRequest(Schema):
+    """A passage to be shown between those before and after it."""
+
+    model_config = example(id="rules/leave.md", number=3, count=2, query="연차 며칠")
+
+    id: Annotated[str, Field(max_length=8192, description="Of the document.")]
+    number: Annotated[int, Field(ge=0, le=2**31)] = 0
+    count: Annotated[int, Field(ge=0, le=20, description="On either side.")] = 2
+    query: Annotated[str, Field(max_length=2000, description="Whose words are marked.")] = ""
+    corpus: Name = None
+
+    def answer_bytes(self, model: ModelSize) -> int:
+        return _OWN + (2 * self.count + 2) * _DOCUMENT
+
+
+class PassagesResponse(Schema):
+    """Neighbouring passages of a document, in their order, and whether there are more."""
+
+    corpus: str
+    id: str
+    title: str
+    type: str
+    passages: list[PassageItem]
+    more_before: bool
+    more_after: bool
+
+
+class CorpusRequest(Schema):
+    """A corpus to be described."""
+
+    model_config = example(corpus="faq")
+
+    corpus: Name = None
+
+    def answer_bytes(self, model: ModelSize) -> int:
+        return _OWN + 2 * MOST_FACETS * 1000
+
+
+class Facet(Schema):
+    """A type of file or a folder, and how many documents it has."""
+
+    name: str
+    documents: int
+
+
+class CorpusResponse(Schema):
+    """What a corpus holds, and questions that it answers."""
+
+    corpus: str
+    documents: int
+    passages: int
+    types: list[Facet]
+    folders: list[Facet]
+    questions: list[str]
+
+
+class UploadFile(Schema):
+    """A file: its name, without a folder, and its bytes in base64."""
+
+    name: Annotated[str, Field(min_length=1, max_length=1000)]
+    content: str
+
+
+class UploadRequest(Schema):
+    """Files to add to a corpus; those that were uploaded under the same names are replaced."""
+
+    model_config = example(corpus="docs", files=[{"name": "leave.md", "content": "IyDsl7DssKg="}])
+
+    corpus: Annotated[str, Field(max_length=200, description="As /v1/info has it.")]
+    files: Annotated[list[UploadFile], Field(min_length=1, max_length=MOST_FILES, fail_fast=True)]
+
+    def answer_bytes(self, model: ModelSize) -> int:
+        size = sum(len(file.content) for file in self.files)
+        return _OWN + 3 * size + len(self.files) * 2000
+
+
+class UploadedFile(Schema):
+    """What became of a file; `error` says why it was not indexed."""
+
+    name: str
+    id: str
+    documents: int
+    passages: int
+    error: str | None
+
+
+class UploadResponse(Schema):
+    """The files in the order in which they were sent, and how many documents there are now."""
+
+    corpus: str
+    documents: int
+    files: list[UploadedFile]
 
 
 class MapRequest(Schema):
@@ -585,8 +724,15 @@ class LexiconInfo(Schema):
     names: int
 
 
+class UploadsInfo(Schema):
+    """How much one request may upload."""
+
+    files: int
+    bytes: int
+
+
 class InfoResponse(Schema):
-    """What is served, and within which limits."""
+    """What is served, and within which limits; `uploads` is null where none are taken."""
 
     version: str
     encoder: ModelInfo
@@ -595,3 +741,4 @@ class InfoResponse(Schema):
     corpora: list[CorpusInfo]
     lexicons: list[LexiconInfo]
     limits: LimitsInfo
+    uploads: UploadsInfo | None

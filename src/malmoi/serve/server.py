@@ -326,6 +326,7 @@ def serve(resources: Resources, settings: ServerSettings, *, access_log: bool = 
         settings = replace(settings, limits=replace(limits, connections=max(files, 1)))
     with _listen(settings) as listener:
         state = AppState(resources, settings)
+        state.warm()
         server = _Server(configure(make_app(state), settings))
         server.reload_keys = state.reload_keys
         server.run([listener])

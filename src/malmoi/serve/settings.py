@@ -7,6 +7,9 @@ from ..errors import OptionError
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 MOST_TEXTS = 2048  # in one request, as OpenAI's own limit; the schemas bound their lists by it
+UPLOAD_PATH = "/v1/documents"
+MOST_FILES = 200  # of one upload, whatever the settings say
+MOST_FACETS = 200  # folders, and types, that a corpus is described by
 ON_MAP = 3000  # documents of a map; more cannot be told apart on a screen
 
 
@@ -60,6 +63,30 @@ class Batching:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Uploads:
+    """What may be uploaded, where that is allowed."""
+
+    files: int = 20  # in one request
+    bytes: int = 20 * 1024 * 1024  # in one request, all files together
+    characters: int = 2_000_000  # in one file, of the text that was read from it
+    documents: int = 1_000_000  # in the corpus; no more are added then
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if value <= 0:
+                raise OptionError(f"uploads have {value} {name}; expected more than 0. Raise it.")
+        if self.files > MOST_FILES:
+            raise OptionError(
+                f"uploads have {self.files:,} files; expected at most {MOST_FILES}. Lower it."
+            )
+
+    @property
+    def body_bytes(self) -> int:
+        """The longest body: base64 takes four bytes for three, and names take some."""
+        return self.bytes * 4 // 3 + self.files * 8192
+
+
+@dataclass(frozen=True, kw_only=True)
 class ServerSettings:
     """All options of `malmoi serve` but what it serves."""
 
@@ -70,4 +97,12 @@ class ServerSettings:
     host_names: tuple[str, ...] = ()  # names this server is known by, besides its address
     limits: Limits = field(default_factory=Limits)
     batching: Batching = field(default_factory=Batching)
+    uploads: Uploads | None = None  # None takes no files
     stop_seconds: float = 30.0  # how long a stop waits for what was accepted
+
+    def __post_init__(self) -> None:
+        if self.uploads is not None and self.keys is None and self.host not in LOOPBACK:
+            raise OptionError(
+                f"files may be uploaded on {self.host} without keys: anyone who reaches this "
+                "machine could add documents. Name keys with --api-keys, or listen on 127.0.0.1."
+            )

@@ -2,10 +2,11 @@
 
 import logging
 import tempfile
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from ..bundle.catalog import shipped_models
 from ..clinical.corrections import Corrections
@@ -13,7 +14,7 @@ from ..clinical.reader import NoteReader
 from ..corpus import Corpus
 from ..corpus.corpus import prompts_of
 from ..encoder import Encoder, TextEncoder, load
-from ..errors import DataError, MalmoiError
+from ..errors import CutWarning, DataError, MalmoiError
 from ..io.tables import read_rows
 from ..linking import Linker
 from ..reranker.reranker import Reranker, load_reranker
@@ -32,6 +33,8 @@ STATE = "malmoi.state"  # where the lifespan puts the state, for connections to 
 RERANKER = "ko-en-reranker"
 # Served where nothing is named: a bilingual FAQ, and a lexicon of common conditions.
 _SAMPLE_FAQ = Path(__file__).parents[1] / "data/faq.tsv"
+# Korean and Latin words that no analyser has cached.
+_WARM = "당뇨 환자가 말모이를 처음 열어 보았다, warm-up"
 _SAMPLE_CORPUS, _SAMPLE_LEXICON = "faq", "sample"
 # What clients call texts that ask, and texts that are searched.
 _QUERIES = ("query", "search_query", "retrieval.query")
@@ -41,6 +44,14 @@ _PASSAGES = ("document", "passage", "search_document", "retrieval.passage")
 class SampleCorpus(Corpus):
     """The sample FAQ, in a folder that goes when the corpus does."""
 
+    # Questions to try, and the entries that answer them.
+    questions: ClassVar[Mapping[str, str]] = {
+        "제 상품 언제 도착해요?": "1",
+        "how do I get a refund": "17",
+        "밤에 열이 나면 어디로 가죠?": "46",
+        "비밀번호 reset": "31",
+        "Do you take cards?": "21",
+    }
     _folder: "tempfile.TemporaryDirectory[str] | None" = None
 
     @classmethod
@@ -121,18 +132,20 @@ def load_resources(
     corpora: Sequence[Path] = (),
     lexicons: Sequence[str] = (),
     samples: bool = True,
+    create: bool = False,
     threads: int | None = None,
 ) -> Resources:
     """Open what a server is to serve.
 
     The shipped reranker goes with it unless another is named ("none" for none), and the samples
-    where no corpus or no lexicon is named. A corpus must be there already, made with this encoder.
+    where no corpus or no lexicon is named. A corpus must be there already, made with this encoder,
+    unless `create` makes an empty one to upload files into.
     """
     if reranker is None:
         reranker = RERANKER if RERANKER in shipped_models() else "none"
     encoder = load(model, threads=threads)
     batched = BatchedEncoder(encoder)
-    opened = {_stem(path): _open_corpus(path, batched) for path in corpora}
+    opened = {_stem(path): _open_corpus(path, batched, create=create) for path in corpora}
     if samples and not opened:
         opened[_SAMPLE_CORPUS] = SampleCorpus.make(batched)
     return Resources(
@@ -156,14 +169,29 @@ def _stem(path: str | Path) -> str:
     return Path(path).name.removesuffix(".malmoi").removesuffix(".lexicon")
 
 
-def _open_corpus(path: Path, encoder: TextEncoder) -> Corpus:
-    if not path.exists():
+def _open_corpus(path: Path, encoder: TextEncoder, *, create: bool) -> Corpus:
+    if not create and not path.exists():
         raise DataError(
             f"there is no corpus {path}; expected a file made before. Make it with: malmoi index"
         )
     corpus = Corpus.open(path, encoder)
     corpus.warm()
     return corpus
+
+
+@dataclass(frozen=True)
+class Overview:
+    """What a corpus holds: its types and folders with their numbers of documents.
+
+    `questions` find a document of it; `made` is when it was counted, in seconds of a clock.
+    """
+
+    documents: int
+    passages: int
+    types: Mapping[str, int]
+    folders: Mapping[str, int]
+    questions: tuple[str, ...]
+    made: float
 
 
 @dataclass
@@ -176,6 +204,7 @@ class AppState:
     running: int = 0  # requests being answered, counted by the middleware
     arriving: int = 0  # requests whose bytes came in this turn of the loop, by their connections
     _engine: Engine | None = None
+    overviews: dict[str, Overview] = field(default_factory=dict)  # of corpora, by their names
 
     def __post_init__(self) -> None:
         encoder, limits = self.resources.encoder, self.settings.limits
@@ -197,6 +226,18 @@ class AppState:
     def ready(self) -> bool:
         """Tell whether requests are taken."""
         return self._engine is not None
+
+    def warm(self) -> None:
+        """Use every model and analyser once, so that the first request finds them loaded."""
+        resources = self.resources
+        with warnings.catch_warnings(action="ignore", category=CutWarning):
+            resources.encoder.encode([_WARM])
+            if resources.reranker is not None:
+                resources.reranker.score([(_WARM, _WARM)])
+            for corpus in resources.corpora.values():
+                corpus.search(_WARM, 1)
+            for reader in resources.lexicons.values():
+                reader.read(_WARM)
 
     def open(self, *, workers: int) -> None:
         """Start the engine's threads; inside the event loop."""

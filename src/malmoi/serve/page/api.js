@@ -40,10 +40,8 @@ export async function post(path, body) {
   running.get(path)?.abort();
   const control = new AbortController();
   running.set(path, control);
-  return call(path, {
-    method: "POST",
-    headers: { "content-type": "application/json" },
-    body: JSON.stringify(body),
-    signal: control.signal,
-  });
+  return postAlone(path, body, control.signal);
 }
+
+export const postAlone = (path, body, signal) =>
+  call(path, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body), signal });

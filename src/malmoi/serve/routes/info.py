@@ -45,7 +45,7 @@ async def model(state: AppState, id: str) -> Response:
 async def info(state: AppState) -> Response:
     """Say what is served and within which limits: what the page and the client begin with."""
     resources, limits = state.resources, state.settings.limits
-    encoder = resources.encoder
+    encoder, uploads = resources.encoder, state.settings.uploads
     return json_response(
         {
             "version": __version__,
@@ -61,6 +61,7 @@ async def info(state: AppState) -> Response:
                 for name, reader in resources.lexicons.items()
             ],
             "limits": {name: getattr(limits, name) for name in LimitsInfo.model_fields},
+            "uploads": uploads and {"files": uploads.files, "bytes": uploads.bytes},
         }
     )
 

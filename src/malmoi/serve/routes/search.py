@@ -2,19 +2,20 @@
 
 import itertools
 import re
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 from starlette.responses import Response
 
-from ...corpus import Corpus, Hit, Stored
+from ...corpus import Corpus, DocumentHits, Hit, PassageKey, Stored, group_hits
 from ...mining.clusters import cluster
 from ...mining.topics import name_topics
 from ...plots.maps import flatten
 from ...runtime.pooling import normalize
 from ...types import Floats
-from ..engine import BatchedReranker
+from ..engine import BatchedReranker, check_stopped
 from ..errors import APIError
 from ..schemas import MapRequest, SearchRequest
 from ..settings import ON_MAP
@@ -22,72 +23,152 @@ from ..state import AppState
 from . import json_response
 
 _STAGES = ("fused", "dense", "keyword")  # before a reranker, the last one first
+_AT_ONCE = 100  # passages that are looked at for documents, and for few; as many keep the order
+_MOST_PASSAGES = 6400
+_LAST_OFFSET = 1000
 _WORD = re.compile(r"[0-9A-Za-z]+|[가-힣]+")
 _SHORTEST = 2  # a Korean word's stem; its endings and particles differ
 _TOPIC_WORDS = 3  # of a group's name
 
 
 async def search(state: AppState, request: SearchRequest) -> Response:
-    """Find documents by meaning, by words or by both, and rerank them when asked."""
+    """Find passages, or documents with theirs, by meaning, by words or by both; rerank them."""
     name, corpus = state.resources.corpus(request.corpus)
     state.check_texts([request.query], param="query")
-    known = corpus.store.fields() if request.filter else []
-    if not set(request.filter) <= set(known):
-        message = f"a filter names a field that no document has; they have: {', '.join(known)}."
-        raise APIError(400, "unknown_field", message, param="filter")
+    if not request.query.strip():
+        message = "the query is empty; expected some text. Say what to look for."
+        raise APIError(400, "empty_query", message, param="query")
+    filters = _filters(corpus, request)
     reranker = vector = None
     if request.rerank and state.resources.find_reranker():
         reranker = BatchedReranker(state.engine)
     if request.mode != "keyword":
-        embedded = await state.engine.embed([request.query], prompt=corpus.query_prompt)
-        [vector] = embedded.vectors
-    work = partial(_search, corpus, request, reranker, vector)
-    found = await state.engine.call(work, lane="search")
+        found = await state.engine.embed([request.query], prompt=corpus.query_prompt)
+        [vector] = found.vectors
+    work = partial(_search, corpus, request, filters, reranker, vector)
+    answer = await state.engine.call(work, lane="search")
     about = {"corpus": name, "mode": request.mode, "reranked": request.rerank}
-    return json_response(about | {"documents": len(corpus)} | found)
+    return json_response(about | {"documents": len(corpus)} | answer)
+
+
+def _filters(corpus: Corpus, request: SearchRequest) -> dict[str, Any]:
+    """All conditions of a request; the folder and the type are fields of a file's document."""
+    filters: dict[str, Any] = dict(request.filter)
+    for name in ("folder", "type"):
+        if value := getattr(request, name):
+            filters[name] = value.strip("/")
+    known = corpus.store.fields() if filters else []
+    for name in filters:
+        if name not in known:
+            message = "a filter names a field that no document has; they have:"
+            param = "filter" if name in request.filter else name
+            raise APIError(400, "unknown_field", f"{message} {', '.join(known)}.", param=param)
+    return filters
 
 
 def _search(
-    corpus: Corpus, request: SearchRequest, reranker: BatchedReranker | None, vector: Floats | None
+    corpus: Corpus,
+    request: SearchRequest,
+    filters: dict[str, Any],
+    reranker: BatchedReranker | None,
+    vector: Floats | None,
 ) -> dict[str, Any]:
-    depth = max(request.depth, request.k)
-    hits = corpus.search(
+    depth, last = max(request.depth, request.k), request.offset + request.k
+    ask = partial(
+        corpus.search,
         request.query,
-        depth if reranker else request.k,
         mode=request.mode,
-        filter=request.filter or None,
-        reranker=reranker,
+        filter=filters or None,
         depth=depth,
         vector=vector,
     )
-    before = _before_reranking(hits) if reranker else []
-    rank_before = {hit.key: rank for rank, (hit, _) in enumerate(before, start=1)}
-    after = {hit.key: rank for rank, hit in enumerate(hits, start=1)}
+    hits = _find(ask, last + 1, group=request.group)
+    before: list[DocumentHits] = []
+    if reranker is not None:
+        hits = ask(max(len(hits), depth), reranker=reranker)
+        before = _rows(_before_reranking(hits[:depth]), group=request.group)
+    rows = _rows(hits, group=request.group)
+    rank_before = {_key(row, request.group): rank for rank, row in enumerate(before, start=1)}
+    rank_after = {_key(row, request.group): rank for rank, row in enumerate(rows, start=1)}
+    shown = rows[request.offset : last]
+    found: list[dict[str, Any]] = [
+        {
+            "id": row.id,
+            "title": row.title,
+            "type": row.hits[0].type,
+            "score": round(float(row.score), 6),
+            "rank_before": (rank := rank_before.get(_key(row, request.group))),
+            "hits": [_hit(request.query, hit, rank) for hit in row.hits[: request.passages]],
+        }
+        for row in shown
+    ]
     return {
-        "hits": [
-            {
-                "id": hit.id,
-                "text": hit.text,
-                "score": round(float(hit.score), 6),
-                "scores": {name: round(float(score), 6) for name, score in hit.scores.items()},
-                "metadata": dict(hit.metadata),
-                "matches": matches(request.query, hit.text),
-                "rank_before": rank_before.get(hit.key),
-            }
-            for hit in hits[: request.k]
-        ],
+        "hits": [] if request.group else [hit for row in found for hit in row["hits"]],
+        "groups": found if request.group else [],
         "before": [
-            {"id": hit.id, "text": hit.text, "score": round(score, 6), "rank_after": after[hit.key]}
-            for hit, score in before[: request.k]
+            {
+                "id": row.id,
+                "number": row.hits[0].number,
+                "title": row.title,
+                "text": row.hits[0].text,
+                "score": round(_stage_score(row.hits[0]), 6),
+                "rank_after": rank_after[_key(row, request.group)],
+            }
+            for row in before[: request.k]
         ],
+        "next_offset": last if len(rows) > last and last <= _LAST_OFFSET else None,
     }
 
 
-def _before_reranking(hits: list[Hit]) -> list[tuple[Hit, float]]:
-    """The hits in the order of the stage before the reranker, with its scores."""
-    stage = next((name for name in _STAGES if hits and name in hits[0].scores), "dense")
-    scored = [(hit, float(hit.scores.get(stage, 0.0))) for hit in hits]
-    return sorted(scored, key=lambda one: -one[1])
+def _find(ask: Callable[[int], list[Hit]], rows: int, *, group: bool) -> list[Hit]:
+    """So many passages, or passages of so many documents if there are as many."""
+    wanted = _AT_ONCE if group else rows
+    while True:
+        check_stopped()
+        hits = ask(wanted)
+        documents = len({hit.id for hit in hits})
+        if not group or documents >= rows or len(hits) < wanted or wanted >= _MOST_PASSAGES:
+            return hits
+        wanted *= 4
+
+
+def _rows(hits: list[Hit], *, group: bool) -> list[DocumentHits]:
+    """The hits by their documents, or each alone."""
+    return group_hits(hits) if group else [DocumentHits((hit,)) for hit in hits]
+
+
+def _key(row: DocumentHits, group: bool) -> PassageKey:
+    return PassageKey(row.id, -1 if group else row.hits[0].number)
+
+
+def _hit(query: str, hit: Hit, rank_before: int | None) -> dict[str, Any]:
+    return {
+        "id": hit.id,
+        "number": hit.number,
+        "text": hit.text,
+        "score": round(float(hit.score), 6),
+        "scores": {name: round(float(score), 6) for name, score in hit.scores.items()},
+        "metadata": dict(hit.metadata),
+        "matches": matches(query, hit.text),
+        "rank_before": rank_before,
+        "title": hit.title,
+        "headings": list(hit.headings),
+        "page": hit.page,
+        "type": hit.type,
+        "modified": hit.modified,
+        "snippet": hit.snippet,
+        "snippet_matches": matches(query, hit.snippet),
+    }
+
+
+def _before_reranking(hits: list[Hit]) -> list[Hit]:
+    """The hits in the order of the stage before the reranker."""
+    return sorted(hits, key=lambda hit: -_stage_score(hit))
+
+
+def _stage_score(hit: Hit) -> float:
+    """The score before a reranker's."""
+    return float(next((hit.scores[name] for name in _STAGES if name in hit.scores), 0.0))
 
 
 def matches(query: str, text: str) -> list[tuple[int, int]]:
@@ -153,5 +234,5 @@ def _vectors(corpus: Corpus, stored: list[Stored]) -> Floats:
     if not stored:
         return np.zeros((0, 1), dtype=np.float32)
     if corpus.store.about.precision != "float32":
-        return corpus.vectors_of([one.document.text for one in stored], query=False)
+        return corpus.vectors_of([one.document.text for one in stored])
     return normalize(np.stack([one.vector for one in stored]).astype(np.float32))
