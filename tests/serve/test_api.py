@@ -124,6 +124,9 @@ def test_the_openapi_document_lists_every_route(server: Served) -> None:
         "words",
         "keywords",
         "map",
+        "passages",
+        "corpus",
+        "documents",
     ]
     others = [
         *("/v1/embed", "/v2/embed", "/v2/rerank", "/rerank", "/score", "/embed", "/similarity"),
@@ -143,7 +146,7 @@ def test_the_openapi_document_lists_every_route(server: Served) -> None:
     }
     assert embeddings["required"] == ["input"] and not embeddings["additionalProperties"]
     ids = {one["operationId"] for path in document["paths"].values() for one in path.values()}
-    assert len(ids) == 25 and "embeddings_v1_embeddings_post" in ids
+    assert len(ids) == 28 and "embeddings_v1_embeddings_post" in ids
 
 
 def test_the_openapi_document_has_examples(server: Served) -> None:

@@ -45,6 +45,15 @@ def site(whole: Resources) -> Iterator[Served]:
         yield served
 
 
+def test_the_questions_of_the_sample_find_their_entries(site: Served, whole: Resources) -> None:
+    [corpus] = whole.corpora.values()
+    assert isinstance(corpus, SampleCorpus) and len(corpus.questions) >= 5
+    assert site.post("/v1/corpus", {}).json["questions"] == list(corpus.questions)
+    for question, id in corpus.questions.items():
+        [group] = site.post("/v1/search", {"query": question, "group": True, "k": 1}).json["groups"]
+        assert group["id"] == id, question
+
+
 def test_search_finds_across_languages(site: Served) -> None:
     for query in ("제 상품 언제 도착해요?", "When is my product getting delivered"):
         hits = site.post("/v1/search", {"query": query, "k": 5, "mode": "dense"}).json["hits"]

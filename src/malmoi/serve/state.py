@@ -13,6 +13,7 @@ from ..clinical.corrections import Corrections
 from ..clinical.reader import NoteReader
 from ..corpus import Corpus
 from ..corpus.corpus import prompts_of
+from ..corpus.keywords import cut
 from ..encoder import Encoder, TextEncoder, load
 from ..errors import CutWarning, DataError, MalmoiError
 from ..io.tables import read_rows
@@ -49,8 +50,8 @@ class SampleCorpus(Corpus):
         "제 상품 언제 도착해요?": "1",
         "how do I get a refund": "17",
         "밤에 열이 나면 어디로 가죠?": "46",
-        "비밀번호 reset": "31",
-        "Do you take cards?": "21",
+        "비밀번호를 까먹었어요": "31",
+        "Can I pay by card?": "21",
     }
     _folder: "tempfile.TemporaryDirectory[str] | None" = None
 
@@ -235,6 +236,7 @@ class AppState:
             if resources.reranker is not None:
                 resources.reranker.score([(_WARM, _WARM)])
             for corpus in resources.corpora.values():
+                list(cut([_WARM], corpus.store.about.words))  # searches may not load the analyser
                 corpus.search(_WARM, 1)
             for reader in resources.lexicons.values():
                 reader.read(_WARM)
