@@ -264,8 +264,8 @@ def test_a_server_is_warm_before_it_is_ready(
     resources: Resources, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The analyser is asked although the empty corpus could be searched without it."""
-    asked, make = [], morphemes._make
-    monkeypatch.setattr(morphemes, "_make", lambda: asked.append(True) or make())
+    asked, kiwi = [], morphemes._kiwi
+    monkeypatch.setattr(morphemes, "_kiwi", lambda: asked.append(True) or kiwi())
     keywords.word_cache.clear()
     with Corpus.open(tmp_path / "a.malmoi", resources.encoder, words="word-morphemes") as corpus:
         AppState(Resources(resources.encoder, None, {"a": corpus}), ServerSettings()).warm()
