@@ -22,6 +22,7 @@ def describe(bundle: Path, *, layout: bool = True) -> dict[str, Any]:
     manifest = json.loads((bundle / "malmoi.json").read_text("utf-8"))
     files = files_of(bundle)
     assert sorted(manifest.pop("files")) == [name for name in files if name != "malmoi.json"]
+    assert len(manifest.pop("checksum")) == 64  # of weights, which differ between processors
     found = {
         "files": " ".join(files),
         "manifest": manifest | {"training": _training(manifest.get("training", {}))},
