@@ -169,6 +169,8 @@ def test_notes_are_found_in_files_folders_and_tables(tmp_path: Path) -> None:
     assert [(one.id, one.text) for one in found] == [
         ("a.txt", "기침"), ("b.txt", "폐렴"), ("7", "폐렴"), ("8", ""),
     ]  # fmt: skip
+    with pytest.raises(DataError, match="no file or folder"):
+        find_notes([tmp_path / "none.txt"])  # at once, before anything is read
     with pytest.raises(DataError, match="no column for the text"):
         list(find_notes([_table(tmp_path, "id,x\n1,폐렴\n")]))
     with pytest.raises(DataError, match="two notes have the same name"):

@@ -99,8 +99,15 @@ def find_notes(
 
     A table (.jsonl, .csv, .tsv, .xlsx) has a note a row; a text file is a note, named by its path.
     """
+    for place in places:  # before a lexicon is opened, which may take a while
+        if str(place) != "-" and not Path(place).exists():
+            raise DataError(f"there is no file or folder {place}; expected notes. Check the name.")
+    return _distinct(_notes(places, id_column, text_column))
+
+
+def _distinct(notes: Iterator[NoteText]) -> Iterator[NoteText]:
     seen: set[str] = set()
-    for note in _notes(places, id_column, text_column):
+    for note in notes:
         if note.id in seen:
             raise DataError(
                 f"two notes have the same name (the second is note {len(seen) + 1}); expected one "
