@@ -39,6 +39,7 @@ ORDER = [
     "train",
     "scale",
     "client",
+    "integrations",
     "serve",
     "cli",
 ]

@@ -29,6 +29,7 @@ from .tagger import Entity, Tagger, load_tagger
 if TYPE_CHECKING:
     from .classifier import NoteClassifier, load_classifier
     from .corpus import Corpus, Document
+    from .integrations.drop_in import CrossEncoder, SentenceTransformer
     from .lexicon import Lexicon
     from .linking import Linker
 
@@ -41,6 +42,7 @@ __all__ = [
     "Corpus",
     "CorpusBusy",
     "CorpusError",
+    "CrossEncoder",
     "CutWarning",
     "DataError",
     "Document",
@@ -57,6 +59,7 @@ __all__ = [
     "OptionError",
     "OutputError",
     "Reranker",
+    "SentenceTransformer",
     "StaticEncoder",
     "Tagger",
     "TextEncoder",
@@ -77,6 +80,8 @@ _LAZY = {
     "Document": "corpus",
     "NoteClassifier": "classifier",
     "load_classifier": "classifier",
+    "CrossEncoder": "integrations.drop_in",
+    "SentenceTransformer": "integrations.drop_in",
 }
 
 

@@ -20,7 +20,7 @@ from .output import complain, install_handler
 
 _NAMES = """
 encode similarity words terms index search link redact rerank tag train evaluate classify keywords
-cluster mine negatives export info serve key
+cluster mine negatives export info serve key mcp
 """
 # Every command with its module: a command starts sooner if the others are not imported.
 COMMANDS = {name: "serve" if name == "key" else name for name in _NAMES.split()}
