@@ -184,7 +184,11 @@ class SqliteStore(Store):
         for block in _blocks(pairs):
             marks = ", ".join("(?, ?)" for _ in block)
             with self._locked() as connection:
-                query = f"SELECT row FROM passages WHERE (document, number) IN (VALUES {marks})"
+                # A join, because SQLite goes through all passages for pairs in a list.
+                query = (
+                    f"WITH wanted (document, number) AS (VALUES {marks}) SELECT p.row "
+                    "FROM wanted w JOIN passages p USING (document, number)"
+                )
                 rows += connection.execute(query, [value for pair in block for value in pair])
         return self._scored(vector, [row for (row,) in rows])
 
