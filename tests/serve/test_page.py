@@ -1,6 +1,8 @@
 """The page in a real browser: every tab, both languages, a phone, the keyboard alone."""
 
+import csv
 import dataclasses
+import io
 import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +12,9 @@ import pytest
 
 import malmoi
 from malmoi.bundle.catalog import DEFAULT, shipped_models
+from malmoi.corpus import Corpus
 from malmoi.serve.api_keys import make_key
-from malmoi.serve.settings import ServerSettings
+from malmoi.serve.settings import ServerSettings, Uploads
 from malmoi.serve.state import Resources, load_resources
 from tests.support import graphs
 from tests.support.servers import Served, serving
@@ -79,12 +82,13 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Resources:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Resources]:
     """Everything that is served when nothing is named, and a tiny reranker."""
     folder = graphs.write_reranker(tmp_path_factory.mktemp("models") / "tiny-reranker")
-    return dataclasses.replace(
-        load_resources(reranker="none"), reranker=malmoi.load_reranker(folder)
-    )
+    reranker = malmoi.load_reranker(folder)
+    resources = dataclasses.replace(load_resources(reranker="none"), reranker=reranker)
+    yield resources
+    resources.close()
 
 
 @pytest.fixture(scope="module")
@@ -295,3 +299,108 @@ def test_a_key_is_asked_for(page: Any, whole: Resources, tmp_path: Path) -> None
         page.keyboard.press("Enter")
         page.wait_for_selector("#sentences")
         page.goto("about:blank")
+
+
+FORMULA = '=HYPERLINK("http://x","y")'
+
+
+@pytest.fixture(scope="module")
+def company(whole: Resources, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A folder of documents behind a server that takes files."""
+    folder = tmp_path_factory.mktemp("company")
+    files = {f"rooms/room{i:02}.md": f"# Room {i}\n\nIt has {i} chairs.\n" for i in range(12)}
+    files["rules/휴가.md"] = (
+        "# 휴가 규정\n\n## 연차\n\n연차는 15일이다.\n\n## 병가\n\n병가는 30일이다.\n"
+    )
+    files["rules/unsafe.txt"] = f"{FORMULA} <img src=x onerror=alert(1)> <b>연차표</b>"
+    for name, text in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    corpus = Corpus.open(folder / "company.malmoi", whole.encoder, words="bigrams")
+    corpus.sync([folder / "rooms", folder / "rules"])
+    resources = Resources(whole.encoder, None, {"company": corpus})
+    with serving(resources, ServerSettings(uploads=Uploads(files=2))) as served:
+        yield served
+
+
+def ask(page: Any, query: str) -> None:
+    page.fill("#query", query)
+    with page.expect_response("**/v1/search"):
+        page.press("#query", "Enter")
+    page.wait_for_selector(".hit")
+
+
+def test_documents_context_filters_and_pages(page: Any, company: Served) -> None:
+    page.goto(f"{company.url}/#/search?lang=ko")
+    page.wait_for_selector(".chip")
+    page.click(".chip >> nth=0")  # a question that the corpus answers
+    page.wait_for_selector(".hit")
+    ask(page, "연차는 며칠인가요")
+    first = page.locator(".hit").first
+    assert first.locator("h3").inner_text() == "휴가 규정"
+    assert first.locator(".document").inner_text() == "rules/휴가.md"
+    assert first.locator(".badge").first.inner_text() == "md"
+    assert first.locator(".where").first.inner_text() == "연차"
+    # The passage in its context, by keyboard; the address stays as it is, and so does the focus.
+    before = page.url
+    first.locator(".link").first.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector("dialog .here")
+    assert "연차는 15일" in page.inner_text("dialog .here")
+    assert "병가는 30일" in page.inner_text("dialog .context")
+    assert page.evaluate(CONTRAST) == []
+    page.keyboard.press("Escape")
+    assert page.url == before and page.query_selector("dialog.wide") is None
+    assert focused(page) == "문서에서 보기"
+    # Filters, and pages of what is left.
+    with page.expect_response("**/v1/search"):
+        page.select_option("#folder", "rooms")
+    page.wait_for_selector(".pager")
+    assert all(one.startswith("rooms/") for one in page.locator(".document").all_inner_texts())
+    seen = page.locator(".document").all_inner_texts()
+    page.click(".pager button:last-child")
+    page.wait_for_function("location.hash.includes('from=10')")
+    page.wait_for_selector("ol.results[start='11']")
+    seen += page.locator(".document").all_inner_texts()
+    assert len(seen) == len(set(seen)) == 12
+    unlabelled = """() => [...document.querySelectorAll("main input, main select, main button")]
+      .filter((one) => !one.labels?.length && !one.ariaLabel && !one.textContent.trim()).length"""
+    assert page.evaluate(unlabelled) == 0
+    assert page.complaints == []
+
+
+def test_hits_are_text_and_their_table_runs_nothing(page: Any, company: Served) -> None:
+    page.goto(f"{company.url}/#/search?lang=en&mode=keyword")
+    ask(page, "연차표")
+    assert "<img src=x onerror=alert(1)>" in page.inner_text(".hit")
+    assert page.query_selector(".hit img") is None
+    with page.expect_download() as saved:
+        page.click("#export")
+    table = saved.value.path().read_text(encoding="utf-8-sig")
+    rows = list(csv.DictReader(io.StringIO(table, newline="")))
+    [row] = [row for row in rows if row["document"] == "rules/unsafe.txt"]
+    assert row["text"].startswith(f"'{FORMULA}") and row["rank"] == "1"
+    assert page.complaints == []
+
+
+def test_files_are_dropped_onto_the_page(page: Any, company: Served) -> None:
+    page.goto(f"{company.url}/#/search?lang=ko")
+    page.wait_for_selector(".drop")
+    drop = """(text) => {
+      const data = new DataTransfer();
+      data.items.add(new File([text], "주차 안내.md"));
+      data.items.add(new File(["%PDF-1.4 nothing"], "bad.pdf"));
+      const event = new DragEvent("drop", { dataTransfer: data, bubbles: true });
+      document.querySelector(".drop").dispatchEvent(event);
+    }"""
+    page.evaluate(drop, "# 주차 안내\n\n방문객 주차는 지하 3층이다.\n")
+    page.wait_for_selector(".uploads .bad")
+    good, bad = page.locator(".uploads li").all_inner_texts()
+    assert good.startswith("주차 안내.md: 문서 1건") and bad.startswith("bad.pdf")
+    ask(page, "방문객 주차")
+    assert page.locator(".document").first.inner_text() == "uploads/주차 안내.md"
+    page.set_input_files(
+        "#files", [{"name": f"{i}.txt", "mimeType": "", "buffer": b"a"} for i in range(3)]
+    )
+    page.wait_for_selector(".drop .notice")
+    assert page.complaints == []
