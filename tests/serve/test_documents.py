@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,11 @@ from malmoi.corpus import Corpus, keywords
 from malmoi.errors import OptionError
 from malmoi.serve.api_keys import make_key
 from malmoi.serve.routes.corpora import safe_name
-from malmoi.serve.settings import ServerSettings, Uploads
+from malmoi.serve.settings import Limits, ServerSettings, Uploads
 from malmoi.serve.state import AppState, Resources, load_resources
 from malmoi.text import morphemes
 from tests.support.company import FILES
-from tests.support.servers import Answer, Served, serving
+from tests.support.servers import Answer, Served, serving, wait_for
 
 POLICY = "# 보안 규정\n\n## 비밀번호\n\n비밀번호는 90일마다 바꾼다. PX-77을 쓴다.\n"
 
@@ -222,6 +222,18 @@ def test_uploads_are_refused_beyond_their_limits(
         assert "take uploads" in one["error"]
 
 
+def test_an_upload_that_takes_too_long_leaves_nothing(resources: Resources, tmp_path: Path) -> None:
+    limits = Limits(seconds=0.3)
+    rows = "\n\n".join(f"{i}번째 글이다. 서로 다른 글 {i}을 쓴다." for i in range(20_000))
+    new = empty(resources, tmp_path)
+    settings = ServerSettings(uploads=Uploads(), limits=limits)
+    with serving(new, settings) as site:
+        late = upload(site, {"long.txt": rows})
+        assert late.status == 413 and late.json["error"]["code"] == "upload_too_slow"
+        wait_for(lambda: not site.state.engine._pooled["upload"])
+        assert len(new.corpora["company"]) == 0
+
+
 def test_uploads_are_off_by_default_and_ask_for_the_key(
     resources: Resources, tmp_path: Path
 ) -> None:
@@ -262,14 +274,19 @@ def test_a_corpus_to_upload_into_is_made(
         assert search(site, "cat")["hits"][0]["id"] == "uploads/a.txt"
 
 
-@pytest.mark.skipif(not morphemes.available(), reason="kiwipiepy is not installed")
 def test_a_server_is_warm_before_it_is_ready(
     resources: Resources, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The analyser is asked although the empty corpus could be searched without it."""
-    asked, kiwi = [], morphemes._kiwi
-    monkeypatch.setattr(morphemes, "_kiwi", lambda: asked.append(True) or kiwi())
-    keywords.word_cache.clear()
+    asked: list[bool] = []
+
+    class Analyser:
+        def tokenize(self, texts: Iterable[str]) -> list[list[object]]:
+            asked.append(True)
+            return [[] for _ in texts]
+
+    monkeypatch.setattr(morphemes, "_kiwi", Analyser)
+    monkeypatch.setattr(keywords.word_cache, "_known", {})
     with Corpus.open(tmp_path / "a.malmoi", resources.encoder, words="word-morphemes") as corpus:
         AppState(Resources(resources.encoder, None, {"a": corpus}), ServerSettings()).warm()
     assert asked

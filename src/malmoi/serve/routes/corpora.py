@@ -179,8 +179,18 @@ async def upload(state: AppState, request: UploadRequest) -> Response:
     if sum(len(file.content) * 3 // 4 for file in request.files) > limits.bytes + 2 * limits.files:
         message = f"the files have more than {limits.bytes:,} bytes. Send parts, or index them"
         raise APIError(413, "upload_too_large", f"{message} with: malmoi index", param="files")
-    files = await state.engine.call(partial(_upload, corpus, request.files, limits), lane="upload")
-    state.overviews.pop(name, None)
+    work = partial(_upload, corpus, request.files, limits)
+    try:
+        files = await state.engine.call(work, lane="upload")
+    except APIError as error:
+        if error.code != "deadline":
+            raise
+        # Not 429: a client that tried again would only keep the models busy.
+        message = "the files were not indexed in time; those that were are stored whole. Send less,"
+        remedy = "start the server with a longer --timeout, or use: malmoi index"
+        raise APIError(413, "upload_too_slow", f"{message} {remedy}", param="files") from None
+    finally:
+        state.overviews.pop(name, None)
     return json_response({"corpus": name, "documents": len(corpus), "files": files})
 
 
