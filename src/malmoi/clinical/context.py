@@ -13,6 +13,7 @@ words for persons and chronic diseases are tables (`clinical/tables/*.tsv`); a f
 the same names extends them.
 """
 
+import bisect
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -383,16 +384,20 @@ class NoteContext:
         ]
         self.newborn = _NEWBORN.search(note) is not None
         self._headings = list(self._find_headings())
+        self._ends = [heading.end for heading in self._headings]
         self._mothers: set[tuple[int, int]] = set()
         persons = sorted(self._find_persons(), key=lambda found: found[:2])
         # "같은 병실 환자" is not the patient.
-        others = [found for found in persons if found[2] != PATIENT]
         self._persons = [
             found
-            for found in persons
+            for i, found in enumerate(persons)
             if found[2] != PATIENT
-            or not any(one[0] <= found[0] and found[1] <= one[1] for one in others)
+            or not any(
+                one[2] != PATIENT and one[0] <= found[0] and found[1] <= one[1]
+                for one in (*persons[max(0, i - 3) : i], *persons[i + 1 : i + 3])
+            )
         ]
+        self._places = [found[0] for found in self._persons]
 
     @classmethod
     def of(
@@ -510,7 +515,9 @@ class NoteContext:
         self, attribute: str, spans: list[tuple[int, int]], start: int, end: int, item: bool
     ) -> bool:
         """Tell whether a cue before an item is about it."""
-        for first, last in reversed(spans):
+        # Long notes have thousands of cues: only those before the item are looked at.
+        for at in range(bisect.bisect_right(spans, (start, start)) - 1, -1, -1):
+            first, last = spans[at]
             if last > start:
                 continue
             if start - last > _WINDOW:
@@ -549,16 +556,15 @@ class NoteContext:
         chronic: bool,
     ) -> bool:
         """Tell whether a cue after an item is about it."""
-        for first, last in spans:
-            if first < end:
-                continue
+        for at in range(bisect.bisect_left(spans, (end, end)), len(spans)):
+            first, last = spans[at]
             between = self.hidden[end:first]
             if "\n" in between:
                 return False
             if first - end > _WINDOW or not _is_near(between) or is_closed(between):
                 return False
             listed = "," in between
-            if listed and any(end <= place < first for place, _, _ in self._persons):
+            if listed and self._person_at(end) < self._person_at(first):
                 return False  # "배우자 확진, 자녀 음성"
             if item and listed:
                 return False
@@ -596,9 +602,12 @@ class NoteContext:
 
     def _experiencer(self, start: int, end: int, heading: _Heading | None) -> str:
         who = ""
-        for first, last, person in reversed(self._persons):
-            if last > start or start - last > _WINDOW:
+        for at in range(self._person_at(start) - 1, -1, -1):
+            first, last, person = self._persons[at]
+            if last > start:
                 continue
+            if start - last > _WINDOW:
+                break
             between = _HIS.sub("", self.hidden[last:start])
             if "\n" in between or NOTHING.match(between):
                 break
@@ -622,7 +631,8 @@ class NoteContext:
             r"[^\n,;.]{0,12}(?:\(|\bin (?:her|his|the|a )?\s*|\bof (?:her|his) )", right
         )
         if behind:
-            for first, _, person in self._persons:
+            place = self._person_at(end + behind.end())
+            for first, _, person in self._persons[place : place + 2]:
                 if person != PATIENT and first - end == behind.end():
                     return person
         if who == PATIENT:
@@ -640,12 +650,12 @@ class NoteContext:
         return heading is not None and heading.effect == FAMILY
 
     def _heading(self, start: int) -> _Heading | None:
-        found = None
-        for heading in self._headings:
-            if heading.end > start:
-                break
-            found = heading
-        return found if found is not None and start < found.reach else None
+        at = bisect.bisect_right(self._ends, start) - 1
+        return self._headings[at] if at >= 0 and start < self._headings[at].reach else None
+
+    def _person_at(self, place: int) -> int:
+        """Give how many persons are named before a place."""
+        return bisect.bisect_left(self._places, place)
 
     def _item(self, start: int, end: int) -> str:
         """Give a mention with what stands around it, up to commas."""

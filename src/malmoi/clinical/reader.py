@@ -2,7 +2,7 @@
 
 import re
 import warnings
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -210,11 +210,12 @@ class NoteReader:
         defined: Mapping[str, str],
     ) -> list[tuple[MentionSpan, Linked]]:
         """Choose among the meanings of short forms, and leave out what is no diagnosis."""
-        clear = [
-            found.best.code
+        clear = Counter(
+            found.best.code[:length]
             for one, found in pairs
             if found.best is not None and not self._senses.senses(one.text)
-        ]
+            for length in (1, 2)
+        )
         out: list[tuple[MentionSpan, Linked]] = []
         for one, found in pairs:
             if found.best is None or (self._icd and found.best.code.startswith(self._excluded)):
@@ -318,14 +319,12 @@ def read_excluded(*folders: Path) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _affinity(linked: Linked, clear: Sequence[str]) -> float:
-    """Say how near a meaning is to the other diagnoses of a note, by their codes."""
+def _affinity(linked: Linked, clear: Mapping[str, int]) -> float:
+    """Say how near a meaning is to the other diagnoses, counted by the beginnings of codes."""
     if linked.best is None:
         return -1.0
     code = linked.best.code
-    near = sum(0.4 for other in clear if other[:1] == code[:1])
-    nearer = sum(0.4 for other in clear if other[:2] == code[:2])
-    return min(2.0, near + nearer)
+    return min(2.0, 0.4 * (clear.get(code[:1], 0) + clear.get(code[:2], 0)))
 
 
 # How often a mention with such evidence is right, as a share of what the linker says of its name.

@@ -19,6 +19,7 @@ from .context import read_table
 NO_DIAGNOSIS = "-"
 _PATTERN, _MOST_EVIDENCE = 5.0, 3
 _NEAR = 40  # characters on either side in which a pattern is looked for
+_FAR = 2_000  # and evidence
 _CONDITIONS = ("disease", "sign")
 
 
@@ -90,7 +91,7 @@ class SenseTable:
             return []
         left, right = note[max(0, start - _NEAR) : start], note[end : end + _NEAR]
         around = f"{left.rpartition(chr(10))[2]}@{right.partition(chr(10))[0]}"
-        rest = f"{note[:start]} {note[end:]}"
+        rest = f"{note[max(0, start - _FAR) : start]} {note[end : end + _FAR]}"
         points = [_points(sense, around, rest) for sense in senses]
         top = sorted(points, reverse=True)
         # Diagnoses of the same chapter decide only where the words do not.
