@@ -11,7 +11,7 @@ from transformers import AutoModel
 
 from malmoi.errors import OptionError
 from malmoi.export.shrink import shrink
-from malmoi.train.distil.vocabulary import open_spec, read_spec
+from malmoi.export.tokenizer import open_spec, read_spec
 from tests.support.tiny import tiny_transformer
 
 TEXTS = ["the ship ship", "배가 아프다"]
