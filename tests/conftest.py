@@ -24,6 +24,7 @@ FOLDERS = {
     "serve": ("server", "uvicorn"),
     "client": ("server", "uvicorn"),
     "scale": ("cluster", "ray"),
+    "integrations": ("adapters", "langchain_core"),
 }
 NO_DATA = "set MALMOI_DATA to the folder of the public data sets"
 

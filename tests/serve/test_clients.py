@@ -196,6 +196,8 @@ def test_tei_by_hand(server: Served, resources: Resources) -> None:
     assert server.post("/embed", long | {"truncate": True}).headers["x-malmoi-cut"] == "1"
     assert server.post("/embed", {"inputs": "cat", "prompt_name": "other"}).status == 400
     assert server.post("/rerank", {"query": "cat"}).status == 400
+    for field in ({"truncate": False}, {"raw_scores": True}, {"max_tokens_per_doc": 1}):
+        assert server.post("/rerank", {"query": "cat", "texts": TEXTS, **field}).status == 400
 
 
 def test_ollama(server: Served, resources: Resources) -> None:

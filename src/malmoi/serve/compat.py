@@ -104,9 +104,9 @@ class NeighbourRerankRequest(RerankRequest):
 
     documents: Documents | None = None  # type: ignore[assignment]
     texts: Texts | None = None
-    raw_scores: Annotated[bool | None, Field(description="TEI's: false is refused.")] = None
+    raw_scores: Annotated[bool | None, Field(description="TEI's: true is refused.")] = None
     return_text: Annotated[bool, Field(description="TEI's: give the texts too.")] = False
-    truncate: bool | None = None
+    truncate: Annotated[bool | None, Field(description="TEI's: false is refused.")] = None
 
 
 class RankedText(Schema):

@@ -90,8 +90,10 @@ class Resources:
     @property
     def models(self) -> dict[str, TextEncoder | Reranker]:
         """The models by their names; the encoder's is the one that counts if both have it."""
-        served = (self.reranker, self.encoder)
-        return {one.name: one for one in served[::-1] if one is not None}
+        found: dict[str, TextEncoder | Reranker] = {self.encoder.name: self.encoder}
+        if self.reranker is not None:
+            found.setdefault(self.reranker.name, self.reranker)
+        return found
 
     def corpus(self, name: str | None) -> tuple[str, Corpus]:
         """Give a corpus by its name, the first one without."""

@@ -105,12 +105,21 @@ async def rerank(state: AppState, request: NeighbourRerankRequest) -> Response:
     if (request.texts is None) == (request.documents is None):
         message = "the body has both of `documents` and `texts`, or none. Send one of them."
         raise APIError(400, "no_texts", message, param="documents")
+    if request.truncate is False:
+        message = "pairs are cut to what the model reads. Leave the field out."
+        raise APIError(400, "always_cut", message, param="truncate")
     if request.texts is None:
         return json_response(await rank(state, request))
     if request.raw_scores:
         message = "scores are given as the model's last step makes them. Leave the field out."
         raise APIError(400, "no_raw_scores", message, param="raw_scores")
-    asked = RerankRequest(query=request.query, documents=[*request.texts], top_n=request.top_n)
+    asked = RerankRequest(
+        query=request.query,
+        documents=[*request.texts],
+        model=request.model,
+        top_n=request.top_n,
+        max_tokens_per_doc=request.max_tokens_per_doc,
+    )
     found = await rank(state, asked)
     return json_response(
         [
