@@ -391,7 +391,7 @@ def test_files_are_dropped_onto_the_page(page: Any, company: Served) -> None:
       data.items.add(new File([text], "주차 안내.md"));
       data.items.add(new File(["%PDF-1.4 nothing"], "bad.pdf"));
       const event = new DragEvent("drop", { dataTransfer: data, bubbles: true });
-      document.querySelector(".drop").dispatchEvent(event);
+      document.querySelector("h1").dispatchEvent(event);  // anywhere on the page
     }"""
     page.evaluate(drop, "# 주차 안내\n\n방문객 주차는 지하 3층이다.\n")
     page.wait_for_selector(".uploads .bad")

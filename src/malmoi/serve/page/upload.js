@@ -5,6 +5,22 @@ import { fill, h } from "./dom.js";
 import { t } from "./i18n.js";
 import { problem } from "./main.js";
 
+// Files may be dropped anywhere: a browser would open one that misses the zone, and leave the page.
+let target = null;
+const takes = (event) => Boolean(target?.zone.isConnected) && event.dataTransfer?.types.includes("Files");
+addEventListener("dragover", (event) => {
+  if (!takes(event)) return;
+  event.preventDefault();
+  target.zone.classList.add("over");
+});
+addEventListener("dragleave", () => target?.zone.classList.remove("over"));
+addEventListener("drop", (event) => {
+  if (!takes(event)) return;
+  event.preventDefault();
+  target.zone.classList.remove("over");
+  target.send([...event.dataTransfer.files]);
+});
+
 export function dropZone(limits, corpus, uploaded) {
   const out = h("div", { "aria-live": "polite" });
   const input = h("input", { id: "files", type: "file", multiple: true, class: "unseen", onchange: () => { send([...input.files]); input.value = ""; } });
@@ -34,13 +50,10 @@ export function dropZone(limits, corpus, uploaded) {
     input.disabled = false;
     if (done) uploaded();
   };
-  const zone = h("section", { class: "drop", "aria-label": t("uploadTitle"),
-    ondragover: (event) => { event.preventDefault(); zone.classList.add("over"); },
-    ondragleave: () => zone.classList.remove("over"),
-    ondrop: (event) => { event.preventDefault(); zone.classList.remove("over"); send([...event.dataTransfer.files]); },
-  },
-  h("p", {}, t("uploadHelp"), " ", h("label", { for: "files", class: "link" }, t("uploadChoose")), input),
-  h("p", { class: "small soft" }, t("uploadLimits", limits.files, Math.floor(limits.bytes / 2 ** 20))), out);
+  const zone = h("section", { class: "drop", "aria-label": t("uploadTitle") },
+    h("p", {}, t("uploadHelp"), " ", h("label", { for: "files", class: "link" }, t("uploadChoose")), input),
+    h("p", { class: "small soft" }, t("uploadLimits", limits.files, Math.floor(limits.bytes / 2 ** 20))), out);
+  target = { zone, send };
   return zone;
 }
 
