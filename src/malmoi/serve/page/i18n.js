@@ -77,7 +77,7 @@ const WORDS = {
   uploadMost: ["한 번에 {0}개까지 올릴 수 있습니다. 나누어 올려 주세요.", "At most {0} files can be added at once. Add them in parts."],
   uploadLarge: ["{0} MB보다 큽니다. malmoi index로 넣어 주세요.", "larger than {0} MB. Add it with: malmoi index"],
   uploadUnread: ["브라우저가 읽지 못했습니다.", "The browser could not read it."],
-  uploadDone: ["문서 {0}건, 글토막 {1}개를 넣었습니다.", "{0} document{s0} of {1} passage{s1} added"],
+  uploadDone: ["문서 {0}건, 구절 {1}개를 넣었습니다.", "{0} document{s0} of {1} passage{s1} added"],
   score_dense: ["뜻", "meaning"],
   score_keyword: ["낱말", "words"],
   score_rerank: ["다시", "rerank"],
