@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -11,7 +12,8 @@ import pytest
 
 import malmoi
 from malmoi.serve.state import Resources
-from tests.support.servers import Served
+from tests.support import graphs
+from tests.support.servers import Served, serving
 
 os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"
 TEXTS = ["the cat sleeps", "배가 아프다", "patient has diabetes"]
@@ -114,6 +116,29 @@ def test_fields_of_neighbours(server: Served, field: str) -> None:
     if field == "truncate":
         assert server.post("/v1/embeddings", {"input": "cat " * 40, field: "NONE"}).status == 413
         assert server.post("/v1/embeddings", {"input": "cat", field: "START"}).status == 400
+
+
+def test_what_texts_are_for_picks_the_prompt(tmp_path: Path) -> None:
+    prompts = {"query": "the ", "passage": "dog ", "clustering": "sea "}
+    encoder = malmoi.load(graphs.write_bundle(tmp_path / "prompted", prompts=prompts))
+    prompted = Resources(encoder)
+    named = {"search_query": "query", "passage": "passage", "retrieval.query": "query"}
+    named |= {"search_document": "passage", "clustering": "clustering", "classification": ""}
+    with serving(prompted) as server:
+        for purpose, prompt in named.items():
+            for field in ("input_type", "task"):
+                data = server.post("/v1/embeddings", {"input": TEXTS, field: purpose}).json["data"]
+                same([one["embedding"] for one in data], prompted, prompt=prompt)
+        body = {"texts": TEXTS, "input_type": "search_document"}
+        for path in ("/v1/embed", "/v2/embed"):
+            found = server.post(path, body).json["embeddings"]
+            same(found if path == "/v1/embed" else found["float"], prompted, prompt="passage")
+        body = {"inputs": TEXTS, "prompt_name": "query"}
+        same(server.post("/embed", body).json, prompted, prompt="query")
+        two = {"input": TEXTS, "input_type": "query", "prompt": "passage"}
+        assert server.post("/v1/embeddings", two).status == 400
+        ids = {"input": [[2, 18, 20, 3]], "input_type": "query"}
+        assert server.post("/v1/embeddings", ids).status == 400
 
 
 def test_cohere(server: Served, resources: Resources) -> None:

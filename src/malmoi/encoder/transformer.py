@@ -62,8 +62,8 @@ class Encoder(LayerAccess, TextEncoder):
     def owns_ids(self, ids: Sequence[int]) -> bool:
         """Tell whether ids are what this model's tokenizer makes of a text, with special tokens.
 
-        The ids of another tokenizer are numbers as good as any: only the special tokens around
-        them, and that the pieces between are those of the text that they spell, tell them apart.
+        The ids of another tokenizer are numbers as good as any. The special tokens around them tell
+        them apart; that the pieces between spell a text which is cut likewise is weaker evidence.
         """
         empty, letter = (one.ids for one in self._tokens.encode(["", "a"])[0])
         first = next((i for i, one in enumerate(empty) if letter[i] != one), len(empty))
