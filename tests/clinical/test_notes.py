@@ -3,13 +3,21 @@
 import csv
 import datetime
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from malmoi.clinical.batch import NoteText, ReaderSpec, find_notes, journal_of, run_batch
 from malmoi.clinical.context import ContextRules, NoteContext
-from malmoi.clinical.corrections import Correction, Corrections, keep, learn, read_corrections
+from malmoi.clinical.corrections import (
+    Correction,
+    Corrections,
+    LearnReport,
+    keep,
+    learn,
+    read_corrections,
+)
 from malmoi.clinical.output import fhir_bundle, form_of, mention_rows, omop_rows
 from malmoi.clinical.reader import TRUST, NoteReader
 from malmoi.clinical.redact import Redactor, check_recall, shifted
@@ -282,6 +290,21 @@ def test_learning_reports_on_a_held_part(lexicon: Path) -> None:
     assert learnt.trust.keys() >= TRUST.keys() and 0 < learnt.threshold < 1
     with pytest.raises(DataError, match="can be learnt from"):
         learn(rows[:1], linker.link, TRUST, threshold=0.6)
+
+
+def test_what_was_learnt_and_does_worse_is_not_stored(
+    lexicon: Path, tmp_path: Path, run_here: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worse = LearnReport(8, 4, 0.9, 0.8, 0.01, 0.02, 0.5, {})
+    assert worse.worse and not replace(worse, right_after=0.95, error_after=0.01).worse
+
+    def fit(*args: object, **options: object) -> tuple[None, LearnReport]:
+        return None, worse
+
+    monkeypatch.setattr("malmoi.clinical.corrections.learn", fit)
+    monkeypatch.setattr("malmoi.clinical.corrections.read_corrections", lambda path: [])
+    done = run_here("lexicon", "learn", lexicon, tmp_path / "x.tsv", "--spelling")
+    assert done.returncode == 1 and "Nothing was stored" in done.stderr
 
 
 def test_identifiers_are_hidden_and_offsets_stay() -> None:

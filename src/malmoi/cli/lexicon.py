@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ..errors import counted
+from ..errors import DataError, counted
 from ..lexicon import BuildReport, Lexicon, add_names, build_lexicon
 from ..lexicon.manifest import find_lexicon
 from ..lexicon.report import describe
@@ -182,12 +182,16 @@ def learn(
         say(f"kept {counted(len(rows), 'decision')} in {keep(opened, rows)}")
     linker = Linker(opened, None if spelling else load(model, threads=threads))
     learnt, report = fit(rows, linker.link, TRUST, threshold=UNSURE)
-    path = learnt.save(opened)
     if as_json:
         print_json(asdict(report))
     else:
         sys.stdout.write("\n".join(report.lines()) + "\n")
-    say(f"wrote {path}")
+    if report.worse:
+        raise DataError(
+            "what was learnt does worse on the decisions that were held back; expected it to do "
+            "better. Nothing was stored: collect more decisions, and learn again."
+        )
+    say(f"wrote {learnt.save(opened)}")
 
 
 def _encode(out: Path, model: str | None, threads: int | None) -> None:

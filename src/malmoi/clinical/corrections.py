@@ -215,6 +215,11 @@ class LearnReport:
     threshold: float
     trust: Mapping[str, float]
 
+    @property
+    def worse(self) -> bool:
+        """Whether what was learnt does worse on the decisions that were held back."""
+        return self.right_after < self.right_before or self.error_after > self.error_before + 1e-3
+
     def lines(self) -> list[str]:
         """The report in words."""
         return [
