@@ -54,9 +54,9 @@ def fuse(
         weights: of the two sides.
         best: the most that BM25 can give for this query.
 
-    >>> far, near = ScoredId("a", 0.3), ScoredId("b", 0.5)
-    >>> [one.id for one in fuse("PX-40", [near, far], [ScoredId("a", 4.0)], best=9.0)]
-    ['a', 'b']
+    >>> found = [ScoredId("a", 0.5), ScoredId("b", 0.45), ScoredId("c", 0.3)]
+    >>> [one.id for one in fuse("PX-40", found, [ScoredId("b", 4.0)], best=9.0)]
+    ['b', 'a', 'c']
     """
     check_weights(weights)
     if not dense:

@@ -282,8 +282,8 @@ def _substrings(word: str) -> Iterator[str]:
 def _stems(word: str) -> Iterator[str]:
     """What the stem of a verb may be of which a word is a form, the longest first.
 
-    >>> list(_stems("걸려요"))[2:]
-    ['걸려', '걸리', '걸', '거']
+    >>> list(_stems("걸려요"))[1:]
+    ['걸려', '걸리', '걸', '거', '그']
     """
     for end in range(len(word), 0, -1):
         yield word[:end]
