@@ -10,12 +10,15 @@ the sha256 of those that Python 3.11 to 3.14 can install. Change a version, or a
 """
 
 import email
+import functools
 import hashlib
 import html
 import importlib.metadata
 import io
 import json
+import os
 import re
+import subprocess
 import sys
 import tomllib
 import urllib.parse
@@ -26,10 +29,11 @@ from email.message import Message
 from pathlib import Path
 from typing import Any
 
+from pip._internal.models.index import PyPI
+
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "requirements"
 LICENCES = FOLDER / "LICENCES.md"
-INDEX = "https://pypi.org/simple"
 _PIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s\\;]+)(\s*;[^\\]*)?")
 _LINK = re.compile(r'href="([^"#]*/([^"/#]+))#sha256=([0-9a-f]{64})"')
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
@@ -38,6 +42,14 @@ _SYSTEMS = ("-any.whl", "manylinux", "macosx", "win_amd64")
 _MACHINES = ("x86_64", "aarch64", "arm64", "universal2", "win_amd64", "-any.whl")
 # Not in any file: its builds differ from machine to machine, so it is installed before, by version.
 UNHASHED = {"torch": "2.13.0"}
+
+
+@functools.cache
+def index() -> str:
+    """The address of the index that pip is set up to use, or pip's own default."""
+    asked = [sys.executable, "-m", "pip", "config", "get", "global.index-url"]
+    found = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+    return (os.environ.get("PIP_INDEX_URL") or found or PyPI.simple_url).rstrip("/")
 
 
 def normal(name: str) -> str:
@@ -53,7 +65,7 @@ def pinned(path: Path) -> dict[str, str]:
 
 def files_of(name: str, version: str) -> list[tuple[str, str, str]]:
     """The address, name and hash of each file of a version that a supported Python may install."""
-    with urllib.request.urlopen(f"{INDEX}/{normal(name)}/", timeout=60) as page:
+    with urllib.request.urlopen(f"{index()}/{normal(name)}/", timeout=60) as page:
         links = _LINK.findall(html.unescape(page.read().decode("utf-8")))
     own = re.compile(rf"{re.escape(normal(name))}-{re.escape(version)}(?:-|\.tar\.gz$|\.zip$)")
     found = []
@@ -64,7 +76,7 @@ def files_of(name: str, version: str) -> list[tuple[str, str, str]]:
         if fits and is_usable(file):
             found.append((address, file, digest))
     if not found:
-        raise SystemExit(f"{INDEX} has no file of {name} {version} for Python 3.11 or later")
+        raise SystemExit(f"the index has no file of {name} {version} for Python 3.11 or later")
     return found
 
 
