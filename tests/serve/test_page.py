@@ -350,7 +350,8 @@ def test_documents_context_filters_and_pages(page: Any, company: Served) -> None
     assert "병가는 30일" in page.inner_text("dialog .context")
     assert page.evaluate(CONTRAST) == []
     page.keyboard.press("Escape")
-    assert page.url == before and page.query_selector("dialog.wide") is None
+    page.wait_for_selector("dialog.wide", state="detached")
+    assert page.url == before
     assert focused(page) == "문서에서 보기"
     # Filters, and pages of what is left.
     with page.expect_response("**/v1/search"):
