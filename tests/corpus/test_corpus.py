@@ -314,7 +314,7 @@ def test_a_newer_version(tmp_path: Path, corpus: Corpus) -> None:
     connection = sqlite3.connect(tmp_path / "x.malmoi")
     connection.execute("PRAGMA user_version = 99")
     connection.close()
-    with pytest.raises(CorpusError, match="version 99; this malmoi reads up to 2"):
+    with pytest.raises(CorpusError, match="version 99; this malmoi reads up to 3"):
         Corpus.open(tmp_path / "x.malmoi", corpus.encoder)
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from malmoi.corpus import StoreInfo
 from malmoi.corpus.sqlite import SqliteStore
+from malmoi.corpus.store import PassageKey
 from malmoi.errors import CorpusError, MalmoiError
 from tests.corpus.test_store import DIM, ids, stored, unit
 
@@ -143,3 +144,78 @@ def test_what_changes_in_a_read_only_place_is_refused(
     (tmp_path / "x.malmoi-wal").write_bytes(b"x" * 100)
     with pytest.raises(MalmoiError, match="holds documents that are not in it yet"):
         SqliteStore(path)
+
+
+DAMAGE = {
+    "vector": "UPDATE vectors SET vector = zeroblob(length(vector)) WHERE row = 3",
+    "vector's type": "UPDATE vectors SET vector = 'x' WHERE row = 3",
+    "passage": "UPDATE passages SET text = '배송 4' WHERE row = 3",
+    "place": "UPDATE passages SET page = 7 WHERE row = 3",
+    "fields": "UPDATE documents SET metadata = '{\"n\": 1}' WHERE row = 3",
+    "title": "UPDATE documents SET title = 'x' WHERE row = 3",
+}
+
+
+@pytest.mark.parametrize("change", DAMAGE.values(), ids=DAMAGE)
+def test_a_changed_row_is_refused_wherever_it_is_read(tmp_path: Path, change: str) -> None:
+    path = tmp_path / "x.malmoi"
+    with opened(path) as store:
+        store.write([stored(f"{i}", f"배송 {i}", i) for i in range(10)])
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(change)
+    with opened(path) as store:
+        assert "not as they were written" in "; ".join(store.check())
+        with pytest.raises(CorpusError, match="not what was written"):
+            list(store.scan())
+        with pytest.raises(CorpusError, match="not what was written"):
+            store.vector_search(unit(2), 10)  # type: ignore[arg-type]
+            store.passages([PassageKey("2")])
+        store.write([stored("2", "배송 2", 2)])  # written again, it is whole
+        assert store.check() == []
+        assert len(list(store.scan())) == 10
+        assert ids(store.vector_search(unit(2), 1)) == ["2"]  # type: ignore[arg-type]
+
+
+def test_a_file_without_checksums_is_read_as_it_is_and_gets_them_when_written(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "x.malmoi"
+    fill(path, 0, 5)
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        for table, column in (
+            *(("documents", name) for name in ("checksum", "text_checksum")),
+            *(("passages", name) for name in ("checksum", "words_checksum")),
+            ("vectors", "checksum"),
+        ):
+            connection.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
+        connection.execute("PRAGMA user_version = 2")
+    before = path.read_bytes()
+    (tmp_path / "x.malmoi.index").unlink()
+    with opened(path) as store:
+        assert ids(store.vector_search(unit(3), 1)) == ["3"]  # type: ignore[arg-type]
+        assert [one.document.id for one in store.scan()] == ["0", "1", "2", "3", "4"]
+        assert path.read_bytes() == before
+        store.write([stored("5", "배송 5", 5)])
+        assert len(list(store.scan())) == 6
+        assert store.check() == []
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        [[sums]] = connection.execute("SELECT count(checksum) FROM vectors")
+    assert sums == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("UPDATE words_docsize SET sz = x'07' WHERE id = 3", "index of words does not fit"),
+        ("UPDATE words_content SET c0 = 'x' WHERE id = 3", "words of 1 passages are not as"),
+    ],
+)
+def test_a_check_compares_the_words(tmp_path: Path, change: str, message: str) -> None:
+    path = tmp_path / "x.malmoi"
+    fill(path, 0, 10)
+    with opened(path) as store:
+        assert store.check() == []
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(change)
+    with opened(path) as store:
+        assert message in "; ".join(store.check())

@@ -14,12 +14,13 @@ from ..errors import CorpusBusy, CorpusError, MalmoiError, OutputError
 from .store import Create, StoreInfo
 
 APPLICATION = 0x4D616C6D  # "Malm", by which `file` and others recognise it
-VERSION = 2
+VERSION = 3
 _WAIT = 10.0  # seconds to wait for another writer's transaction, which lasts milliseconds
 
 # A passage's row number is never used twice, so that an index made earlier stays valid for its
 # rows: to catch up it only needs the greater rows and those in `removed`. `vectors` holds all
 # vectors of a passage one after the other. `terms` remembers the analyses of Korean words.
+# Checksums are NULL in rows that were written before version 3.
 _TABLES = """
 CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE documents (
@@ -32,7 +33,9 @@ CREATE TABLE documents (
     type TEXT NOT NULL,
     modified REAL,
     file TEXT,
-    digest TEXT NOT NULL
+    digest TEXT NOT NULL,
+    checksum INTEGER,
+    text_checksum INTEGER
 );
 CREATE INDEX file_documents ON documents (file) WHERE file IS NOT NULL;
 CREATE TABLE passages (
@@ -44,11 +47,13 @@ CREATE TABLE passages (
     page INTEGER,
     sentences TEXT NOT NULL,
     hangul INTEGER,
-    digest BLOB NOT NULL
+    digest BLOB NOT NULL,
+    checksum INTEGER,
+    words_checksum INTEGER
 );
 CREATE UNIQUE INDEX document_passages ON passages (document, number);
 CREATE INDEX texts ON passages (digest);
-CREATE TABLE vectors (row INTEGER PRIMARY KEY, vector BLOB NOT NULL);
+CREATE TABLE vectors (row INTEGER PRIMARY KEY, vector BLOB NOT NULL, checksum INTEGER);
 CREATE TABLE removed (
     number INTEGER PRIMARY KEY AUTOINCREMENT, row INTEGER NOT NULL,
     vectors INTEGER NOT NULL DEFAULT 1
@@ -73,24 +78,41 @@ ALTER TABLE documents RENAME TO old;
 DROP INDEX texts;
 ALTER TABLE removed ADD COLUMN vectors INTEGER NOT NULL DEFAULT 1;
 {tables};
-INSERT INTO documents SELECT row, id, NULL, metadata, '', '', '', NULL, NULL, '' FROM old;
-INSERT INTO passages SELECT row, row, 0, text, '[]', NULL, '[]', NULL, digest FROM old;
+INSERT INTO documents SELECT row, id, NULL, metadata, '', '', '', NULL, NULL, '', NULL, NULL
+    FROM old;
+INSERT INTO passages SELECT row, row, 0, text, '[]', NULL, '[]', NULL, digest, NULL, NULL FROM old;
 DELETE FROM sqlite_sequence WHERE name IN ('documents', 'passages');
 INSERT INTO sqlite_sequence SELECT 'documents', seq FROM sqlite_sequence WHERE name = 'old';
 INSERT INTO sqlite_sequence SELECT 'passages', seq FROM sqlite_sequence WHERE name = 'old';
 DROP TABLE old;
-PRAGMA user_version = 2
+ALTER TABLE vectors ADD COLUMN checksum INTEGER
 """
-# While a file of version 1 is only read it stays what it is, and these stand before its tables.
+_FROM_2 = """
+ALTER TABLE documents ADD COLUMN checksum INTEGER;
+ALTER TABLE documents ADD COLUMN text_checksum INTEGER;
+ALTER TABLE passages ADD COLUMN checksum INTEGER;
+ALTER TABLE passages ADD COLUMN words_checksum INTEGER;
+ALTER TABLE vectors ADD COLUMN checksum INTEGER
+"""
+# While a file of an earlier version is only read it stays what it is, and these stand before its
+# tables.
 _VIEWS_OF_1 = """
 CREATE TEMP VIEW documents AS SELECT row, id, NULL AS text, metadata, '' AS title, '' AS source,
-    '' AS type, NULL AS modified, NULL AS file, '' AS digest FROM main.documents;
+    '' AS type, NULL AS modified, NULL AS file, '' AS digest,
+    NULL AS checksum, NULL AS text_checksum FROM main.documents;
 CREATE TEMP VIEW passages AS SELECT row, row AS document, 0 AS number, text, '[]' AS headings,
-    NULL AS page, '[]' AS sentences, NULL AS hangul, digest FROM main.documents;
+    NULL AS page, '[]' AS sentences, NULL AS hangul, digest,
+    NULL AS checksum, NULL AS words_checksum FROM main.documents;
+CREATE TEMP VIEW vectors AS SELECT row AS rowid, row, vector, NULL AS checksum FROM main.vectors;
 CREATE TEMP VIEW removed AS SELECT number, row, 1 AS vectors FROM main.removed;
 CREATE TEMP TABLE files (path, root, id, fingerprint);
 CREATE TEMP TABLE terms (word PRIMARY KEY, terms);
 CREATE VIRTUAL TABLE temp.vocabulary USING fts5vocab (main, words, row)
+"""
+_VIEWS_OF_2 = """
+CREATE TEMP VIEW documents AS SELECT *, NULL AS checksum, NULL AS text_checksum FROM main.documents;
+CREATE TEMP VIEW passages AS SELECT *, NULL AS checksum, NULL AS words_checksum FROM main.passages;
+CREATE TEMP VIEW vectors AS SELECT row AS rowid, row, vector, NULL AS checksum FROM main.vectors
 """
 
 
@@ -142,9 +164,9 @@ def _prepare(connection: sqlite3.Connection, path: Path, create: Create | None) 
     # Another process may be creating the file right now; its transaction is whole or absent.
     if create is not None and not _table_count(connection):
         _make(connection, create())
-    if _version(connection, path) == 1:
-        for statement in _VIEWS_OF_1.strip().split(";\n"):
-            connection.execute(statement)
+    views = {1: _VIEWS_OF_1, 2: _VIEWS_OF_2}.get(_version(connection, path), "")
+    for statement in views.strip().split(";\n"):
+        connection.execute(statement)
     connection.execute("PRAGMA synchronous = FULL")  # acknowledged means on the disk
     connection.execute("PRAGMA cache_size = -16384")
 
@@ -199,6 +221,13 @@ def is_old(connection: sqlite3.Connection) -> bool:
 def upgrade(connection: sqlite3.Connection) -> None:
     """Bring a file to this version before it is written to, inside the writer's transaction."""
     _drop_views(connection)
+    [[version]] = connection.execute("PRAGMA user_version")
+    for statement in (_from_1() if version == 1 else _FROM_2).strip().split(";\n"):
+        connection.execute(statement)
+    connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def _from_1() -> str:
     kept = ("about", "vectors", "removed", "fields", "facts", "sources")
     tables = [
         one
@@ -206,8 +235,7 @@ def upgrade(connection: sqlite3.Connection) -> None:
         if not one.startswith(tuple(f"CREATE TABLE {name} " for name in kept))
         and "VIRTUAL TABLE words" not in one
     ]
-    for statement in _FROM_1.format(tables=";\n".join(tables)).strip().split(";\n"):
-        connection.execute(statement)
+    return _FROM_1.format(tables=";\n".join(tables))
 
 
 def _drop_views(connection: sqlite3.Connection) -> None:
@@ -219,7 +247,13 @@ def _drop_views(connection: sqlite3.Connection) -> None:
 def read_about(connection: sqlite3.Connection) -> tuple[StoreInfo, str]:
     """What the corpus was made for, and the mark by which its index file recognises it."""
     values = dict(connection.execute("SELECT key, value FROM about"))
-    return StoreInfo.from_json(json.loads(values["about"])), values["mark"]
+    try:
+        return StoreInfo.from_json(json.loads(values["about"])), values["mark"]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CorpusError(
+            "what the corpus was made for cannot be read; expected it in the table about. Restore "
+            "a backup, or build the corpus again with: malmoi index"
+        ) from error
 
 
 @contextlib.contextmanager
@@ -231,6 +265,8 @@ def translated_errors(path: Path) -> Iterator[None]:
         raise
     except sqlite3.DatabaseError as error:
         raise _translate(error, path) from error
+    except UnicodeDecodeError as error:  # in what SQLite says of a damaged schema
+        raise _damaged(path) from error
     except OSError as error:
         reason = "the disk is full" if error.errno == errno.ENOSPC else error.strerror
         raise OutputError(f"cannot write {path}: {reason}. Check disk and permissions.") from error
@@ -255,8 +291,12 @@ def _translate(error: sqlite3.DatabaseError, path: Path) -> MalmoiError:
             f"{path} is not a corpus; expected a file that malmoi index made. Name another file."
         )
     if kind.startswith("CORRUPT"):
-        return CorpusError(
-            f"{path} is damaged; expected a complete corpus file. Restore a backup, or build it "
-            "again with: malmoi index"
-        )
+        return _damaged(path)
     return CorpusError(f"{path} cannot be used: {error}. Check the file and the disk.")
+
+
+def _damaged(path: Path) -> CorpusError:
+    return CorpusError(
+        f"{path} is damaged; expected a complete corpus file. Restore a backup, or build it again "
+        "with: malmoi index"
+    )

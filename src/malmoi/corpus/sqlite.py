@@ -3,11 +3,13 @@
 import contextlib
 import itertools
 import json
+import math
 import re
 import secrets
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,15 +44,33 @@ from .store import (
     passage_digest,
     searched_text,
 )
-from .vector_index import ROW_BITS, SyncedIndex, index_rows
+from .vector_index import (
+    ROW_BITS,
+    SyncedIndex,
+    checked_vectors,
+    damaged,
+    index_rows,
+    is_whole,
+    vector_checksum,
+)
 
 _AT_ONCE = 500  # ids in one query
 _CODE, _FEW = re.compile(r"(?=.*\d).{3}"), 5
 _REMEMBERED = 100_000  # words whose frequencies are kept, about 10 MB
 _OCCURRENCES = 10_000  # of words in passages that one search goes through, about 8 ms
 _MOST = 2**31  # rows of an answer; SQLite knows no larger numbers than 2**63
-_DOCUMENT = "d.id, d.title, d.metadata, d.source, d.type, d.modified"
-_PASSAGE = "p.number, p.text, p.headings, p.page, p.sentences"
+# Rows with their checksums, as `_document` and `_passage` read them. The number of the last passage
+# is part of a document's, so that none can be missing.
+_LAST = "(SELECT max(number) FROM passages WHERE document = d.row)"
+_DOCUMENT = (
+    "d.row, d.id, d.title, d.metadata, d.source, d.type, d.modified, d.file, d.digest, "
+    f"{_LAST}, d.checksum"
+)
+_PASSAGE = (
+    "p.row, p.document, p.number, p.text, p.headings, p.page, p.sentences, p.hangul, p.digest, "
+    "p.checksum"
+)
+_ABOUT = 11  # columns of `_DOCUMENT`
 
 
 class SqliteStore(Store):
@@ -124,18 +144,18 @@ class SqliteStore(Store):
             return len(known)
 
     def get(self, ids: Sequence[str]) -> dict[str, Document]:
-        found = self._select(
-            f"SELECT {_DOCUMENT}, d.text, d.row FROM documents d WHERE d.id IN", ids
-        )
-        joined: dict[int, list[str]] = {row: [] for *_, text, row in found if text is None}
-        for row, text in self._select(
-            "SELECT document, text FROM passages WHERE document IN", joined, order="number"
+        query = f"SELECT {_DOCUMENT}, d.text, d.text_checksum FROM documents d WHERE d.id IN"
+        found = self._select(query, ids)
+        texts: dict[int, list[str]] = {row[0]: [] for row in found if row[-2] is None}
+        for row in self._select(
+            f"SELECT {_PASSAGE} FROM passages p WHERE p.document IN", texts, order="number"
         ):
-            joined[row].append(text)
-        return {
-            id: _document(id, *rest, text="\n\n".join(joined[row]) if text is None else text)
-            for id, *rest, text, row in found
-        }
+            texts[row[1]].append(_passage(row).text)
+        documents = (
+            _document(row, text=_whole_text(*row[-2:], passages=texts.get(row[0], ())))
+            for row in found
+        )
+        return {document.id: document for document in documents}
 
     def digests(self, ids: Sequence[str]) -> dict[str, str]:
         return dict(self._select("SELECT id, digest FROM documents WHERE id IN", ids))
@@ -153,15 +173,19 @@ class SqliteStore(Store):
                     values,
                 ).fetchall()
             for row in rows:
-                document, passage = _document(*row[:6]), _passage(*row[7:])
-                found[PassageKey(document.id, row[6])] = FoundPassage(passage, document)
+                document, passage = _document(row[:_ABOUT]), row[_ABOUT:]
+                key = PassageKey(document.id, passage[2])
+                found[key] = FoundPassage(_passage(passage), document)
         return found
 
     def vectors_for(self, digests: Sequence[bytes]) -> dict[bytes, Vector]:
         found = self._select(
-            "SELECT digest, vector FROM passages JOIN vectors USING (row) WHERE digest IN", digests
+            "SELECT p.digest, v.row, v.vector, v.checksum FROM passages p JOIN vectors v "
+            "USING (row) WHERE p.digest IN",
+            digests,
         )
-        return {key: self._vectors(raw) for key, raw in found}
+        # Damaged ones are left out, and so made again.
+        return {key: self._vectors(row[1]) for key, *row in found if is_whole(*row)}
 
     def vector_search(
         self, vector: Vector, k: int, *, filters: Sequence[Filter] = (), exact: bool = False
@@ -195,19 +219,19 @@ class SqliteStore(Store):
     def _scored(self, vector: Vector, rows: Sequence[int]) -> list[ScoredId]:
         """Score passages by all of their vectors."""
         found = self._select(
-            "SELECT d.id, p.number, p.hangul, v.vector FROM vectors v JOIN passages p USING (row) "
-            "JOIN documents d ON d.row = p.document WHERE v.row IN",
+            "SELECT d.id, p.number, p.hangul, v.row, v.vector, v.checksum FROM vectors v "
+            "JOIN passages p USING (row) JOIN documents d ON d.row = p.document WHERE v.row IN",
             rows,
             order="v.row",
         )
         if not found:
             return []
-        vectors = self._vectors(b"".join(raw for *_, raw in found))
+        vectors = self._vectors(b"".join(checked_vectors(*row[3:]) for row in found))
         cosines: Floats = self.about.floats(vectors) @ np.asarray(vector, dtype=np.float32)
         size = self._width * self._dtype.itemsize
-        ends = np.cumsum([len(raw) // size for *_, raw in found]).tolist()
+        ends = np.cumsum([len(raw) // size for *_, raw, _ in found]).tolist()
         scored = []
-        for (id, number, hangul, _), start, end in zip(found, [0, *ends], ends, strict=False):
+        for (id, number, hangul, *_), start, end in zip(found, [0, *ends], ends, strict=False):
             best = int(cosines[start:end].argmax())
             score = float(cosines[start] + cosines[start + best]) / 2
             scored.append(ScoredId(id, score, number, hangul, best))
@@ -291,27 +315,31 @@ class SqliteStore(Store):
         while True:
             with self._locked() as connection:
                 block = connection.execute(
-                    f"SELECT {_DOCUMENT}, d.text, d.file, d.digest, d.row FROM documents d "
+                    f"SELECT {_DOCUMENT}, d.text, d.text_checksum FROM documents d "
                     "WHERE d.row > ? ORDER BY d.row LIMIT ?",
                     (last, _AT_ONCE),
                 ).fetchall()
             if not block:
                 return
-            parts: dict[int, list[EncodedPassage]] = {row[-1]: [] for row in block}
-            for document, _, *rest, raw in self._select(
-                f"SELECT p.document, {_PASSAGE}, v.vector FROM passages p JOIN vectors v "
+            parts: dict[int, list[EncodedPassage]] = {row[0]: [] for row in block}
+            for *row, number, raw, checksum in self._select(
+                f"SELECT {_PASSAGE}, v.row, v.vector, v.checksum FROM passages p JOIN vectors v "
                 "USING (row) WHERE p.document IN",
                 parts,
                 order="p.document, p.number",
             ):
-                parts[document].append(EncodedPassage(_passage(*rest), self._vectors(raw)))
-            for *about, text, file, digest, row in block:
-                if text is None:
-                    text = "\n\n".join(one.passage.text for one in parts[row])
-                yield Stored(
-                    _document(*about, text=text), tuple(parts[row]), file or "", digest or ""
-                )
-            last = block[-1][-1]
+                vectors = self._vectors(checked_vectors(number, raw, checksum))
+                parts[row[1]].append(EncodedPassage(_passage(row), vectors))
+            for row in block:
+                own = tuple(parts[row[0]])
+                text = _whole_text(*row[-2:], passages=[one.passage.text for one in own])
+                document, (file, digest) = _document(row, text=text), row[7:9]
+                if len(own) != (
+                    0 if row[9] is None else 1 + row[9]
+                ):  # a passage or its vectors are missing
+                    raise damaged()
+                yield Stored(document, own, file or "", digest or "")
+            last = block[-1][0]
 
     def documents(self, *, after: str = "", limit: int | None = None) -> Iterator[DocumentInfo]:
         while limit is None or limit > 0:
@@ -321,11 +349,11 @@ class SqliteStore(Store):
                     "FROM documents d WHERE d.id > ? ORDER BY d.id LIMIT ?",
                     (after, min(_AT_ONCE, limit or _AT_ONCE)),
                 ).fetchall()
-            for *about, count in block:
-                yield DocumentInfo(_document(*about), count)
+            for row in block:
+                yield DocumentInfo(_document(row), row[-1])
             if not block:
                 return
-            after, limit = block[-1][0], None if limit is None else limit - len(block)
+            after, limit = block[-1][1], None if limit is None else limit - len(block)
 
     def sample(self, count: int) -> list[str]:
         with self._locked() as connection:
@@ -362,7 +390,7 @@ class SqliteStore(Store):
         return Progress(*found) if found else None
 
     def check(self) -> list[str]:
-        """Look for damage: of the file itself, and of what belongs together and is not there."""
+        """Look for damage: of the file itself, of any row, and of what belongs together."""
         found = []
         with self._locked() as connection:
             broken = [line for (line,) in connection.execute("PRAGMA integrity_check(10)")]
@@ -372,7 +400,37 @@ class SqliteStore(Store):
                 [[count]] = connection.execute(query)
                 if count:
                     found.append(message.format(count))
+            for message, count in self._changed_rows(connection).items():
+                if count:
+                    found.append(message.format(count))
+            if self._frozen is None and not _words_fit(connection):
+                found.append("the index of words does not fit the words")
         return found
+
+    def _changed_rows(self, connection: sqlite3.Connection) -> dict[str, int]:
+        """How many rows of each kind are not as they were written."""
+        documents = f"SELECT {_DOCUMENT}, d.text, d.text_checksum FROM documents d"
+        vectors = "SELECT row, vector, checksum FROM vectors"
+        words = (
+            "SELECT cut, words_checksum FROM words JOIN passages p ON p.row = words.rowid "
+            "WHERE words_checksum IS NOT NULL"
+        )
+        return {
+            "{} documents are not as they were written": sum(
+                not (_reads(_document, row) and _reads(_whole_text, *row[-2:]))
+                for row in connection.execute(documents)
+            ),
+            "{} passages are not as they were written": sum(
+                not _reads(_passage, row)
+                for row in connection.execute(f"SELECT {_PASSAGE} FROM passages p")
+            ),
+            "vectors of {} passages are not as they were written": sum(
+                not is_whole(*row) for row in connection.execute(vectors)
+            ),
+            "words of {} passages are not as they were written": sum(
+                _checksum([cut]) != checksum for cut, checksum in connection.execute(words)
+            ),
+        }
 
     def flush(self) -> None:
         """Write the index file, and build the graph where one is due."""
@@ -390,7 +448,7 @@ class SqliteStore(Store):
         connection = self._connection
         rows = self._next_rows("documents", len(batch))
         connection.executemany(
-            "INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            f"INSERT INTO documents VALUES ({', '.join('?' * 12)})",
             (_document_row(row, stored) for row, (stored, _) in zip(rows, batch, strict=True)),
         )
         parts = [
@@ -400,16 +458,22 @@ class SqliteStore(Store):
         ]
         places = self._next_rows("passages", len(parts))
         connection.executemany(
-            "INSERT INTO passages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            f"INSERT INTO passages VALUES ({', '.join('?' * 11)})",
             (
-                (place, row, number, *_passage_row(title, one.passage))
-                for place, (row, number, title, one, _) in zip(places, parts, strict=True)
+                _passage_row(place, row, number, title, one.passage, words)
+                for place, (row, number, title, one, words) in zip(places, parts, strict=True)
             ),
         )
-        raw = (np.ascontiguousarray(one.vectors, dtype=self._dtype) for _, _, _, one, _ in parts)
+        raw = (
+            np.ascontiguousarray(one.vectors, dtype=self._dtype).tobytes()
+            for _, _, _, one, _ in parts
+        )
         connection.executemany(
-            "INSERT INTO vectors VALUES (?, ?)",
-            ((place, one.tobytes()) for place, one in zip(places, raw, strict=True)),
+            "INSERT INTO vectors VALUES (?, ?, ?)",
+            (
+                (place, one, vector_checksum(place, one))
+                for place, one in zip(places, raw, strict=True)
+            ),
         )
         connection.executemany(
             "INSERT INTO words (rowid, cut) VALUES (?, ?)",
@@ -455,18 +519,7 @@ class SqliteStore(Store):
     def _remove(self, rows: list[int]) -> None:
         connection = self._connection
         for row in rows:
-            [found] = connection.execute(
-                f"SELECT {_DOCUMENT} FROM documents d WHERE d.row = ?", (row,)
-            )
-            connection.executemany(
-                "DELETE FROM facts WHERE field = (SELECT field FROM fields WHERE name = ?) "
-                "AND value = ? AND row = ?",
-                [
-                    (name, one, row)
-                    for name, value in _document(*found).fields.items()
-                    for one in atoms(value)
-                ],
-            )
+            self._remove_facts(row)
             size = self._width * self._dtype.itemsize
             connection.execute(
                 "INSERT INTO removed (row, vectors) SELECT row, length(vector) / ? FROM passages "
@@ -478,6 +531,20 @@ class SqliteStore(Store):
             connection.execute(f"DELETE FROM words WHERE rowid IN {own}", (row,))
             connection.execute("DELETE FROM passages WHERE document = ?", (row,))
             connection.execute("DELETE FROM documents WHERE row = ?", (row,))
+
+    def _remove_facts(self, row: int) -> None:
+        connection = self._connection
+        [found] = connection.execute(f"SELECT {_DOCUMENT} FROM documents d WHERE d.row = ?", (row,))
+        try:
+            fields = _document(found).fields
+        except CorpusError:  # damaged, and so all of them have to be gone through
+            connection.execute("DELETE FROM facts WHERE row = ?", (row,))
+            return
+        connection.executemany(
+            "DELETE FROM facts WHERE field = (SELECT field FROM fields WHERE name = ?) "
+            "AND value = ? AND row = ?",
+            [(name, one, row) for name, value in fields.items() for one in atoms(value)],
+        )
 
     def _rows(self, ids: Sequence[str]) -> dict[str, int]:
         return dict(self._select("SELECT id, row FROM documents WHERE id IN", ids))
@@ -598,36 +665,60 @@ def _quoted(word: str) -> str:
     return f'"{text}"*' if start else f'"{text}"'
 
 
-def _document(
-    id: str,
-    title: str,
-    metadata: str,
-    source: str,
-    type: str,
-    modified: float | None,
-    *,
-    text: str = "",
-) -> Document:
+def _document(row: Sequence[Any], *, text: str = "") -> Document:
+    """A document, read and checked; `row` starts with the columns of `_DOCUMENT`."""
+    *values, checksum = row[:_ABOUT]
+    _, id, title, metadata, source, type, modified, *_ = values
     try:
-        fields = dict(parse_json(metadata))
+        if checksum not in (None, _checksum(values)):
+            raise damaged()
+        return Document(id, text, dict(parse_json(metadata)), title, source, type, modified)
     except (ValueError, TypeError):
-        raise _damaged() from None
-    return Document(id, text, fields, title, source, type, modified)
+        raise damaged() from None
 
 
-def _passage(text: str, headings: str, page: int | None, sentences: str) -> Passage:
+def _passage(row: Sequence[Any]) -> Passage:
+    """A passage, read and checked, from the columns of `_PASSAGE`."""
+    *values, checksum = row
+    _, _, _, text, headings, page, sentences, *_ = values
     try:
+        if checksum not in (None, _checksum(values)):
+            raise damaged()
         spans = tuple((int(start), int(end)) for start, end in parse_json(sentences))
         return Passage(text, tuple(map(str, parse_json(headings))), page, spans)
     except (ValueError, TypeError):
-        raise _damaged() from None
+        raise damaged() from None
 
 
-def _damaged() -> CorpusError:
-    return CorpusError(
-        "a document of the corpus is damaged: its fields or sentences cannot be read. Restore a "
-        "backup, or build the corpus again with: malmoi index"
-    )
+def _whole_text(text: str | None, checksum: int | None, *, passages: Sequence[str] = ()) -> str:
+    """The text of a document, which is that of its passages unless it is kept apart."""
+    if checksum not in (None, _checksum([text])):
+        raise damaged()
+    return "\n\n".join(passages) if text is None else text
+
+
+def _reads(read: Callable[..., object], *values: Any) -> bool:
+    try:
+        read(*values)
+    except CorpusError:
+        return False
+    return True
+
+
+def _words_fit(connection: sqlite3.Connection) -> bool:
+    """Let FTS5 compare its index with the words of every passage; nothing is written."""
+    try:
+        connection.execute("INSERT INTO words (words) VALUES ('integrity-check')")
+    except sqlite3.DatabaseError as error:
+        if getattr(error, "sqlite_errorname", "").startswith("SQLITE_CORRUPT"):
+            return False
+        raise
+    return True
+
+
+def _checksum(values: Iterable[Any]) -> int:
+    """A checksum of the values of a row, as they come out of SQLite."""
+    return zlib.crc32("\0".join(map(str, values)).encode("utf-8", "surrogatepass"))
 
 
 def _state_of(path: Path) -> tuple[int, int, int]:
@@ -638,22 +729,23 @@ def _state_of(path: Path) -> tuple[int, int, int]:
 def _document_row(row: int, stored: Stored) -> tuple[Any, ...]:
     one = stored.document
     joined = "\n\n".join(part.passage.text for part in stored.passages)
-    return (
-        row,
-        one.id,
-        None if one.text == joined or stored.file else one.text,
-        _json(one.metadata),
-        one.title,
-        one.source,
-        one.type,
-        one.modified,
-        stored.file or None,
-        stored.digest,
-    )
+    text = None if one.text == joined or stored.file else one.text
+    # What SQLite makes of numbers: floats, and NULL of those that are none.
+    modified = None if one.modified is None or math.isnan(one.modified) else float(one.modified)
+    metadata, file, digest = _json(one.metadata), stored.file or None, stored.digest
+    about = (metadata, one.title, one.source, one.type, modified, file, digest)
+    last = len(stored.passages) - 1 if stored.passages else None
+    values = (row, one.id, one.title, metadata, *about[2:], last)
+    return (row, one.id, text, *about, _checksum(values), _checksum([text]))
 
 
-def _passage_row(title: str, one: Passage) -> tuple[Any, ...]:
-    return (
+def _passage_row(
+    place: int, document: int, number: int, title: str, one: Passage, words: Sequence[str]
+) -> tuple[Any, ...]:
+    values = (
+        place,
+        document,
+        number,
         one.text,
         json.dumps(one.headings, ensure_ascii=False),
         one.page,
@@ -661,6 +753,7 @@ def _passage_row(title: str, one: Passage) -> tuple[Any, ...]:
         hangul_share(one.text),
         passage_digest(title, one),
     )
+    return (*values, _checksum(values), _checksum([" ".join(words)]))
 
 
 def _json(metadata: Mapping[str, Any]) -> str:

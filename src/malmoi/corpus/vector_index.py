@@ -9,13 +9,14 @@ import contextlib
 import json
 import sqlite3
 import threading
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from ..errors import BundleCorrupt, MalmoiError, MissingExtra, OptionError, OutputError
+from ..errors import BundleCorrupt, CorpusError, MalmoiError, MissingExtra, OptionError, OutputError
 from ..index import FlatIndex, HnswIndex, make_index, open_index, save_index
 from ..index.base import FEW_ROWS
 from ..index.knn import Rows
@@ -207,9 +208,37 @@ def _new_vectors(
 ) -> Iterator[tuple[Rows, bytes]]:
     """The vectors of passages after a row, with their rows in the index; `size` bytes each."""
     found = connection.execute(
-        "SELECT row, vector FROM vectors WHERE row > ? ORDER BY row", (after,)
+        "SELECT row, vector, checksum FROM vectors WHERE row > ? ORDER BY row", (after,)
     )
     while block := found.fetchmany(_BLOCK):
-        passages = np.array([row for row, _ in block], dtype=np.int64)
-        counts = np.array([len(raw) // size for _, raw in block], dtype=np.int64)
-        yield index_rows(passages, counts), b"".join(raw for _, raw in block)
+        whole = [checked_vectors(*row) for row in block]
+        passages = np.array([row for row, *_ in block], dtype=np.int64)
+        counts = np.array([len(raw) // size for raw in whole], dtype=np.int64)
+        yield index_rows(passages, counts), b"".join(whole)
+
+
+def vector_checksum(row: int, raw: bytes) -> int:
+    """The checksum of a passage's vectors, which tells those of another passage too."""
+    return zlib.crc32(raw, row & 0xFFFFFFFF)
+
+
+def is_whole(row: int, raw: bytes, checksum: int | None) -> bool:
+    """Tell whether vectors are as they were written; without a checksum they are taken as such."""
+    # Damage may also turn the bytes into text or a number.
+    return isinstance(raw, bytes) and checksum in (None, vector_checksum(row, raw))
+
+
+def checked_vectors(row: int, raw: bytes, checksum: int | None) -> bytes:
+    """The vectors of a passage, if they are as they were written."""
+    if not is_whole(row, raw, checksum):
+        raise damaged()
+    return raw
+
+
+def damaged() -> CorpusError:
+    """What is said of a row that is not as it was written."""
+    return CorpusError(
+        "a document of the corpus is damaged: what was read is not what was written. See what is "
+        "left with: malmoi corpus check, and restore a backup, or build the corpus again with: "
+        "malmoi index"
+    )
