@@ -166,10 +166,10 @@ def searched(path: Path, known: list[str], options: argparse.Namespace) -> Row:
         at.append(time.process_time())
         terms, more = store.query_terms(query)
         at.append(time.process_time())
-        keyword = store.keyword_search([*terms, *more], 1000)
+        seen = {one.key for one in dense}
+        keyword = store.keyword_candidates([*terms, *more], 100, seen, depth=1000)
         at.append(time.process_time())
         best = store.best_keyword_score(terms)
-        seen = {one.key for one in dense}
         missing = [one.key for one in keyword[:100] if one.key not in seen]
         scored = dense + store.vector_scores(vector, missing)
         at.append(time.process_time())

@@ -103,6 +103,17 @@ def test_what_is_written_is_there(make: Make) -> None:
     assert len(store.sample(3)) == 3
 
 
+def test_keyword_candidates_are_those_of_the_search(make: Make) -> None:
+    store = make()
+    store.write([stored(f"d{i}", "배송 " + "안내 " * i, i) for i in range(6)])
+    every = store.keyword_search(["배송"], 9)
+    assert len(every) == 6
+    keys = {every[4].key, every[5].key, PassageKey("none", 0)}
+    found = store.keyword_candidates(["배송"], 2, keys, depth=5)
+    assert found == [*every[:2], every[4]]
+    assert store.keyword_candidates(["없다"], 2, keys, depth=5) == []
+
+
 def test_english_words_are_stemmed(make: Make) -> None:
     store = make()
     store.write(some())

@@ -483,11 +483,14 @@ class Corpus:
             rankings["dense"] = store.vector_search(own, wanted, filters=filters, exact=exact)
         if mode != "dense":
             words, more = store.query_terms(query)
-            depth = _MATCHED if both else k
-            rankings["keyword"] = store.keyword_search([*words, *more], depth, filters=filters)
+            if not both:
+                rankings["keyword"] = store.keyword_search([*words, *more], k, filters=filters)
         if both:
-            dense, keyword = rankings["dense"], rankings["keyword"]
+            dense = rankings["dense"]
             known = {one.key for one in dense}
+            keyword = rankings["keyword"] = store.keyword_candidates(
+                [*words, *more], wanted, known, depth=_MATCHED, filters=filters
+            )
             missing = [one.key for one in keyword[:wanted] if one.key not in known]
             rankings["dense"] = dense + store.vector_scores(own, missing)
             best = store.best_keyword_score(words) if keyword else 0.0

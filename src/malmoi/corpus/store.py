@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -424,6 +424,19 @@ class Store(ABC):
         self, words: Sequence[str], k: int, *, filters: Sequence[Filter] = ()
     ) -> list[ScoredId]:
         """The passages that share words with the query, best first by BM25."""
+
+    def keyword_candidates(
+        self,
+        words: Sequence[str],
+        k: int,
+        keys: Collection[PassageKey],
+        *,
+        depth: int,
+        filters: Sequence[Filter] = (),
+    ) -> list[ScoredId]:
+        """Of the first `depth` of `keyword_search`, the first `k` and those with these keys."""
+        found = self.keyword_search(words, max(k, depth), filters=filters)
+        return [*found[:k], *(one for one in found[k:] if one.key in keys)]
 
     @abstractmethod
     def best_keyword_score(self, words: Sequence[str]) -> float:

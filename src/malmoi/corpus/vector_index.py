@@ -93,9 +93,12 @@ class SyncedIndex:
         if not self.path.exists():
             return
         try:
-            stamp = json.loads(read_about(self.path).stamp or "{}")
+            about = read_about(self.path)
+            stamp = json.loads(about.stamp or "{}")
             if stamp.get("mark") == self._mark and stamp.get("bits") == ROW_BITS:
                 self.index = self._opened()
+                if read_about(self.path) != about:  # another process has just replaced it
+                    raise BundleCorrupt(f"{self.path} was replaced while it was opened.")
                 self.seen = Cursor(stamp["row"], stamp["removal"], stamp["commit"])
         except (BundleCorrupt, MissingExtra, ValueError, KeyError, OSError):
             self.index = self._empty()  # it is built again from the corpus

@@ -20,6 +20,7 @@ _AT_ONCE = 512
 # Up to so many queries, each is a product of its own: memory is the limit, not the arithmetic.
 _ALONE = 4
 _ROW_BLOCK = 16_384
+_CACHED = 1024  # rows gathered at once: 1.5 MB of floats, in memory that is used again
 _PADDED = 4096  # the most columns of an answer that has fewer rows
 
 
@@ -124,7 +125,11 @@ class Index(ABC):
         best = Best(len(asked), k)
         for start in range(0, len(positions), _ROW_BLOCK):
             part = positions[start : start + _ROW_BLOCK]
-            best.add(_products(asked * self.table.factor, self.table.take(part)), start)
+            scores = np.empty((len(asked), len(part)), dtype=np.float32)
+            for at in range(0, len(part), _CACHED):
+                vectors = self.table.take(part[at : at + _CACHED])
+                scores[:, at : at + _CACHED] = _products(asked * self.table.factor, vectors)
+            best.add(scores, start)
         best.rows = np.where(best.rows < 0, -1, positions[best.rows])
         return best
 

@@ -152,8 +152,14 @@ def _nearest(distances: Distances, count: int) -> Positions:
     """Positions of the `count` smallest distances, and of most that tie with the last."""
     if count >= len(distances):
         return np.arange(len(distances))
-    limit = np.partition(distances, count - 1)[count - 1]
-    found = np.flatnonzero(distances <= limit)
+    # A bound from a sample leaves few distances to find the true limit among.
+    sample = np.sort(distances[:: max(1, len(distances) // _SAMPLE)])
+    bound = sample[min(len(sample) - 1, len(sample) * count // len(distances) * 5 // 4 + 10)]
+    near = np.flatnonzero(distances <= bound)
+    if len(near) < count:
+        near = np.arange(len(distances))
+    limit = np.partition(distances[near], count - 1)[count - 1]
+    found: Positions = near[distances[near] <= limit]
     # Many copies may tie; then the strictly nearer rows come first.
     if len(found) > 2 * count:
         nearer = np.flatnonzero(distances < limit)
