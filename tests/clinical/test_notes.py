@@ -47,7 +47,9 @@ def reader(lexicon: Path) -> NoteReader:
     return NoteReader(Linker(lexicon))
 
 
-@pytest.mark.parametrize(("file", "least"), [("dev.jsonl", 0.97), ("held.jsonl", 0.85)])
+@pytest.mark.parametrize(
+    ("file", "least"), [("dev.jsonl", 0.97), ("held.jsonl", 0.85), ("lookalikes.jsonl", 0.95)]
+)
 def test_marked_mentions_have_their_status(file: str, least: float) -> None:
     """Spans and codes as people marked them: only what is said about them is judged."""
     rules = ContextRules.open()
@@ -79,6 +81,18 @@ def test_marked_mentions_have_their_status(file: str, least: float) -> None:
         ("폐렴 無", "폐렴", "negated", "patient"),
         ("폐렴 배제", "폐렴", "negated", "patient"),
         ("폐렴 배제할 수 없음", "폐렴", "possible", "patient"),
+        ("폐렴 완전히 배제는 어려움", "폐렴", "possible", "patient"),
+        ("위암, 폐렴 배제", "위암", "negated", "patient"),
+        ("위암, 폐렴 아님", "위암", "present", "patient"),
+        ("위암, 폐렴 r/o", "위암", "present", "patient"),
+        ("폐렴보다는 위암에 합당", "폐렴", "negated", "patient"),
+        ("폐렴보다는 위암에 합당", "위암", "present", "patient"),
+        ("폐렴을 시사하는 소견은 관찰되지 않았다", "폐렴", "negated", "patient"),
+        ("RV not dilated, pneumonia", "pneumonia", "present", "patient"),
+        ("폐렴 생기지 않도록 체위변경", "폐렴", "hypothetical", "patient"),
+        ("사촌형 폐렴", "폐렴", "present", "family"),
+        ("肺癌無, 胃癌 有", "胃癌", "present", "patient"),
+        ("家族歷: 胃癌", "胃癌", "present", "family"),
         ("pneumonia r/o -> CT negative", "pneumonia", "negated", "patient"),
         ("폐렴 vs 위암", "위암", "possible", "patient"),
         ("DDx: 1) 위암 2) 폐렴", "폐렴", "possible", "patient"),

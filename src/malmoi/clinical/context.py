@@ -115,12 +115,15 @@ def _person_pattern(words: Sequence[str]) -> "re.Pattern[str]":
     short = [word for word in words if len(word) == 1]
     korean = sorted((w for w in words if len(w) > 1 and not w.isascii()), key=len, reverse=True)
     latin = sorted((w for w in words if w.isascii()), key=len, reverse=True)
+    # 친언니, 사촌형, 큰이모
+    which = r"(?:친|외|큰|작은|막내|이종|고종|사촌|이복|첫째|둘째|셋째|쌍둥이)"
     particle = r"(?:님|들)?(?:께서는|께서|이|가|은|는|도|의|에게|와|과|랑|만|에서)?"
     parts = [
         # 부 and 모 alone: "부: 췌장암", "모 DM", but neither "A 형 간염" nor "모 병원".
-        rf"(?<![가-힣\w])(?<![A-Za-z0-9]\s)(?:{'|'.join(short)})(?:는|도|가|이|은)?(?=\s*[:\-–(,/]|\s)"
+        rf"(?<![가-힣\w])(?<![A-Za-z0-9]\s)(?:{which}{{1,2}})?(?:{'|'.join(short)})(?:는|도|가|이|은)?(?=\s*[:\-–(,/]|\s)"
         r"(?!\s*(?:병원|의원|대학|기관|회사|씨|년|월|위\s|형\s))" if short else "",
-        rf"(?<![가-힣])(?:{'|'.join(map(re.escape, korean))}){particle}(?![가-힣])"
+        rf"(?<![가-힣])(?:{which}\s?){{0,2}}(?:{'|'.join(map(re.escape, korean))})"
+        rf"{particle}(?![가-힣])"
         if korean else "",
         rf"(?<![a-z])(?:{'|'.join(map(re.escape, latin))})(?![a-z])" if latin else "",
     ]  # fmt: skip
@@ -144,7 +147,8 @@ _INFORMED = re.compile(
 # "환자 父 뇌동맥류" is the patient's father's.
 _WHOSE = re.compile(r"(?:환자|본인|pt|patient)(?:의|'s)?\s*$", re.IGNORECASE)
 _NEWBORN = re.compile(
-    r"(?<![a-z])(?:DOL|NICU|BW\s*:?\s*\d|BBW|Apgar|A/S\s*:?\s*\d|baby of|newborn)(?![a-z])"
+    r"(?<![a-z])(?:DOL|NICU|BW\s*:?\s*(?:\d[,.]?\d{2,3}\s*(?:g|gm|kg)?(?!\d)"
+    r"|[0-5](?:\.\d+)?\s*kg)|BBW|Apgar|A/S\s*:?\s*\d|baby of|newborn)(?![a-z])"
     r"|재태|출생력|출생체중|출생 체중|생후\s*\d+\s*(?:일|시간)|신생아실|미숙아",
     re.IGNORECASE,
 )
@@ -255,7 +259,7 @@ _PREDICATES = (
     # Korean predicates begin a word: 감소 in 체중감소 is none.
     r"|(?<![가-힣])(?:심[하한해함]|지속|호전|악화|증가|감소|발생|시작|동반|내원|입원|진단|복용|치료"
     r"|투석|시행|수술|투여|처방|유지|교정|중단|변경|이송|전원|확인|관찰|보임|보여|나타|생[기김겨긴]|느[끼껴낌]|추적|조절|환자|합병증|재발|변화"
-    r"|이상|특이|문제|차도|불편|양성|중(?=[\s,])|후(?=\s)|외(?:에는|에|엔)?(?=\s)|이외|말고|제외)"
+    r"|예방|착용|적용|위해|위하여|목적|이상|특이|문제|차도|불편|양성|중(?=[\s,])|후(?=\s)|외(?:에는|에|엔)?(?=\s)|이외|말고|제외)"
     r"|[가-힣](?:함|됨|하며|되며|이며|하고|되고|이고|하여|되어|해서|지만|는데)(?=[\s,])|보다"
     r"|없[음으었고는다이어]|부인(?!과)|의심|의증|추정|가능성|[無无有]"
     r"|(?<![a-z])(?:f/u|r/o|s/p|d/t|present|positive|persist\w*|improv\w*|worsen\w*|resolv\w*"
@@ -268,7 +272,7 @@ _CLOSED = re.compile(rf"{END.pattern}|{_PREDICATES}|{ANY.pattern.replace('?P<sig
 _PARTICLE = "(?:은|는|이|가|도|을|를|의|으로|로|만|에)"
 _TAIL = re.compile(
     r"(?:(?:소견|증거|증상|징후|양상|호소|동반|발생|재발|확인|관찰|병력|과거력|기왕력|가족력|치료력|여부|모두|전부|다"
-    r"|삽화|가능성|의심되는|의심할 만한|의심|의심소견|의심 소견"
+    r"|삽화|가능성|시사하는|합당한|뒷받침하는|의심되는|의심할 만한|의심|의심소견|의심 소견"
     r"|진행|검사|검사상|검사에서|결과|CT상|MRI상|CT에서|MRI에서"
     r"|초음파상|초음파에서|해당"
     r"|등|등 합병증|최근|현재|특별한|뚜렷한|명백한|(?<![a-z])(?:is|was|are|were|sx|sign|signs"

@@ -26,6 +26,7 @@ from ..linking.normalize import LONGEST, STOP, NormalForms, Normalizer, key_of
 from ..linking.vocabulary import Vocabulary
 from ..text.aligned import align
 from ..text.cleanup import STANDARD
+from ..text.symbols import read_hanja
 from .context import read_table
 
 now = time.monotonic
@@ -156,6 +157,10 @@ _PART = re.compile(r"[^,/\s](?:[^,/]*[^,/\s])?")  # an item between commas and s
 _LOOK = 80  # characters after a name in which a result may stand
 # White space stays as it is: no name goes on in the next line or cell.
 _STEPS = tuple(step for step in STANDARD if step != "spaces")
+# 胃癌 is 위암. One letter is a sign or a person, and ends the word: 結核無, 父肺癌.
+_HANJA_WORD = re.compile(
+    "(?![無无有疑父母兄弟])[\u4e00-\u9fff\uf900-\ufaff](?:(?![無无有疑])[\u4e00-\u9fff\uf900-\ufaff])+"
+)
 _GAP = re.compile(r"[ \xa0\-·/'’,()]{0,3}")
 # "fx.," and "Rt. ": the point of an abbreviation does not end a name.
 _DOTTED_GAP = re.compile(r"\.?[ \xa0\-·/'’,()]{0,3}")
@@ -199,6 +204,9 @@ class MentionSpan:
 FoundMentions = tuple[list[MentionSpan], int | None]
 
 
+_KINDS = ("alone", "word", "caps", "part")
+
+
 @dataclass(frozen=True)
 class OrdinaryWords:
     """Words that are no diagnosis where they stand alone; see `tables/ordinary.tsv`."""
@@ -206,20 +214,23 @@ class OrdinaryWords:
     alone: frozenset[str]
     words: frozenset[str]
     caps: frozenset[str]
+    part: "re.Pattern[str]"
 
     @classmethod
     def open(cls, *folders: Path) -> "OrdinaryWords":
         """Read the shipped table, extended by those in other folders."""
-        kinds: dict[str, set[str]] = {"alone": set(), "word": set(), "caps": set()}
+        kinds: dict[str, set[str]] = {name: set() for name in _KINDS}
         for kind, names in read_table("ordinary.tsv", ("kind", "words"), folders):
             if kind not in kinds:
                 raise DataError(
-                    f"ordinary.tsv has the kind {kind}; expected alone, word or caps. "
+                    f"ordinary.tsv has the kind {kind}; expected one of {', '.join(_KINDS)}. "
                     "Correct the table."
                 )
             kinds[kind].update(names.split("|"))
         alone = frozenset(map(key_of, kinds["alone"]))
-        return cls(alone, frozenset(kinds["word"]), frozenset(kinds["caps"]))
+        part = "|".join(map(re.escape, sorted(kinds["part"], key=len, reverse=True)))
+        follows = re.compile(rf"(?:'s)?[ -]?(?:{part or '(?!)'})(?![A-Za-z])", re.IGNORECASE)
+        return cls(alone, frozenset(kinds["word"]), frozenset(kinds["caps"]), follows)
 
 
 class MentionFinder:
@@ -268,19 +279,22 @@ class MentionFinder:
         if deadline.passed():
             return [], 0
         aligned = align(note, _STEPS)
+        text = _HANJA_WORD.sub(lambda word: read_hanja(word.group()), aligned.text)
         kept: list[MentionSpan] = []
         cut = None
-        for tries in _portions(self._runs(aligned.text)):
+        for tries in _portions(self._runs(text)):
             if deadline.passed():
                 cut = aligned.starts[tries[0].start]
                 break
-            kept += self._results(tries, aligned.text)
+            kept += self._results(tries, text)
             kept += self._known(tries, defined, shouted)
         known = {(one.start, one.end) for one in kept}
         kept = [one for one in kept if not _is_list(one, known)]
         found = []
-        chosen = longest(kept, len(aligned.text))
-        for one in longest([*chosen, *self._coordinated(chosen, aligned.text)], len(aligned.text)):
+        chosen = [
+            one for one in longest(kept, len(text)) if not self._ordinary.part.match(text, one.end)
+        ]
+        for one in longest([*chosen, *self._coordinated(chosen, text)], len(text)):
             start, end = aligned.span(one.start, one.end)
             query = one.query or ("" if one.text == note[start:end] else one.text)
             found.append(replace(one, start=start, end=end, text=note[start:end], query=query))

@@ -21,6 +21,13 @@ _PATTERN, _MOST_EVIDENCE = 5.0, 3
 _NEAR = 40  # characters on either side in which a pattern is looked for
 _FAR = 2_000  # and evidence
 _CONDITIONS = ("disease", "sign")
+# Whatever a short form means elsewhere: a department, a doctor, a day, a dose or a frequency.
+_ELSE = re.compile(
+    r"@ ?(?:consult|slot|staff|fellow|Dr(?![a-z])|prof(?![a-z])|R[1-4](?!\d)|교수|선생|당직|협진"
+    r"|(?:외래|병동)(?![가-힣])"
+    r"|#\d|\d+(?:\.\d+)? ?(?:mg|mcg|ml|cc|회|times|tab|cap|amp|vial|/wk)(?![a-z]))",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -92,6 +99,8 @@ class SenseTable:
         left, right = note[max(0, start - _NEAR) : start], note[end : end + _NEAR]
         around = f"{left.rpartition(chr(10))[2]}@{right.partition(chr(10))[0]}"
         rest = f"{note[max(0, start - _FAR) : start]} {note[end : end + _FAR]}"
+        if _ELSE.search(around):
+            return [WeighedSense(NO_DIAGNOSIS, 1.0)]
         points = [_points(sense, around, rest) for sense in senses]
         top = sorted(points, reverse=True)
         # Diagnoses of the same chapter decide only where the words do not.
