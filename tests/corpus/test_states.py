@@ -219,3 +219,25 @@ def test_a_check_compares_the_words(tmp_path: Path, change: str, message: str) -
         connection.execute(change)
     with opened(path) as store:
         assert message in "; ".join(store.check())
+
+
+def test_a_backup_is_whole_while_others_write(tmp_path: Path) -> None:
+    path, copy = tmp_path / "x.malmoi", tmp_path / "y.malmoi"
+    fill(path, 0, 10)
+    with opened(path) as writer, opened(path) as store:
+        writer.write([stored("10", "배송 10", 10)])  # in the log, not yet in the file
+        with writer._transaction() as connection:
+            connection.execute("DELETE FROM documents")  # not committed while the copy is made
+            store.backup(copy)
+        with pytest.raises(CorpusError, match="the corpus itself"):
+            store.backup(path)
+    with opened(copy) as found:
+        found.write([stored("11", "배송 11", 11)])
+        with opened(path) as store, pytest.raises(CorpusError, match="is in use"):
+            store.backup(copy)
+        found.delete(["11"])
+        assert found.check() == [] and len(list(found.scan())) == 11
+        assert ids(found.vector_search(unit(10), 1)) == ["10"]  # type: ignore[arg-type]
+    with opened(path) as store:
+        store.backup(copy)  # in place of the earlier one
+    assert not list(tmp_path.glob(".*"))

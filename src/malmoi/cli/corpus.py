@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from ..corpus.ingest import copy_corpus
-from ..corpus.sqlite import open_store
+from ..corpus.sqlite import SqliteStore, open_store
 from ..corpus.store import Document, PassageKey, Store
 from ..errors import CorpusError, DataError, counted
 from ..io.files import writing
@@ -18,7 +18,7 @@ from .options import arg, opt
 from .output import Row, prints_rows, say, watched
 
 app = typer.Typer(
-    help="List, show, delete, count, check, export or copy the documents of a corpus.",
+    help="List, show, delete, count, check, export, copy or back up the documents of a corpus.",
     no_args_is_help=True,
 )
 CorpusPath = Annotated[str, arg("A corpus file, or an address in Milvus.")]
@@ -127,6 +127,19 @@ def copy(
     """Copy every document with its vectors into another store; nothing is encoded again."""
     count = copy_corpus(source, target, progress=watched())
     say(f"copied {counted(count, 'document')} to {target}")
+
+
+@app.command()
+def backup(
+    corpus: Annotated[Path, arg("A corpus file.")],
+    file: Annotated[
+        Path, arg("The copy; one that is there is replaced when the new one is whole.")
+    ],
+) -> None:
+    """Write a whole copy of a corpus file, also while others write to it."""
+    with closing(SqliteStore(corpus)) as store:
+        store.backup(file)
+        say(f"copied {corpus} to {file}")
 
 
 def _lines(store: Store) -> Iterator[str]:

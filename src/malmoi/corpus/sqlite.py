@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ..documents import Passage
 from ..errors import CorpusError
-from ..io.files import parse_json
+from ..io.files import parse_json, writing
 from ..runtime.precision import to_precision
 from ..text.cleanup import mend_surrogates
 from ..types import Floats
@@ -469,6 +469,25 @@ class SqliteStore(Store):
                 _checksum([cut]) != checksum for cut, checksum in connection.execute(words)
             ),
         }
+
+    def backup(self, path: str | Path) -> None:
+        """Write a whole copy of the file as it is now; others may write meanwhile."""
+        path = Path(path)
+        if path.exists() and path.samefile(self.path):
+            raise CorpusError(
+                f"{path} is the corpus itself; expected another file. Name one for the copy."
+            )
+        if path.with_name(f"{path.name}-wal").exists():  # SQLite would apply it to the copy
+            raise CorpusError(
+                f"{path} is in use: {path.name}-wal is next to it; expected a file that nobody has "
+                "open. Name another file for the copy."
+            )
+        with (
+            writing(path) as file,
+            self._locked() as connection,
+            contextlib.closing(sqlite3.connect(file.name)) as copy,
+        ):
+            connection.backup(copy)
 
     def flush(self) -> None:
         """Write the index file, and build the graph where one is due."""
