@@ -71,21 +71,14 @@ class HeldPairs(RecipeTable):
     pairs: Positive = key(1000, "How many pairs, those of smallest sha1, no sentence twice.")
 
 
-class Parallel(RecipeTable):
-    """[[parallel]]: files of sentences with their translations."""
+class DistilledFiles(RecipeTable):
+    """The keys that [[parallel]] and [[text]] share."""
 
     files: Names = needed("The files, under the data root.", min_length=1)
-    source: Names = key(("en",), "Columns in the language that the teacher knows.", min_length=1)
-    target: Names = key(("ko",), "Columns with the translations, one for each source column.")
     name: str = key("", "What tasks call it; the first file's name when left out.")
-    weight: Amount = key(1.0, "How often a sentence is drawn, next to the other entries.")
-    align: Count = key(1, "How often it counts for the alignment; 0 leaves it out there.")
-    pieces: Count = key(1, "How often it counts for the vocabulary; 0 leaves it out there.")
-    words: Two[int] | None = key(None, "Distil only sources of [fewest, most] words.")
-    plain: bool = key(False, "Distil no mark-up, placeholders or loose translations.")
+    words: Two[int] | None = key(None, "Distil only texts (sources) of [fewest, most] words.")
     limit: Count = key(0, "Distil only so many rows, drawn at random; 0 means all.")
     join: Two[int] | None = key(None, "Join runs of [fewest, most] rows into passages.")
-    languages: Two[str] = key(("en", "ko"), "The languages of source and target.")
     where: dict[str, str] = key({}, "Use only the rows with these values, by column.")
     held_out: HeldRows | None = key(None, "Rows that are left out.")
 
@@ -95,49 +88,42 @@ class Parallel(RecipeTable):
         return self.name or Path(self.files[0]).stem
 
     @check(mode="after")
+    def _spans(self) -> Self:
+        for name, span, least in (("join", self.join, 1), ("words", self.words, 0)):
+            if span is not None and not least <= span[0] <= span[1]:
+                raise OptionError(
+                    f"{name} is {list(span)}; expected [fewest, most] from {least} on. Swap them."
+                )
+        return self
+
+
+class Parallel(DistilledFiles):
+    """[[parallel]]: files of sentences with their translations."""
+
+    source: Names = key(("en",), "Columns in the language that the teacher knows.", min_length=1)
+    target: Names = key(("ko",), "Columns with the translations, one for each source column.")
+    weight: Amount = key(1.0, "How often a sentence is drawn, next to the other entries.")
+    align: Count = key(1, "How often it counts for the alignment; 0 leaves it out there.")
+    pieces: Count = key(1, "How often it counts for the vocabulary; 0 leaves it out there.")
+    plain: bool = key(False, "Distil no mark-up, placeholders or loose translations.")
+    languages: Two[str] = key(("en", "ko"), "The languages of source and target.")
+
+    @check(mode="after")
     def _fits(self) -> Self:
-        check_span(self.join, "join", least=1)
         if len(self.source) != len(self.target):
             raise OptionError(
                 f"there are {len(self.source)} source and {len(self.target)} target columns; "
                 "expected as many. Name them in pairs."
             )
-        check_span(self.words, "words", least=0)
         return self
 
 
-def check_span(span: tuple[int, int] | None, name: str, *, least: int) -> None:
-    """Raise an OptionError unless a span is [fewest, most]."""
-    if span is not None and not least <= span[0] <= span[1]:
-        raise OptionError(
-            f"{name} is {list(span)}; expected [fewest, most] from {least} on. Swap them."
-        )
-
-
-class Text(RecipeTable):
+class Text(DistilledFiles):
     """[[text]]: text in one language, whose goals are the teachers' vectors of itself."""
 
-    files: Names = needed("The files, under the data root.", min_length=1)
     columns: Names = key((), "The columns that are read; a file without any has a text a line.")
-    name: str = key("", "What tasks call it; the first file's name when left out.")
     language: str = key("ko", "Its language.")
     weight: Amount = key(1.0, "How often a text is drawn, next to the other entries.")
-    words: Two[int] | None = key(None, "Read only texts of [fewest, most] words.")
-    limit: Count = key(0, "Read only so many texts, drawn at random; 0 means all.")
-    join: Two[int] | None = key(None, "Join runs of [fewest, most] rows into passages.")
-    where: dict[str, str] = key({}, "Use only the rows with these values, by column.")
-    held_out: HeldRows | None = key(None, "Rows that are left out.")
-
-    @property
-    def title(self) -> str:
-        """What tasks call it: its name, or its first file's."""
-        return self.name or Path(self.files[0]).stem
-
-    @check(mode="after")
-    def _fits(self) -> Self:
-        check_span(self.join, "join", least=1)
-        check_span(self.words, "words", least=0)
-        return self
 
 
 class TeacherRecipe(RecipeTable):
