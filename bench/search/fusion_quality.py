@@ -1,12 +1,14 @@
 """What each side of a search finds, and both together, on sets of different kinds.
 
     python bench/run.py fusion_quality [--sets parakqc,boolq,...] [--queries 300] [--half test|dev]
+        [--reranker ko-en-reranker]
 
 Hybrid search should never be behind the better of its two sides. The sets:
 
 - parakqc: a sentence looks for another one of its set; chatbot: a question looks for one that has
   the same answer;
-- boolq: a question looks for the Wikipedia paragraph that answers it;
+- boolq: a question looks for the Wikipedia paragraph that answers it (those of BoolQ's dev part,
+  among all paragraphs; the other questions have trained the shipped models);
 - sections-ko, sections-en: a heading of the Kubernetes documentation looks for its section;
 - sections-mixed: Korean headings, where every other section is in English; sections-other: the
   heading is in the language that its section is not in;
@@ -14,10 +16,12 @@ Hybrid search should never be behind the better of its two sides. The sets:
 
 Every second set (or question, or section) is the dev half, on which the weights were chosen. A
 row gives the share of queries whose first hit is right, with its interval by bootstrap, and the
-difference between hybrid search and the better side.
+difference between hybrid search and the better side. With a reranker: what the first hit is after
+it, the difference to hybrid search alone, and how likely chance makes such a one (sign test).
 """
 
 import argparse
+import contextlib
 import itertools
 import random
 import tempfile
@@ -26,11 +30,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from scipy.stats import binomtest
 
 import malmoi
 from bench.common import Row, data_root
 from malmoi.corpus import Corpus
 from malmoi.corpus.corpus import MODES
+from malmoi.encoder import TextEncoder
 from malmoi.io.tables import read_rows
 from tests.support import company
 
@@ -87,7 +93,8 @@ def boolq(half: str, count: int) -> Searches:
     """Questions look for the paragraphs that answer them."""
     rows = list(read_rows(data_root() / "contrast/kobest-boolq.tsv"))
     ids = {text: str(i) for i, text in enumerate(dict.fromkeys(row["paragraph"] for row in rows))}
-    chosen = [rows[number] for number in of_half(rows, half)[:count]]
+    asked = [row for row in rows if row["split"] != "train"]
+    chosen = [asked[number] for number in of_half(asked, half)[:count]]
     queries = [Query(row["question"], frozenset([ids[row["paragraph"]]])) for row in chosen]
     return Searches({id: text for text, id in ids.items()}, queries)
 
@@ -155,9 +162,11 @@ SETS: dict[str, Callable[[str, int], Searches]] = {
 }
 
 
-def first_is_right(corpus: Corpus, query: Query, mode: str) -> bool:
+def first_is_right(
+    corpus: Corpus, query: Query, mode: str, reranker: malmoi.Reranker | None = None
+) -> bool:
     """Whether the best hit, other than the query itself, is right."""
-    hits = corpus.search(query.text, DEPTH, mode=mode)  # type: ignore[arg-type]
+    hits = corpus.search(query.text, DEPTH, mode=mode, reranker=reranker)  # type: ignore[arg-type]
     hit = next((hit for hit in hits if hit.id != query.own), None)
     return hit is not None and hit.id in query.right and query.answer in hit.text
 
@@ -174,28 +183,50 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--queries", type=int, default=300)
     parser.add_argument("--half", choices=("dev", "test"), default="test")
     parser.add_argument("--model", default=None)
+    parser.add_argument("--reranker", default="")
 
 
 def run(options: argparse.Namespace) -> Iterator[Row]:
     encoder = malmoi.load(options.model)
+    reranker = None
+    if options.reranker:
+        reranker = malmoi.load_reranker(options.reranker, encoder=encoder)
     for name in options.sets.split(","):
         searches = SETS[name](options.half, options.queries)
-        with (
-            tempfile.TemporaryDirectory() as folder,
-            Corpus.open(Path(folder) / "x.malmoi", encoder) as corpus,
-        ):
-            if searches.folder is not None:
-                corpus.sync(company.write_folder(searches.folder))
-            else:
-                corpus.add({"id": id, "text": text} for id, text in searches.texts.items())
-            yield from compared(name, corpus, searches.queries)
+        with indexed(searches, encoder) as corpus:
+            yield from compared(name, corpus, searches.queries, reranker)
 
 
-def compared(name: str, corpus: Corpus, queries: Sequence[Query]) -> Iterator[Row]:
+@contextlib.contextmanager
+def indexed(searches: Searches, encoder: TextEncoder) -> Iterator[Corpus]:
+    """A corpus of what is searched, for as long as it is needed."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Corpus.open(Path(folder) / "x.malmoi", encoder) as corpus,
+    ):
+        if searches.folder is not None:
+            corpus.sync(company.write_folder(searches.folder))
+        else:
+            corpus.add({"id": id, "text": text} for id, text in searches.texts.items())
+        yield corpus
+
+
+def chance(difference: np.ndarray) -> float:  # type: ignore[type-arg]
+    """How likely at least such a difference is by chance: the two-sided sign test."""
+    better, worse = int((difference > 0).sum()), int((difference < 0).sum())
+    return float(binomtest(better, better + worse).pvalue) if better + worse else 1.0
+
+
+def compared(
+    name: str, corpus: Corpus, queries: Sequence[Query], reranker: malmoi.Reranker | None
+) -> Iterator[Row]:
     """The row of a set, and one for each kind of its queries."""
+    ways = [(mode, mode, None) for mode in MODES]
+    if reranker is not None:
+        ways.append(("reranked", "hybrid", reranker))
     right = {
-        mode: np.array([first_is_right(corpus, query, mode) for query in queries], dtype=float)
-        for mode in MODES
+        name: np.array([first_is_right(corpus, query, mode, then) for query in queries], float)
+        for name, mode, then in ways
     }
     kinds = dict.fromkeys(query.kind for query in queries)
     for kind in ["", *kinds] if len(kinds) > 1 else [""]:
@@ -204,4 +235,8 @@ def compared(name: str, corpus: Corpus, queries: Sequence[Query]) -> Iterator[Ro
         better = max(("dense", "keyword"), key=lambda mode: own[mode].mean())
         row: Row = {"set": f"{name}, {kind}" if kind else name, "queries": len(rows)}
         row |= {f"{mode} at 1": interval(found) for mode, found in own.items()}
-        yield row | {"hybrid against the better": interval(own["hybrid"] - own[better])}
+        row["hybrid against the better"] = interval(own["hybrid"] - own[better])
+        if reranker is not None:
+            gain = own["reranked"] - own["hybrid"]
+            row |= {"reranked against hybrid": interval(gain), "p": round(chance(gain), 5)}
+        yield row

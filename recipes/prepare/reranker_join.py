@@ -1,24 +1,45 @@
-"""Fit how ko-en-reranker joins the encoder's similarity to its own, and note it in its bundle.
+"""Fit how ko-en-reranker weighs other scores with its own, and note it in its bundle.
 
     python recipes/prepare/reranker_join.py runs/ko-en-reranker/bundle --data DATA \
         [--encoder ko-en-small]
 
-It is fitted on KorSTS dev, in and across both languages, which neither model was trained on.
+The encoder's similarity is weighed on KorSTS dev, in and across both languages, which neither model
+was trained on; the score of a search on the dev halves of bench/search/fusion_quality.py.
 """
 
 import argparse
 import csv
+import dataclasses
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import malmoi
-from malmoi.reranker.blend import fit_join, write_join
+from bench.search.fusion_quality import SETS, indexed
+from malmoi.corpus.corpus import RERANKED
+from malmoi.reranker.blend import FoundTexts, fit_found, fit_join, write_join
+
+SETS_FITTED = ("boolq", "sections-ko", "sections-en", "sections-mixed", "sections-other", "chatbot")
+QUERIES = 200
 
 
 def rows(path: Path) -> list[dict[str, str]]:
     """Read a TSV file with a header."""
     with path.open(encoding="utf-8") as file:
         return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+def searches(encoder: malmoi.Encoder) -> Iterator[FoundTexts]:
+    """Yield what a hybrid search finds, first of all, for questions whose answers are known."""
+    for name in SETS_FITTED:
+        made = SETS[name]("dev", QUERIES)
+        with indexed(made, encoder) as corpus:
+            for query in made.queries:
+                hits = [hit for hit in corpus.search(query.text, RERANKED) if hit.id != query.own]
+                right = [hit.id in query.right for hit in hits]
+                yield FoundTexts(
+                    query.text, [hit.text for hit in hits], [hit.score for hit in hits], right
+                )
 
 
 def main() -> None:
@@ -35,7 +56,8 @@ def main() -> None:
     ]
     pairs, scores = zip(*dev, strict=True)
     reranker, encoder = malmoi.load_reranker(given.bundle), malmoi.load(given.encoder)
-    join = fit_join(reranker, encoder, pairs, scores)
+    found = fit_found(reranker, list(searches(encoder)))
+    join = dataclasses.replace(fit_join(reranker, encoder, pairs, scores), found=found)
     write_join(given.bundle, join)
     sys.stdout.write(f"{len(pairs):,} pairs: {join}\n")
 

@@ -8,10 +8,11 @@ import pytest
 
 import malmoi
 from malmoi.bundle.bundle import Manifest
+from malmoi.corpus import Corpus
 from malmoi.encoder import TextEncoder
 from malmoi.errors import BundleError, DataError
-from malmoi.reranker.blend import fit_join, write_join
-from malmoi.reranker.reranker import ScoreBlend, cosines, squash
+from malmoi.reranker.blend import FoundTexts, fit_found, fit_join, write_join
+from malmoi.reranker.reranker import FoundBlend, ScoreBlend, cosines, squash
 from tests.support import graphs
 
 PAIRS = [
@@ -63,6 +64,7 @@ def test_an_encoder_of_another_name_is_not_used(folder: Path, encoder: TextEncod
         {"encoder": "ko-en-small"},
         {"encoder": "ko-en-small", "cross": "x", "cosine": 1, "constant": 0},
         {"encoder": "ko-en-small", "cross": float("inf"), "cosine": 1, "constant": 0},
+        {"encoder": "ko-en-small", "cross": 1, "cosine": 1, "constant": 0, "found": {"cross": 1}},
     ],
 )
 def test_a_broken_field_is_refused(folder: Path, beside: dict[str, object]) -> None:
@@ -87,3 +89,38 @@ def test_the_fit_finds_what_made_the_scores(folder: Path, encoder: TextEncoder) 
 def test_a_fit_wants_shares(folder: Path, encoder: TextEncoder) -> None:
     with pytest.raises(DataError, match="from 0 to 1"):
         fit_join(malmoi.load_reranker(folder), encoder, PAIRS * 3, [4.2] * 15)
+
+
+def test_what_a_search_found_is_weighed_with_its_score(
+    folder: Path, encoder: TextEncoder, tmp_path: Path
+) -> None:
+    texts = {"a": "배 달다", "b": "boat", "c": "고양이 잔다"}
+    corpus = Corpus.open(tmp_path / "found.malmoi", encoder)
+    corpus.add({"id": id, "text": text} for id, text in texts.items())
+    blends = {"search": FoundBlend(0, 5, 0), "own": FoundBlend(3, 0, 0)}
+    order = {}
+    for name, found in blends.items():
+        write_join(folder, ScoreBlend("beside", 1, 1, 0, found))
+        reranker = malmoi.load_reranker(folder, encoder=encoder)
+        hits = corpus.search("배", 3, mode="dense", reranker=reranker)
+        order[name] = [hit.id for hit in hits]
+        assert [hit.score for hit in hits] == sorted((h.score for h in hits), reverse=True)
+        assert all(0 <= hit.score <= 1 and hit.scores["rerank"] == hit.score for hit in hits)
+    assert order["search"] == [hit.id for hit in corpus.search("배", 3, mode="dense")]
+    own = reranker.own_scores([("배", text) for text in texts.values()])
+    assert order["own"] == [list(texts)[i] for i in np.argsort(-own, kind="stable")]
+
+
+def test_the_fit_of_searches_finds_which_score_is_right(folder: Path) -> None:
+    words = ["배", "달다", "고양이", "boat", "환자", "the cat sleeps", "sweet pear"]
+    reranker, random = malmoi.load_reranker(folder), np.random.default_rng(0)
+    searches = []
+    for query in words * 4:
+        scores = random.normal(size=len(words)).tolist()
+        right = [score == max(scores) for score in scores]
+        searches.append(FoundTexts(query, words, scores, right))
+    found = fit_found(reranker, searches)
+    assert found.rank > 1
+    assert abs(found.cross) < 0.5 * found.rank
+    with pytest.raises(DataError, match="0 searches found right texts and wrong ones"):
+        fit_found(reranker, [FoundTexts("배", words, [1.0] * 7, [False] * 7)] * 20)

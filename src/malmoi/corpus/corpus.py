@@ -352,7 +352,8 @@ class Corpus:
         if reranker is not None:
             limit = None if within is None else started + within
             texts = [_read_by_reranker(hit) for hit in hits]
-            order = rerank_within(reranker, query, texts, depth=depth, limit=limit)
+            scores = [hit.score for hit in hits]
+            order = rerank_within(reranker, query, texts, scores, depth=depth, limit=limit)
             hits = [_reranked(hits[row], score) for row, score in order]
         return hits[:k]
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from ..bundle.manifest import Manifest
 from ..encoder import TextEncoder
 from ..errors import DataError, counted
 from ..runtime.tokenizer import Pair
-from .reranker import Reranker, ScoreBlend, cosines
+from .reranker import FoundBlend, Reranker, ScoreBlend, cosines
 
 _STEPS = 100
 _PULL = 1e-4  # towards 0, so that features which say the same keep finite weights
@@ -36,19 +37,55 @@ def fit_join(
     return ScoreBlend(encoder.name, float(cross), float(cosine), float(constant))
 
 
+@dataclass(frozen=True)
+class FoundTexts:
+    """What a search found for a query: texts, the search's scores, and which are right."""
+
+    query: str
+    texts: list[str]
+    scores: list[float]
+    right: list[bool]
+
+
+def fit_found(reranker: Reranker, searches: Sequence[FoundTexts]) -> FoundBlend:
+    """Fit how a reranker's own score and a search's are weighed, on searches with known answers.
+
+    It is a logistic regression; the right texts of a query count as much as its wrong ones
+    together, so that the score is above a half where a text rather answers than not.
+    """
+    columns, wanted, shares = [], [], []
+    for search in searches:
+        right = np.array(search.right)
+        if not 0 < right.sum() < len(right):
+            continue
+        own = reranker.own_scores([(search.query, text) for text in search.texts])
+        columns.append(FoundBlend.columns(own, np.array(search.scores, dtype=np.float32)))
+        wanted.append(right.astype(np.float64))
+        shares.append(np.where(right, 0.5 / right.sum(), 0.5 / (~right).sum()))
+    if len(columns) < 10:
+        raise DataError(
+            f"{counted(len(columns), 'search', 'searches')} found right texts and wrong ones; "
+            "expected ten or more. Give searches whose answers are known, and more texts of each."
+        )
+    x, y, weight = (np.concatenate(part) for part in (columns, wanted, shares))
+    return FoundBlend(*_regress(x.astype(np.float64), y, weight * len(y) / weight.sum()).tolist())
+
+
 def write_join(folder: Path, join: ScoreBlend) -> None:
     """Note the join in a bundle's manifest."""
     dataclasses.replace(Manifest.read(folder), beside=join.to_json()).write(folder)
 
 
-def _regress(columns: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+def _regress(
+    columns: np.ndarray, wanted: np.ndarray, shares: np.ndarray | float = 1.0
+) -> np.ndarray:
     """Minimise the cross-entropy by Newton's method; columns are scaled, then scaled back."""
     scale = np.maximum(np.abs(columns).max(axis=0), 1e-9)
     x, weights = columns / scale, np.zeros(columns.shape[1])
     for _ in range(_STEPS):
         p = 1 / (1 + np.exp(-x @ weights))
-        slope = x.T @ (p - wanted) / len(x) + _PULL * weights
-        curve = (x * (p * (1 - p))[:, None]).T @ x / len(x) + _PULL * np.eye(len(weights))
+        slope = x.T @ (shares * (p - wanted)) / len(x) + _PULL * weights
+        curve = (x * (shares * p * (1 - p))[:, None]).T @ x / len(x) + _PULL * np.eye(len(weights))
         step = np.linalg.solve(curve, slope)
         weights = weights - step
         if np.abs(step).max() < 1e-10:

@@ -6,7 +6,7 @@ trained on far more text. A weighted sum of both scores (`ScoreBlend`) is better
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -50,33 +50,63 @@ class ScoreBlend:
     cross: float
     cosine: float
     constant: float
+    found: "FoundBlend | None" = None
 
     @classmethod
     def read(cls, data: dict[str, Any], *, where: str) -> "ScoreBlend":
         """Make one from a manifest's field; `where` names the file in messages."""
         try:
             numbers = [float(data[name]) for name in ("cross", "cosine", "constant")]
-            name = str(data["encoder"])
+            name, found = str(data["encoder"]), data.get("found")
+            more = [float(found[name]) for name in ("cross", "rank", "constant")] if found else []
         except (KeyError, TypeError, ValueError) as error:
             raise BundleError(
                 f'{where} has a "beside" without encoder, cross, cosine and constant; expected '
                 "all four. Export the model again with: malmoi export"
             ) from error
-        if not np.isfinite(numbers).all():
+        if not np.isfinite(numbers + more).all():
             raise BundleError(
                 f'{where} has weights in "beside" that are not numbers; expected finite ones. '
                 "Export the model again with: malmoi export"
             )
-        return cls(name, *numbers)
+        cross, cosine, constant = numbers
+        return cls(name, cross, cosine, constant, FoundBlend(*more) if more else None)
 
     def to_json(self) -> dict[str, Any]:
         """Give what a manifest keeps."""
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
     def of(self, scores: Floats, cosines: Floats) -> Floats:
         """Give the weighted sum of a reranker's own scores and the encoder's cosines, all (n,)."""
         blended = self.cross * scores + self.cosine * cosines + self.constant
         return blended.astype(np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundBlend:
+    """The weights of a reranker's own score and of a search's, for what that search found.
+
+    A search has compared the vectors and the words already; a small cross-encoder alone would be
+    behind it where words decide.
+
+    >>> FoundBlend(cross=1.0, rank=1.0, constant=0.0).of(np.array([0.5, 0.5]), np.array([3, 1]))
+    array([0.7310586, 0.2689414], dtype=float32)
+    """
+
+    cross: float
+    rank: float
+    constant: float
+
+    def of(self, own: Floats, found: Floats) -> Floats:
+        """Give scores of 0 … 1 from a reranker's own ones (0 … 1) and the search's, all (n,)."""
+        return squash(self.columns(own, found) @ np.array(astuple(self), dtype=np.float32))
+
+    @staticmethod
+    def columns(own: Floats, found: Floats) -> Floats:
+        """Give what is weighed, (n, 3): the log-odds, the search's standard scores and 1."""
+        odds = np.log(np.clip(own, 1e-6, 1 - 1e-6) / np.clip(1 - own, 1e-6, 1 - 1e-6))
+        standard = (found - found.mean()) / max(float(found.std()), 1e-6)
+        return np.stack([odds, standard, np.ones(len(own))], axis=1).astype(np.float32)
 
 
 def load_reranker(
@@ -123,6 +153,11 @@ class Reranker(GraphModel):
         if self._blend is None or self._encoder is None:
             return scores
         return squash(self._blend.of(scores, cosines(self._encoder, pairs)))
+
+    @property
+    def found_blend(self) -> FoundBlend | None:
+        """How its own score is weighed with that of a search, if it was fitted."""
+        return self._blend.found if self._blend else None
 
     def own_scores(self, pairs: Sequence[Pair]) -> Floats:
         """Give the scores of a model without labels before an encoder's are blended in, (n,)."""

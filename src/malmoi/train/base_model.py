@@ -41,11 +41,11 @@ def find_base(name: str) -> Path:
 
 
 def _with_weights(folder: Path) -> Path:
-    """Take the weights out of its graph where a bundle of an encoder has no others."""
+    """Take the weights out of its graph where a bundle has no others."""
     if not (folder / MANIFEST).is_file() or any(folder.glob("*.safetensors")):
         return folder
     manifest = Manifest.read(folder)
-    if manifest.kind != "encoder" or not (folder / manifest.graph).is_file():
+    if manifest.kind not in ("encoder", "reranker") or not (folder / manifest.graph).is_file():
         return folder
     return rebuild(folder)
 

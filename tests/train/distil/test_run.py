@@ -150,7 +150,7 @@ def whole(root: Path, folder: Path, **changes: Any) -> dict[str, Any]:
         task=tasks,
         tune=[stage, stage | {"together": 1, "lead": ["sts", "alike"], "others": 0.5,
                               "sizes": {"sts": 6}, "weights": {"nli": 2.0, "teacher": 0},
-                              "mix": {"distil": 0.3, "tune-1": 0.7}},
+                              "mix": {"base": 0.1, "distil": 0.2, "tune-1": 0.7}},
               stage | {"steps": 6, "own_goals": True, "together": 1,
                        "turns": [["neighbours", "teacher"],
                                  ["all", "links", "names", "swaps", "lay", ""]],
@@ -490,7 +490,7 @@ def test_a_minute_is_a_budget_too(root: Path, tmp_path: Path) -> None:
         ({"task": [{"kind": "passages", "text": ["page"]}]}, "page is not a key"),
         ({"distil": {"steps": 1, "goal": "turn"}}, "known are turned, projection"),
         ({"mix": {"distil": -1.0}}, "add up to 0 or less"),
-        ({"mix": {"tune-1": 1.0}}, "tune-1 is not a key; known are distil"),
+        ({"mix": {"tune-1": 1.0}}, "tune-1 is not a key; known are base, distil"),
     ],
 )  # fmt: skip
 def test_a_slip_in_the_recipe_is_one_line(changes: dict[str, Any], message: str) -> None:

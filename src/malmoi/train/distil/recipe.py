@@ -46,6 +46,7 @@ class LessonKind:
     size: int = 64
 
 
+BASE = "base"  # the weights that the first stage starts from
 LESSONS = {
     "scores": LessonKind(("left", "right", "score"), size=40),
     "pairs": LessonKind(("a", "b"), ("label", "key")),
@@ -350,7 +351,7 @@ class Tune(StageSchedule):
     start: Literal["average", "last"] = key(
         "average", "Start from the stage before: which weights."
     )
-    mix: dict[str, float] = key({}, "Start from a mean of stages (distil, tune-1 …) with shares.")
+    mix: dict[str, float] = key({}, "Start from a mean of base, distil, tune-1 … with shares.")
     weights: dict[str, float] = key({}, "This stage's own weights by task; 0 leaves one out.")
     sizes: dict[str, Positive] = key({}, "This stage's own batch sizes by task.")
     lead: Names = key((), "Tasks in every step, besides those drawn.")
@@ -386,7 +387,7 @@ class Distillation(BaseRecipe):
     seed: Seed = key(1, SEED)
     matryoshka: Dimensions = key((), "Tune these prefixes of the vector too.")
     short_weight: float = key(0.3, "What each of the shorter ones counts.")
-    mix: dict[str, float] = key({}, "The result is a mean of stages with shares; else the last.")
+    mix: dict[str, float] = key({}, "The result is a mean of stages or base with shares.")
     held_out: HeldPairs | None = key(None, "Pairs that measure the bundle.")
     vocabulary: Vocabulary | None = key(None, "New tokens; without it the tokenizer stays.")
     align: Align = key(Align(), "Where their rows start.")
@@ -444,7 +445,7 @@ class Distillation(BaseRecipe):
                 )
 
     def _check_mix(self, mix: dict[str, float], stages: int, where: str) -> None:
-        _check_known(mix, ["distil", *(f"tune-{i + 1}" for i in range(stages))], where)
+        _check_known(mix, [BASE, "distil", *(f"tune-{i + 1}" for i in range(stages))], where)
         # One share may be below 0: a little beyond the last stage, away from the one before.
         if mix and not sum(mix.values()) > 0:
             raise OptionError(

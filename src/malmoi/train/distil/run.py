@@ -17,7 +17,7 @@ from ..base_model import find_trainable
 from ..run_dir import RunPaths, TrainedRun
 from ..schema import RecipeTable
 from .data import DistillationData, named_files, read_distillation_data
-from .recipe import Distil, Distillation, Tune
+from .recipe import BASE, Distil, Distillation, Tune
 
 logger = logging.getLogger(__name__)
 
@@ -215,13 +215,20 @@ class _Run:
         self, titles: list[str], mix: dict[str, float], *, averaged: bool
     ) -> Iterator[Path]:
         """Give a file with the mixed weights of the stages named, or of the last one alone."""
-        from .training import mix_weights, stage_weights
+        from .training import base_weights, mix_weights, stage_weights
 
-        shares = (mix or {titles[-1]: 1.0}).items()
-        parts = [(stage_weights(self.folder / name, averaged=averaged), s) for name, s in shares]
-        path = self.folder / f".mixed-{self.processes.rank}.safetensors"
-        mix_weights(parts, path)
+        rank = self.processes.rank
+        base = self.folder / f".base-{rank}.safetensors"
+        path = self.folder / f".mixed-{rank}.safetensors"
         try:
+            if BASE in mix:
+                base_weights(self._context, base)
+            parts = [
+                (base if name == BASE else stage_weights(self.folder / name, averaged=averaged), s)
+                for name, s in (mix or {titles[-1]: 1.0}).items()
+            ]
+            mix_weights(parts, path)
             yield path
         finally:
+            base.unlink(missing_ok=True)
             path.unlink(missing_ok=True)

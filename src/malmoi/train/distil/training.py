@@ -368,6 +368,12 @@ def stage_weights(folder: Path, *, averaged: bool) -> Path:
     return found(RunPaths(folder).checkpoints)[-1] / "model.safetensors"
 
 
+def base_weights(context: Context, out: Path) -> None:
+    """Write the weights that the first stage starts from."""
+    with tensor_errors():
+        write_tensors(context.student(context.recipe.distil).weights(), out)
+
+
 def mix_weights(parts: Sequence[tuple[Path, float]], out: Path) -> None:
     """Write the weighted mean of weights; a part is a file and its share.
 
