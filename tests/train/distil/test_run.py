@@ -161,7 +161,8 @@ def whole(root: Path, folder: Path, **changes: Any) -> dict[str, Any]:
         matryoshka=[32, 16],
         languages=["en", "ko"],
     )  # fmt: skip
-    made["output"] |= {"precision": ["int8"], "layers": "all", "weights": False, "licence": "MIT"}
+    made["output"] |= {"precision": ["int8"], "layers": "all", "weights": False, "licence": "MIT",
+                       "static": {"name": "twin", "dim": 16}}  # fmt: skip
     return made | changes
 
 
@@ -189,6 +190,9 @@ def test_the_whole_way_ends_in_a_bundle(finished: tuple[Path, list[str]]) -> Non
     assert manifest.training["data"].keys() >= {"pairs.tsv", "sts.tsv", "wic.tsv"}
     vectors = encoder.encode(["고양이 잔다", "cat sleeps"])
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+    twin = malmoi.load(folder / "static")
+    assert twin.name == "twin" and twin.dimension == 16
+    assert twin.manifest.training["texts"] > 20 and twin.manifest.licence == "MIT"
     assert any("new pieces" in line for line in told)
     for title, steps in (("distil", 20), ("tune-1", 12), ("tune-3", 6)):
         assert len(losses(folder / title)) == steps

@@ -2,6 +2,8 @@
 
 import dataclasses
 import logging
+import shutil
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,12 +17,13 @@ from ...errors import counted
 from ...export.build import write_layout
 from ...export.export import export
 from ...export.source import ModelSource
+from ...export.static import export_static
 from ...io.files import writing_folder
 from ..card import file_table, finish_card, provenance, score_table
 from ..checkpoint import tensor_errors
 from ..run_dir import RunPaths, write_bundles
 from .data import DistillationData, Pair
-from .recipe import Distillation
+from .recipe import Distillation, StaticTwin
 from .student import save_folder
 from .training import Context
 
@@ -125,6 +128,22 @@ def export_bundles(
             logger.info(f"{name} {score:.4f} ({precision})")
 
     write_bundles(RunPaths(Path(recipe.output.folder)), recipe.output.precision, write)
+
+
+def export_twin(
+    twin: StaticTwin, data: DistillationData, bundle: Path, threads: int | None
+) -> None:
+    """Write the static twin of a bundle, which learns its vectors of all texts distilled on."""
+    out = bundle.with_name("static")
+    pairs = (text for pairs in data.chosen.values() for pair in pairs for text in pair)
+    texts = dict.fromkeys([*pairs, *(text for texts in data.texts.values() for text in texts)])
+    if out.exists():
+        shutil.rmtree(out)
+    with tempfile.TemporaryDirectory(prefix="malmoi-texts-") as scratch:
+        path = Path(scratch) / "texts/distilled.txt"
+        path.parent.mkdir()
+        path.write_text("".join(f"{text}\n" for text in texts), "utf-8")
+        export_static(bundle, out, dim=twin.dim, texts=[path], name=twin.name, threads=threads)
 
 
 def measure(bundle: Path, data: DistillationData) -> dict[str, float]:

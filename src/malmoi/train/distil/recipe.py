@@ -362,11 +362,19 @@ class Tune(StageSchedule):
     dropout: Share = key(0.0, "Dropout in all tasks.")
 
 
+class StaticTwin(RecipeTable):
+    """[output.static]: a model of one vector for each token, learnt from the bundle's vectors."""
+
+    name: str = needed("Its name; its folder is static.")
+    dim: Positive = key(192, "Its dimensions.")
+
+
 class DistillationOutput(BundleOutput):
     """[output]: where the run writes, how often it saves, and the form of the result."""
 
     checkpoint_minutes: float = key(5.0, "Save a checkpoint every so many minutes; 0 never.")
     cache: str = key("", "A folder for the teacher's vectors that runs may share, one at a time.")
+    static: StaticTwin | None = key(None, "Also write the static twin of the bundle.")
 
 
 class Distillation(BaseRecipe):

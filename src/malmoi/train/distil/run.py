@@ -119,11 +119,11 @@ class _Run:
     processes: "Processes"
 
     def stages(self) -> TrainedRun:
-        from .export import export_bundles
+        from .export import export_bundles, export_twin
         from .pieces import Words, write_table, write_vocabulary
         from .training import prepare_stage, run_stage, stage_results, write_goals
 
-        recipe, data, base = self.recipe, self.dataset, self.source.root
+        recipe, data, base, threads = self.recipe, self.dataset, self.source.root, self.threads
         stages, words = Stages(self.folder, self.processes), self.folder / "vocabulary"
         table = self.folder / "table.npy"
 
@@ -155,6 +155,9 @@ class _Run:
             titles.append(title)
         stages.run("model", [recipe.mix, recipe.max_tokens], lambda _: self._model(titles))
         stages.run("bundles", self._settings("bundles"), bundles)
+        [first, *_] = RunPaths(self.folder).bundles(recipe.output.precision)
+        if twin := recipe.output.static:
+            stages.run("static", [twin], lambda _: export_twin(twin, data, first, threads))
         steps = sum(int(str(stage_results(self.folder / title)["steps"])) for title in titles)
         if not self.processes.first:
             return TrainedRun(self.folder, (), {}, steps)  # one process reports
