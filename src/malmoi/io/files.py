@@ -147,18 +147,18 @@ def read_lines(path: str | Path, *, mixed: bool = False) -> Iterator[str]:
         yield from _decoded_each(file, name) if mixed else _decoded(file, name)
 
 
-def read_text(path: str | Path) -> str:
+def read_text(path: str | Path, *, longest: int = LONGEST_LINE) -> str:
     """Give a whole text file (or stdin for "-"), its line ends as they are.
 
-    Encodings are recognised as in `read_lines`, over the whole file. A file longer than the
-    longest line allowed is refused, and so is one of a binary form.
+    Encodings are recognised as in `read_lines`, over the whole file. A file of more than
+    `longest` bytes is refused, and so is one of a binary form.
     """
     name = str(path) if str(path) != "-" else "stdin"
     with opening(path) as file:
-        data = file.read(LONGEST_LINE + 1)
-    if len(data) > LONGEST_LINE:
+        data = file.read(longest + 1)
+    if len(data) > longest:
         raise DataError(
-            f"{name} is longer than {LONGEST_LINE // 2**20} MiB; expected one document. "
+            f"{name} is longer than {longest // 2**20} MiB; expected one document. "
             "Is this a text file? Break it into several first."
         )
     check_text(data, name)

@@ -1,4 +1,7 @@
-"""Rows out of files: plain lines, TSV and CSV with a header, JSON lines, and cells of any table.
+"""Rows out of files: plain lines, TSV and CSV with a header, JSON, and cells of any table.
+
+A .json file has a list of objects (alone, or under one key of an object) or an object a line.
+Objects inside of a row are read as columns with a dot in their names: labels.real-label.
 
 Rows that do not fit are counted and logged with the number of their line; `strict` stops at the
 first one instead. A file's texts never get into a message, its first line included: that is a
@@ -16,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError, by_number, counted, require
-from .files import read_lines
+from .files import parse_json, read_lines, read_text
 
 logger = logging.getLogger(__name__)
 
@@ -24,6 +27,8 @@ Row = dict[str, str]
 Cells = tuple[int, list[str]]  # the number of a line, and what stands in it
 
 _TABLES = {".tsv": "\t", ".csv": ","}
+_JSON = (".jsonl", ".json")
+_LONGEST_JSON = 1024**3  # bytes; it is parsed at once
 _SHOWN = 5  # how many line numbers of bad rows are named
 # Names that columns have the world over, without case, signs and numbers.
 _WORDS = (
@@ -43,13 +48,18 @@ class BadRows:
     name: str
     strict: bool
     lines: list[int] = field(default_factory=list)
+    unit: str = "line"  # what is counted: lines, or the entries of a list
+
+    @property
+    def _units(self) -> str:
+        return "entries" if self.unit == "entry" else f"{self.unit}s"
 
     def add(self, line: int, found: str, expected: str) -> None:
         """Count a row that does not fit; `found` and `expected` go into the message."""
         if self.strict:
             raise DataError(
-                f"line {line} of {self.name} has {found}; expected {expected}. "
-                "Fix the line, or leave strict off to pass over such lines."
+                f"{self.unit} {line} of {self.name} has {found}; expected {expected}. "
+                f"Fix the {self.unit}, or leave strict off to pass over such {self._units}."
             )
         self.lines.append(line)
 
@@ -58,7 +68,7 @@ class BadRows:
         if self.lines:
             shown = ", ".join(str(line) for line in self.lines[:_SHOWN])
             more = ", …" if len(self.lines) > _SHOWN else ""
-            lines = by_number(len(self.lines), "line", "lines")
+            lines = by_number(len(self.lines), self.unit, self._units)
             logger.warning(
                 f"{self.name}: {counted(len(self.lines), 'row')} passed over ({lines} "
                 f"{shown}{more})"
@@ -67,11 +77,11 @@ class BadRows:
 
 def is_table(path: str | Path) -> bool:
     """Say whether a file has named fields, by its ending."""
-    return Path(path).suffix.lower() in (*_TABLES, ".jsonl")
+    return Path(path).suffix.lower() in (*_TABLES, *_JSON)
 
 
 def read_rows(path: str | Path, *, strict: bool = False) -> Iterator[Row]:
-    """Yield the rows of a .tsv, .csv or .jsonl file as dictionaries of text."""
+    """Yield the rows of a .tsv, .csv, .jsonl or .json file as dictionaries of text."""
     for _, row in read_numbered_rows(path, strict=strict):
         yield row
 
@@ -85,17 +95,76 @@ def read_numbered_rows(
     """
     bad = BadRows(str(path), strict)
     suffix = Path(path).suffix.lower()
-    lines = read_lines(path)
-    if suffix == ".jsonl":
-        for number, row in _json_objects(lines, bad):
-            yield number, {key: _as_str(value, null) for key, value in row.items()}
+    if suffix in _JSON:
+        for number, row in _objects(path, bad):
+            yield number, {key: _as_str(value, null) for key, value in _flat(row)}
     elif suffix in _TABLES:
-        yield from _table_rows(lines, _TABLES[suffix], bad)
+        yield from _table_rows(read_lines(path), _TABLES[suffix], bad)
     else:
         raise DataError(
-            f"{path} ends in {suffix or 'nothing'}; expected .tsv, .csv or .jsonl. Rename the file."
+            f"{path} ends in {suffix or 'nothing'}; expected a table: .tsv (tabs), .csv (commas), "
+            ".jsonl (a JSON object a line) or .json (a list of objects), with names of columns. "
+            "Save it as one of these; for a sheet of .xlsx choose CSV UTF-8."
         )
     bad.report()
+
+
+def read_json(path: str | Path) -> Any:
+    """Parse a whole .json file; anything else in it is a DataError."""
+    text = read_text(path, longest=_LONGEST_JSON)
+    try:
+        return parse_json(text)
+    except ValueError as error:
+        line = getattr(error, "lineno", 1)
+        raise DataError(
+            f"{path} cannot be read as JSON (line {line}); expected a list of objects, or an "
+            "object a line. Check that the file is whole."
+        ) from error
+
+
+def list_in(data: object) -> list[Any] | None:
+    """Find the list that a file of JSON holds: itself, or the one list under its keys."""
+    if isinstance(data, dict):
+        lists = [value for value in data.values() if isinstance(value, list)]
+        return lists[0] if len(lists) == 1 else None
+    return data if isinstance(data, list) else None
+
+
+def _objects(path: str | Path, bad: BadRows) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the objects of a file of JSON with the number of their line or entry."""
+    if Path(path).suffix.lower() == ".jsonl" or _has_object_lines(path):
+        yield from _json_objects(read_lines(path), bad)
+        return
+    rows = list_in(read_json(path))
+    if rows is None:
+        raise DataError(
+            f"{path} holds no list of rows; expected a list of objects, alone or under one key. "
+            "Give the part of the file that is such a list."
+        )
+    bad.unit = "entry"
+    for number, row in enumerate(rows, start=1):
+        if isinstance(row, dict):
+            yield number, row
+        else:
+            bad.add(number, "no JSON object", "a list of objects")
+
+
+def _has_object_lines(path: str | Path) -> bool:
+    """Whether the first line of a .json file is an object by itself and a second one follows."""
+    lines = (line for line in read_lines(path) if line.strip())
+    first, second = next(lines, ""), next(lines, "")
+    try:
+        return isinstance(parse_json(first), dict) and second.lstrip().startswith("{")
+    except ValueError:
+        return False
+
+
+def _flat(row: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Give the values of an object, those of objects inside of it by both names too."""
+    for key, value in row.items():
+        yield key, value
+        if isinstance(value, dict):
+            yield from ((f"{key}.{name}", inner) for name, inner in value.items())
 
 
 def read_cells(path: Path) -> Iterator[Cells]:
@@ -177,12 +246,12 @@ def read_columns(
 def read_typed_rows(
     path: str | Path, *, strict: bool = False
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield numbered rows, the values of a .jsonl file as they are and not as text."""
-    if Path(path).suffix.lower() != ".jsonl":
+    """Yield numbered rows, the values of a file of JSON as they are and not as text."""
+    if Path(path).suffix.lower() not in _JSON:
         yield from read_numbered_rows(path, strict=strict)
         return
     bad = BadRows(str(path), strict)
-    yield from _json_objects(read_lines(path), bad)
+    yield from _objects(path, bad)
     bad.report()
 
 

@@ -40,8 +40,14 @@ def _parse_labelled(values: Roles) -> LabelledPair:
     return LabelledPair(text(values, "a"), text(values, "b"), truth(values, "same"))
 
 
-_SCORES = ("score", "similarity", "reallabel", "relatedness", "relatednessscore", "label")
-_SAME = ("same", "isduplicate", "duplicate", "paraphrase", "answer", "label")
+_SCORES = (
+    *("score", "similarity", "reallabel", "labelsreallabel", "relatedness", "relatednessscore"),
+    *("label", "labelslabel"),
+)
+_SAME = (
+    *("same", "isduplicate", "duplicate", "paraphrase", "answer", "binarylabel"),
+    *("labelsbinarylabel", "label"),
+)
 Pair = TypeVar("Pair", ScoredPair, LabelledPair)
 
 
