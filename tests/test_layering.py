@@ -29,6 +29,7 @@ ORDER = [
     "index",
     "documents",
     "corpus",
+    "answerer",
     "lexicon",
     "linking",
     "clinical",

@@ -27,6 +27,7 @@ from .static.encoder import StaticEncoder
 from .tagger import Entity, Tagger, load_tagger
 
 if TYPE_CHECKING:
+    from .answerer import Answer, Answerer, load_answerer
     from .classifier import NoteClassifier, load_classifier
     from .corpus import Corpus, Document
     from .integrations.drop_in import CrossEncoder, SentenceTransformer
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 __all__ = [
+    "Answer",
+    "Answerer",
     "BundleCorrupt",
     "BundleError",
     "BundleNotFound",
@@ -66,6 +69,7 @@ __all__ = [
     "TextError",
     "from_int8",
     "load",
+    "load_answerer",
     "load_classifier",
     "load_reranker",
     "load_tagger",
@@ -74,6 +78,9 @@ __all__ = [
 
 # Names that are imported when first asked for, and the packages that hold them.
 _LAZY = {
+    "Answer": "answerer",
+    "Answerer": "answerer",
+    "load_answerer": "answerer",
     "Lexicon": "lexicon",
     "Linker": "linking",
     "Corpus": "corpus",

@@ -79,6 +79,7 @@ KINDS: dict[str, Kind] = {
     "classifier": Kind(
         "malmoi.classifier.classifier:NoteClassifier", "malmoi.load_classifier or malmoi classify"
     ),
+    "answerer": Kind("malmoi.answerer.answerer:Answerer", "malmoi.load_answerer or malmoi answer"),
 }
 
 

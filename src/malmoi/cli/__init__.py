@@ -19,8 +19,8 @@ from .options import opt
 from .output import complain, install_handler
 
 _NAMES = """
-encode similarity words terms index search link redact rerank tag train evaluate classify keywords
-cluster mine negatives export info serve key mcp
+encode similarity words terms index search link redact rerank compare tag answer
+train evaluate classify keywords cluster mine negatives export info serve key mcp
 """
 # Every command with its module: a command starts sooner if the others are not imported.
 COMMANDS = {name: "serve" if name == "key" else name for name in _NAMES.split()}

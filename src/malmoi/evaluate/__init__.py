@@ -7,7 +7,7 @@ Every task is an object in `TASKS`: `read` makes examples of a file, `measure` m
 a model and examples, for use without intervals (`outcome.values()`). Nothing here needs torch.
 """
 
-from .models import load_baselines
+from .models import WordVectors, load_baselines
 from .report import Comparison, Difference, Metric, Report, evaluate, make_report
 from .task import Outcome, Settings
 from .tasks import TASKS
@@ -16,7 +16,7 @@ from .tasks import TASKS
 sts, pairs, retrieval, rerank = (TASKS[name] for name in ("sts", "pairs", "retrieval", "rerank"))
 nli, transfer, senses = (TASKS[name] for name in ("nli", "transfer", "senses"))
 notes, tagging, linking = (TASKS[name] for name in ("notes", "tagging", "linking"))
-concepts = TASKS["concepts"]
+concepts, answers = TASKS["concepts"], TASKS["answers"]
 
 __all__ = [
     "TASKS",
@@ -26,6 +26,7 @@ __all__ = [
     "Outcome",
     "Report",
     "Settings",
+    "WordVectors",
     "evaluate",
     "load_baselines",
     "make_report",

@@ -204,11 +204,12 @@ class PairTokenizer:
 
     def __init__(self, tokens: TextTokenizer) -> None:
         self._tokens = tokens
-        self._ids, self._types = _read_template(tokens.tokenizer)
-        self._budget = tokens.max_tokens - sum(map(len, self._ids))
-        if self._budget < 2:
+        (self.before, self.between, self.after), self._types = _read_template(tokens.tokenizer)
+        specials = len(self.before) + len(self.between) + len(self.after)
+        self.budget = tokens.max_tokens - specials  # tokens of both texts together
+        if self.budget < 2:
             raise BundleError(
-                f"the model reads {tokens.max_tokens} tokens, which leaves {self._budget} for two "
+                f"the model reads {tokens.max_tokens} tokens, which leaves {self.budget} for two "
                 'texts; expected 2 or more. Correct "max_tokens" in malmoi.json.'
             )
 
@@ -219,16 +220,16 @@ class PairTokenizer:
         inputs, cut = [], 0
         for owner, (a, b) in enumerate(pairs):
             (left, left_length), (right, right_length) = encoded[a], encoded[b]
-            kept_left, kept_right = share(left_length, right_length, self._budget)
+            kept_left, kept_right = share(left_length, right_length, self.budget)
             cut += kept_left + kept_right < left_length + right_length
-            inputs.append(self._join(owner, left[:kept_left], right[:kept_right]))
+            inputs.append(self.join(owner, left[:kept_left], right[:kept_right]))
         return inputs, cut
 
-    def _join(self, owner: int, a: list[int], b: list[int]) -> TokenizedText:
-        before, between, after = self._ids
+    def join(self, owner: int, a: list[int], b: list[int]) -> TokenizedText:
+        """Put the special tokens around the ids of two texts, which must fit."""
         starts, first, middles, second, ends = self._types
         types = [*starts, *first * len(a), *middles, *second * len(b), *ends]
-        return TokenizedText(owner, before + a + between + b + after, types)
+        return TokenizedText(owner, self.before + a + self.between + b + self.after, types)
 
 
 def share(a: int, b: int, budget: int) -> tuple[int, int]:

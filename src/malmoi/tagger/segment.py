@@ -125,18 +125,20 @@ class Window:
     last: int
 
 
-def cut_windows(pieces: Pieces, size: int) -> list[Window]:
+def cut_windows(pieces: Pieces, size: int, *, shared: int | None = None) -> list[Window]:
     """Cut a text's tokens into windows of at most `size` that overlap by a quarter.
 
-    Windows begin and end between words where they can. A token gets its label from the one
-    window in which it is farther from an edge.
+    `shared` is another number of tokens that neighbours have in common. Windows begin and end
+    between words where they can. A token gets its label from the one window in which it is
+    farther from an edge.
     """
     count, spans = len(pieces.ids), []
+    overlap = size // 4 if shared is None else shared
     begin = end = 0
     while end < count:
         end = count if begin + size >= count else _border(pieces, begin, begin + size)
         spans.append((begin, end))
-        begin = _border(pieces, begin, max(end - size // 4, begin + 1))
+        begin = _border(pieces, begin, max(end - overlap, begin + 1))
     if not spans:
         return []
     cuts = [(one[1] + two[0]) // 2 for one, two in pairwise(spans)]

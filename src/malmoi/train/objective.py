@@ -34,6 +34,7 @@ MODULES = (
     "malmoi.train.objectives.pairs",
     "malmoi.train.objectives.tagging",
     "malmoi.train.objectives.classification",
+    "malmoi.train.objectives.answering",
     "malmoi.train.objectives.masked_lm",
     "malmoi.train.objectives.distillation",
 )

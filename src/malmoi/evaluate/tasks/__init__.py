@@ -3,6 +3,7 @@
 from typing import Any
 
 from ..task import Task
+from .answers import Answers
 from .concepts import Concepts
 from .linking import Linking
 from .nli import Inference, Transfer
@@ -26,5 +27,6 @@ TASKS: dict[str, Task[Any]] = {
         Entities(),
         Linking(),
         Concepts(),
+        Answers(),
     )
 }

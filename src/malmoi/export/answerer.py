@@ -1,0 +1,55 @@
+"""A trained question answerer → its bundle."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+from transformers import AutoModelForQuestionAnswering
+
+from ..answerer.answerer import SETTINGS, AnswerSettings
+from ..bundle.manifest import Manifest
+from ..io.fingerprint import write_json
+from ..text.cleanup import check_steps
+from .build import load_and_write, write_graph
+from .module import WITH_TYPES, GraphModule
+from .source import read_transformer
+
+
+class AnswerModule(GraphModule):
+    """What the graph computes: ids and masks in, logits (n, length, 2) of start and end out."""
+
+    output = "logits"
+    axes: ClassVar[dict[int, str]] = {0: "batch", 1: "length"}
+
+    def __init__(self, transformer: Any, architecture: str) -> None:
+        rows = getattr(transformer.config, "type_vocab_size", None) or 0
+        super().__init__(transformer, architecture, types=architecture in WITH_TYPES and rows > 1)
+
+    def forward(self, *arrays: Tensor) -> tuple[Tensor, ...]:
+        """Turn ids and masks, in the order of `inputs`, into logits."""
+        found = self.transformer(**self.named(arrays), return_dict=True)
+        return (torch.stack([found.start_logits, found.end_logits], dim=-1),)
+
+
+def export_answerer(
+    best: Path, folder: Path, manifest: Manifest, settings: AnswerSettings, *, weights: bool
+) -> Manifest:
+    """Write the bundle of a trained answerer into an empty folder.
+
+    `manifest` brings the name, the clean-up, the precision and what a person wants to know.
+    """
+    read = read_transformer(best, max_tokens=manifest.max_tokens)
+    source = dataclasses.replace(read, manifest=manifest)
+    check_steps(manifest.clean)
+    transformer = load_and_write(source, folder, AutoModelForQuestionAnswering, weights=weights)
+    write_settings(folder, settings)
+    module = AnswerModule(transformer, manifest.architecture)
+    write_graph(source, module, folder, pairs=True, kernels=False)
+    return manifest.write(folder)
+
+
+def write_settings(folder: Path, settings: AnswerSettings) -> None:
+    """Write how a bundle reads next to its graph."""
+    write_json(folder / SETTINGS, dataclasses.asdict(settings))

@@ -1,0 +1,291 @@
+"""An answerer: windows of a question and a text in, a loss over start and end; exported, judged.
+
+A window that does not hold the whole answer learns that it has none: both its ends are [CLS].
+Positions that no answer can have (the question, padding) are left out of the loss.
+"""
+
+import dataclasses
+import logging
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+from transformers import AutoModelForQuestionAnswering, PreTrainedModel
+
+from ...answerer import load_answerer
+from ...answerer.answerer import (
+    OUTPUTS,
+    Answer,
+    AnswerSettings,
+    QuestionCutter,
+    QuestionWindow,
+    read_all,
+)
+from ...answerer.files import Question
+from ...bundle.manifest import Manifest
+from ...errors import by_number, counted
+from ...evaluate.examples import ExampleSource
+from ...evaluate.report import Report, make_report
+from ...evaluate.tasks.answers import judge_answer, outcome_of
+from ...export.answerer import AnswerModule, export_answerer, write_settings
+from ...export.module import check_whole, from_pretrained, set_dropout, use_fused_attention
+from ...export.silence import silenced_libraries
+from ...export.source import ModelSource
+from ...export.tokenizer import write_tokenizer
+from ...types import Floats, Ints
+from ..batching import Step
+from ..card import file_table, provenance, rounded, write_card
+from ..distributed import Processes
+from ..objective import FinishedRun, PreparedData, WrittenBundle
+from .answering import Answering, AnsweringData
+from .task import ModelTask, freeze
+
+logger = logging.getLogger(__name__)
+
+_AT_ONCE = 256  # windows that are run together without gradients
+
+
+@dataclass(frozen=True)
+class AnswerWindows:
+    """Windows of questions, and where their answers start and end in their ids; 0 for none."""
+
+    windows: list[QuestionWindow]
+    starts: Ints
+    ends: Ints
+
+    @property
+    def lengths(self) -> Ints:
+        """How many tokens each window has."""
+        return np.array([len(one.ids.ids) for one in self.windows], dtype=np.int64)
+
+
+class AnsweringTask(ModelTask):
+    """Trains two outputs a token; dev is judged by the F1 of answers."""
+
+    recipe: Answering
+
+    def __init__(
+        self,
+        recipe: Answering,
+        source: ModelSource,
+        data: AnsweringData,
+        *,
+        processes: Processes | None = None,
+    ) -> None:
+        super().__init__(recipe, source, processes)
+        self.data = data
+        with tempfile.TemporaryDirectory(prefix="malmoi-tokens-") as folder:
+            write_tokenizer(source, Path(folder))
+            path, steps = Path(folder) / "tokenizer.json", source.manifest.clean
+            self.cutter = QuestionCutter(self.tokens, path, steps, recipe.stride)
+        self.windows = self._windows(data.parts["train"])
+        torch.manual_seed(recipe.seed)  # the head is drawn at random
+        self.model = self._load()
+        freeze(self.model.base_model, recipe.schedule.freeze)
+        self.module = self.graph = AnswerModule(self.model, source.manifest.architecture)
+        self.module.to(self.processes.device)
+        base = {id(p) for p in self.model.base_model.parameters()}
+        self.scales = {
+            id(p): recipe.head_rate for p in self.model.parameters() if id(p) not in base
+        }
+
+    def _load(self) -> PreTrainedModel:
+        check_whole(self.source)
+        model: PreTrainedModel = from_pretrained(
+            self.source, AutoModelForQuestionAnswering, ignore_mismatched_sizes=True
+        )
+        use_fused_attention(model)
+        set_dropout(model, self.recipe.dropout)
+        return model
+
+    def _windows(self, questions: Sequence[Question]) -> AnswerWindows:
+        found: list[QuestionWindow] = []
+        places: list[tuple[int, int]] = []
+        lost = 0
+        ids = self.cutter.question_ids([one.question for one in questions])
+        for i, (one, question) in enumerate(zip(questions, ids, strict=True)):
+            text = self.cutter.tokens_of(one.context)
+            marked = one.answers[0] if one.answers else None
+            span = text.find(marked.start, marked.end) if marked else None
+            windows = self.cutter.windows(i, question, text)
+            own = [_place(window, span) for window in windows]
+            lost += marked is not None and not any(start for start, _ in own)
+            found += windows
+            places += own
+        if lost:
+            are = by_number(lost, "is", "are")
+            logger.info(f"{counted(lost, 'answer')} {are} in no window whole and {are} not learnt")
+        spread = np.array(places, dtype=np.int64).reshape(-1, 2)
+        return AnswerWindows(found, spread[:, 0], spread[:, 1])
+
+    def _plan(self, epoch: int) -> list[Step]:
+        return self.batches([self.windows.lengths], epoch, least=1)
+
+    def loss(self, step: Step) -> Tensor:
+        """Give the mean cross-entropy of start and end, over all processes."""
+        shares = self.shares(step.rows)
+        own = self._losses(shares[self.processes.rank])
+        return self.processes.gather(own, [len(share) for share in shares]).mean()
+
+    def _losses(self, rows: Ints) -> Tensor:
+        """Give one loss a window, (n, 1), in any order."""
+        windows = [self.windows.windows[row] for row in rows]
+        inputs = [window.ids for window in windows]
+        losses = []
+        for batch in self.tokens.batches(inputs, budget=self.recipe.schedule.piece_tokens):
+            arrays = (batch.ids, batch.mask, batch.types)[: len(self.graph.inputs)]
+            device = self.processes.device
+            logits: Tensor = self.graph(*(torch.from_numpy(a).to(device) for a in arrays))[0]
+            allowed = np.zeros(batch.ids.shape, dtype=bool)
+            allowed[:, 0] = True
+            for line, i in enumerate(batch.rows.tolist()):
+                one = windows[i]
+                allowed[line, one.offset : one.offset + one.end - one.begin] = True
+            mask = torch.from_numpy(allowed).to(logits.device)
+            places = [self.windows.starts[rows[batch.rows]], self.windows.ends[rows[batch.rows]]]
+            with torch.autocast(logits.device.type, enabled=False):
+                sides = [
+                    functional.cross_entropy(
+                        logits[:, :, i].float().masked_fill(~mask, -1e9),
+                        torch.from_numpy(place).to(logits.device),
+                        reduction="none",
+                    )
+                    for i, place in enumerate(places)
+                ]
+            losses.append((sides[0] + sides[1]) / 2)
+        return torch.cat(losses)[:, None]
+
+    def _run(self, windows: Sequence[QuestionWindow]) -> Iterator[Floats]:
+        """Give the logits of windows, (length, 2) each, as the exported model will."""
+        for start in range(0, len(windows), _AT_ONCE):
+            block = [window.ids for window in windows[start : start + _AT_ONCE]]
+            found: dict[int, Floats] = {}
+            with torch.no_grad():
+                for batch in self.tokens.batches(block, budget=self.recipe.schedule.piece_tokens):
+                    arrays = (batch.ids, batch.mask, batch.types)[: len(self.graph.inputs)]
+                    device = self.processes.device
+                    logits = self.graph(*(torch.from_numpy(a).to(device) for a in arrays))[0]
+                    rows = logits.float().cpu().numpy()
+                    found |= dict(zip(batch.rows.tolist(), rows, strict=True))
+            yield from (found[i] for i in range(len(block)))
+
+    def evaluate(self) -> dict[str, float]:
+        """Judge the dev questions: F1 at the best threshold for having no answer."""
+        dev = self.data.parts["dev"]
+        asked = [(one.question, one.context) for one in dev]
+        found = read_all(self.cutter, asked, self._run, longest=self.recipe.longest)
+        return {"dev:f1": choose_threshold(dev, [next(iter(own), None) for own in found])[1]}
+
+    def save(self, folder: Path) -> None:
+        """Write the model, head and all, as a transformers folder."""
+        write_tokenizer(self.source, folder)
+        with silenced_libraries():
+            self.model.save_pretrained(folder)
+
+
+def _place(window: QuestionWindow, span: tuple[int, int] | None) -> tuple[int, int]:
+    """Where an answer's first and last tokens stand in a window's ids; 0 where not both do."""
+    if span is None or span[0] < window.begin or span[1] >= window.end:
+        return 0, 0
+    return tuple(token - window.begin + window.offset for token in span)  # type: ignore[return-value]
+
+
+def choose_threshold(
+    questions: Sequence[Question], found: Sequence[Answer | None]
+) -> tuple[float, float]:
+    """Find the score below which "no answer" gives the best F1 in all; gives that F1 too.
+
+    Where every question has an answer the threshold is 0: one is always given.
+    """
+    given = [
+        judge_answer(one, own.text if own else "")["f1"]
+        for one, own in zip(questions, found, strict=True)
+    ]
+    none = np.array([judge_answer(one, "")["f1"] for one in questions])
+    if not none.any():
+        return 0.0, float(np.mean(given))
+    scores = np.array([own.score if own else 0.0 for own in found])
+    order = np.argsort(-scores, kind="stable")
+    # After the first i of the order an answer is given, and none to the others.
+    gains = np.concatenate([[0.0], np.cumsum((np.array(given) - none)[order])])
+    best = int(gains.argmax())
+    ends = np.concatenate([[1.0], scores[order], [0.0]])
+    threshold = float((ends[best] + ends[best + 1]) / 2)
+    return threshold, float((none.sum() + gains[best]) / len(questions))
+
+
+def make_task(recipe: Answering, prepared: PreparedData, processes: Processes) -> AnsweringTask:
+    """Load the model and cut the texts into windows."""
+    task = AnsweringTask(recipe, prepared.source, prepared.data, processes=processes)
+    logger.info(f"training on {counted(len(task.windows.windows), 'window')}")
+    return task
+
+
+def write_bundle(
+    run: FinishedRun[Answering, PreparedData], folder: Path, precision: str
+) -> WrittenBundle:
+    """Export the best model; the bundle finds its threshold on dev and is judged on test."""
+    recipe, source, data = run.recipe, run.prepared.source, run.prepared.data
+    questions = {part: len(found) for part, found in data.parts.items()}
+    training = provenance(
+        recipe, data.hashes, run.state, questions=questions, repeated=data.repeated
+    )
+    wanted = dataclasses.replace(
+        source.manifest,
+        kind="answerer",
+        name=recipe.name,
+        graph="onnx/model.onnx",
+        precision=precision,
+        dimension=len(OUTPUTS),
+        labels=OUTPUTS,
+        activation="",
+        layers=0,
+        matryoshka=(),
+        prompts={},
+        default_prompt=None,
+        licence=recipe.output.licence or source.manifest.licence,
+        training=training,
+        scores={},
+    )
+    settings = AnswerSettings(recipe.stride, recipe.longest)
+    weights = recipe.output.weights
+    manifest = export_answerer(run.paths.best, folder, wanted, settings, weights=weights)
+    dev = data.parts["dev"]
+    found = load_answerer(folder).answer_all([(one.question, one.context) for one in dev])
+    threshold, _ = choose_threshold(dev, found)
+    write_settings(folder, dataclasses.replace(settings, threshold=round(threshold, 4)))
+    manifest = manifest.write(folder)  # again, with the hash of the settings
+    part = "test" if data.parts["test"] else "dev"
+    rows = data.parts[part]
+    answered = load_answerer(folder).answer_all([(one.question, one.context) for one in rows])
+    judged = ExampleSource(part, "", len(rows), {})
+    report = make_report("answers", recipe.name, outcome_of(rows, answered), judged)
+    scores = {f"{part}:{name}": metric.value for name, metric in report.metrics.items()}
+    manifest = dataclasses.replace(manifest, scores=rounded(scores) | run.state.best_scores)
+    return WrittenBundle(manifest, answerer_card(recipe, data, manifest, report), report, scores)
+
+
+def answerer_card(
+    recipe: Answering, data: AnsweringData, manifest: Manifest, report: Report
+) -> str:
+    """Say what the answerer reads, what it was made from and how well it does."""
+    about = (
+        f"Finds the answer to a question in text of any length ({manifest.architecture}, "
+        f"{manifest.precision}), trained with malmoi from `{recipe.base}`."
+    )
+    body = [
+        f"Answers of the {report.data.file} part, {counted(report.data.rows, 'question')}:",
+        "",
+        "| measure | value |",
+        "|---|---|",
+        *(f"| {name} | {metric} |" for name, metric in report.metrics.items()),
+        "",
+        *file_table(data.hashes),
+    ]
+    use = ['answerer = malmoi.load_answerer("path/to/this/folder")', 'answerer.answer("…", "…")']
+    return write_card(manifest, about, body, use=use)
