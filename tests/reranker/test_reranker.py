@@ -148,7 +148,7 @@ def test_labels_without_one_likeness_refuse_to_score(
     tmp_path: Path, labels: tuple[str, ...]
 ) -> None:
     reranker = malmoi.load_reranker(graphs.write_reranker(tmp_path / "x", labels=labels))
-    with pytest.raises(BundleError, match="Use probabilities"):
+    with pytest.raises(BundleError, match="Name the one you want"):
         reranker.score(PAIRS)
     assert reranker.probabilities(PAIRS).shape == (5, len(labels))
 

@@ -14,21 +14,25 @@ from .decision import (
     tune,
 )
 from .windows import TextSpan, cut_windows, sentences
+from .zero_shot import Category, ZeroShotClassifier, load_zero_shot
 
 __all__ = [
     "RULES",
     "Bin",
+    "Category",
     "Decision",
     "NoteClassifier",
     "Rule",
     "ScoredWindow",
     "TextSpan",
+    "ZeroShotClassifier",
     "combine",
     "cut_windows",
     "expected_error",
     "fit_temperature",
     "joint",
     "load_classifier",
+    "load_zero_shot",
     "reliability",
     "sentences",
     "soften",

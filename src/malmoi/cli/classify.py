@@ -1,10 +1,21 @@
-"""`malmoi classify`: one decision for a long note, and the windows that decided it."""
+"""`malmoi classify`: one decision for a long note, and the windows that decided it.
+
+With --zero-shot: the category of a document, out of categories that are only named.
+"""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
-from ..classifier import Decision, NoteClassifier, Rule, load_classifier
+from ..classifier import (
+    Decision,
+    NoteClassifier,
+    Rule,
+    ZeroShotClassifier,
+    load_classifier,
+    load_zero_shot,
+)
+from ..classifier.zero_shot import TEMPLATE
 from ..errors import DataError, OptionError
 from ..io.files import read_text
 from ..io.tables import is_table, read_rows, show_columns
@@ -14,7 +25,9 @@ from .output import Row, prints_rows, say
 
 @prints_rows
 def classify(
-    model: Annotated[str, arg("A classifier's bundle; see docs/notes.md.")],
+    model: Annotated[
+        str, arg("A classifier's bundle; with --zero-shot an NLI cross-encoder's or an encoder's.")
+    ],
     files: Annotated[
         list[str], arg("A note a text file (- is stdin), or a .jsonl, .tsv or .csv of notes.")
     ],
@@ -28,9 +41,24 @@ def classify(
     ] = None,
     c: Annotated[float | None, opt("The c of the rule joint.")] = None,
     windows: Annotated[int, opt("How many deciding windows to show; 0 for none.", min=0)] = 3,
+    zero_shot: Annotated[
+        list[str] | None, opt("A category by its name alone; repeat it, or put commas between.")
+    ] = None,
+    template: Annotated[
+        str, opt("--zero-shot: the sentence that a category makes, {} its name.")
+    ] = TEMPLATE,
+    several: Annotated[
+        bool, opt("--zero-shot: a text may have several categories.", "--several")
+    ] = False,
     threads: Threads = None,
 ) -> Iterable[Row]:
     """Decide what long notes are, and show which windows decided."""
+    if zero_shot:
+        names = [name for part in zero_shot for name in part.split(",")]
+        sorter = load_zero_shot(model, names, template=template, threads=threads)
+        documents = _documents(files, text=text, patient=patient, together=together)
+        yield from _categories(sorter, documents, several)
+        return
     opened = load_classifier(model, threads=threads)
     chosen = None
     if rule is not None or c is not None:
@@ -41,6 +69,20 @@ def classify(
             yield _row(name, kept, opened, opened.classify(kept, rule=chosen), windows)
         else:
             say(f"{name} has no text and is passed over")
+
+
+def _categories(
+    sorter: ZeroShotClassifier, documents: Iterator[tuple[str, list[str]]], several: bool
+) -> Iterator[Row]:
+    for name, notes in documents:
+        [found] = sorter.classify_all(["\n".join(notes)], several=several)
+        shares = sorted(found.probabilities.items(), key=lambda one: -one[1])
+        yield {
+            "note": name,
+            "label": found.label,
+            "probability": round(found.probability, 4),
+            "probabilities": {label: round(share, 4) for label, share in shares},
+        }
 
 
 def _documents(

@@ -18,6 +18,9 @@ def rerank(
         str | None, opt("A reranker's bundle, name or hub id; the shipped one.", "--model", "-m")
     ] = None,
     k: Annotated[int, opt("How many texts to print.", "--k", "-k", min=1)] = 10,
+    label: Annotated[
+        str | None, opt("Of a model with labels: sort by this one's probability.")
+    ] = None,
     column: Column = None,
     threads: Threads = None,
 ) -> Iterable[Row]:
@@ -26,5 +29,5 @@ def rerank(
     texts = list(read_texts(file, column=column))
     if not texts:
         raise DataError(f"{file} is empty; expected one text a line. Name another file.")
-    for rank, hit in enumerate(reranker.rank(query, texts, k=k), start=1):
+    for rank, hit in enumerate(reranker.rank(query, texts, k=k, label=label), start=1):
         yield {"rank": rank, "index": hit.index, "text": hit.text, "score": round(hit.score, 6)}

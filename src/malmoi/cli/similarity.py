@@ -26,7 +26,7 @@ def similarity(
     if texts != ["-"] and len(texts) < 2:
         raise BadParameter("one text was given; give two or more, or - for pairs on stdin")
     encoder = load(model, threads=threads)
-    pairs = _stdin_pairs() if texts == ["-"] else itertools.combinations(texts, 2)
+    pairs = stdin_pairs() if texts == ["-"] else itertools.combinations(texts, 2)
     while block := list(itertools.islice(pairs, _BLOCK)):
         left = normalize(encoder.encode([a for a, _ in block]))
         right = normalize(encoder.encode([b for _, b in block]))
@@ -34,7 +34,8 @@ def similarity(
             yield {"a": a, "b": b, "score": round(float(score), 6)}
 
 
-def _stdin_pairs() -> Iterator[tuple[str, str]]:
+def stdin_pairs() -> Iterator[tuple[str, str]]:
+    """Read pairs of texts, a line each, with a tab between."""
     for number, line in enumerate(read_lines("-"), start=1):
         parts = line.split("\t")
         if len(parts) != 2:

@@ -26,6 +26,8 @@ from ..types import Floats
 
 # The labels that data sets use for "the second text says what the first does".
 _SIMILAR = ("entailment", "same", "paraphrase", "duplicate", "equivalent", "relevant", "함의")
+# The label of two that says yes.
+_YES = ("1", "1.0", "true", "yes", "y", "t", "positive", "label_1", "참", "예", "긍정")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,15 +142,18 @@ class Reranker(GraphModel):
         scores = ", ".join(self.labels) or "one score"
         return f"<Reranker {self.name}: {scores}, {self.max_tokens} tokens>"
 
-    def score(self, pairs: Sequence[Pair], *, progress: bool = False) -> Floats:
+    def score(
+        self, pairs: Sequence[Pair], *, label: str | None = None, progress: bool = False
+    ) -> Floats:
         """Give one score a pair, (n,), that grows with similarity.
 
         A model with one output gives that output, from 0 to 1 where it was trained so. One with
-        several labels gives the probability of the label that means similarity ("entailment",
-        "same", "paraphrase", …), and raises a BundleError if it has no such label. Pairs longer
-        than the model reads are cut, with one CutWarning. Identical pairs are scored once.
+        several labels gives the probability of `label`, or else of the one that means similarity
+        ("entailment", "same", "paraphrase", …, or "1" of "1" and "0"), and raises a BundleError if
+        it has no such label. Pairs longer than the model reads are cut, with one CutWarning.
+        Identical pairs are scored once.
         """
-        column = similar_label(self.labels) if self.labels else 0
+        column = self._column(label)
         scores = self._activated(pairs, progress)[:, column]
         if self._blend is None or self._encoder is None:
             return scores
@@ -172,18 +177,31 @@ class Reranker(GraphModel):
             )
         return self._activated(pairs, progress)
 
-    def rank(self, query: str, texts: Sequence[str], *, k: int | None = None) -> list[RankedText]:
+    def rank(
+        self, query: str, texts: Sequence[str], *, k: int | None = None, label: str | None = None
+    ) -> list[RankedText]:
         """Sort texts by their score with the query, the best `k` or all; ties keep their order.
 
-        The query stands first in each pair.
+        The query stands first in each pair; `label` is that of `score`.
         """
         if k is not None and k < 1:
             raise OptionError(f"k is {k}; expected 1 or more. Leave it out for all texts.")
         listed = as_texts(texts)
         as_text(query, where="query")
-        scores = self.score([(query, text) for text in listed])
+        scores = self.score([(query, text) for text in listed], label=label)
         order = np.argsort(-scores, kind="stable")[:k]
         return [RankedText(int(i), listed[i], float(scores[i])) for i in order]
+
+    def _column(self, label: str | None) -> int:
+        """The output that a score is read from."""
+        if label is None:
+            return similar_label(self.labels) if self.labels else 0
+        if label not in self.labels:
+            raise OptionError(
+                f"label is not one of the model's ({', '.join(self.labels) or 'it has none'}); "
+                "expected one of these. Leave it out for the one that means similarity."
+            )
+        return self.labels.index(label)
 
     def _open_blend(
         self, encoder: TextEncoder | None
@@ -256,15 +274,16 @@ class Reranker(GraphModel):
 def similar_label(labels: Sequence[str]) -> int:
     """Find the one label that means "the second text says what the first does".
 
-    >>> similar_label(("contradiction", "neutral", "entailment"))
-    2
+    >>> similar_label(("contradiction", "neutral", "entailment")), similar_label(("0", "1"))
+    (2, 1)
     """
-    found = [i for i, label in enumerate(labels) if label.lower() in _SIMILAR]
+    known = (*_SIMILAR, *_YES) if len(labels) == 2 else _SIMILAR
+    found = [i for i, label in enumerate(labels) if label.lower() in known]
     if len(found) == 1:
         return found[0]
     raise BundleError(
         f"the labels are {', '.join(labels)}; expected just one that means similarity "
-        f"({', '.join(_SIMILAR)}). Use probabilities, and choose the column yourself."
+        f"({', '.join(_SIMILAR)}, or 1 of 1 and 0). Name the one you want as label."
     )
 
 
