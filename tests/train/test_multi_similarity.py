@@ -26,7 +26,7 @@ def batch(seed: int, count: int, concepts: int, dim: int = 6) -> tuple[Tensor, T
     return centres[labels] + torch.randn(count, dim, generator=rng), labels
 
 
-OPTIONS = {"alpha": 2.0, "beta": 50.0, "base": 0.5, "epsilon": 0.2}
+OPTIONS = {"alpha": 2.0, "beta": 50.0, "threshold": 0.5, "epsilon": 0.2}
 BATCHES = [
     *((batch(seed, 24, 6)) for seed in range(12)),
     *((batch(seed, 40, 33)) for seed in range(6)),  # many anchors without a positive

@@ -10,6 +10,14 @@ import typer
 
 from ..errors import DataError, counted
 from ..lexicon import BuildReport, Lexicon, add_names, build_lexicon
+from ..lexicon.export import (
+    NAME_COLUMNS,
+    PAIR_COLUMNS,
+    PAIRS,
+    name_rows,
+    pair_rows,
+    write_rows,
+)
 from ..lexicon.manifest import find_lexicon
 from ..lexicon.report import describe
 from .options import Json, ModelOption, Threads, arg, opt, parse_columns
@@ -142,6 +150,27 @@ def show(
                 "source": name.source,
                 "original": name.original,
             }
+
+
+@app.command()
+def export(
+    lexicon: Annotated[Path, arg("A lexicon's folder, sample, or a code table (KOSTOM, …).")],
+    pairs: Annotated[
+        bool, opt("Pairs of names (sent0, sent1, label), or else all names.", "--pairs/--names")
+    ] = False,
+    most: Annotated[int, opt("--pairs: the most of a code.", min=1)] = PAIRS,
+    out: Annotated[Path | None, opt("A .tsv file; stdout if left out.", "--out", "-o")] = None,
+    seed: Annotated[int, opt("--pairs: the seed of the draw.", min=0)] = 1,
+) -> None:
+    """Write the names of a lexicon as training reads them: objective = "align"."""
+    header = PAIR_COLUMNS if pairs else NAME_COLUMNS
+    rows = pair_rows(lexicon, most=most, seed=seed) if pairs else name_rows(lexicon)
+    if out is not None:
+        count = write_rows(header, rows, out)
+        say(f"wrote {counted(count, 'pair' if pairs else 'name')} to {out}")
+        return
+    for row in (header, *rows):
+        sys.stdout.write("\t".join(" ".join(cell.split()) for cell in row) + "\n")
 
 
 @app.command()

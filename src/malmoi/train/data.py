@@ -16,6 +16,7 @@ from ..errors import DataError
 from ..evaluate import TASKS, Settings
 from ..io.fingerprint import sha256
 from ..io.tables import BadRows, Row, read_columns, show_columns
+from ..lexicon.manifest import MANIFEST as LEXICON
 from ..text.cleanup import is_whole
 from .schema import Evaluation, HeldRows
 
@@ -42,7 +43,12 @@ def hash_files(files: dict[str, Path]) -> dict[str, str]:
 
 def hash_named(names: Iterable[str], root: Path) -> dict[str, str]:
     """Find and hash files by the names that a recipe has for them; all are found first."""
-    return hash_files({name: check_file(root / name, name, root) for name in names})
+    return hash_files({name: check_file(_listed(root / name), name, root) for name in names})
+
+
+def _listed(path: Path) -> Path:
+    """The manifest of a lexicon's folder, which lists its files; any other path itself."""
+    return path / LEXICON if path.is_dir() and (path / LEXICON).is_file() else path
 
 
 Check = Callable[[str], bool]

@@ -163,13 +163,13 @@ def _soft_sum(values: Tensor, kept: Tensor) -> Tensor:
 
 
 def mined_loss(
-    unit: Tensor, labels: Tensor, *, alpha: float, beta: float, base: float, epsilon: float
+    unit: Tensor, labels: Tensor, *, alpha: float, beta: float, threshold: float, epsilon: float
 ) -> Tensor:
     """Give the loss of unit vectors (n, dim) over the pairs that are mined among them."""
     cosines = unit @ unit.T
     with torch.no_grad():
         mined = mine(cosines, labels, epsilon=epsilon)
-    return multi_similarity(cosines, mined, alpha=alpha, beta=beta, base=base)
+    return multi_similarity(cosines, mined, alpha=alpha, beta=beta, base=threshold)
 
 
 class MultiSimilarity(nn.Module):

@@ -2,16 +2,17 @@
 
 A file has a name and a concept in every row; names of one concept are synonyms, and at most so
 many pairs are drawn of each. A file of strict pairs (`synonym` is a column too) makes every row
-a meaning of its own: an inclusion term is narrower than its code, and no other name of it.
+a meaning of its own: an inclusion term is narrower than its code, and no other name of it. In a
+file of pairs with a label (sent0, sent1, label) the label joins rows. Without columns a file is one
+of these pairs, a lexicon, or any table that `malmoi lexicon build` reads: KOSTOM, MRCONSO, KCD.
 A concept is confused with what its exclusions name, with its siblings, and with mined neighbours.
 """
 
 import logging
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ import numpy as np
 
 from ..errors import DataError, by_number, counted
 from ..evaluate.tasks.concepts import is_held_out
-from ..io.fingerprint import hash_number
+from ..io.files import read_lines
+from ..lexicon.export import PAIR_COLUMNS, draw, synonyms
 from ..text.cleanup import compose, squeeze
 from .data import Found, file_rows
 from .objectives.pairs import Data, Negatives, TrainingExamples, entry_rows, find_pairs
@@ -149,12 +151,14 @@ class _Numbers(dict[str, int]):
 def read_synonyms(entry: Data, root: Path, *, seed: int, strict: bool) -> TrainingExamples:
     """Read the files of an entry with the objective align."""
     options = find_pairs(entry.objective).settle(entry.options, where="the recipe")
-    rows = _kept(entry, list(entry_rows(entry, root, entry.columns, {}, strict)))
+    entry, found_rows = _term_rows(entry, root, strict)
+    rows = _kept(entry, found_rows)
     concepts = _Numbers()
     for *_, row in rows:
         concepts.of(row[entry.columns["concept"]])
     if "synonym" in entry.columns:
-        pairs = _strict_pairs(entry, rows)
+        joined = tuple(entry.columns.values()) == PAIR_COLUMNS
+        pairs = _strict_pairs(entry, rows, options["pairs"] if joined else 0)
     else:
         pairs = _drawn_pairs(entry, rows, options["pairs"], seed)
     if not pairs:
@@ -195,16 +199,52 @@ def _kept(entry: Data, rows: list[Found]) -> list[Found]:
     return kept
 
 
-def _strict_pairs(entry: Data, rows: Sequence[Found]) -> list[Pair]:
+def _term_rows(entry: Data, root: Path, strict: bool) -> tuple[Data, list[Found]]:
+    """Read an entry's rows by its columns, or by the form of its files where it has none."""
+    if entry.columns:
+        return entry, list(entry_rows(entry, root, entry.columns, {}, strict))
+    forms = {_is_pairs(root / file) for file in entry.files}
+    if len(forms) > 1:
+        raise DataError(
+            f"{', '.join(entry.files)} are of different forms; expected all pairs (sent0, sent1, "
+            "label), or all tables of codes. Put them into two [[data]]."
+        )
+    if forms == {True}:
+        columns = dict(zip(("name", "synonym", "concept"), PAIR_COLUMNS, strict=True))
+        entry = entry.model_copy(update={"columns": columns})
+        return entry, list(entry_rows(entry, root, columns, {}, strict))
+    entry = entry.model_copy(update={"columns": {"name": "name", "concept": "code"}})
+    rows = [
+        (file, line, {"name": name, "code": code})
+        for file in entry.files
+        for line, code, name in synonyms(root / file)
+        if name
+    ]
+    return entry, rows[: entry.limit or None]
+
+
+def _is_pairs(path: Path) -> bool:
+    """Whether a file's header is that of pairs with a label."""
+    if path.is_dir() or path.suffix.lower() not in (".tsv", ".txt", ".csv"):
+        return False
+    first = next(read_lines(path, mixed=True), "")
+    return [cell.strip() for cell in re.split("[\t,]", first)] == list(PAIR_COLUMNS)
+
+
+def _strict_pairs(entry: Data, rows: Sequence[Found], most: int) -> list[Pair]:
+    """Take every row as a pair; with `most`, rows of one concept are one meaning, so many of it."""
     columns, seen = entry.columns, set()
     pairs: list[Pair] = []
+    taken: Counter[str] = Counter()
     for *_, row in rows:
         a, b, concept = (row[columns[name]] for name in ("name", "synonym", "concept"))
         key = (fold(a), fold(b), concept)
         if key[0] == key[1] or key in seen:
             continue
         seen.add(key)
-        pairs.append(Pair(a, b, f"{len(pairs)}", concept))
+        taken[concept] += 1
+        if not most or taken[concept] <= most:
+            pairs.append(Pair(a, b, concept if most else f"{len(pairs)}", concept))
     return pairs
 
 
@@ -218,27 +258,6 @@ def _drawn_pairs(entry: Data, rows: Sequence[Found], most: int, seed: int) -> li
         for concept, group in names.items()
         for a, b in draw(list(group.values()), most, concept, seed)
     ]
-
-
-def draw(names: Sequence[str], most: int, concept: str, seed: int) -> list[tuple[str, str]]:
-    """Give all pairs of names, or `most` of them: the same ones whatever else is in the file.
-
-    >>> draw(["간경변", "간경화", "liver cirrhosis"], 2, "K74", seed=1)
-    [('간경변', 'liver cirrhosis'), ('간경화', 'liver cirrhosis')]
-    """
-    count = len(names) * (len(names) - 1) // 2
-    if count <= most:
-        return list(combinations(names, 2))
-    rng = np.random.default_rng([seed, hash_number(concept)])
-    if count < 100_000:
-        every = list(combinations(names, 2))
-        return [every[i] for i in sorted(rng.permutation(count)[:most])]
-    # So many names that listing their pairs would fill memory: drawn one by one.
-    chosen: set[tuple[int, int]] = set()
-    while len(chosen) < most:
-        i, j = sorted(int(k) for k in rng.choice(len(names), 2, replace=False))
-        chosen.add((i, j))
-    return [(names[i], names[j]) for i, j in sorted(chosen)]
 
 
 def _examples(

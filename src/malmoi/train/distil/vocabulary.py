@@ -320,7 +320,8 @@ def grow_table(
     if init not in ("mean", "random"):
         raise OptionError(f"init is {init!r}; known are mean and random. Choose one.")
     rng = np.random.default_rng(seed)
-    grown = np.empty((extended.size, table.shape[1]), dtype=np.float32)
+    rows = max(extended.size, len(table))  # a table may have rows to spare
+    grown = np.empty((rows, table.shape[1]), dtype=np.float32)
     grown[: len(table)] = table
     centre, spread = table.mean(0), table.std(0)
     for piece, row in extended.rows.items():

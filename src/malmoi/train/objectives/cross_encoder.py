@@ -46,12 +46,14 @@ def build_cross_encoder(
     labels: Sequence[str] = (),
     layers: int | None = None,
     dropout: float = 0.1,
+    drop_first: bool = False,
     max_tokens: int | None = None,
 ) -> CrossEncoder:
     """Put a new head on the encoder in the folder `base`.
 
     Without `labels` the model gives one score from 0 to 1, with two or more a probability for
     each. `layers` keeps that many of the encoder's layers, counted from the embeddings up.
+    `drop_first` drops some of [CLS] before the dense layer too.
     """
     source = read_source(base, max_tokens=max_tokens)
     transformer = _transformer(source, layers)
@@ -73,6 +75,8 @@ def build_cross_encoder(
         nn.init.normal_(layer.weight, std=deviation)
         nn.init.zeros_(layer.bias)
     modules = [transformer, Pooling(hidden, "cls"), dense, Dropout(dropout), project]
+    if drop_first:
+        modules.insert(2, Dropout(dropout))
     activation = nn.Identity() if labels else nn.Sigmoid()
     model: CrossEncoder = CrossEncoder(modules=modules, device="cpu", activation_fn=activation)
     return model
@@ -120,10 +124,10 @@ def labels_of(model: CrossEncoder) -> tuple[str, ...]:
 def cross_loss(scores: Tensor, targets: Tensor, *, objective: str) -> Tensor:
     """Give the mean loss of raw scores (n, outputs) against targets (n,), a scalar.
 
-    "classification" is the cross-entropy over labels, numbered from 0. "regression" is the
-    binary cross-entropy between the one score's sigmoid and a target from 0 to 1; "mse" is the
-    square of their difference, whose gradient vanishes where the sigmoid is flat, so that a pair
-    judged wrong with confidence is unlearnt slowly.
+    "classification" is the cross-entropy over labels, numbered from 0. "bce", which is also
+    called "regression", is the binary cross-entropy between the one score's sigmoid and a target
+    from 0 to 1; "mse" is the square of their difference, whose gradient vanishes where the sigmoid
+    is flat, so that a pair judged wrong with confidence is unlearnt slowly.
     """
     if objective == "classification":
         return functional.cross_entropy(scores, targets)
@@ -227,6 +231,7 @@ class HeadTask(ModelTask):
             labels=labels,
             layers=self.recipe.layers or None,
             dropout=dropout,
+            drop_first=getattr(self.recipe, "head", "dense") == "dropout-dense",
             max_tokens=self.source.manifest.max_tokens,
         )
 

@@ -1,5 +1,6 @@
 """Where pretraining starts: a folder with weights and tokenizer, new or grown from a base."""
 
+import dataclasses
 import json
 import logging
 import shutil
@@ -19,7 +20,15 @@ from ...export.source import ModelSource, read_transformer
 from ...export.tokenizer import open_spec, read_spec
 from ...io.files import writing_folder
 from ...text.cleanup import clean
-from ..distil.vocabulary import extend_tokenizer, grow_table, kind_of, learn_pieces
+from ..distil.vocabulary import (
+    Extended,
+    extend_tokenizer,
+    grow_table,
+    kind_of,
+    learn_pieces,
+    table_size,
+    term_pieces,
+)
 from .masked_lm import Pretraining, Scratch, TextDocument
 
 logger = logging.getLogger(__name__)
@@ -89,7 +98,15 @@ def extended(
     known = open_spec(spec).get_vocab()
     learnt = learn_pieces(counts, size + len(known), kind=kind_of(spec))
     new = [piece for piece in learnt if piece not in known][:size]
-    grown = extend_tokenizer(spec, {piece: learnt[piece] for piece in new})
+    return len(grow_base(source, folder, {piece: learnt[piece] for piece in new}, seed=seed).rows)
+
+
+def grow_base(
+    source: ModelSource, folder: Path, pieces: dict[str, float], *, seed: int
+) -> Extended:
+    """Write the base with these pieces, each at the mean of its old ones, into a folder."""
+    spec = read_spec(source.root)
+    grown = extend_tokenizer(spec, pieces)
     with silenced_libraries():
         model: Any = AutoModel.from_pretrained(source.root, local_files_only=True)
     table = model.get_input_embeddings().weight.detach().numpy()
@@ -106,7 +123,37 @@ def extended(
     path = folder / "tokenizer_config.json"
     settings = json.loads(path.read_text("utf-8")) if path.is_file() else dict(_PLAIN)
     write_json(path, settings | {"tokenizer_class": "PreTrainedTokenizerFast"})
-    return len(grown.rows)
+    return grown
+
+
+def with_terms(
+    source: ModelSource, start: Path, terms: Sequence[str], *, longest: int, most: int, seed: int
+) -> ModelSource:
+    """Give the base with tokens for the words of terms, in the folder `start`.
+
+    Words of more than `longest` tokens get one of their own, the commonest `most` of them. A
+    folder that is there already is taken as it is: a resumed run starts from the same.
+    """
+    cleaned = [clean(term, source.manifest.clean) for term in terms]
+    before = read_spec(source.root)
+    if not start.is_dir():
+        with writing_folder(start) as partial:
+            pieces = term_pieces(before, cleaned, longest=longest, most=most)
+            grow_base(source, partial, pieces, seed=seed)
+    after = read_spec(start)
+    counts = [
+        sum(len(one.ids) for one in open_spec(spec).encode_batch(cleaned, add_special_tokens=False))
+        for spec in (before, after)
+    ]
+    added = table_size(after) - table_size(before)
+    was, now = (count / max(len(cleaned), 1) for count in counts)
+    logger.info(
+        f"the tokenizer has learnt {counted(added, 'new token')} from "
+        f"{counted(len(cleaned), 'term')}: {was:.2f} tokens a term before, {now:.2f} after"
+    )
+    size = int(json.loads((start / "config.json").read_text("utf-8"))["vocab_size"])
+    manifest = dataclasses.replace(source.manifest, vocabulary=size)
+    return dataclasses.replace(source, root=start, manifest=manifest)
 
 
 def count_words(texts: Iterable[str], tokenizer: Tokenizer) -> Counter[str]:

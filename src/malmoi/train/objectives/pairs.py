@@ -21,7 +21,10 @@ from pydantic import model_validator as check
 
 from ...bundle.manifest import POOLINGS
 from ...errors import DataError, OptionError, by_number, counted
-from ...export.source import ModelSource
+from ...export.source import POOLER, ModelSource
+from ...io.files import read_lines
+from ...lexicon.export import synonyms
+from ...lexicon.readers import form_of
 from ..base_model import read_base
 from ..data import (
     Check,
@@ -30,6 +33,7 @@ from ..data import (
     check_classes,
     file_rows,
     hash_named,
+    is_held,
     is_label,
     is_number,
     read_measure,
@@ -42,11 +46,13 @@ from ..schema import (
     Count,
     Dimensions,
     Evaluation,
+    HeldRows,
     Many,
     ModelRecipe,
     Names,
     PairSchedule,
     PartShare,
+    Positive,
     RecipeTable,
     Two,
     check_titles,
@@ -71,8 +77,12 @@ class Negatives(RecipeTable):
 class Data(RecipeTable):
     """[[data]]: files of one form, and what is learnt from them."""
 
-    files: Names = needed("The files (.tsv, .csv, .jsonl), under the data root.", min_length=1)
-    columns: dict[str, str] = needed("The files' columns by role: a, b, negative, score, label …")
+    files: Names = needed(
+        "The files (.tsv, .csv, .jsonl, .json; align: lexicons), under the data root.", min_length=1
+    )
+    columns: dict[str, str] = key(
+        {}, "The files' columns by role: a, b, negative, score, label …; align knows some forms."
+    )
     objective: str = key("", "What is learnt; the recipe's own objective when left out.")
     range: Two[float] | None = key(None, "The lowest and highest score; 0 and 1 when left out.")
     labels: Names = key((), "The classes in order; found in the files when left out.")
@@ -81,6 +91,7 @@ class Data(RecipeTable):
     triplets: dict[str, str] = key({}, "The labels positive and negative; joins rows of one a.")
     weight: AboveZero = key(1.0, "How often an epoch sees each row; 0.5 takes half of them.")
     limit: Count = key(0, "Only the first rows; 0 means all.")
+    held_out: HeldRows | None = key(None, "Leave out rows, which an evaluation may ask for.")
     hold_out: PartShare = key(0.0, "align: leave out this share of the concepts.")
     negatives: Many[Negatives] = key((), "align: files of concepts that are confused.")
     options: dict[str, Any] = key({}, "Options of the objective, such as scale.")
@@ -100,21 +111,36 @@ class Data(RecipeTable):
         return self
 
 
+class AddedTerms(RecipeTable):
+    """[vocabulary]: words that get tokens of their own before training (WordPiece, Unigram)."""
+
+    add: str = needed("Terms, one a line, or a lexicon or code table, under the data root.")
+    longest: Positive = key(2, "Words of more tokens than this get one of their own.")
+    most: Positive = key(10000, "At most so many new tokens, those of the commonest words.")
+
+
 class Recipe(ModelRecipe):
     """An encoder or a reranker, trained on one data set or several."""
 
     base: str = needed("The model to start from: a folder, a shipped bundle, a hub id, package:…")
     data: Many[Data] = needed("The data sets, one or more.", min_length=1)
     kind: Literal["encoder", "reranker"] = key("encoder", "A reranker reads two texts at once.")
-    pooling: str | None = key(None, "cls, mean, max …, joined by +; the base's if left out.")
+    pooling: str | None = key(
+        None, "cls, mean, max …, joined by +, or BERT's pooler; the base's if left out."
+    )
     max_tokens: int | None = key(None, "Longer texts are cut; the base's limit when left out.")
     dropout: float = key(-1.0, "Dropout while training; below 0 the base's own.", lt=1)
     layers: Count = key(0, "Keep only so many layers, from the embeddings up; 0 keeps all.")
+    head: Literal["dense", "dropout-dense"] = key(
+        "dense",
+        "A reranker's, on [CLS]: dense, GELU, dropout, projection; dropout-dense drops first too.",
+    )
     base_share: PartShare = key(0.0, "Mix this share of the base's weights back in (encoders).")
     objective: str = key("", "The objective of every [[data]] that names none.")
     matryoshka: Dimensions = key((), "Train these prefixes of the vector too; the whole one first.")
     schedule: PairSchedule = key(PairSchedule(), "How long and how fast.")
     evaluation: Many[Evaluation] = key((), "What measures the model during training.")
+    vocabulary: AddedTerms | None = key(None, "Words that the tokenizer learns first.")
 
     @check(mode="before")
     @classmethod
@@ -133,11 +159,11 @@ class Recipe(ModelRecipe):
     @field_validator("pooling")
     @classmethod
     def _is_known(cls, pooling: str | None) -> str | None:
-        for name in pooling.split("+") if pooling else ():
+        for name in pooling.split("+") if pooling and pooling != POOLER else ():
             if name not in POOLINGS:
                 raise OptionError(
-                    f'pooling is "{name}"; known are {", ".join(POOLINGS)}. Choose one, or join '
-                    "several with +."
+                    f'pooling is "{name}"; known are {", ".join(POOLINGS)} and {POOLER}. Choose '
+                    "one, or join several with +."
                 )
         return pooling
 
@@ -198,6 +224,7 @@ class PairObjective(Objective[Recipe, "PreparedPairs"]):
     make it its own negative. `loss` and `reader` are functions named as text, "module:function",
     because they may need torch: one builds the loss, the other reads the examples where rows are
     not examples themselves. The reader gets the options that `reading` names, the loss the others.
+    `renamed` are options of older recipes with their names now.
     """
 
     name: str
@@ -210,6 +237,7 @@ class PairObjective(Objective[Recipe, "PreparedPairs"]):
     kinds: tuple[str, ...] = ("encoder",)
     reader: str = ""
     reading: tuple[str, ...] = ()
+    renamed: dict[str, str] = field(default_factory=dict)
 
     recipe: ClassVar[type[BaseRecipe]] = Recipe
     trainer: ClassVar[str] = "malmoi.train.objectives.pairs_task"
@@ -229,7 +257,8 @@ class PairObjective(Objective[Recipe, "PreparedPairs"]):
         {'margin': 2.0}
         """
         settled = dict(self.options)
-        for name, value in options.items():
+        for given, value in options.items():
+            name = self.renamed.get(given, given)
             if name not in self.options:
                 raise unknown_key(name, list(self.options), f"{where}: options of {self.name}")
             expected = type(self.options[name])
@@ -276,6 +305,8 @@ def needed_columns(entry: Data, objective: PairObjective) -> tuple[str, ...]:
 
 
 def _check_columns(entry: Data, objective: PairObjective, where: str) -> None:
+    if not entry.columns and objective.reader:
+        return  # the reader knows its files by their form
     required = needed_columns(entry, objective)
     known = (*required, *objective.optional)
     if entry.triplets:
@@ -320,6 +351,8 @@ def named_files(recipe: Recipe) -> list[tuple[str, str]]:
         found += [(file, entry.objective) for file in entry.files]
         for negatives in entry.negatives:
             found += [(file, f"{entry.objective}, negatives") for file in negatives.files]
+    if recipe.vocabulary is not None:
+        found.append((recipe.vocabulary.add, "vocabulary"))
     for measure in recipe.evaluation:
         files = [measure.file, *([measure.dictionary] if measure.dictionary else [])]
         found += [(file, f"evaluation {measure.title}") for file in files]
@@ -331,7 +364,14 @@ def learnt_files(recipe: Recipe) -> list[str]:
     named = [file for entry in recipe.data for file in entry.files]
     for entry in recipe.data:
         named += [file for negatives in entry.negatives for file in negatives.files]
-    return named
+    return [*named, *([recipe.vocabulary.add] if recipe.vocabulary else [])]
+
+
+def read_terms(path: Path) -> list[str]:
+    """Read the terms of a file, one a line, or the names of a lexicon or a code table."""
+    plain = path.suffix.lower() == ".txt" and form_of(path) == "table"
+    lines = read_lines(path, mixed=True) if plain else (name for _, _, name in synonyms(path))
+    return [name for line in lines if (name := line.strip())]
 
 
 def read_examples(
@@ -390,13 +430,14 @@ def _rows(entry: Data, objective: PairObjective, root: Path, strict: bool) -> It
 def entry_rows(
     entry: Data, root: Path, columns: dict[str, str], checks: dict[str, Check], strict: bool
 ) -> Iterator[Found]:
-    """Yield the rows of all files of an entry, up to its limit."""
+    """Yield the rows of all files of an entry, up to its limit, without those it holds out."""
+    held = entry.held_out
+    asked = columns | ({"held_out": held.by} if held else {})
     found = (
         row
         for file in entry.files
-        for row in file_rows(
-            root / file, columns, entry.where, checks, strict, without=entry.without
-        )
+        for row in file_rows(root / file, asked, entry.where, checks, strict, without=entry.without)
+        if held is None or not is_held(row[2][held.by], held)
     )
     return itertools.islice(found, entry.limit or None)
 
@@ -468,6 +509,7 @@ class PreparedPairs:
     measures: list[Measure]
     hashes: dict[str, str]
     repeated: dict[str, int]
+    terms: list[str] = field(default_factory=list)
 
     @property
     def learnt(self) -> dict[str, str]:
@@ -504,13 +546,14 @@ def prepare_pairs(recipe: Recipe, root: Path, *, strict: bool) -> PreparedPairs:
                 f"{count:,} of the {counted(len(measure.pairs), 'pair')} of {entry.file} "
                 f"{by_number(count, 'is', 'are')} trained on too"
             )
-    return PreparedPairs(recipe, source, examples, measures, hashes, repeated)
+    terms = read_terms(root / recipe.vocabulary.add) if recipe.vocabulary else []
+    return PreparedPairs(recipe, source, examples, measures, hashes, repeated, terms)
 
 
 _LOSSES = "malmoi.train.losses"
 _CROSS = "malmoi.train.objectives.cross_encoder"
 _SCALE = {"scale": 20.0}
-_MINING = {"alpha": 2.0, "beta": 50.0, "base": 0.5, "epsilon": 0.2}
+_MINING = {"alpha": 2.0, "beta": 50.0, "threshold": 0.5, "epsilon": 0.2}
 _DRAWING = {"pairs": 50, "together": 2, "neighbours": 2, "siblings": 0}
 _THREE = ("a", "b", "negative")
 
@@ -533,10 +576,12 @@ OBJECTIVES = (
         texts=("name", "concept"),
         optional=("synonym",),
         options=_MINING | _DRAWING,
+        renamed={"base": "threshold"},
         reader="malmoi.train.terms:read_synonyms",
         reading=tuple(_DRAWING),
     ),
     PairObjective("regression", f"{_CROSS}:cross_loss", label="score", kinds=("reranker",)),
+    PairObjective("bce", f"{_CROSS}:cross_loss", label="score", kinds=("reranker",)),
     PairObjective("mse", f"{_CROSS}:cross_loss", label="score", kinds=("reranker",)),
     PairObjective("classification", f"{_CROSS}:cross_loss", label="label", kinds=("reranker",)),
 )

@@ -8,11 +8,13 @@ from ...bundle.manifest import Manifest
 from ...errors import by_number, counted
 from ...export.export import export
 from ...export.reranker import export_reranker
+from ...export.source import ModelSource
 from ..card import bundle_options, provenance, rounded, score_table, write_card
 from ..distributed import Processes
 from ..objective import FinishedRun, WrittenBundle
 from .bi_encoder import BiEncoderTask
 from .cross_encoder import CrossEncoderTask
+from .masked_lm_start import with_terms
 from .pairs import PreparedPairs, Recipe, named_files
 
 logger = logging.getLogger(__name__)
@@ -23,7 +25,8 @@ def make_task(
 ) -> BiEncoderTask | CrossEncoderTask:
     """Load the model and tokenise the examples."""
     kind = CrossEncoderTask if recipe.kind == "reranker" else BiEncoderTask
-    task = kind(recipe, prepared.source, prepared.examples, prepared.measures, processes=processes)
+    source = _with_vocabulary(recipe, prepared, processes)
+    task = kind(recipe, source, prepared.examples, prepared.measures, processes=processes)
     count = sum(p.numel() for p in task.module.parameters() if p.requires_grad)
     rows = sum(len(part) for part in prepared.examples)
     logger.info(f"training {count / 1e6:.1f} million weights on {counted(rows, 'example')}")
@@ -33,6 +36,26 @@ def make_task(
         are = by_number(cut, "is", "are")
         logger.info(f"{cut:,} of {some} {are} longer than max_tokens and {are} cut")
     return task
+
+
+def _with_vocabulary(recipe: Recipe, prepared: PreparedPairs, processes: Processes) -> ModelSource:
+    """Give the base with the words that its tokenizer is to learn, written by the first process."""
+    if recipe.vocabulary is None:
+        return prepared.source
+    start = Path(recipe.output.folder) / "start"
+    if not processes.first:
+        processes.wait()
+    source = with_terms(
+        prepared.source,
+        start,
+        prepared.terms,
+        longest=recipe.vocabulary.longest,
+        most=recipe.vocabulary.most,
+        seed=recipe.seed,
+    )
+    if processes.first:
+        processes.wait()
+    return source
 
 
 def write_bundle(

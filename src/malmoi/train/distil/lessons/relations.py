@@ -140,6 +140,6 @@ class AlignedNames:
         labels = torch.tensor([i for i, names in enumerate(drawn) for _ in names])
 
         def loss(unit: Tensor) -> Tensor:
-            return mined_loss(unit, labels, alpha=2.0, beta=50.0, base=0.6, epsilon=0.1)
+            return mined_loss(unit, labels, alpha=2.0, beta=50.0, threshold=0.6, epsilon=0.1)
 
         return nested(loss, encode(student, [name for names in drawn for name in names]))
