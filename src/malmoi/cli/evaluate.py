@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import BadParameter
 
+from ..answerer import load_answerer
 from ..bundle.bundle import open_bundle
 from ..bundle.catalog import KINDS, find_model
 from ..classifier import load_classifier
 from ..encoder import load
 from ..errors import DataError
-from ..evaluate import TASKS, Report, Settings, load_baselines
+from ..evaluate import TASKS, Report, Settings, WordVectors, load_baselines
 from ..evaluate import evaluate as measure
 from ..plots import check_figure, plot_report
 from ..reranker.reranker import load_reranker
@@ -24,24 +25,27 @@ if TYPE_CHECKING:
     TaskName = str
 else:
     TaskName = Literal[tuple(TASKS)]
+_STATIC = "static:"
 _LOADERS: dict[str, Callable[..., object]] = {
     "reranker": load_reranker,
     "tagger": load_tagger,
     "classifier": load_classifier,
+    "answerer": load_answerer,
 }
 
 
 @prints_rows
 def evaluate(
     task: Annotated[TaskName, opt("What to measure.")],
-    data: Annotated[Path, opt("A .tsv, .csv or .jsonl file of examples.")],
+    data: Annotated[Path, opt("A .tsv, .csv, .jsonl or .json file of examples.")],
     model: Annotated[
         str | None, arg("An encoder or reranker; the shipped one if left out.")
     ] = None,
     columns: Annotated[str | None, opt("Columns by role, as a=ko1,b=ko2,score=score.")] = None,
     sides: Sides = None,
     against: Annotated[
-        list[str] | None, opt("Another model to compare with; may be repeated.")
+        list[str] | None,
+        opt("Another model, or static:FILE of word vectors; may be repeated."),
     ] = None,
     baselines: Annotated[
         str | None, opt("Compare with this raw encoder's CLS, mean and words.")
@@ -104,7 +108,9 @@ def evaluate(
 
 
 def _open(name: str | None, threads: int | None) -> object:
-    """Open a model of the kind that its folder says."""
+    """Open a model of the kind that its folder says, or a file of word vectors."""
+    if name is not None and name.startswith(_STATIC):
+        return WordVectors(name.removeprefix(_STATIC))
     kind = open_bundle(find_model(name), kinds=tuple(KINDS)).manifest.kind
     return _LOADERS.get(kind, load)(name, threads=threads)
 

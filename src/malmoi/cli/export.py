@@ -12,7 +12,7 @@ def export(
     ],
     out: Annotated[Path, typer.Argument(help="The bundle's folder; it must not exist yet.")],
     pooling: Annotated[
-        Literal["cls", "mean", "max"] | None,
+        Literal["cls", "mean", "max", "pooler"] | None,
         typer.Option(help="How token states become one vector; mean for a bare transformer."),
     ] = None,
     precision: Annotated[

@@ -8,6 +8,7 @@ from the layer below all others).
 """
 
 import dataclasses
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -18,13 +19,17 @@ from numpy.typing import NDArray
 from ..bundle.bundle import Bundle, open_bundle
 from ..bundle.catalog import find_model
 from ..encoder.base import Encoded, OnLong, TextEncoder
-from ..errors import BundleError, OptionError, counted
+from ..errors import BundleError, DataError, OptionError, counted
 from ..io.arrays import read_safetensors
+from ..io.files import read_lines
+from ..io.tables import BadRows
 from ..runtime.pooling import normalize, pool
 from ..runtime.runner import Compute, Runner
 from ..runtime.tokenizer import Batch
 from ..types import Floats
 
+_SPLIT = re.compile(r"[^\W_]+|[^\w\s]")
+_HANGUL = re.compile("[가-힣]").search
 _STATES = ("token_embeddings", "last_hidden_state")
 _WORD_VECTORS = ("word_embeddings.weight", "embed_tokens.weight", "wte.weight")
 
@@ -107,6 +112,61 @@ def similarity(model: object, a: Sequence[str], b: Sequence[str]) -> dict[str, N
 def _dots(left: Floats, right: Floats) -> NDArray[np.float64]:
     dots: NDArray[np.float64] = np.einsum("nd,nd->n", left, right, dtype=np.float64)
     return dots
+
+
+class WordVectors:
+    """Vectors of words out of a text file; a text's vector is the mean of its words'.
+
+    The file is word2vec's or GloVe's: a word and its numbers a line, word2vec with a line of both
+    counts before. A Korean word that is not in it is looked up without its ending, letter by
+    letter (병원에서, 병원에, 병원); a text without any known word has the vector 0.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.name = f"{Path(path).name} (mean of word vectors)"
+        self._rows, self._table = _read_word_vectors(Path(path))
+
+    def encode(self, texts: Sequence[str]) -> Floats:
+        """Give the mean of each text's word vectors, (n, dim)."""
+        vectors = np.zeros((len(texts), self._table.shape[1]), dtype=np.float32)
+        for i, text in enumerate(texts):
+            rows = [row for word in _SPLIT.findall(text) if (row := self._row(word)) is not None]
+            if rows:
+                vectors[i] = self._table[rows].mean(axis=0)
+        return vectors
+
+    def _row(self, word: str) -> int | None:
+        for form in (word, word.lower()):
+            if form in self._rows:
+                return self._rows[form]
+        shorter = (word[:end] for end in range(len(word) - 1, 0, -1)) if _HANGUL(word) else ()
+        return next((self._rows[form] for form in shorter if form in self._rows), None)
+
+
+def _read_word_vectors(path: Path) -> tuple[dict[str, int], Floats]:
+    rows: dict[str, int] = {}
+    vectors: list[Floats] = []
+    bad = BadRows(str(path), strict=False)
+    for number, line in enumerate(read_lines(path), start=1):
+        word, *values = line.rstrip().split(" ")
+        if number == 1 and len(values) == 1:
+            continue  # word2vec's counts of words and dimensions
+        try:
+            vector = np.array(values, dtype=np.float32)
+        except ValueError:
+            vector = np.empty(0, dtype=np.float32)
+        if not len(vector) or (vectors and len(vector) != len(vectors[0])):
+            bad.add(number, "no vector", "a word and as many numbers as in the first line")
+        elif word not in rows:
+            rows[word] = len(vectors)
+            vectors.append(vector)
+    bad.report()
+    if not vectors:
+        raise DataError(
+            f"{path} has no word vectors; expected a word and its numbers a line, with spaces "
+            "between, as word2vec and GloVe write them. Convert a binary file to text first."
+        )
+    return rows, np.stack(vectors)
 
 
 class BatchEncoder(TextEncoder):

@@ -4,22 +4,32 @@ Torch is not needed to read it. Nothing in the folder is run and nothing is unpi
 be safetensors.
 """
 
+import atexit
 import dataclasses
 import re
+import shutil
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
+import numpy as np
+
 from ..bundle import sentence_transformers as foreign
 from ..bundle.manifest import MANIFEST, POOLINGS, Manifest
 from ..bundle.sentence_transformers import DenseSpec, read_json
 from ..errors import BundleError, BundleNotFound, OptionError
-from ..io.arrays import tensor_names
+from ..io.arrays import read_safetensors, tensor_names, write_safetensors
 from ..text.cleanup import check_steps
 
 ARCHITECTURES = ("bert", "roberta", "xlm-roberta", "albert", "electra", "distilbert", "mpnet")
 GRAPH = "onnx/model.onnx"
+# BERT's own: [CLS] through the dense layer and tanh that it was pretrained with. A bundle has it as
+# cls and a Dense module, which sentence-transformers knows.
+POOLER = "pooler"
+_POOLER = ("pooler.dense.", "pooler.")  # ALBERT has no name between
+_TANH = "torch.nn.modules.activation.Tanh"
 _LAYER = re.compile(r"(?:^|\.)layer\.(\d+)\.")
 
 Step = str | DenseSpec
@@ -69,11 +79,36 @@ def read_source(
             f"{folder} has neither {foreign.MODULES} nor config.json; expected a "
             "sentence-transformers folder or a transformer's. Name the folder that holds one."
         )
-    source = _with_options(source, pooling, normalize, max_tokens)
+    plain = "cls" if pooling == POOLER else pooling
+    source = _with_options(source, plain, normalize, max_tokens)
     _check_architecture(source)
     _check_steps(source, folder)
     _check_weights(source)
-    return source
+    return _with_pooler(source) if pooling == POOLER else source
+
+
+def _with_pooler(source: ModelSource) -> ModelSource:
+    """Put a model's own pooler after [CLS], in a folder that is removed at exit."""
+    found = {}
+    for file in source.root.glob("*.safetensors"):
+        for name, tensor in read_safetensors(file).items():
+            start, _, kind = name.rpartition(".")
+            if f"{start}.".endswith(_POOLER):
+                found[f"linear.{kind}"] = np.ascontiguousarray(tensor, dtype=np.float32)
+    if found.keys() != {"linear.weight", "linear.bias"}:
+        raise BundleError(
+            f"the weights in {source.root} have no pooler; expected one for the pooling pooler. "
+            "Choose cls or mean: RoBERTa-like and sentence encoders have none."
+        )
+    made = Path(tempfile.mkdtemp(prefix="malmoi-pooler-"))
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    width, hidden = found["linear.weight"].shape
+    write_safetensors(made / "model.safetensors", found)
+    settings = {"in_features": hidden, "out_features": width, "bias": True}
+    foreign.write_json(made / "config.json", settings | {"activation_function": _TANH})
+    step = DenseSpec(made / "model.safetensors", "tanh")
+    last = ("normalize",) if source.manifest.normalize else ()
+    return dataclasses.replace(source, steps=("pool", step, *last))
 
 
 def read_transformer(path: str | Path, *, max_tokens: int | None = None) -> ModelSource:
@@ -116,11 +151,11 @@ def with_details(
 
 def check_pooling(pooling: str) -> None:
     """Raise an OptionError unless every part of a pooling's name is known."""
-    for name in pooling.split("+"):
+    for name in pooling.split("+") if pooling != POOLER else ():
         if name not in POOLINGS:
             raise OptionError(
-                f'pooling "{name}" is not known; known are {", ".join(POOLINGS)}. '
-                "Choose one of them: mean suits most encoders."
+                f'pooling "{name}" is not known; known are {", ".join(POOLINGS)}, and {POOLER} '
+                "alone. Choose one of them: mean suits most encoders."
             )
 
 
