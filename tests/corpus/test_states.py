@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import random
 import shutil
 import sqlite3
 import subprocess
@@ -9,12 +10,16 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from malmoi.corpus import StoreInfo
+from malmoi.corpus import Document, Filter, Stored, StoreInfo, vector_index
 from malmoi.corpus.sqlite import SqliteStore
 from malmoi.corpus.store import PassageKey
-from malmoi.errors import CorpusError, MalmoiError
+from malmoi.corpus.sums import is_sound
+from malmoi.errors import CorpusBusy, CorpusError, MalmoiError
+from malmoi.index.table import TablePart
 from tests.corpus.test_store import DIM, ids, stored, unit
 
 ABOUT = StoreInfo(model="none", dimension=DIM, words="bigrams")
@@ -241,3 +246,176 @@ def test_a_backup_is_whole_while_others_write(tmp_path: Path) -> None:
     with opened(path) as store:
         store.backup(copy)  # in place of the earlier one
     assert not list(tmp_path.glob(".*"))
+
+
+# What rows are found by: each is checked before its first answer, and before it is written to.
+LOOKUPS = {
+    "word block": (
+        "UPDATE words_data SET block = CAST(zeroblob(length(block)) AS BLOB) WHERE id > 10",
+        lambda store: store.keyword_search(["배송"], 9),
+    ),
+    "term of a leaf": (
+        "UPDATE words_idx SET pgno = pgno + 2",
+        lambda store: store.keyword_search(["배송"], 9),
+    ),
+    "length of a passage": (
+        "UPDATE words_docsize SET sz = x'07' WHERE id = 3",
+        lambda store: store.keyword_search(["배송"], 9),
+    ),
+    "field": (
+        "UPDATE facts SET value = 77 WHERE row = 3 AND field = 1",
+        lambda store: only(store, 2),
+    ),
+    "name of a field": (
+        "UPDATE fields SET name = 'm' WHERE field = 1",
+        lambda store: only(store, 2),
+    ),
+    "sum": ("UPDATE sums SET value = value + 1 WHERE name = 'facts'", lambda store: only(store, 2)),
+    "analysis": ("INSERT INTO terms VALUES ('가', '나')", lambda store: store.remembered(["가"])),
+}
+
+
+def only(store: SqliteStore, number: int) -> object:
+    return store.vector_search(unit(1), 9, filters=[Filter("n", "=", number)])  # type: ignore[arg-type]
+
+
+def make_lookups(path: Path) -> None:
+    with opened(path) as store:
+        for i in range(10):
+            document = Document(
+                f"{i}", f"배송 {i}", {"n": i, "list": [i, float(i), -0.0, "a", "a"]}
+            )
+            store.write([Stored(document, unit(i))])  # type: ignore[arg-type]
+        store.delete(["7"])
+        store.flush()
+
+
+@pytest.mark.parametrize("name", LOOKUPS)
+def test_damage_of_what_rows_are_found_by_is_told_and_repaired(tmp_path: Path, name: str) -> None:
+    path, (change, use) = tmp_path / "x.malmoi", LOOKUPS[name]
+    make_lookups(path)
+    with opened(path) as store:
+        assert store.check() == []
+        use(store)
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(change)
+    with opened(path) as store:
+        with pytest.raises(CorpusError, match=r"damaged: .* not as written.*--repair"):
+            use(store)
+        with pytest.raises(CorpusError, match="damaged"):
+            store.write([stored("8", "배송 8", 8)])
+        before = [str(one) for one in store.get(["0", "9"]).values()]
+        assert store.check() != []
+        done = store.repair(no_model)
+    assert (done.documents, done.encoded, done.lost) == (9, 0, ())
+    assert done.kept.name == "x.malmoi.damaged-1" and done.kept.exists()
+    with opened(path) as store:
+        assert store.check() == [] and len(store) == 9
+        use(store)
+        assert len(store.keyword_search(["배송"], 99)) == 9
+        assert [str(one) for one in store.get(["0", "9"]).values()] == before
+        store.write([stored("8", "배송 8", 8)])
+
+
+def no_model(passages: object) -> list[NDArray[np.float32]]:
+    raise AssertionError("nothing is encoded again")
+
+
+def test_a_repair_makes_vectors_again_and_names_what_is_lost(tmp_path: Path) -> None:
+    path = tmp_path / "x.malmoi"
+    make_lookups(path)
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE vectors SET vector = zeroblob(length(vector)) WHERE row = 4")
+        connection.execute("UPDATE passages SET text = 'x' WHERE row = 6")
+        connection.execute("UPDATE documents SET title = 'x' WHERE row = 9")
+        connection.execute("DELETE FROM passages WHERE row = 10")
+    with opened(path) as store, opened(path) as other:
+        len(other)
+        store._connection.execute("PRAGMA busy_timeout = 10")
+        with pytest.raises(CorpusBusy):
+            store.repair(no_model)
+        assert [one.name for one in tmp_path.iterdir() if one.name.startswith(".")] == []
+    with opened(path) as store:
+        done = store.repair(lambda passages: [unit(33)[None] for _ in passages])
+    assert (done.documents, done.encoded, done.lost) == (6, 1, ("5", "8", "9"))
+    with opened(path) as store:
+        assert store.check() == []
+        assert ids(store.vector_search(unit(33), 1)) == ["3"]  # type: ignore[arg-type]
+
+
+def test_a_document_is_not_said_to_be_missing_by_a_damaged_index(tmp_path: Path) -> None:
+    path = tmp_path / "x.malmoi"
+    make_lookups(path)
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        query = "SELECT rootpage FROM sqlite_master WHERE name = 'sqlite_autoindex_documents_1'"
+        [[page]], [[size]] = connection.execute(query), connection.execute("PRAGMA page_size")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    data = bytearray(path.read_bytes())
+    at = data.index(b"5", (page - 1) * size + 40, page * size)
+    data[at] = ord("6")
+    path.write_bytes(data)
+    with opened(path) as store:
+        assert store.get(["3"])
+        with pytest.raises(CorpusError, match="the index of documents is not as written"):
+            store.get(["5"])
+    with opened(path) as store:
+        assert store.repair(no_model).lost == ()
+    with opened(path) as store:
+        assert store.get(["5"]) and store.check() == []
+
+
+def test_checksums_follow_the_word_index_through_merges(tmp_path: Path) -> None:
+    chance = random.Random(3)
+    with opened(tmp_path / "x.malmoi") as store:
+        store._connection.execute("INSERT INTO words (words, rank) VALUES ('pgsz', 64)")
+        for start in range(0, 900, 30):
+            count = chance.choice((1, 5, 30))
+            store.write(
+                [
+                    stored(
+                        f"{start + i}", " ".join(f"w{chance.randrange(400)}" for _ in "x" * 9), i
+                    )
+                    for i in range(count)
+                ]
+            )
+            store.delete([str(chance.randrange(start + 1)) for _ in range(3)])
+            assert is_sound(store._connection, "words"), start
+        assert store.check() == []
+
+
+def test_a_check_compares_the_rows_of_the_index(tmp_path: Path) -> None:
+    path = tmp_path / "x.malmoi"
+    fill(path, 0, 10)
+    with opened(path) as store:
+        table = store._vector_index.index.table
+        changed = np.array(table.base.vectors)
+        changed[3] = changed[4]
+        table.base = TablePart(table.base.rows, changed)
+        assert store.check() == ["1 rows of the index are not those of the vectors"]
+        store._vector_index.index.remove(np.array([2 << 6]))
+        assert store.check() == ["2 rows of the index are not those of the vectors"]
+        store.repair(no_model)
+    with opened(path) as store:
+        assert store.check() == []
+
+
+def test_an_index_that_is_replaced_while_it_is_opened_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, other = tmp_path / "x.malmoi", tmp_path / "other.index"
+    fill(path, 0, 5)
+    shutil.copy(tmp_path / "x.malmoi.index", other)
+    fill(path, 5, 10)
+    really = vector_index.open_index
+
+    def replacing(place: Path) -> object:
+        found = really(place)  # and now another process replaces the file
+        other.replace(place)
+        monkeypatch.setattr(vector_index, "open_index", really)
+        return found
+
+    monkeypatch.setattr(vector_index, "open_index", replacing)
+    with opened(path) as store:
+        assert store._vector_index.seen.row == 0  # nothing of it was taken
+        for seed in (0, 9):
+            assert ids(store.vector_search(unit(seed), 1)) == [str(seed)]  # type: ignore[arg-type]

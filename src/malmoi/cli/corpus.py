@@ -9,12 +9,14 @@ from typing import Annotated
 
 import typer
 
+from ..corpus.corpus import Corpus
 from ..corpus.ingest import copy_corpus
 from ..corpus.sqlite import SqliteStore, open_store
 from ..corpus.store import Document, PassageKey, Store
+from ..encoder import load
 from ..errors import CorpusError, DataError, counted
 from ..io.files import writing
-from .options import arg, opt
+from .options import ModelOption, arg, opt
 from .output import Row, prints_rows, say, watched
 
 app = typer.Typer(
@@ -89,17 +91,43 @@ def stats(corpus: CorpusPath) -> Iterable[Row]:
 
 
 @app.command()
-def check(corpus: CorpusPath) -> None:
-    """Look for damage; exit code 1 if there is any."""
+def check(
+    corpus: CorpusPath,
+    repair: Annotated[
+        bool,
+        opt("Make a whole file of what can be read; the damaged one is kept next to it."),
+    ] = False,
+    model: ModelOption = None,
+) -> None:
+    """Compare every row, word, vector and row of the index; exit code 1 if there is damage."""
     with closing(open_store(corpus)) as store:
         found = store.check()
-        if found:
+        if not found:
+            passages = counted(store.passage_count(), "passage")
+            say(f"{corpus} is sound: {counted(len(store), 'document')} in {passages}")
+        elif not repair or not isinstance(store, SqliteStore):
             raise CorpusError(
-                f"{corpus} is damaged: {'; '.join(found)}. Restore a backup, or build it again "
-                "with: malmoi index"
+                f"{corpus} is damaged: {'; '.join(found)}. Repair it with: malmoi corpus check "
+                f"{corpus} --repair, or restore a backup"
             )
-        passages = counted(store.passage_count(), "passage")
-        say(f"{corpus} is sound: {counted(len(store), 'document')} in {passages}")
+        else:
+            _repair(store, found, model)
+
+
+def _repair(store: SqliteStore, found: list[str], model: str | None) -> None:
+    say(f"{store.path} is damaged: {'; '.join(found)}")
+    encoder = load(model) if model is not None else None
+    done = store.repair(lambda passages: Corpus(store, encoder).encode_passages(passages))
+    say(
+        f"repaired {store.path}: {counted(done.documents, 'document')}; "
+        f"{counted(done.encoded, 'passage')} encoded again; the damaged file is {done.kept}"
+    )
+    if done.lost:
+        raise CorpusError(
+            f"{counted(len(done.lost), 'document')} could not be read and are not in "
+            f"{store.path} any more: {', '.join(done.lost)}. Add them again with: malmoi index, "
+            "or take them from a backup"
+        )
 
 
 @app.command()

@@ -2,28 +2,40 @@
 
 import contextlib
 import itertools
-import json
-import math
 import re
 import secrets
 import sqlite3
 import threading
-import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..documents import Passage
 from ..errors import CorpusError
-from ..io.files import parse_json, writing
+from ..io.files import writing
 from ..runtime.precision import to_precision
 from ..text.cleanup import mend_surrogates
 from ..types import Floats
 from . import keywords
 from .filters import Filter, atoms
+from .repair import Encode, Reader, Repaired, find_damage
+from .rows import (
+    ABOUT,
+    DOCUMENT,
+    PASSAGE,
+    checked_vectors,
+    damaged,
+    document_row,
+    is_whole,
+    passage_row,
+    read_document,
+    read_passage,
+    row_checksum,
+    vector_checksum,
+    whole_text,
+)
 from .schema import connect, is_frozen, is_old, read_about, translated_errors, upgrade
 from .store import (
     Batch,
@@ -40,37 +52,16 @@ from .store import (
     SyncedFile,
     Vector,
     WriteMode,
-    hangul_share,
-    passage_digest,
     searched_text,
 )
-from .vector_index import (
-    ROW_BITS,
-    SyncedIndex,
-    checked_vectors,
-    damaged,
-    index_rows,
-    is_whole,
-    vector_checksum,
-)
+from .sums import Sums
+from .vector_index import ROW_BITS, SyncedIndex, index_rows
 
 _AT_ONCE = 500  # ids in one query
 _CODE, _FEW = re.compile(r"(?=.*\d).{3}"), 5
 _REMEMBERED = 100_000  # words whose frequencies are kept, about 10 MB
 _OCCURRENCES = 10_000  # of words in passages that one search goes through, about 8 ms
 _MOST = 2**31  # rows of an answer; SQLite knows no larger numbers than 2**63
-# Rows with their checksums, as `_document` and `_passage` read them. The number of the last passage
-# is part of a document's, so that none can be missing.
-_LAST = "(SELECT max(number) FROM passages WHERE document = d.row)"
-_DOCUMENT = (
-    "d.row, d.id, d.title, d.metadata, d.source, d.type, d.modified, d.file, d.digest, "
-    f"{_LAST}, d.checksum"
-)
-_PASSAGE = (
-    "p.row, p.document, p.number, p.text, p.headings, p.page, p.sentences, p.hangul, p.digest, "
-    "p.checksum"
-)
-_ABOUT = 11  # columns of `_DOCUMENT`
 
 
 class SqliteStore(Store):
@@ -92,6 +83,7 @@ class SqliteStore(Store):
         zeros = np.zeros((1, self.about.dimension), np.float32)
         stored = to_precision(zeros, self.about.precision)
         self._dtype, self._width = stored.dtype, stored.shape[1]
+        self._sums = Sums()
         self._written_words: set[str] = set()
         self._counted: tuple[object, tuple[int, int]] | None = None
         self._frequencies: dict[str, int] = {}
@@ -144,21 +136,24 @@ class SqliteStore(Store):
             return len(known)
 
     def get(self, ids: Sequence[str]) -> dict[str, Document]:
-        query = f"SELECT {_DOCUMENT}, d.text, d.text_checksum FROM documents d WHERE d.id IN"
+        query = f"SELECT {DOCUMENT}, d.text, d.text_checksum FROM documents d WHERE d.id IN"
         found = self._select(query, ids)
+        self._check_missing(ids, found)
         texts: dict[int, list[str]] = {row[0]: [] for row in found if row[-2] is None}
         for row in self._select(
-            f"SELECT {_PASSAGE} FROM passages p WHERE p.document IN", texts, order="number"
+            f"SELECT {PASSAGE} FROM passages p WHERE p.document IN", texts, order="number"
         ):
-            texts[row[1]].append(_passage(row).text)
+            texts[row[1]].append(read_passage(row).text)
         documents = (
-            _document(row, text=_whole_text(*row[-2:], passages=texts.get(row[0], ())))
+            read_document(row, text=whole_text(*row[-2:], passages=texts.get(row[0], ())))
             for row in found
         )
         return {document.id: document for document in documents}
 
     def digests(self, ids: Sequence[str]) -> dict[str, str]:
-        return dict(self._select("SELECT id, digest FROM documents WHERE id IN", ids))
+        found = self._select("SELECT id, digest FROM documents WHERE id IN", ids)
+        self._check_missing(ids, found)
+        return dict(found)
 
     def passages(self, keys: Sequence[PassageKey]) -> dict[PassageKey, FoundPassage]:
         found = {}
@@ -168,14 +163,15 @@ class SqliteStore(Store):
             with self._locked() as connection:
                 rows = connection.execute(
                     f"WITH wanted (id, number) AS (VALUES {marks}) "
-                    f"SELECT {_DOCUMENT}, {_PASSAGE} FROM wanted w JOIN documents d USING (id) "
+                    f"SELECT {DOCUMENT}, {PASSAGE} FROM wanted w JOIN documents d USING (id) "
                     "JOIN passages p ON p.document = d.row AND p.number = w.number",
                     values,
                 ).fetchall()
             for row in rows:
-                document, passage = _document(row[:_ABOUT]), row[_ABOUT:]
+                document, passage = read_document(row[:ABOUT]), row[ABOUT:]
                 key = PassageKey(document.id, passage[2])
-                found[key] = FoundPassage(_passage(passage), document)
+                found[key] = FoundPassage(read_passage(passage), document)
+        self._check_missing(keys, found)
         return found
 
     def vectors_for(self, digests: Sequence[bytes]) -> dict[bytes, Vector]:
@@ -201,6 +197,16 @@ class SqliteStore(Store):
             scored = self._scored(vector, passages.tolist())
         return sorted(scored, key=lambda one: -one.score)[:k]
 
+    def _check_missing(self, wanted: Collection[Any], found: Collection[Any]) -> None:
+        """Before anything is said to be missing, check once that it could have been found."""
+        if len(found) < len(wanted):
+            self._check_sums("documents", "passages")
+
+    def _check_sums(self, *parts: str) -> None:
+        with self._locked() as connection:
+            for part in parts:
+                self._sums.check(connection, part)
+
     def vector_scores(self, vector: Vector, keys: Sequence[PassageKey]) -> list[ScoredId]:
         return self._scored(vector, self._passage_rows(keys))
 
@@ -218,6 +224,7 @@ class SqliteStore(Store):
                     "FROM wanted w JOIN passages p USING (document, number)"
                 )
                 rows += connection.execute(query, [value for pair in block for value in pair])
+        self._check_missing(keys, rows)
         return [row for (row,) in rows]
 
     def _scored(self, vector: Vector, rows: Sequence[int]) -> list[ScoredId]:
@@ -228,6 +235,7 @@ class SqliteStore(Store):
             rows,
             order="v.row",
         )
+        self._check_missing(rows, found)
         if not found:
             return []
         vectors = self._vectors(b"".join(checked_vectors(*row[3:]) for row in found))
@@ -266,6 +274,7 @@ class SqliteStore(Store):
         """The rows of passages that have some of the words, with their BM25 scores, best first."""
         if not words:
             return []
+        self._check_sums("words")
         words = self._affordable(words)
         with self._locked() as connection:
             condition, values = self._condition(filters)
@@ -284,6 +293,7 @@ class SqliteStore(Store):
             "JOIN documents d ON d.row = p.document WHERE p.row IN",
             [row for row, _ in scored],
         )
+        self._check_missing(scored, found)
         about = {row: rest for row, *rest in found}
         return [
             ScoredId(id, score, number, hangul)
@@ -322,6 +332,7 @@ class SqliteStore(Store):
 
     def remembered(self, words: Sequence[str]) -> dict[str, tuple[str, ...]]:
         """The terms of those words whose analyses were stored with the passages."""
+        self._check_sums("terms")
         found = self._select("SELECT word, terms FROM terms WHERE word IN", words)
         return {word: tuple(terms.split()) for word, terms in found}
 
@@ -330,6 +341,7 @@ class SqliteStore(Store):
 
         Counting a frequent one takes a millisecond in a large corpus, so counts are remembered.
         """
+        self._check_sums("words")
         self._counts()  # forgets the counts of before a change
         known = self._frequencies
         new = [term for term in terms if term not in known]
@@ -345,15 +357,17 @@ class SqliteStore(Store):
         return {term: known[term] for term in terms if known[term]}
 
     def fields(self) -> list[str]:
+        self._check_sums("fields")
         with self._locked() as connection:
             return [name for (name,) in connection.execute("SELECT name FROM fields ORDER BY name")]
 
     def scan(self) -> Iterator[Stored]:
+        self._check_sums("documents", "passages")
         last = 0
         while True:
             with self._locked() as connection:
                 block = connection.execute(
-                    f"SELECT {_DOCUMENT}, d.text, d.text_checksum FROM documents d "
+                    f"SELECT {DOCUMENT}, d.text, d.text_checksum FROM documents d "
                     "WHERE d.row > ? ORDER BY d.row LIMIT ?",
                     (last, _AT_ONCE),
                 ).fetchall()
@@ -361,17 +375,17 @@ class SqliteStore(Store):
                 return
             parts: dict[int, list[EncodedPassage]] = {row[0]: [] for row in block}
             for *row, number, raw, checksum in self._select(
-                f"SELECT {_PASSAGE}, v.row, v.vector, v.checksum FROM passages p JOIN vectors v "
+                f"SELECT {PASSAGE}, v.row, v.vector, v.checksum FROM passages p JOIN vectors v "
                 "USING (row) WHERE p.document IN",
                 parts,
                 order="p.document, p.number",
             ):
                 vectors = self._vectors(checked_vectors(number, raw, checksum))
-                parts[row[1]].append(EncodedPassage(_passage(row), vectors))
+                parts[row[1]].append(EncodedPassage(read_passage(row), vectors))
             for row in block:
                 own = tuple(parts[row[0]])
-                text = _whole_text(*row[-2:], passages=[one.passage.text for one in own])
-                document, (file, digest) = _document(row, text=text), row[7:9]
+                text = whole_text(*row[-2:], passages=[one.passage.text for one in own])
+                document, (file, digest) = read_document(row, text=text), row[7:9]
                 if len(own) != (
                     0 if row[9] is None else 1 + row[9]
                 ):  # a passage or its vectors are missing
@@ -380,15 +394,16 @@ class SqliteStore(Store):
             last = block[-1][0]
 
     def documents(self, *, after: str = "", limit: int | None = None) -> Iterator[DocumentInfo]:
+        self._check_sums("documents", "passages")
         while limit is None or limit > 0:
             with self._locked() as connection:
                 block = connection.execute(
-                    f"SELECT {_DOCUMENT}, (SELECT count(*) FROM passages WHERE document = d.row) "
+                    f"SELECT {DOCUMENT}, (SELECT count(*) FROM passages WHERE document = d.row) "
                     "FROM documents d WHERE d.id > ? ORDER BY d.id LIMIT ?",
                     (after, min(_AT_ONCE, limit or _AT_ONCE)),
                 ).fetchall()
             for row in block:
-                yield DocumentInfo(_document(row), row[-1])
+                yield DocumentInfo(read_document(row), row[-1])
             if not block:
                 return
             after, limit = block[-1][1], None if limit is None else limit - len(block)
@@ -428,47 +443,51 @@ class SqliteStore(Store):
         return Progress(*found) if found else None
 
     def check(self) -> list[str]:
-        """Look for damage: of the file itself, of any row, and of what belongs together."""
-        found = []
+        """Compare every row, word, vector and row of the index; a line for each kind of damage."""
         with self._locked() as connection:
-            broken = [line for (line,) in connection.execute("PRAGMA integrity_check(10)")]
-            if broken != ["ok"]:
-                found.append(f"the file is damaged: {broken[0]}")
-            for message, query in _CHECKS.items():
-                [[count]] = connection.execute(query)
-                if count:
-                    found.append(message.format(count))
-            for message, count in self._changed_rows(connection).items():
-                if count:
-                    found.append(message.format(count))
-            if self._frozen is None and not _words_fit(connection):
-                found.append("the index of words does not fit the words")
+            found = find_damage(connection, writable=self._frozen is None)
+            differing = 0 if found else self._vector_index.differing(connection)
+        if differing:
+            found.append(f"{differing} rows of the index are not those of the vectors")
         return found
 
-    def _changed_rows(self, connection: sqlite3.Connection) -> dict[str, int]:
-        """How many rows of each kind are not as they were written."""
-        documents = f"SELECT {_DOCUMENT}, d.text, d.text_checksum FROM documents d"
-        vectors = "SELECT row, vector, checksum FROM vectors"
-        words = (
-            "SELECT cut, words_checksum FROM words JOIN passages p ON p.row = words.rowid "
-            "WHERE words_checksum IS NOT NULL"
+    def repair(self, encode: Encode) -> Repaired:
+        """Make a whole file of what can be read, and close the store; nobody else may have it open.
+
+        `encode` gives new vectors to passages whose own are damaged. The damaged file is kept.
+        """
+        kept = next(
+            path
+            for i in itertools.count(1)
+            if not (path := self.path.with_name(f"{self.path.name}.damaged-{i}")).exists()
         )
-        return {
-            "{} documents are not as they were written": sum(
-                not (_reads(_document, row) and _reads(_whole_text, *row[-2:]))
-                for row in connection.execute(documents)
-            ),
-            "{} passages are not as they were written": sum(
-                not _reads(_passage, row)
-                for row in connection.execute(f"SELECT {_PASSAGE} FROM passages p")
-            ),
-            "vectors of {} passages are not as they were written": sum(
-                not is_whole(*row) for row in connection.execute(vectors)
-            ),
-            "words of {} passages are not as they were written": sum(
-                _checksum([cut]) != checksum for cut, checksum in connection.execute(words)
-            ),
-        }
+        self._vector_index.discard()
+        with self._alone() as connection, writing(self.path) as file:
+            reader = Reader(connection, encode, self._vectors)
+            with contextlib.closing(SqliteStore(file.name, create=lambda: self.about)) as new:
+                documents = reader.documents()
+                while batch := list(itertools.islice(documents, _AT_ONCE)):
+                    new.write(batch)
+                with new._transaction() as target:
+                    marks = "INSERT OR REPLACE INTO {} VALUES ({})"
+                    target.executemany(marks.format("files", "?, ?, ?, ?"), reader.files())
+                    target.executemany(marks.format("sources", "?, ?, ?"), reader.sources())
+                count = len(new)
+            kept.hardlink_to(self.path)
+        self.close()
+        return Repaired(count, reader.encoded, tuple(reader.lost), kept)
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[sqlite3.Connection]:
+        """Keep others out of the file until the store is closed."""
+        with self._locked() as connection:
+            # Without its log only one can have the file, so SQLite asks whether others have it.
+            connection.execute("PRAGMA journal_mode = DELETE")
+            connection.execute("BEGIN EXCLUSIVE")
+            try:
+                yield connection
+            finally:
+                connection.execute("ROLLBACK")
 
     def backup(self, path: str | Path) -> None:
         """Write a whole copy of the file as it is now; others may write meanwhile."""
@@ -506,7 +525,7 @@ class SqliteStore(Store):
         rows = self._next_rows("documents", len(batch))
         connection.executemany(
             f"INSERT INTO documents VALUES ({', '.join('?' * 12)})",
-            (_document_row(row, stored) for row, (stored, _) in zip(rows, batch, strict=True)),
+            (document_row(row, stored) for row, (stored, _) in zip(rows, batch, strict=True)),
         )
         parts = [
             (row, number, stored.document.title, one, words)
@@ -517,7 +536,7 @@ class SqliteStore(Store):
         connection.executemany(
             f"INSERT INTO passages VALUES ({', '.join('?' * 11)})",
             (
-                _passage_row(place, row, number, title, one.passage, words)
+                passage_row(place, row, number, title, one.passage, words)
                 for place, (row, number, title, one, words) in zip(places, parts, strict=True)
             ),
         )
@@ -536,6 +555,8 @@ class SqliteStore(Store):
             "INSERT INTO words (rowid, cut) VALUES (?, ?)",
             zip(places, (" ".join(words) for *_, words in parts), strict=True),
         )
+        if parts:
+            self._sums.add("docsize", self._sizes("BETWEEN ? AND ?", (places[0], places[-1])))
         self._insert_facts(rows, [stored.document for stored, _ in batch])
         self._insert_terms([searched_text(title, one.passage) for _, _, title, one, _ in parts])
 
@@ -550,28 +571,42 @@ class SqliteStore(Store):
         """Store the values of fields, by which documents are filtered."""
         connection = self._connection
         fields = [document.fields for document in documents]
+        names = self._field_numbers(name for own in fields for name in own)
         facts = [
-            (name, one, row)
-            for row, own in zip(rows, fields, strict=True)
-            for name, value in own.items()
-            for one in atoms(value)
+            fact for row, own in zip(rows, fields, strict=True) for fact in _facts(row, own, names)
         ]
-        names = dict.fromkeys(name for own in fields for name in own)
-        connection.executemany(
-            "INSERT OR IGNORE INTO fields (name) VALUES (?)", ((name,) for name in names)
+        added = connection.executemany(
+            "INSERT OR IGNORE INTO facts (row, field, value) VALUES (?, ?, ?)", facts
         )
-        connection.executemany(
-            "INSERT OR IGNORE INTO facts VALUES ((SELECT field FROM fields WHERE name = ?), ?, ?)",
-            facts,
-        )
+        self._sums.add("facts", facts)
+        if added.rowcount not in (len(facts), -1):
+            self._sums.renew(connection, "facts")
+
+    def _field_numbers(self, names: Iterable[str]) -> dict[str, int]:
+        """The numbers of fields; new ones get one."""
+        wanted = list(dict.fromkeys(names))
+        query = "SELECT name, field FROM fields WHERE name IN"
+        known = dict(self._select(query, wanted))
+        new = [name for name in wanted if name not in known]
+        if new:
+            self._connection.executemany("INSERT INTO fields (name) VALUES (?)", zip(new))
+            added = dict(self._select(query, new))
+            self._sums.add("fields", ((field, name) for name, field in added.items()))
+            known |= added
+        return known
+
+    def _sizes(self, condition: str, values: Sequence[int]) -> list[tuple[int, bytes]]:
+        """How long passages are for BM25."""
+        query = f"SELECT id, sz FROM words_docsize WHERE id {condition}"
+        return self._connection.execute(query, values).fetchall()
 
     def _insert_terms(self, texts: Sequence[str]) -> None:
         """Remember how Korean words were analysed, so that a query needs no analyser."""
         found = keywords.analysed(texts, self.about.words, without=self._written_words)
-        self._connection.executemany(
-            "INSERT OR IGNORE INTO terms VALUES (?, ?)",
-            ((word, " ".join(terms)) for word, terms in found.items()),
-        )
+        known = {word for (word,) in self._select("SELECT word FROM terms WHERE word IN", found)}
+        new = [(word, " ".join(terms)) for word, terms in found.items() if word not in known]
+        self._connection.executemany("INSERT INTO terms VALUES (?, ?)", new)
+        self._sums.add("terms", new)
 
     def _remove(self, rows: list[int]) -> None:
         connection = self._connection
@@ -584,27 +619,44 @@ class SqliteStore(Store):
                 (size, row),
             )
             own = "(SELECT row FROM passages WHERE document = ?)"
+            self._check_words(row)
+            self._sums.add("docsize", self._sizes(f"IN {own}", (row,)), sign=-1)
             connection.execute(f"DELETE FROM vectors WHERE row IN {own}", (row,))
             connection.execute(f"DELETE FROM words WHERE rowid IN {own}", (row,))
             connection.execute("DELETE FROM passages WHERE document = ?", (row,))
             connection.execute("DELETE FROM documents WHERE row = ?", (row,))
 
+    def _check_words(self, document: int) -> None:
+        """FTS5 removes from its index the words that it finds, so they must be the right ones."""
+        query = (
+            "SELECT cut, words_checksum FROM passages p JOIN words ON words.rowid = p.row "
+            "WHERE document = ? AND words_checksum IS NOT NULL"
+        )
+        for cut, known in self._connection.execute(query, (document,)):
+            if row_checksum([cut]) != known:
+                raise damaged()
+
     def _remove_facts(self, row: int) -> None:
         connection = self._connection
-        [found] = connection.execute(f"SELECT {_DOCUMENT} FROM documents d WHERE d.row = ?", (row,))
+        [found] = connection.execute(f"SELECT {DOCUMENT} FROM documents d WHERE d.row = ?", (row,))
         try:
-            fields = _document(found).fields
+            fields = read_document(found).fields
         except CorpusError:  # damaged, and so all of them have to be gone through
             connection.execute("DELETE FROM facts WHERE row = ?", (row,))
+            self._sums.renew(connection, "facts")
             return
-        connection.executemany(
-            "DELETE FROM facts WHERE field = (SELECT field FROM fields WHERE name = ?) "
-            "AND value = ? AND row = ?",
-            [(name, one, row) for name, value in fields.items() for one in atoms(value)],
+        facts = _facts(row, fields, self._field_numbers(fields))
+        gone = connection.executemany(
+            "DELETE FROM facts WHERE row = ? AND field = ? AND value = ?", facts
         )
+        self._sums.add("facts", facts, sign=-1)
+        if gone.rowcount not in (len(facts), -1):
+            self._sums.renew(connection, "facts")
 
     def _rows(self, ids: Sequence[str]) -> dict[str, int]:
-        return dict(self._select("SELECT id, row FROM documents WHERE id IN", ids))
+        found = self._select("SELECT id, row FROM documents WHERE id IN", ids)
+        self._check_missing(ids, found)
+        return dict(found)
 
     def _fitting(self, filters: Sequence[Filter]) -> NDArray[np.int64]:
         """The rows of the vector index whose documents fit."""
@@ -620,6 +672,7 @@ class SqliteStore(Store):
         """The filters as SQL that continues a WHERE, and the values for its placeholders."""
         if not filters:
             return "", []
+        self._check_sums("fields")
         parts, values = [], list[Any]()
         for one in filters:
             negated = one.operator == "!="
@@ -666,7 +719,9 @@ class SqliteStore(Store):
             try:
                 if self._old:
                     upgrade(connection)
+                self._sums.begin(connection)
                 yield connection
+                self._sums.commit(connection)
                 # By this number an index file knows whether it belongs to the state of this file;
                 # see `SyncedIndex`. No row has a number below 0, so it removes nothing.
                 mark = -1 - secrets.randbits(62)
@@ -674,6 +729,7 @@ class SqliteStore(Store):
                 connection.execute("COMMIT")
                 self._old = False
             except BaseException:
+                self._sums.forget()
                 self._written_words.clear()
                 if connection.in_transaction:  # a full disk may have ended it already
                     connection.execute("ROLLBACK")
@@ -692,27 +748,22 @@ def open_store(path: str | Path, *, create: Create | None = None, engine: str = 
     return SqliteStore(path, create=create, engine=engine)
 
 
-# What must be there together, and what is said if it is not.
-_CHECKS = {
-    "{} documents without passages": "SELECT count(*) FROM documents d WHERE NOT EXISTS "
-    "(SELECT 1 FROM passages WHERE document = d.row)",
-    "{} passages without a document": "SELECT count(*) FROM passages p WHERE NOT EXISTS "
-    "(SELECT 1 FROM documents WHERE row = p.document)",
-    "{} passages without vectors": "SELECT count(*) FROM passages p WHERE NOT EXISTS "
-    "(SELECT 1 FROM vectors WHERE row = p.row)",
-    "{} vectors without a passage": "SELECT count(*) FROM vectors v WHERE NOT EXISTS "
-    "(SELECT 1 FROM passages WHERE row = v.row)",
-    "{} passages without words": "SELECT count(*) FROM passages p WHERE NOT EXISTS "
-    "(SELECT 1 FROM words WHERE rowid = p.row)",
-    "{} fields of documents that are gone": "SELECT count(*) FROM facts f WHERE NOT EXISTS "
-    "(SELECT 1 FROM documents WHERE row = f.row)",
-}
-
-
 def _blocks(items: Iterable[Any]) -> Iterator[list[Any]]:
     pending = iter(items)
     while block := list(itertools.islice(pending, _AT_ONCE)):
         yield block
+
+
+def _facts(
+    row: int, fields: Mapping[str, Any], names: Mapping[str, int]
+) -> list[tuple[int, int, Any]]:
+    """The values of a document's fields, each once, as SQLite gives them back: -0.0 as 0.0."""
+    values = (
+        (name, 0.0 if isinstance(one, float) and not one else one)
+        for name, value in fields.items()
+        for one in atoms(value)
+    )
+    return list(dict.fromkeys((row, names[name], one) for name, one in values))
 
 
 def _quoted(word: str) -> str:
@@ -722,96 +773,6 @@ def _quoted(word: str) -> str:
     return f'"{text}"*' if start else f'"{text}"'
 
 
-def _document(row: Sequence[Any], *, text: str = "") -> Document:
-    """A document, read and checked; `row` starts with the columns of `_DOCUMENT`."""
-    *values, checksum = row[:_ABOUT]
-    _, id, title, metadata, source, type, modified, *_ = values
-    try:
-        if checksum not in (None, _checksum(values)):
-            raise damaged()
-        return Document(id, text, dict(parse_json(metadata)), title, source, type, modified)
-    except (ValueError, TypeError):
-        raise damaged() from None
-
-
-def _passage(row: Sequence[Any]) -> Passage:
-    """A passage, read and checked, from the columns of `_PASSAGE`."""
-    *values, checksum = row
-    _, _, _, text, headings, page, sentences, *_ = values
-    try:
-        if checksum not in (None, _checksum(values)):
-            raise damaged()
-        spans = tuple((int(start), int(end)) for start, end in parse_json(sentences))
-        return Passage(text, tuple(map(str, parse_json(headings))), page, spans)
-    except (ValueError, TypeError):
-        raise damaged() from None
-
-
-def _whole_text(text: str | None, checksum: int | None, *, passages: Sequence[str] = ()) -> str:
-    """The text of a document, which is that of its passages unless it is kept apart."""
-    if checksum not in (None, _checksum([text])):
-        raise damaged()
-    return "\n\n".join(passages) if text is None else text
-
-
-def _reads(read: Callable[..., object], *values: Any) -> bool:
-    try:
-        read(*values)
-    except CorpusError:
-        return False
-    return True
-
-
-def _words_fit(connection: sqlite3.Connection) -> bool:
-    """Let FTS5 compare its index with the words of every passage; nothing is written."""
-    try:
-        connection.execute("INSERT INTO words (words) VALUES ('integrity-check')")
-    except sqlite3.DatabaseError as error:
-        if getattr(error, "sqlite_errorname", "").startswith("SQLITE_CORRUPT"):
-            return False
-        raise
-    return True
-
-
-def _checksum(values: Iterable[Any]) -> int:
-    """A checksum of the values of a row, as they come out of SQLite."""
-    return zlib.crc32("\0".join(map(str, values)).encode("utf-8", "surrogatepass"))
-
-
 def _state_of(path: Path) -> tuple[int, int, int]:
     about = path.stat()
     return about.st_ino, about.st_size, about.st_mtime_ns
-
-
-def _document_row(row: int, stored: Stored) -> tuple[Any, ...]:
-    one = stored.document
-    joined = "\n\n".join(part.passage.text for part in stored.passages)
-    text = None if one.text == joined or stored.file else one.text
-    # What SQLite makes of numbers: floats, and NULL of those that are none.
-    modified = None if one.modified is None or math.isnan(one.modified) else float(one.modified)
-    metadata, file, digest = _json(one.metadata), stored.file or None, stored.digest
-    about = (metadata, one.title, one.source, one.type, modified, file, digest)
-    last = len(stored.passages) - 1 if stored.passages else None
-    values = (row, one.id, one.title, metadata, *about[2:], last)
-    return (row, one.id, text, *about, _checksum(values), _checksum([text]))
-
-
-def _passage_row(
-    place: int, document: int, number: int, title: str, one: Passage, words: Sequence[str]
-) -> tuple[Any, ...]:
-    values = (
-        place,
-        document,
-        number,
-        one.text,
-        json.dumps(one.headings, ensure_ascii=False),
-        one.page,
-        json.dumps(one.sentences),
-        hangul_share(one.text),
-        passage_digest(title, one),
-    )
-    return (*values, _checksum(values), _checksum([" ".join(words)]))
-
-
-def _json(metadata: Mapping[str, Any]) -> str:
-    return json.dumps(dict(metadata), ensure_ascii=False) if metadata else "{}"

@@ -9,19 +9,19 @@ import contextlib
 import json
 import sqlite3
 import threading
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from ..errors import BundleCorrupt, CorpusError, MalmoiError, MissingExtra, OptionError, OutputError
+from ..errors import BundleCorrupt, MalmoiError, MissingExtra, OptionError, OutputError
 from ..index import FlatIndex, HnswIndex, make_index, open_index, save_index
 from ..index.base import FEW_ROWS
 from ..index.knn import Rows
 from ..index.storage import read_about
 from ..index.table import VectorTable
+from .rows import checked_vectors, damaged
 from .store import StoreInfo
 
 ENGINES = ("auto", "flat", "hnsw")
@@ -85,6 +85,29 @@ class SyncedIndex:
             if self.index.table.fresh or len(self.index.table) > len(self.index):
                 self._save()
 
+    def differing(self, connection: sqlite3.Connection) -> int:
+        """How many rows of the index are not those of the vectors, are missing or too many."""
+        with self._lock:
+            self._sync(connection)
+            table, right, differing = self.index.table, 0, 0
+            for rows, raw in _new_vectors(connection, 0, self._size):
+                positions = table.positions(rows)
+                stored = np.frombuffer(raw, dtype=table.base.vectors.dtype).reshape(len(rows), -1)
+                if len(positions) < len(rows):
+                    there = np.isin(rows, table.rows_at(positions))
+                    differing += int((~there).sum())
+                    stored = stored[there]
+                same = np.isclose(table.take(positions), table.as_floats(stored), atol=1e-6)
+                differing += int((~same.all(axis=1)).sum())
+                right += len(positions)
+            return differing + table.alive - right
+
+    def discard(self) -> None:
+        """Delete the index file; it is built again from the corpus."""
+        with self._lock:
+            self.path.unlink(missing_ok=True)
+            self.index, self.seen = self._empty(), Cursor()
+
     def _empty(self) -> FlatIndex:
         return FlatIndex(VectorTable(self._about.dimension, precision=self._about.precision))
 
@@ -134,16 +157,28 @@ class SyncedIndex:
         return connection.execute(query, (self.seen.removal,)).fetchall() == [(self.seen.commit,)]
 
     def _add(self, connection: sqlite3.Connection) -> None:
-        width = self.index.table.base.vectors[:0]
-        size = width.shape[1] * width.dtype.itemsize
-        for rows, raw in _new_vectors(connection, self.seen.row, size):
+        first, passages = self.seen.row, 0
+        for rows, raw in _new_vectors(connection, self.seen.row, self._size):
             table = self.index.table
+            passages += len(np.unique(rows >> ROW_BITS))
             stored = np.frombuffer(raw, dtype=table.base.vectors.dtype).reshape(len(rows), -1)
             self.index.add(table.as_floats(stored) * table.factor, rows)
             self.seen = replace(self.seen, row=int(rows[-1]) >> ROW_BITS)
             # While a million rows are read in, memory must not grow with them.
             if table.fresh > max(4 * _FRESH, len(table) // 4):
                 self._save()
+        [[count]] = (
+            connection.execute("SELECT count(*) FROM passages") if not first else [[passages]]
+        )
+        if passages != count:  # what is missing here would never be found
+            self.index, self.seen = self._empty(), Cursor()
+            raise damaged()
+
+    @property
+    def _size(self) -> int:
+        """The bytes of one vector."""
+        width = self.index.table.base.vectors[:0]
+        return int(width.shape[1] * width.dtype.itemsize)
 
     def _remove(self, connection: sqlite3.Connection) -> None:
         gone = connection.execute(
@@ -218,30 +253,3 @@ def _new_vectors(
         passages = np.array([row for row, *_ in block], dtype=np.int64)
         counts = np.array([len(raw) // size for raw in whole], dtype=np.int64)
         yield index_rows(passages, counts), b"".join(whole)
-
-
-def vector_checksum(row: int, raw: bytes) -> int:
-    """The checksum of a passage's vectors, which tells those of another passage too."""
-    return zlib.crc32(raw, row & 0xFFFFFFFF)
-
-
-def is_whole(row: int, raw: bytes, checksum: int | None) -> bool:
-    """Tell whether vectors are as they were written; without a checksum they are taken as such."""
-    # Damage may also turn the bytes into text or a number.
-    return isinstance(raw, bytes) and checksum in (None, vector_checksum(row, raw))
-
-
-def checked_vectors(row: int, raw: bytes, checksum: int | None) -> bytes:
-    """The vectors of a passage, if they are as they were written."""
-    if not is_whole(row, raw, checksum):
-        raise damaged()
-    return raw
-
-
-def damaged() -> CorpusError:
-    """What is said of a row that is not as it was written."""
-    return CorpusError(
-        "a document of the corpus is damaged: what was read is not what was written. See what is "
-        "left with: malmoi corpus check, and restore a backup, or build the corpus again with: "
-        "malmoi index"
-    )
