@@ -56,6 +56,7 @@ soak: .venv-test/done
 	$(TEST)/python bench/run.py serve_hostile
 	$(TEST)/python bench/run.py corpus_kill --kills 400
 	$(TEST)/python bench/run.py flips
+	$(TEST)/python bench/run.py milvus_kill
 	$(TEST)/python bench/run.py ray_kill
 
 # After a version in requirements/ has changed: its hashes, and the table of licences.

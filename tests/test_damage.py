@@ -11,7 +11,10 @@ from bench.soak.flips import KINDS, outcome
 FLIPS = {"index of names": 6}  # making it again takes longest
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "corpus"])
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=pytest.mark.train if kind == "checkpoint" else ()) for kind in KINDS],
+)
 def test_flipped_bits_are_never_silently_wrong(kind: str, tmp_path: Path) -> None:
     chance, whole, copy = random.Random(7), tmp_path / "whole", tmp_path / "copy"
     use = KINDS[kind](whole)

@@ -80,16 +80,52 @@ def make_vectors(folder: Path) -> Use:
 
 
 def make_corpus(folder: Path) -> Use:
-    """A corpus file, searched by meaning and by words, every document read."""
+    """A corpus file: every way to find a document or to be told that there is none."""
     folder.mkdir()
     encoder = malmoi.load(graphs.write_bundle(folder.parent / "encoder"))
+    texts = TEXTS[::2]
     with Corpus.open(folder / "x.malmoi", encoder) as corpus:
-        corpus.add([{"id": str(i), "text": text, "n": i} for i, text in enumerate(TEXTS)])
+        rows = [{"id": str(i), "text": text, "n": i} for i, text in enumerate(texts)]
+        corpus.add(rows[:40])
+        corpus.add(rows[40:])
+        corpus.delete(["7"])
+    queries = [(text, encoder.encode(text)) for text in texts[:2]]
 
     def use(path: Path) -> object:
-        with Corpus.open(path / "x.malmoi", encoder) as corpus:
-            found = [str(hit) for query in TEXTS[:5] for hit in corpus.search(query, 5)]
-            return found, [str(one.document) for one in corpus.store.scan()]
+        with Corpus.open(path / "x.malmoi") as corpus:
+            found = [str(hit) for text, v in queries for hit in corpus.search(text, 5, vector=v)]
+            fit = corpus.search("cat sea 3", 30, mode="keyword", filter=["n>=20", "n!=30"])
+            ids = [str(corpus.get(id)) for id in ("3", "7", "30", "none")]
+            listed = [str(one) for one in corpus.store.documents()]
+            counts = len(corpus), corpus.store.passage_count(), corpus.store.fields()
+            documents = [str(one.document) for one in corpus.store.scan()]
+            return found, [str(hit) for hit in fit], ids, listed, counts, documents
+
+    return use
+
+
+def make_checkpoint(folder: Path) -> Use:
+    """A checkpoint of a training run: weights, optimizer and position."""
+    import torch
+
+    from malmoi.train import checkpoint
+
+    def made() -> tuple[torch.nn.Module, torch.optim.Optimizer]:
+        torch.manual_seed(0)
+        module = torch.nn.Linear(24, 12)
+        return module, torch.optim.AdamW(module.parameters())
+
+    folder.mkdir()
+    module, optimizer = made()
+    module(torch.ones(3, 24)).sum().backward()
+    optimizer.step()
+    checkpoint.save(folder, module, optimizer, checkpoint.State(step=1, best=0.5), keep=1)
+
+    def use(path: Path) -> object:
+        module, optimizer = made()
+        state = checkpoint.load_newest(path, module, optimizer)
+        moments = [v.tolist() for own in optimizer.state.values() for v in own.values()]
+        return state, [p.tolist() for p in module.parameters()], moments
 
     return use
 
@@ -100,6 +136,7 @@ KINDS: dict[str, Callable[[Path], Use]] = {
     "index of names": make_names,
     "index": make_vectors,
     "corpus": make_corpus,
+    "checkpoint": make_checkpoint,
 }
 
 

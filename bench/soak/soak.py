@@ -4,12 +4,17 @@
 
 Clients ask all routes, some of them badly, some of them leaving in the middle; a process adds
 documents to the corpus that is served, and is killed now and then. The server is killed with
-SIGKILL, stopped with SIGTERM, told to read its keys again, and started with 96 open files and with
-files of a bounded size (a disk that is full). At the end every acknowledged document must be there.
+SIGKILL, stopped with SIGTERM, told to read its keys again, its clock jumps a day back and a day
+ahead, and it is started with 96 open files, with files of a bounded size (a disk that is full) and
+on a corpus in a read-only mount. At the end every acknowledged document must be there.
+
+The clock is the one that Python reads: that of the machine is not ours to set. A mount cannot
+become read-only while a file of it is open for writing, so the server is started on one that is.
 """
 
 import argparse
 import contextlib
+import ctypes
 import http.client
 import json
 import os
@@ -132,6 +137,56 @@ def write_on(path: Path, bundle: Path, first: int) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
+# A module that Python imports on its own: the clock is as far off as a file says.
+CLOCK = """
+import os, time
+_real = time.time
+def _shifted():
+    try:
+        with open(os.environ["SOAK_CLOCK"]) as file:
+            return _real() + float(file.read() or 0)
+    except OSError:
+        return _real()
+if "SOAK_CLOCK" in os.environ:
+    time.time = _shifted
+"""
+DAY = 86_400
+
+
+def jump(clock: Path, seconds: float) -> None:
+    """Let the clock of the server be so many seconds off."""
+    new = clock.with_suffix(".new")
+    new.write_text(str(seconds))
+    new.replace(clock)
+
+
+def read_only(folder: Path) -> Callable[[], None]:
+    """Give the new process a mount of its own in which a folder may only be read."""
+
+    def preexec() -> None:
+        libc = ctypes.CDLL(None, use_errno=True)
+        place, bind, private, again = str(folder).encode(), 0x1000, 0x4C000, 0x1020 | 1
+        steps = (
+            libc.unshare(0x20000),
+            libc.mount(b"none", b"/", None, private, None),
+            libc.mount(place, place, None, bind, None),
+            libc.mount(b"none", place, None, again, None),
+        )
+        if any(steps):
+            raise OSError(ctypes.get_errno(), "no read-only mount")
+
+    return preexec
+
+
+def may_mount(folder: Path) -> bool:
+    """Tell whether this machine gives mounts to new processes."""
+    try:
+        subprocess.run(["true"], preexec_fn=read_only(folder), check=True)
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return True
+
+
 def few_files() -> None:
     """Allow the new process few open files."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (96, 96))
@@ -152,7 +207,8 @@ def run(options: argparse.Namespace) -> Iterator[Row]:
     until = time.monotonic() + 60 * options.minutes
     with tempfile.TemporaryDirectory() as place, contextlib.ExitStack() as stack:
         folder = Path(place)
-        bundle, path = graphs.write_bundle(folder / "tiny"), folder / "notes.malmoi"
+        (folder / "data").mkdir()
+        bundle, path = graphs.write_bundle(folder / "tiny"), folder / "data" / "notes.malmoi"
         encoder = malmoi.load(bundle)
         with Corpus.open(path, encoder) as corpus:
             corpus.add([{"id": "0", "text": "the cat sleeps"}])
@@ -160,30 +216,42 @@ def run(options: argparse.Namespace) -> Iterator[Row]:
         threads = [threading.Thread(target=load.client, args=(i,)) for i in range(options.clients)]
         threads.append(threading.Thread(target=load.probe))
         served = ("--model", bundle, "--no-samples", "--reranker", "none", "--corpus", path)
-        limits = (None, few_files, None, full_disk)
-        log, round_ = "", 0
+        log, round_, clock = "", 0, folder / "clock"
+        (folder / "site").mkdir()
+        (folder / "site" / "sitecustomize.py").write_text(CLOCK)
+        os.environ["SOAK_CLOCK"] = str(clock)
+        paths = [str(folder / "site"), os.environ.get("PYTHONPATH", "")]
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+        limits: list[Callable[[], None] | None] = [None, few_files, None, full_disk]
+        limits += [read_only(path.parent)] if may_mount(path.parent) else []
         stack.callback(load.ended.set)
         while time.monotonic() < until:
-            began = time.monotonic()
-            with process(*served, cwd=folder, preexec=limits[round_ % 4]) as (server, running):
+            began, limit = time.monotonic(), limits[round_ % len(limits)]
+            frozen = round_ % len(limits) == 4
+            if frozen:  # what a killed writer has left in the log is merged first
+                Corpus.open(path, encoder).close()
+                began = time.monotonic()
+            with process(*served, cwd=folder, preexec=limit) as (server, running):
                 starts.append(time.monotonic() - began)
                 load.port = server.port
                 if not round_:
                     for thread in threads:
                         thread.start()
-                writer = write_on(path, bundle, acknowledged + 1)
+                writer = None if frozen else write_on(path, bundle, acknowledged + 1)
                 load.quiet.clear()
                 time.sleep(PEACE / 2)
                 before = memory(running.pid)
                 running.send_signal(signal.SIGHUP)
+                jump(clock, DAY if round_ % 2 else -DAY)
                 time.sleep(PEACE / 2)
                 grown.append(memory(running.pid) / before)
                 load.quiet.set()
-                writer.kill()
-                out, _ = writer.communicate()
-                whole = out.splitlines(keepends=True)
-                said = [int(line) for line in whole if line.endswith("\n")]
-                acknowledged = max([acknowledged, *said])
+                if writer is not None:
+                    writer.kill()
+                    out, _ = writer.communicate()
+                    whole = out.splitlines(keepends=True)
+                    said = [int(line) for line in whole if line.endswith("\n")]
+                    acknowledged = max([acknowledged, *said])
                 if round_ % 2:
                     running.send_signal(signal.SIGTERM)
                     load.count(f"exit code {running.wait(timeout=60)}")
@@ -195,7 +263,7 @@ def run(options: argparse.Namespace) -> Iterator[Row]:
         with Corpus.open(path, encoder) as corpus:
             there = set(corpus.store.get([str(i) for i in range(acknowledged + 1)]))
             lost = acknowledged + 1 - len(there)
-            healthy = corpus.store.check() if hasattr(corpus.store, "check") else []
+            healthy = corpus.store.check()
         waits = sorted(load.waits)
         counts = load.counts
         failed = sum(
@@ -212,6 +280,10 @@ def run(options: argparse.Namespace) -> Iterator[Row]:
             "documents lost": lost,
             "faults of the corpus": str(healthy),
             "restarts": len(starts),
+            "of these on a read-only mount": len(starts) // 5
+            if len(limits) > 4
+            else "no mounts here",
+            "jumps of the clock": len(grown),
             "recovery, s": round(float(np.median(starts)), 2),
             "standstill p99, ms": round(1e3 * waits[int(0.99 * len(waits))], 1) if waits else None,
             "longest standstill, ms": round(1e3 * waits[-1], 1) if waits else None,

@@ -196,7 +196,8 @@ def test_both_deployments_are_plain_users_that_write_nothing() -> None:
     ]
     assert settings_of(unit, "NoNewPrivileges") == ["yes"] and settings_of(unit, "MemoryMax")
     assert "USER 10001" in image and "--read-only" in image and "--memory" in image
-    assert re.search(r"^ARG BASE=\S+:\d+\.\d+\.\d+-\S+$", image, re.MULTILINE)
+    base = r"^ARG BASE=\S+:\d+\.\d+\.\d+-\S+@sha256:[0-9a-f]{64}$"
+    assert re.search(base, image, re.MULTILINE)
     assert image.count("FROM ${BASE}") == 2
     assert all(
         "--require-hashes" in line or "--no-index" in line
