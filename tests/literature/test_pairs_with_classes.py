@@ -51,9 +51,9 @@ def test_a_classifier_of_pairs_ranks_and_is_evaluated(tmp_path: Path, run_here: 
     assert 0 < report.metrics["average_precision"].value <= 1
 
 
-def test_compare_prints_every_label(tmp_path: Path, run_here: Run) -> None:
+def test_compare_prints_every_label(tmp_path: Path, run_here: Run, run: Run) -> None:
     model = graphs.write_reranker(tmp_path / "nli", labels=NLI)
-    [row] = rows(run_here("compare", model, *PAIRS[0]).stdout)
+    [row] = rows(run("compare", model, *PAIRS[0]).stdout)
     shares = row["probabilities"]
     assert isinstance(shares, dict) and tuple(shares) == NLI
     assert sum(shares.values()) == pytest.approx(1, abs=1e-3)

@@ -74,7 +74,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "reranker": ("pairs.tsv", {"kind": "reranker", "data": [_SCORED], "objective": "regression"}),
     "tag": ("marked.tsv", {"data": {"train": ["marked.tsv"], "dev": ["marked.tsv"]}}),
     "classify": ("notes.tsv", {"data": _NOTES}),
-    "answer": ("asked.json", {"data": {"train": ["asked.json"], "dev": ["asked.json"]}}),
+    "answer": ("asked.jsonl", {"data": {"train": ["asked.jsonl"], "dev": ["asked.jsonl"]}}),
     "pretrain": ("text.txt", {"data": {"files": ["text.txt"], "held_out": 0.3, "lines": True}}),
 }
 
@@ -100,7 +100,8 @@ def prepare_kinds(folder: Path) -> Path:
         {"question": word, "context": line, "answers": {"text": [word], "answer_start": [0]}}
         for word, line in zip(WORDS * 3, lines, strict=True)
     ]
-    (folder / "asked.json").write_text(json.dumps(asked), "utf-8")
+    rows = "".join(json.dumps(row) + "\n" for row in asked)
+    (folder / "asked.jsonl").write_text(rows, "utf-8")
     notes = [f"{line}\t{'yes' if i % 2 else 'no'}" for i, line in enumerate(lines)]
     (folder / "notes.tsv").write_text("\n".join(["text\tlabel", *notes]) + "\n", "utf-8")
     return folder

@@ -145,10 +145,12 @@ def test_transformers_opens_it_too(trained: TrainedRun) -> None:
     assert model.qa_outputs.out_features == 2
 
 
-def test_files_and_corpora_are_asked(trained: TrainedRun, tmp_path: Path, run_here: Run) -> None:
+def test_files_and_corpora_are_asked(
+    trained: TrainedRun, tmp_path: Path, run_here: Run, run: Run
+) -> None:
     model = trained.bundles[0]
     (tmp_path / "note.md").write_text("# 배가\n\nleft 병원에서 DM 보았다\n", "utf-8")
-    done = run_here("answer", model, "was", "note.md")
+    done = run("answer", model, "was", "note.md")
     [row] = [json.loads(line) for line in done.stdout.splitlines()]
     assert row["answer"] == "DM" and row["document"] == "note.md" and 0 < row["score"] <= 1
     done = run_here("answer", model, "was", "note.md", "--threshold", "1")
