@@ -231,13 +231,13 @@ def run(options: argparse.Namespace) -> Iterator[Row]:
             if frozen:  # what a killed writer has left in the log is merged first
                 Corpus.open(path, encoder).close()
                 began = time.monotonic()
+            writer = None if frozen else write_on(path, bundle, acknowledged + 1)
             with process(*served, cwd=folder, preexec=limit) as (server, running):
                 starts.append(time.monotonic() - began)
                 load.port = server.port
                 if not round_:
                     for thread in threads:
                         thread.start()
-                writer = None if frozen else write_on(path, bundle, acknowledged + 1)
                 load.quiet.clear()
                 time.sleep(PEACE / 2)
                 before = memory(running.pid)
