@@ -1,6 +1,7 @@
 """Corpus files that were restored, copied, damaged, or stand where nothing may be written."""
 
 import contextlib
+import itertools
 import os
 import random
 import shutil
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from malmoi.corpus import Document, Filter, Stored, StoreInfo, vector_index
+from malmoi.corpus import Document, Filter, Stored, StoreInfo, sums, vector_index
 from malmoi.corpus.sqlite import SqliteStore
 from malmoi.corpus.store import PassageKey
 from malmoi.corpus.sums import is_sound
@@ -156,6 +157,7 @@ DAMAGE = {
     "vector's type": "UPDATE vectors SET vector = 'x' WHERE row = 3",
     "passage": "UPDATE passages SET text = '배송 4' WHERE row = 3",
     "place": "UPDATE passages SET page = 7 WHERE row = 3",
+    "share of Hangul": "UPDATE passages SET hangul = x'00' WHERE row = 3",
     "fields": "UPDATE documents SET metadata = '{\"n\": 1}' WHERE row = 3",
     "title": "UPDATE documents SET title = 'x' WHERE row = 3",
 }
@@ -381,6 +383,26 @@ def test_checksums_follow_the_word_index_through_merges(tmp_path: Path) -> None:
             store.delete([str(chance.randrange(start + 1)) for _ in range(3)])
             assert is_sound(store._connection, "words"), start
         assert store.check() == []
+
+
+def test_what_others_write_during_a_check_is_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, really = tmp_path / "x.malmoi", sums._stored
+    make_lookups(path)
+    with opened(path) as store, opened(path) as other:
+        late = itertools.count(100)
+
+        def writing(connection: sqlite3.Connection) -> dict[str, object]:
+            found = really(connection)
+            if connection is store._connection:
+                other.write([stored(f"{next(late)}", "배송 나중", 3)])
+            return found
+
+        monkeypatch.setattr(sums, "_stored", writing)
+        assert len(store.keyword_search(["배송"], 99)) == 10
+        assert store.check() == []
+        assert len(store) == 9 + next(late) - 100
 
 
 def test_a_check_compares_the_rows_of_the_index(tmp_path: Path) -> None:

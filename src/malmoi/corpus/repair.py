@@ -10,12 +10,14 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ..documents import Passage
 from ..errors import CorpusError
 from .rows import DOCUMENT, PASSAGE, is_whole, read_document, read_passage, row_checksum, whole_text
+from .schema import one_state
 from .store import EncodedPassage, Stored, Vector
 from .sums import PARTS, describe, is_sound
 
@@ -64,20 +66,21 @@ _ROWS: dict[str, tuple[str, Callable[..., bool]]] = {
 def find_damage(connection: sqlite3.Connection, *, writable: bool) -> list[str]:
     """Look for damage of the file itself, of any row, and of what belongs together."""
     found = []
-    broken = [line for (line,) in connection.execute("PRAGMA integrity_check(10)")]
-    if broken != ["ok"]:
-        found.append(f"the file is damaged: {broken[0]}")
-    for part in PARTS:
-        if not _unless_corrupt(lambda part=part: is_sound(connection, part)):  # type: ignore[misc]
-            found.append(describe(part))
-    for message, query in _TOGETHER.items():
-        [[count]] = connection.execute(query)
-        if count:
-            found.append(message.format(count))
-    for message, (query, is_right) in _ROWS.items():
-        count = sum(not is_right(*row) for row in connection.execute(query))
-        if count:
-            found.append(message.format(count))
+    with one_state(connection):
+        broken = [line for (line,) in connection.execute("PRAGMA integrity_check(10)")]
+        if broken != ["ok"]:
+            found.append(f"the file is damaged: {broken[0]}")
+        for part in PARTS:
+            if not _unless_corrupt(partial(is_sound, connection, part)):
+                found.append(describe(part))
+        for message, query in _TOGETHER.items():
+            [[count]] = connection.execute(query)
+            if count:
+                found.append(message.format(count))
+        for message, (query, is_right) in _ROWS.items():
+            count = sum(not is_right(*row) for row in connection.execute(query))
+            if count:
+                found.append(message.format(count))
     # FTS5 compares its index with the words of every passage, and writes nothing.
     compare = "INSERT INTO words (words) VALUES ('integrity-check')"
     if writable and not _unless_corrupt(lambda: bool(connection.execute(compare))):

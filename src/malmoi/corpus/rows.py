@@ -42,13 +42,17 @@ def read_document(row: Sequence[Any], *, text: str = "") -> Document:
         raise damaged() from None
 
 
+def checked_passage(row: Sequence[Any]) -> Sequence[Any]:
+    """The columns of `PASSAGE`, if they are as they were written."""
+    if row[-1] not in (None, row_checksum(row[:-1])):
+        raise damaged()
+    return row
+
+
 def read_passage(row: Sequence[Any]) -> Passage:
     """A passage, read and checked, from the columns of `PASSAGE`."""
-    *values, checksum = row
-    _, _, _, text, headings, page, sentences, *_ = values
+    _, _, _, text, headings, page, sentences, *_ = checked_passage(row)
     try:
-        if checksum not in (None, row_checksum(values)):
-            raise damaged()
         spans = tuple((int(start), int(end)) for start, end in parse_json(sentences))
         return Passage(text, tuple(map(str, parse_json(headings))), page, spans)
     except (ValueError, TypeError):

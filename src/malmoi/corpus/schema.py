@@ -257,6 +257,19 @@ def read_about(connection: sqlite3.Connection) -> tuple[StoreInfo, str]:
 
 
 @contextlib.contextmanager
+def one_state(connection: sqlite3.Connection) -> Iterator[None]:
+    """Let all that the block reads be of one state of the file, whatever others write."""
+    if connection.in_transaction:
+        yield
+        return
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        connection.execute("COMMIT")
+
+
+@contextlib.contextmanager
 def translated_errors(path: Path) -> Iterator[None]:
     """Turn SQLite's errors into malmoi's, with the cause kept."""
     try:

@@ -25,6 +25,7 @@ from .rows import (
     ABOUT,
     DOCUMENT,
     PASSAGE,
+    checked_passage,
     checked_vectors,
     damaged,
     document_row,
@@ -230,7 +231,7 @@ class SqliteStore(Store):
     def _scored(self, vector: Vector, rows: Sequence[int]) -> list[ScoredId]:
         """Score passages by all of their vectors."""
         found = self._select(
-            "SELECT d.id, p.number, p.hangul, v.row, v.vector, v.checksum FROM vectors v "
+            f"SELECT {PASSAGE}, d.id, v.row, v.vector, v.checksum FROM vectors v "
             "JOIN passages p USING (row) JOIN documents d ON d.row = p.document WHERE v.row IN",
             rows,
             order="v.row",
@@ -238,12 +239,13 @@ class SqliteStore(Store):
         self._check_missing(rows, found)
         if not found:
             return []
-        vectors = self._vectors(b"".join(checked_vectors(*row[3:]) for row in found))
+        vectors = self._vectors(b"".join(checked_vectors(*row[-3:]) for row in found))
         cosines: Floats = self.about.floats(vectors) @ np.asarray(vector, dtype=np.float32)
         size = self._width * self._dtype.itemsize
         ends = np.cumsum([len(raw) // size for *_, raw, _ in found]).tolist()
         scored = []
-        for (id, number, hangul, *_), start, end in zip(found, [0, *ends], ends, strict=False):
+        for (*passage, id, _, _, _), start, end in zip(found, [0, *ends], ends, strict=False):
+            _, _, number, *_, hangul, _, _ = checked_passage(passage)
             best = int(cosines[start:end].argmax())
             score = float(cosines[start] + cosines[start + best]) / 2
             scored.append(ScoredId(id, score, number, hangul, best))
@@ -289,17 +291,17 @@ class SqliteStore(Store):
     def _named(self, scored: Sequence[tuple[int, float]]) -> list[ScoredId]:
         """Passages by their documents' ids instead of rows; those just deleted are left out."""
         found = self._select(
-            "SELECT p.row, d.id, p.number, p.hangul FROM passages p "
+            f"SELECT {PASSAGE}, d.id FROM passages p "
             "JOIN documents d ON d.row = p.document WHERE p.row IN",
             [row for row, _ in scored],
         )
         self._check_missing(scored, found)
-        about = {row: rest for row, *rest in found}
+        about = {}
+        for *passage, id in found:
+            row, _, number, *_, hangul, _, _ = checked_passage(passage)
+            about[row] = (id, number, hangul)
         return [
-            ScoredId(id, score, number, hangul)
-            for row, score in scored
-            if row in about
-            for id, number, hangul in [about[row]]
+            ScoredId(about[row][0], score, *about[row][1:]) for row, score in scored if row in about
         ]
 
     def _affordable(self, words: Sequence[str]) -> Sequence[str]:

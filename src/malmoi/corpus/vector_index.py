@@ -22,6 +22,7 @@ from ..index.knn import Rows
 from ..index.storage import read_about
 from ..index.table import VectorTable
 from .rows import checked_vectors, damaged
+from .schema import one_state
 from .store import StoreInfo
 
 ENGINES = ("auto", "flat", "hnsw")
@@ -87,7 +88,7 @@ class SyncedIndex:
 
     def differing(self, connection: sqlite3.Connection) -> int:
         """How many rows of the index are not those of the vectors, are missing or too many."""
-        with self._lock:
+        with self._lock, one_state(connection):
             self._sync(connection)
             table, right, differing = self.index.table, 0, 0
             for rows, raw in _new_vectors(connection, 0, self._size):
@@ -135,14 +136,11 @@ class SyncedIndex:
 
     def _sync(self, connection: sqlite3.Connection) -> None:
         """Add new rows and remove deleted ones, all seen in one state of the file."""
-        connection.execute("BEGIN")
-        try:
+        with one_state(connection):
             if not self._belongs(connection):
                 self.index, self.seen = self._empty(), Cursor()
             self._add(connection)
             self._remove(connection)
-        finally:
-            connection.execute("COMMIT")
 
     def _belongs(self, connection: sqlite3.Connection) -> bool:
         """Tell whether what is indexed was once the state of this file.
