@@ -232,7 +232,9 @@ def run(options: argparse.Namespace) -> Iterator[Row]:
                 Corpus.open(path, encoder).close()
                 began = time.monotonic()
             writer = None if frozen else write_on(path, bundle, acknowledged + 1)
-            with process(*served, cwd=folder, preexec=limit) as (server, running):
+            if writer is not None:
+                stack.callback(writer.kill)
+            with process(*served, cwd=folder, preexec=limit, seconds=600) as (server, running):
                 starts.append(time.monotonic() - began)
                 load.port = server.port
                 if not round_:

@@ -110,11 +110,11 @@ def serving(
 
 @contextlib.contextmanager
 def process(
-    *args: object, cwd: Path, preexec: Callable[[], None] | None = None
+    *args: object, cwd: Path, preexec: Callable[[], None] | None = None, seconds: float = 60
 ) -> Iterator[tuple[Served, "subprocess.Popen[str]"]]:
     """Run `malmoi serve …` in a process of its own, and end it with the block.
 
-    `preexec` is called in the new process before the command.
+    `preexec` is called in the new process before the command, which has so many seconds to start.
     """
     log = cwd / "serve.log"
     with log.open("w") as out:
@@ -129,7 +129,7 @@ def process(
             preexec_fn=preexec,
         )
     try:
-        wait_for(lambda: "serving on" in log.read_text() or running.poll() is not None, 60)
+        wait_for(lambda: "serving on" in log.read_text() or running.poll() is not None, seconds)
         found = re.search(r"serving on http://127\.0\.0\.1:(\d+)/", log.read_text())
         assert found, log.read_text()
         yield Served(int(found[1])), running
