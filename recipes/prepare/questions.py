@@ -237,6 +237,19 @@ def from_leaflets(data: Path, rng: random.Random) -> Iterator[Asked]:
                 yield Asked(rng.choice(questions), context, found[1], start)
 
 
+def cut(one: Asked, longest: int, rng: random.Random) -> Asked:
+    """Keep so many characters of a text around the answer, cut at spaces."""
+    spare = longest - len(one.answer)
+    if not longest or len(one.context) <= longest or spare < 0:
+        return one
+    begin = max(0, one.start - rng.randint(0, spare))
+    end = min(len(one.context), begin + longest)
+    begin = one.context.find(" ", begin, one.start) + 1 if begin else 0
+    last = one.context.rfind(" ", one.start + len(one.answer), end)
+    context = one.context[begin : last if last >= 0 and end < len(one.context) else end]
+    return Asked(one.question, context, one.answer, one.start - begin)
+
+
 def part_of(context: str) -> str:
     """Put a text into train, dev or test, always the same."""
     at = int(hashlib.sha256(context.encode()).hexdigest()[:8], 16) / 16**8
@@ -247,11 +260,17 @@ def part_of(context: str) -> str:
     return "train"
 
 
-def write(name: str, asked: Iterable[Asked], out: Path) -> None:
-    """Write a kind of questions by part, with the twins that have no answer."""
+def write(name: str, asked: Iterable[Asked], out: Path, longest: int = 0) -> None:
+    """Write a kind of questions by part, with the twins that have no answer.
+
+    `longest` cuts the texts of train and dev to so many characters; test stays whole.
+    """
+    rng = random.Random(2)
     parts: dict[str, dict[str, list[Asked]]] = {"train": {}, "dev": {}, "test": {}}
     for one in asked:
-        parts[part_of(one.context)].setdefault(one.context, []).append(one)
+        part = part_of(one.context)
+        kept = one if part == "test" else cut(one, longest, rng)
+        parts[part].setdefault(kept.context, []).append(kept)
     for part, texts in parts.items():
         paragraphs, order = [], list(texts)
         for i, (context, own) in enumerate(texts.items()):
@@ -284,16 +303,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--longest", type=int, default=0, help="cut texts that are trained on")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     rng, kiwi = random.Random(1), Kiwi()
     kinds = entity_kinds(options.data)
     wiki = first(from_wikipedia(options.data, kinds, kiwi, rng), MOST["wiki"])
     entities = first(from_entities(options.data, rng), MOST["ner"])
-    write("cloze", [*wiki, *entities], options.out)
+    write("cloze", [*wiki, *entities], options.out, options.longest)
     statements = from_statements(options.data, kinds, kiwi, rng)
-    write("statements", first(statements, MOST["statements"]), options.out)
-    write("leaflets", first(from_leaflets(options.data, rng), MOST["leaflets"]), options.out)
+    write("statements", first(statements, MOST["statements"]), options.out, options.longest)
+    leaflets = first(from_leaflets(options.data, rng), MOST["leaflets"])
+    write("leaflets", leaflets, options.out, options.longest)
 
 
 if __name__ == "__main__":

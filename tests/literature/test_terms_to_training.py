@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from malmoi.errors import DataError
+from malmoi.errors import DataError, OptionError
 from tests.support.graphs import Run
 
 pytest.importorskip("torch")
@@ -48,6 +48,11 @@ def test_kostom_and_mrconso_are_learnt_from_as_they_are(tmp_path: Path) -> None:
     assert frozenset({"당뇨병", "Diabetes mellitus"}) in found
     assert frozenset({"신병증", "Nephropathy"}) in found  # a row without a CUI is a pair
     assert len(found) == 6 + 1 + 1
+    with pytest.raises(OptionError, match="which where cannot choose"):
+        from malmoi.train.terms import read_synonyms
+
+        chosen = entry(tmp_path / "KOSTOM.txt").model_copy(update={"where": {"source": "x"}})
+        read_synonyms(chosen, tmp_path, seed=1, strict=True)
     assert len(pairs_of(tmp_path / "KOSTOM.txt", pairs=2)) == 2 + 1 + 1  # the most of a code
     lines = [mrconso("C1", "KOR", "당뇨병"), mrconso("C1", "ENG", "Diabetes mellitus")]
     (tmp_path / "MRCONSO.RRF").write_text("\n".join(lines) + "\n", "utf-8")

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DataError, by_number, counted
+from ..errors import DataError, OptionError, by_number, counted
 from ..evaluate.tasks.concepts import is_held_out
 from ..io.files import read_lines
 from ..lexicon.export import PAIR_COLUMNS, draw, synonyms
@@ -213,6 +213,12 @@ def _term_rows(entry: Data, root: Path, strict: bool) -> tuple[Data, list[Found]
         columns = dict(zip(("name", "synonym", "concept"), PAIR_COLUMNS, strict=True))
         entry = entry.model_copy(update={"columns": columns})
         return entry, list(entry_rows(entry, root, columns, {}, strict))
+    chosen = [name for name in ("where", "without", "held_out") if getattr(entry, name)]
+    if chosen:
+        raise OptionError(
+            f"{', '.join(entry.files)} are read by their form, which {chosen[0]} cannot choose "
+            "rows of; expected columns. Export the names: malmoi lexicon export FILE --names"
+        )
     entry = entry.model_copy(update={"columns": {"name": "name", "concept": "code"}})
     rows = [
         (file, line, {"name": name, "code": code})
