@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 from transformers import AutoModelForQuestionAnswering, PreTrainedModel
@@ -37,6 +38,7 @@ from ...export.module import check_whole, from_pretrained, set_dropout, use_fuse
 from ...export.silence import silenced_libraries
 from ...export.source import ModelSource
 from ...export.tokenizer import write_tokenizer
+from ...runtime.tokenizer import TokenizedText
 from ...types import Floats, Ints
 from ..batching import Step
 from ..card import file_table, provenance, rounded, write_card
@@ -48,20 +50,31 @@ from .task import ModelTask, freeze
 logger = logging.getLogger(__name__)
 
 _AT_ONCE = 256  # windows that are run together without gradients
+_BLOCK = 1024  # questions that are tokenised together
 
 
 @dataclass(frozen=True)
 class AnswerWindows:
-    """Windows of questions, and where their answers start and end in their ids; 0 for none."""
+    """Windows of questions, and where their answers start and end in their ids; 0 for none.
 
-    windows: list[QuestionWindow]
+    `ids` has two rows a window, its ids and its segment ids, as arrays: KorQuAD's windows as lists
+    of numbers take some gigabytes. An answer may stand at `places`, (first, last + 1) in the ids.
+    """
+
+    ids: list[NDArray[np.int32]]
+    places: Ints  # (n, 2)
     starts: Ints
     ends: Ints
 
     @property
     def lengths(self) -> Ints:
         """How many tokens each window has."""
-        return np.array([len(one.ids.ids) for one in self.windows], dtype=np.int64)
+        return np.array([ids.shape[1] for ids in self.ids], dtype=np.int64)
+
+    def input(self, row: int, number: int) -> TokenizedText:
+        """One window as the model's input."""
+        ids, types = self.ids[row].tolist()
+        return TokenizedText(number, ids, types)
 
 
 class AnsweringTask(ModelTask):
@@ -104,24 +117,26 @@ class AnsweringTask(ModelTask):
         return model
 
     def _windows(self, questions: Sequence[Question]) -> AnswerWindows:
-        found: list[QuestionWindow] = []
-        places: list[tuple[int, int]] = []
+        ids: list[NDArray[np.int32]] = []
+        places: list[tuple[int, int, int, int]] = []
         lost = 0
-        ids = self.cutter.question_ids([one.question for one in questions])
-        for i, (one, question) in enumerate(zip(questions, ids, strict=True)):
-            text = self.cutter.tokens_of(one.context)
-            marked = one.answers[0] if one.answers else None
-            span = text.find(marked.start, marked.end) if marked else None
-            windows = self.cutter.windows(i, question, text)
-            own = [_place(window, span) for window in windows]
-            lost += marked is not None and not any(start for start, _ in own)
-            found += windows
-            places += own
+        for start in range(0, len(questions), _BLOCK):
+            block = questions[start : start + _BLOCK]
+            asked = self.cutter.question_ids([one.question for one in block])
+            for one, question in zip(block, asked, strict=True):
+                text = self.cutter.tokens_of(one.context)
+                marked = one.answers[0] if one.answers else None
+                span = text.find(marked.start, marked.end) if marked else None
+                windows = self.cutter.windows(0, question, text)
+                ids += [np.array([w.ids.ids, w.ids.types], dtype=np.int32) for w in windows]
+                own = [(w.offset, w.offset + w.end - w.begin, *_place(w, span)) for w in windows]
+                lost += marked is not None and not any(first for _, _, first, _ in own)
+                places += own
         if lost:
             are = by_number(lost, "is", "are")
             logger.info(f"{counted(lost, 'answer')} {are} in no window whole and {are} not learnt")
-        spread = np.array(places, dtype=np.int64).reshape(-1, 2)
-        return AnswerWindows(found, spread[:, 0], spread[:, 1])
+        spread = np.array(places, dtype=np.int64).reshape(-1, 4)
+        return AnswerWindows(ids, spread[:, :2], spread[:, 2], spread[:, 3])
 
     def _plan(self, epoch: int) -> list[Step]:
         return self.batches([self.windows.lengths], epoch, least=1)
@@ -134,8 +149,7 @@ class AnsweringTask(ModelTask):
 
     def _losses(self, rows: Ints) -> Tensor:
         """Give one loss a window, (n, 1), in any order."""
-        windows = [self.windows.windows[row] for row in rows]
-        inputs = [window.ids for window in windows]
+        inputs = [self.windows.input(int(row), i) for i, row in enumerate(rows)]
         losses = []
         for batch in self.tokens.batches(inputs, budget=self.recipe.schedule.piece_tokens):
             arrays = (batch.ids, batch.mask, batch.types)[: len(self.graph.inputs)]
@@ -143,9 +157,8 @@ class AnsweringTask(ModelTask):
             logits: Tensor = self.graph(*(torch.from_numpy(a).to(device) for a in arrays))[0]
             allowed = np.zeros(batch.ids.shape, dtype=bool)
             allowed[:, 0] = True
-            for line, i in enumerate(batch.rows.tolist()):
-                one = windows[i]
-                allowed[line, one.offset : one.offset + one.end - one.begin] = True
+            for line, (first, last) in enumerate(self.windows.places[rows[batch.rows]].tolist()):
+                allowed[line, first:last] = True
             mask = torch.from_numpy(allowed).to(logits.device)
             places = [self.windows.starts[rows[batch.rows]], self.windows.ends[rows[batch.rows]]]
             with torch.autocast(logits.device.type, enabled=False):
@@ -222,7 +235,7 @@ def choose_threshold(
 def make_task(recipe: Answering, prepared: PreparedData, processes: Processes) -> AnsweringTask:
     """Load the model and cut the texts into windows."""
     task = AnsweringTask(recipe, prepared.source, prepared.data, processes=processes)
-    logger.info(f"training on {counted(len(task.windows.windows), 'window')}")
+    logger.info(f"training on {counted(len(task.windows.ids), 'window')}")
     return task
 
 
