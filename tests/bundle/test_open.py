@@ -182,6 +182,6 @@ def test_a_hub_id_without_network_is_said_plainly(monkeypatch: pytest.MonkeyPatc
     def refused(*args: object, **options: object) -> str:
         raise ConnectionError("no route")
 
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", refused)
+    monkeypatch.setattr(huggingface_hub, "list_repo_files", refused)
     with pytest.raises(malmoi.OfflineError, match="could not be fetched from the hub"):
         malmoi.load("nobody/nothing")

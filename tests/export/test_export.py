@@ -26,7 +26,6 @@ from malmoi.bundle.bundle import Manifest, open_bundle
 from malmoi.errors import BundleError
 from malmoi.export import build as building
 from malmoi.export import int8 as quantise
-from malmoi.export import rewrite_int8 as small_kernels
 from malmoi.export.export import export
 from malmoi.export.graph import trace
 from malmoi.export.module import GraphModule
@@ -172,7 +171,7 @@ def test_a_wrong_graph_is_never_written(
         spoil(path, path)
 
     monkeypatch.setattr(building, "trace", trace_wrongly)
-    with pytest.raises(BundleError, match="other outputs than the torch model"):
+    with pytest.raises(BundleError, match=r"differ by 0\.\d+ of the largest value; .* bert"):
         export(tiny("bert"), tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
 
@@ -242,9 +241,6 @@ def test_int8_graphs_run_whole_products(
     together = run(tmp_path / "out")["sentence_embedding"]
     for text, vector in zip(TEXTS, together, strict=True):
         assert_same(run(tmp_path / "out", [text])["sentence_embedding"], vector[None])
-    again = onnx.load(tmp_path / "out" / "onnx" / "model.onnx")
-    small_kernels.rewrite_int8(again)  # has nothing left to do
-    assert Counter(node.op_type for node in again.graph.node) == kinds
 
 
 def test_int8_that_loses_too_much_is_refused(

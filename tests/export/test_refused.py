@@ -56,9 +56,13 @@ def test_a_folder_that_is_no_model(tmp_path: Path) -> None:
 
 
 def test_an_unknown_architecture(tiny: Write, tmp_path: Path) -> None:
-    source = spoilt_copy(tiny("bert"), tmp_path / "source", model_type="t5")
-    with pytest.raises(BundleError, match=r'"t5"; known are bert, .*mpnet'):
+    source = spoilt_copy(tiny("bert"), tmp_path / "source", model_type="newest")
+    with pytest.raises(BundleError, match=r'"newest", of which transformers has no class;'):
         export(source, tmp_path / "out")
+    code = {"AutoModel": "modeling.NewModel"}
+    coded = spoilt_copy(source, tmp_path / "coded", auto_map=code)
+    with pytest.raises(BundleError, match=r"auto_map.*never run.*ONNX graph"):
+        export(coded, tmp_path / "out")
 
 
 def test_pickled_weights_are_not_opened(tiny: Write, tmp_path: Path) -> None:

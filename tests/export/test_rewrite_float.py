@@ -10,6 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from malmoi.export import rewrite_float as kernels
+from malmoi.export.constants import Constants
 from malmoi.export.export import export
 from malmoi.export.rewrite_float import fold_biases
 from tests.support.tiny import tiny_transformer
@@ -66,7 +67,7 @@ def feed_forward(*, outputs: list[str]) -> onnx.ModelProto:
 def fold(model: onnx.ModelProto) -> int:
     """Fold in place; gives how many inputs the last normalisation has then."""
     graph = model.graph
-    fold_biases(graph, {tensor.name: tensor for tensor in graph.initializer})
+    fold_biases(graph, Constants(graph, Path()))
     return len(graph.node[-1].input)
 
 

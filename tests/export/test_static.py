@@ -1,5 +1,6 @@
 """A static twin: made from any encoder without torch, and nearer to it for having read texts."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -8,8 +9,11 @@ import numpy as np
 import pytest
 
 import malmoi
+from malmoi.errors import BundleError
+from malmoi.export.export import export
 from malmoi.export.static import export_static
 from malmoi.export.static_table import Lessons, principal_axes, quantise
+from malmoi.io.arrays import write_safetensors
 from malmoi.static.wordpiece import EmbeddingBags, WordPieces
 from tests.support import graphs, tiny
 
@@ -192,3 +196,37 @@ def test_no_torch_is_loaded(bundle: Path, tmp_path: Path) -> None:
         "assert not {'torch', 'transformers', 'safetensors', 'scipy'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("kind", ["model2vec", "sentence-transformers"])
+def test_static_models_of_others_become_bundles(kind: str, tmp_path: Path) -> None:
+    """Directions are theirs but for 8 bits; model2vec weighs rows and leaves unknown words out."""
+    rows = graphs.embedding_table()
+    folder = root = tmp_path / "static"
+    folder.mkdir()
+    arrays = {"embeddings": rows, "weights": np.linspace(0.5, 2, len(rows), dtype=np.float32)}
+    if kind == "model2vec":
+        (folder / "config.json").write_text(json.dumps({"model_type": "model2vec"}))
+        rows = rows * arrays["weights"][:, None]
+        rows[graphs.WORDS.index("[UNK]")] = 0
+    else:
+        root = folder / "0_StaticEmbedding"
+        root.mkdir()
+        home = "sentence_transformers.models.StaticEmbedding"
+        modules = [{"idx": 0, "name": "0", "path": root.name, "type": home}]
+        (folder / "modules.json").write_text(json.dumps(modules))
+        arrays = {"embedding.weight": rows}
+    write_safetensors(root / "model.safetensors", arrays)
+    tokenizer = graphs.tiny_tokenizer()
+    tokenizer.save(str(root / "tokenizer.json"))
+    manifest = export(folder, tmp_path / "out", licence="MIT")
+    assert (manifest.kind, manifest.dimension, manifest.licence) == ("static", graphs.DIM, "MIT")
+    texts = ["배를 타고 바다", "the cat sleeps 모르는말", "당뇨"]
+    ids = [tokenizer.encode(text, add_special_tokens=False).ids for text in texts]
+    sums = np.stack([rows[one].sum(axis=0) for one in ids])
+    expected = sums / np.linalg.norm(sums, axis=1, keepdims=True)
+    np.testing.assert_allclose(malmoi.load(tmp_path / "out").encode(texts), expected, atol=0.02)
+    (root / "model.safetensors").unlink()
+    write_safetensors(root / "model.safetensors", {"table": rows})
+    with pytest.raises(BundleError, match="has table; expected embeddings"):
+        export(folder, tmp_path / "again")

@@ -16,6 +16,23 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from transformers import PreTrainedConfig, PreTrainedTokenizerFast
 
 ARCHITECTURES = ("bert", "roberta", "xlm-roberta", "albert", "electra", "distilbert", "mpnet")
+_GROUPED = {"head_dim": 8, "num_key_value_heads": 2}
+# What newer architectures have of their own: windows of 16 tokens, relative positions, groups of
+# heads.
+NEWER: dict[str, dict[str, object]] = {
+    "modernbert": {"global_attn_every_n_layers": 2, "local_attention": 16},
+    "qwen3": _GROUPED,
+    "gemma3_text": {**_GROUPED, "sliding_window": 16, "use_bidirectional_attention": True},
+    "deberta-v2": {
+        "relative_attention": True,
+        "pos_att_type": ["p2c", "c2p"],
+        "position_buckets": 16,
+        "share_att_key": True,
+        "norm_rel_ebd": "layer_norm",
+    },
+    "gte": {},
+    "jina_embeddings_v3": {},
+}
 
 TEXTS = [
     "배가 아파서 병원에 갔다.",
@@ -38,12 +55,12 @@ _WIDTH = {
 
 def tiny_tokenizer(architecture: str) -> PreTrainedTokenizerFast:
     """Make the kind of tokenizer that goes with an architecture, of a few lines' letters."""
-    if architecture in ("roberta", "xlm-roberta", "mpnet"):
+    if architecture in ("roberta", "xlm-roberta", "mpnet", *NEWER):
         names, specials = ("<s>", "</s>", "<pad>", "<unk>", "<mask>"), _ROBERTA
     else:
         names, specials = ("[CLS]", "[SEP]", "[PAD]", "[UNK]", "[MASK]"), _BERT
     first, last, pad, unk, mask = names
-    tokenizer = _KINDS[architecture](list(specials), unk)
+    tokenizer = _KINDS.get(architecture, _unigram)(list(specials), unk)
     ids = [(name, tokenizer.token_to_id(name)) for name in (first, last)]
     tokenizer.post_processor = processors.TemplateProcessing(
         single=f"{first} $A {last}", pair=f"{first} $A {last} $B:1 {last}:1", special_tokens=ids
@@ -99,8 +116,6 @@ _KINDS: dict[str, Callable[[list[str], str], Tokenizer]] = {
     "distilbert": _wordpiece,
     "mpnet": _wordpiece,
     "roberta": _bytes,
-    "xlm-roberta": _unigram,
-    "albert": _unigram,
 }
 
 
@@ -118,8 +133,9 @@ def tiny_config(architecture: str, tokenizer: PreTrainedTokenizerFast) -> PreTra
             max_position_embeddings=66,
         )
     narrow = {"embedding_size": 16} if architecture in ("albert", "electra") else {}
+    own = NEWER.get(architecture, narrow)
     return transformers.AutoConfig.for_model(
-        architecture, vocab_size=size, pad_token_id=pad, **_WIDTH, **narrow
+        architecture, vocab_size=size, pad_token_id=pad, **_WIDTH, **own
     )
 
 

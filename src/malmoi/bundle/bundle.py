@@ -1,28 +1,36 @@
 """Opens a model folder, and says what to do with a folder that cannot be opened."""
 
+import mmap
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import BundleError, BundleNotFound
+from ..errors import BundleCorrupt, BundleError, BundleNotFound, OptionError
+from ..io.fingerprint import is_inside
 from . import sentence_transformers as foreign
-from .catalog import KINDS
-from .manifest import MANIFEST, Manifest
+from .catalog import KINDS, choose_graph
+from .manifest import MANIFEST, POOLER, POOLINGS, Manifest
 from .sentence_transformers import DenseSpec
+from .transformers import find_kind, read_transformers_folder
 
-_GRAPHS = ("onnx/model.onnx", "model.onnx")
 _WEIGHTS = ("*.safetensors", "*.bin", "*.pt")
+# How a graph names a file with weights: the field "location" of a tensor's external data.
+_LOCATION = re.compile(rb"\x0a\x08location\x12([\x01-\x7f])", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Bundle:
     """An opened model folder; nothing of the model itself is loaded yet.
 
-    `steps` are what follows the token states where the graph does not pool them.
+    `steps` are what follows the token states where the graph does not pool them. `columns` are the
+    places of a tagger's labels in what its graph gives, where they are others than the labels'.
     """
 
     folder: Path
     manifest: Manifest
     steps: tuple[str | DenseSpec, ...] = ()
+    columns: tuple[int, ...] = ()
 
     @property
     def graph(self) -> Path:
@@ -35,9 +43,22 @@ class Bundle:
         return self.folder / "tokenizer.json"
 
 
-def open_bundle(path: str | Path, *, kinds: tuple[str, ...] = ("encoder", "static")) -> Bundle:
-    """Open a model folder and check it; `kinds` are those that the caller can use."""
+def open_bundle(
+    path: str | Path,
+    *,
+    kinds: tuple[str, ...] = ("encoder", "static"),
+    graph: str | None = None,
+    pooling: str | None = None,
+) -> Bundle:
+    """Open a model folder and check it; `kinds` are those that the caller can use.
+
+    - `graph`: which ONNX graph to use of a folder with several: its path there, or its name.
+    - `pooling`: how to make a vector of token states, for a folder that does not say.
+    """
     folder = Path(path)
+    known = (*POOLINGS, POOLER)
+    if pooling is not None and not set(pooling.split("+")) <= set(known):
+        raise OptionError(f"pooling is {pooling!r}; known are {', '.join(known)}. Choose one.")
     if not folder.exists():
         raise BundleNotFound(
             f"there is no folder {folder}; expected a model. "
@@ -45,7 +66,7 @@ def open_bundle(path: str | Path, *, kinds: tuple[str, ...] = ("encoder", "stati
         )
     if not folder.is_dir():
         raise BundleError(f"{folder} is a file; expected a model folder. Name the folder itself.")
-    bundle = _open(folder)
+    bundle = _open(folder, graph, pooling)
     if bundle.manifest.kind not in kinds:
         raise BundleError(
             f"{folder} is of kind {bundle.manifest.kind!r}; expected {' or '.join(kinds)}. "
@@ -57,22 +78,38 @@ def open_bundle(path: str | Path, *, kinds: tuple[str, ...] = ("encoder", "stati
                 f"{folder} has no {file.name}; expected {file.relative_to(folder)}. "
                 "Export the model again with: malmoi export"
             )
+    if not bundle.manifest.files:  # a bundle's own files are known by their hashes
+        _check_weights(bundle.graph)
     return bundle
 
 
-def _open(folder: Path) -> Bundle:
+def _open(folder: Path, graph: str | None, pooling: str | None) -> Bundle:
     if (folder / MANIFEST).is_file():
         manifest = Manifest.read(folder)
         manifest.verify(folder)
+        if graph not in (None, manifest.graph) or pooling not in (None, manifest.pooling):
+            raise OptionError(
+                f"{folder} is a bundle with the graph {manifest.graph} and the pooling "
+                f"{manifest.pooling}; expected no other. Leave graph and pooling out."
+            )
         steps = ("pool", "normalize") if manifest.normalize else ("pool",)
         return Bundle(folder, manifest, steps)
     if foreign.is_foreign(folder):
-        read = foreign.read_folder(folder, _find_graph(folder))
+        read = foreign.read_folder(folder, _find_graph(folder, graph))
+        if pooling not in (None, read.manifest.pooling):
+            raise OptionError(
+                f"{folder} says that it pools by {read.manifest.pooling}, and pooling is "
+                f"{pooling!r}; expected one of them. Leave pooling out."
+            )
         return Bundle(folder, read.manifest, read.steps)
     if (folder / "config.json").is_file():
-        if foreign.is_classifier(folder):
+        if next(folder.rglob("*.onnx"), None) is not None:
+            found = _find_graph(folder, graph)
+            read, columns = read_transformers_folder(folder, found, pooling=pooling)
+            return Bundle(folder, read.manifest, read.steps, tuple(columns))
+        if find_kind(folder) != "encoder":
             raise BundleError(
-                f"{folder} is a cross-encoder without a manifest; expected a bundle. "
+                f"{folder} has a head, torch weights and no ONNX graph; expected a bundle. "
                 f"Make one with: malmoi export {folder} OUT"
             )
         raise BundleError(
@@ -85,18 +122,10 @@ def _open(folder: Path) -> Bundle:
     )
 
 
-def _find_graph(folder: Path) -> str:
-    for name in _GRAPHS:
-        if (folder / name).is_file():
-            return name
-    others = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.onnx"))
-    if len(others) == 1:
-        return others[0]
-    if others:
-        raise BundleError(
-            f"{folder} has the graphs {', '.join(others)}; expected one of {', '.join(_GRAPHS)}. "
-            f"Copy the one you want to {_GRAPHS[0]}."
-        )
+def _find_graph(folder: Path, graph: str | None) -> str:
+    found = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.onnx"))
+    if found:
+        return choose_graph(found, graph, where=str(folder))
     if any(next(folder.glob(pattern), None) for pattern in _WEIGHTS):
         raise BundleError(
             f"{folder} has only torch weights; expected an ONNX graph. "
@@ -106,3 +135,31 @@ def _find_graph(folder: Path) -> str:
         f"{folder} has neither an ONNX graph nor weights; expected onnx/model.onnx. "
         "Copy the whole folder again."
     )
+
+
+def _check_weights(graph: Path) -> None:
+    """Raise where a graph names files of weights that are missing, or outside its own folder."""
+    for name in outside_files(graph):
+        if not is_inside(name):
+            raise BundleCorrupt(
+                f"{graph} reads its weights from {name!r}; expected a file next to it. Such a "
+                "graph is not opened: export the model again with: malmoi export"
+            )
+        if not (graph.parent / name).is_file():
+            raise BundleCorrupt(
+                f"{graph} has its weights in {name}, which is missing next to it; expected all "
+                "files of the graph. Copy the whole folder again."
+            )
+
+
+def outside_files(graph: Path) -> Sequence[str]:
+    """Name the files next to a graph that hold weights of it, without reading the graph."""
+    if not graph.stat().st_size:
+        return []
+    names: dict[str, None] = {}
+    with graph.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        for match in _LOCATION.finditer(data):
+            start = match.end()
+            name = data[start : start + match[1][0]]
+            names[name.decode("utf-8", errors="replace")] = None
+    return list(names)

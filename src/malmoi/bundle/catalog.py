@@ -6,15 +6,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ..errors import BundleNotFound, OfflineError, require
+from ..errors import BundleError, BundleNotFound, OfflineError, OptionError, require
 
 SHIPPED = Path(__file__).parents[1] / "models"
 DEFAULT = "ko-en-small"
 RERANKER = "ko-en-reranker"
 
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
-_HUB_FILES = ["*.json", "*.onnx", "*.txt", "*.model", "*_Dense/*", "onnx/model.onnx*"]
+_HUB_FILES = ["*.json", "*.txt", "*.model", "*_Dense/*"]
 _TORCH_FILES = ["*.json", "*.txt", "*.model", "*.safetensors"]
+_GRAPHS = ("onnx/model.onnx", "model.onnx")
 
 
 def shipped_models() -> list[str]:
@@ -23,13 +24,17 @@ def shipped_models() -> list[str]:
 
 
 def find_model(
-    name_or_path: str | Path | None = None, *, default: str = DEFAULT, weights: bool = False
+    name_or_path: str | Path | None = None,
+    *,
+    default: str = DEFAULT,
+    weights: bool = False,
+    graph: str | None = None,
 ) -> Path:
     """Find a model's folder; the network is asked only for a hub id that names no folder here.
 
     A folder on disk wins over a shipped model of the same name, and both over the hub. `default`
     is the shipped model for None. `weights` fetches what training needs from the hub instead of
-    what running needs.
+    what running needs, which is one graph: the usual one, or the one that `graph` names.
     """
     if name_or_path is None and default not in shipped_models():
         raise BundleNotFound(
@@ -45,17 +50,62 @@ def find_model(
     if name in shipped_models():
         return SHIPPED / name
     if _HUB_ID.fullmatch(name) and not name.startswith("."):
-        return _download(name, _TORCH_FILES if weights else _HUB_FILES)
+        return _download(name, None if weights else graph or "")
     raise BundleNotFound(
         f"there is no folder {name} and no shipped model of that name; shipped are: "
         f"{', '.join(shipped_models()) or 'none'}. Name a folder, a shipped model or a hub id."
     )
 
 
-def _download(name: str, files: list[str]) -> Path:
+def choose_graph(found: list[str], graph: str | None, *, where: str) -> str:
+    """Choose one of a folder's graphs: by its path, its name or its name's stem, or the usual one.
+
+    >>> choose_graph(["onnx/model.onnx", "onnx/model_int8.onnx"], "model_int8", where="x")
+    'onnx/model_int8.onnx'
+    """
+    if graph:
+        fits = [name for name in found if graph in (name, Path(name).name, Path(name).stem)]
+        if len(fits) == 1:
+            return fits[0]
+        raise OptionError(
+            f"graph is {graph!r}; {where} has {', '.join(found) or 'none'}. Name one by its path."
+        )
+    usual = [name for name in _GRAPHS if name in found] or found
+    if len(usual) == 1 or usual[0] in _GRAPHS:
+        return usual[0]
+    raise BundleError(
+        f"{where} has the graphs {', '.join(found)}; expected one of {', '.join(_GRAPHS)}. "
+        'Name the one you want: malmoi.load(path, graph="…")'
+    )
+
+
+def graph_files(files: list[str], graph: str) -> list[str]:
+    """List a graph and the files in its folder that may hold weights of it.
+
+    Those are all but other graphs and what belongs to them by name (model_fp16.onnx_data).
+
+    >>> graph_files(["x/a.onnx", "x/a.onnx_data", "x/b.onnx", "x/b.onnx_data"], "x/b.onnx")
+    ['x/b.onnx', 'x/b.onnx_data']
+    """
+    folder = Path(graph).parent
+    near = [name for name in files if Path(name).parent == folder]
+    others = tuple(name for name in near if name.endswith(".onnx") and name != graph)
+    kept = [name for name in near if not name.startswith(others)] if others else near
+    return kept if folder != Path() else [name for name in kept if name.startswith(graph)]
+
+
+def _download(name: str, graph: str | None) -> Path:
+    """Fetch a model: torch weights for None, else a graph, the usual one for an empty name."""
     hub = require("huggingface_hub", extra="hub", purpose=f"fetching {name} from the hub")
     try:
-        return Path(hub.snapshot_download(name, allow_patterns=files))
+        if graph is None:
+            return Path(hub.snapshot_download(name, allow_patterns=_TORCH_FILES))
+        files = [str(file) for file in hub.list_repo_files(name)]
+        graphs = [file for file in files if file.endswith(".onnx")]
+        wanted = graph_files(files, choose_graph(graphs, graph, where=name)) if graphs else []
+        return Path(hub.snapshot_download(name, allow_patterns=[*_HUB_FILES, *wanted]))
+    except (BundleError, OptionError):
+        raise
     except Exception as error:  # dozens of kinds: HTTP, DNS, disk, a name that does not exist
         raise OfflineError(
             f"there is no folder {name}, and it could not be fetched from the hub "

@@ -23,6 +23,9 @@ from .catalog import KINDS
 MANIFEST = "malmoi.json"
 FORMAT = 1
 POOLINGS = ("cls", "mean", "max", "mean_sqrt_len", "weightedmean", "lasttoken")
+# BERT's own: [CLS] through the dense layer and tanh that it was pretrained with. Bundles have it as
+# cls and a Dense module, which sentence-transformers knows.
+POOLER = "pooler"
 PRECISIONS = ("float32", "float16", "int8")
 ACTIVATIONS = ("identity", "sigmoid", "softmax")
 

@@ -75,7 +75,7 @@ def read_folder(folder: Path, graph: str) -> ForeignFolder:
         raise _broken(folder / MODULES, "a list of modules")
     for module in sorted(modules, key=_place):
         kind = str(module.get("type", "")).rsplit(".", 1)[-1]
-        path = _inside(folder, str(module.get("path", "")))
+        path = inside(folder, str(module.get("path", "")))
         if kind == "Transformer":
             root = path
         elif kind == "Pooling":
@@ -90,12 +90,13 @@ def read_folder(folder: Path, graph: str) -> ForeignFolder:
         elif kind != "Dropout":  # dropout does nothing once a model is trained
             raise BundleError(
                 f"{folder / MODULES} has a module {kind!r}; known are Transformer, Pooling, Dense, "
-                "Normalize and Dropout. Export the model with: malmoi export"
+                "Normalize and Dropout. Models of other kinds (sparse, or a vector a token) cannot "
+                "be used: choose one that gives a vector a text."
             )
     if "pool" not in steps:
         raise BundleError(
-            f"{folder / MODULES} has no Pooling module; expected one. "
-            "Export the model with a pooling of your choice: malmoi export --pooling mean"
+            f"{folder / MODULES} has no Pooling module; expected one. A model that gives a vector "
+            "a token (ColBERT) cannot be used: choose one that gives a vector a text."
         )
     manifest = _manifest(folder, root, graph, pooling, steps)
     if not included and manifest.prompts:
@@ -108,7 +109,7 @@ def _place(module: dict[str, Any]) -> int:
     return found if isinstance(found, int) else 0
 
 
-def _inside(folder: Path, name: str) -> Path:
+def inside(folder: Path, name: str) -> Path:
     """Give a module's folder, which has to be in the model's."""
     path = folder / name
     if not is_inside(name) or not path.resolve().is_relative_to(folder.resolve()):
@@ -125,8 +126,6 @@ def _manifest(
     config = read_json(root / "config.json")
     hidden = int(config.get("hidden_size") or config.get("dim") or 0)
     settings = read_json(root / "sentence_bert_config.json", missing={})
-    shared = read_json(folder / "config_sentence_transformers.json", missing={})
-    prompts = {k: v for k, v in (shared.get("prompts") or {}).items() if v}
     return Manifest(
         name=folder.name,
         architecture=str(config.get("model_type", "")),
@@ -137,9 +136,15 @@ def _manifest(
         vocabulary=int(config.get("vocab_size", 0)),
         graph=graph,
         clean=(*SAFE, "lower") if settings.get("do_lower_case") else SAFE,
-        prompts=prompts,
-        default_prompt=shared.get("default_prompt_name"),
+        **read_prompts(folder),
     )
+
+
+def read_prompts(folder: Path) -> dict[str, Any]:
+    """Read a folder's prompts and the name of the usual one, as fields of a manifest."""
+    shared = read_json(folder / "config_sentence_transformers.json", missing={})
+    prompts = {k: v for k, v in (shared.get("prompts") or {}).items() if v}
+    return {"prompts": prompts, "default_prompt": shared.get("default_prompt_name")}
 
 
 def read_max_tokens(root: Path, config: dict[str, Any], settings: dict[str, Any]) -> int:
@@ -192,12 +197,13 @@ def write_layout(
     prompts: dict[str, str] | None = None,
     default_prompt: str | None = None,
     lower: bool = False,
+    pool_prompts: bool = True,
 ) -> list[Path]:
     """Write the small files that make a transformer's folder a sentence-transformers one.
 
     `hidden` is the width of the token states; `steps` follow them, in order ("pool", "dense",
-    "normalize"). `lower` asks for lower case before the tokenizer. Gives each step's folder,
-    where a Dense module's weights belong.
+    "normalize"). `lower` asks for lower case before the tokenizer, and without `pool_prompts`
+    pooling leaves prompts out. Gives each step's folder, where a Dense module's weights belong.
     """
     kinds = [{"pool": "Pooling", "dense": "Dense", "normalize": "Normalize"}[s] for s in steps]
     names = [f"{idx}_{kind}" for idx, kind in enumerate(kinds, start=1)]
@@ -209,6 +215,8 @@ def write_layout(
         (folder / name).mkdir(exist_ok=True)
         if step != "dense":
             config = _pooling_config(pooling, hidden) if step == "pool" else {}
+            if step == "pool" and not pool_prompts:
+                config["include_prompt"] = False
             write_json(folder / name / "config.json", config)
     write_json(folder / MODULES, modules)
     settings = {"max_seq_length": max_tokens, "do_lower_case": lower}

@@ -103,9 +103,15 @@ class ScoredWindows:
     states: Floats | None
 
 
-def load_classifier(name_or_path: str | Path, *, threads: int | None = None) -> "NoteClassifier":
-    """Open a classifier: a folder that `malmoi train` wrote with objective = "classify"."""
-    bundle = open_bundle(find_model(name_or_path), kinds=("classifier",))
+def load_classifier(
+    name_or_path: str | Path, *, threads: int | None = None, graph: str | None = None
+) -> "NoteClassifier":
+    """Open a classifier: a bundle, or a sequence classifier's folder with an ONNX graph.
+
+    `graph` says which one to use of a folder with several.
+    """
+    folder = find_model(name_or_path, graph=graph)
+    bundle = open_bundle(folder, kinds=("classifier",), graph=graph)
     return NoteClassifier(bundle, threads=threads)
 
 

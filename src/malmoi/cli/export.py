@@ -11,8 +11,12 @@ def export(
         Path, typer.Argument(help="A sentence-transformers folder, or a transformer's.")
     ],
     out: Annotated[Path, typer.Argument(help="The bundle's folder; it must not exist yet.")],
+    kind: Annotated[
+        Literal["encoder", "static", "reranker", "classifier", "tagger", "answerer"] | None,
+        typer.Option(help="What to make of it; what its head says if left out."),
+    ] = None,
     pooling: Annotated[
-        Literal["cls", "mean", "max", "pooler"] | None,
+        Literal["cls", "mean", "max", "lasttoken", "pooler"] | None,
         typer.Option(help="How token states become one vector; mean for a bare transformer."),
     ] = None,
     precision: Annotated[
@@ -43,9 +47,10 @@ def export(
 ) -> None:
     """Turn a torch model into a bundle that runs without torch.
 
-    SOURCE may be a BERT, RoBERTa, XLM-RoBERTa, ALBERT, ELECTRA, DistilBERT or MPNet encoder, or a
-    cross-encoder on one of these, which becomes a reranker. The bundle is also a
-    sentence-transformers folder. With --static, SOURCE is an encoder's bundle instead.
+    SOURCE may be an encoder of any architecture that transformers has and torch can trace; a
+    cross-encoder becomes a reranker, a sequence classifier a classifier, a token classifier a
+    tagger, a question answering model an answerer. Its graph is compared with torch before it is
+    kept. With --static, SOURCE is an encoder's bundle instead.
     """
     if static:
         if pooling is not None or precision != "float32" or layers != "none" or max_tokens:
@@ -67,15 +72,19 @@ def export(
     if dim is not None or texts or column:
         raise typer.BadParameter("--dim, --texts and --column are for --static")
     from ..export import export as bundles  # training code, loaded only when asked for
-    from ..export.source import BundleDetails, is_reranker
+    from ..export.source import head_of
 
-    details = BundleDetails(precision=precision, name=name, licence=licence)
-    if is_reranker(source):
-        if pooling is not None or layers != "none":
-            raise typer.BadParameter("--pooling and --layers are for encoders; this is a reranker")
-        bundles.require_packages()
-        from ..export.reranker import export_reranker
-
-        export_reranker(source, out, max_tokens=max_tokens, **details)
-        return
-    bundles.export(source, out, pooling=pooling, layers=layers, max_tokens=max_tokens, **details)
+    chosen = kind or head_of(source)
+    if chosen != "encoder" and (pooling is not None or layers != "none"):
+        raise typer.BadParameter(f"--pooling and --layers are for encoders; this is a {chosen}")
+    bundles.export(
+        source,
+        out,
+        kind=kind,
+        pooling=pooling,
+        precision=precision,
+        layers=layers,
+        name=name,
+        licence=licence,
+        max_tokens=max_tokens,
+    )

@@ -12,12 +12,20 @@ from .transformer import Encoder
 __all__ = ["Encoder", "TextEncoder", "load"]
 
 
-def load(name_or_path: str | Path | None = None, *, threads: int | None = None) -> TextEncoder:
+def load(
+    name_or_path: str | Path | None = None,
+    *,
+    threads: int | None = None,
+    graph: str | None = None,
+    pooling: str | None = None,
+) -> TextEncoder:
     """Open a sentence encoder: the shipped one, a folder, or a hub id.
 
-    `threads` is how many cores to use; all that this process may use when left out.
+    - `threads`: how many cores to use; all that this process may use when left out.
+    - `graph`: which ONNX graph to use of a folder with several: its path there, or its name.
+    - `pooling`: how a vector is made of token states, for a folder that does not say.
     """
-    bundle = open_bundle(find_model(name_or_path))
+    bundle = open_bundle(find_model(name_or_path, graph=graph), graph=graph, pooling=pooling)
     encoder: TextEncoder = runner_of(bundle.manifest.kind)(bundle, threads=threads)
     return encoder
 

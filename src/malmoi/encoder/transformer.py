@@ -1,10 +1,12 @@
 """The encoder with a transformer: tokenizer, graph and pooling, as many batches as cores."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from ..bundle.bundle import Bundle
+from ..bundle.manifest import POOLER
 from ..bundle.sentence_transformers import DenseSpec
 from ..errors import BundleError
 from ..io.arrays import read_safetensors
@@ -17,6 +19,7 @@ from .base import Encoded, OnLong, TextEncoder
 from .layers import LayerAccess
 
 _POOLED = "sentence_embedding"
+_POOLER = "pooler_output"
 _STATES = ("token_embeddings", "last_hidden_state")
 # Long texts are cut into windows in parts of this many characters, to bound memory.
 _PART = 200_000
@@ -84,14 +87,35 @@ class Encoder(LayerAccess, TextEncoder):
         # A foreign graph may have both; its modules.json says how to pool, so states win.
         foreign = not self.bundle.manifest.files
         names: tuple[str, ...] = (*_STATES, _POOLED) if foreign else (_POOLED, *_STATES)
-        if self.bundle.manifest.unpooled:  # a graph that pools pools its prompts too
-            names = _STATES
+        if self.bundle.manifest.unpooled and "pooling_mask" not in self._session.inputs:
+            names = _STATES  # a graph that pools pools its prompts too
+        if self.bundle.manifest.pooling == POOLER:
+            names = (_POOLER,)
+        elif not self.bundle.steps:
+            return self._find_pooled()
+        elif foreign:  # other exporters have other names; a lone output of states is clear enough
+            states = self._outputs_of_rank(3)
+            names += tuple(states) if len(states) == 1 else ()
         for name in names:
             if name in self._session.outputs:
                 return name
         raise BundleError(
             f"{self.bundle.graph} has the outputs {', '.join(self._session.outputs)}; expected "
             f"one of {', '.join(names)}. Export the model again with: malmoi export"
+        )
+
+    def _outputs_of_rank(self, rank: int) -> list[str]:
+        return [name for name, found in self._session.ranks.items() if found == rank]
+
+    def _find_pooled(self) -> str:
+        """The graph's own vectors, of a folder that does not say how to pool."""
+        pooled = [name for name in self._outputs_of_rank(2) if name != _POOLER]
+        if len(pooled) == 1:
+            return pooled[0]
+        raise BundleError(
+            f"{self.bundle.folder} does not say how a vector is made of token states; expected "
+            "modules.json, 1_Pooling/config.json or a graph that pools. Say it as the model's card "
+            'has it: malmoi.load(path, pooling="mean") or "cls"'
         )
 
     def _probe(self) -> int:
@@ -115,11 +139,15 @@ class Encoder(LayerAccess, TextEncoder):
 
     def _vectors(self, batch: Batch) -> Floats:
         """Run one batch through the graph, and the modules that are not part of it; (n, dim)."""
-        [found] = self._session.run(batch, [self._output])
-        if self._output == _POOLED:
-            return found
         mask = self._without_prompts(batch) if self._unpooled else batch.mask
-        for step in self._steps:
+        if self._unpooled:
+            batch = replace(batch, pooled=mask)
+        [found] = self._session.run(batch, [self._output])
+        if found.ndim == 2:
+            steps = self._steps[1:] if self._output == _POOLER else []
+        else:
+            steps = self._steps
+        for step in steps:
             found = step(found, mask)
         return found
 

@@ -1,20 +1,21 @@
-"""A trained question answerer → its bundle."""
+"""A question answerer, trained here or elsewhere → its bundle."""
 
 import dataclasses
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import torch
 from torch import Tensor
 from transformers import AutoModelForQuestionAnswering
 
-from ..answerer.answerer import SETTINGS, AnswerSettings
+from ..answerer.answerer import OUTPUTS, SETTINGS, AnswerSettings
 from ..bundle.manifest import Manifest
+from ..io.files import writing_folder
 from ..io.fingerprint import write_json
 from ..text.cleanup import check_steps
 from .build import load_and_write, write_graph
 from .module import WITH_TYPES, GraphModule
-from .source import read_transformer
+from .source import BundleDetails, read_transformer, with_details
 
 
 class AnswerModule(GraphModule):
@@ -23,9 +24,10 @@ class AnswerModule(GraphModule):
     output = "logits"
     axes: ClassVar[dict[int, str]] = {0: "batch", 1: "length"}
 
-    def __init__(self, transformer: Any, architecture: str) -> None:
-        rows = getattr(transformer.config, "type_vocab_size", None) or 0
-        super().__init__(transformer, architecture, types=architecture in WITH_TYPES and rows > 1)
+    def __init__(self, transformer: Any) -> None:
+        config = transformer.config
+        rows = getattr(config, "type_vocab_size", None) or 0
+        super().__init__(transformer, types=config.model_type in WITH_TYPES and rows > 1)
 
     def forward(self, *arrays: Tensor) -> tuple[Tensor, ...]:
         """Turn ids and masks, in the order of `inputs`, into logits."""
@@ -45,9 +47,33 @@ def export_answerer(
     check_steps(manifest.clean)
     transformer = load_and_write(source, folder, AutoModelForQuestionAnswering, weights=weights)
     write_settings(folder, settings)
-    module = AnswerModule(transformer, manifest.architecture)
-    write_graph(source, module, folder, pairs=True, kernels=False)
+    write_graph(source, AnswerModule(transformer), folder, pairs=True, kernels=False)
     return manifest.write(folder)
+
+
+def export_question_answering(
+    source: str | Path,
+    out: str | Path,
+    *,
+    max_tokens: int | None = None,
+    weights: bool = True,
+    **details: Unpack[BundleDetails],
+) -> Manifest:
+    """Write a question answering model's folder of transformers as an answerer's bundle at `out`.
+
+    It always gives an answer: a threshold is found by training (docs/answers.md). The options are
+    those of `export`.
+    """
+    with writing_folder(out) as partial:
+        read = with_details(read_transformer(source, max_tokens=max_tokens), out, **details)
+        manifest = dataclasses.replace(
+            read.manifest,
+            kind="answerer",
+            dimension=len(OUTPUTS),
+            labels=OUTPUTS,
+            normalize=False,
+        )
+        return export_answerer(Path(source), partial, manifest, AnswerSettings(), weights=weights)
 
 
 def write_settings(folder: Path, settings: AnswerSettings) -> None:

@@ -4,6 +4,7 @@ Encoders, rerankers, taggers and classifiers share everything here but their mod
 notices, and one function that traces, fuses, rewrites and checks the graph.
 """
 
+import dataclasses
 import logging
 import shutil
 import tempfile
@@ -17,8 +18,12 @@ from transformers import AutoModel, PreTrainedModel
 from ..bundle import sentence_transformers as foreign
 from ..bundle.sentence_transformers import DenseSpec
 from ..errors import BundleError
+from ..io.arrays import count_values
+from ..runtime.session import free_memory
 from ..runtime.tokenizer import Batch, TextTokenizer
-from .graph import Arrays, agree, fuse, probes, rounding, run_graph, run_torch, trace
+from ..types import Ints
+from .constants import load_graph, write_graph_file
+from .graph import APART, Arrays, difference, fuse, probes, rounding, run_graph, run_torch, trace
 from .int8 import calibration_batches, quantise
 from .module import GraphModule, SentenceModule, load_transformer
 from .rewrite_float import rewrite_float
@@ -29,11 +34,12 @@ from .tokenizer import write_tokenizer
 logger = logging.getLogger(__name__)
 
 _NOTICES = ("LICENSE*", "LICENCE*", "NOTICE*")
-# A file of protocol buffers, which ONNX is, ends at 2 GiB.
-_LARGEST = 2**31 - 2**22
 # int8 may move a vector by this share of the distance between two sentences, not more. Sound
 # models stay near a tenth; a graph whose scales are mixed up is beyond one.
 _ROUNDING = 0.5
+# An export takes this many times its weights in float32, and what the libraries themselves do.
+_MEMORY = 2.2
+_LIBRARIES = 600_000_000
 
 
 @dataclass(frozen=True)
@@ -46,35 +52,33 @@ class Built:
 
 def build(source: ModelSource, folder: Path, *, layers: bool, weights: bool) -> Built:
     """Write an encoder's tokenizer, layout, weights and graph into an empty folder."""
-    if source.manifest.unpooled:
-        raise BundleError(
-            f"{source.root} leaves its prompts out of pooling (include_prompt is false), and a "
-            "graph that pools cannot. Use the model's own folder with an ONNX graph of its token "
-            "states."
-        )
-    transformer = load_and_write(source, folder, weights=weights)
+    transformer = load_and_write(source, folder, weights=weights, whole=source.bare)
     write_layout(source, folder, transformer.config.hidden_size)
     if hasattr(transformer, "pooler"):
         # No pooling of ours reads it.
         transformer.pooler = None  # type: ignore[assignment]
-    module = SentenceModule(source, transformer, layers=layers)
+    unpooled = bool(source.manifest.unpooled)
+    module = SentenceModule(source, transformer, layers=layers, unpooled=unpooled)
     # Without torch weights, training can only start from the graph's: they stay as they are.
     return write_graph(source, module, folder, fold=weights)
 
 
 def load_and_write(
-    source: ModelSource, folder: Path, loader: Any = AutoModel, *, weights: bool
+    source: ModelSource,
+    folder: Path,
+    loader: Any = AutoModel,
+    *,
+    weights: bool,
+    whole: bool = False,
 ) -> PreTrainedModel:
-    """Load the transformer; write its tokenizer, configuration and, if asked for, its weights."""
+    """Load the transformer; write its tokenizer, configuration and, if asked for, its weights.
+
+    `whole` is that of `load_transformer`.
+    """
     logger.info(f"reading {source.manifest.architecture} from {source.root}")
-    transformer = load_transformer(source, loader)
-    size = sum(parameter.numel() for parameter in transformer.parameters()) * 4
-    if size > _LARGEST:
-        raise BundleError(
-            f"the weights in {source.root} take {size / 2**30:.1f} GiB in float32; expected less "
-            "than 2, the most that one ONNX file holds. Choose a smaller model, or distil it."
-        )
+    _check_memory(source)
     write_tokenizer(source, folder)
+    transformer = load_transformer(source, loader, whole=whole)
     with silenced_libraries():
         transformer.config.save_pretrained(folder)
         if weights:
@@ -82,6 +86,18 @@ def load_and_write(
     make_readable(folder)
     _copy_notices(source, folder)
     return transformer
+
+
+def _check_memory(source: ModelSource) -> None:
+    """Raise a BundleError where an export would need more memory than there is."""
+    values = sum(count_values(file) for file in source.root.glob("*.safetensors"))
+    needed, free = int(_MEMORY * values * 4) + _LIBRARIES, free_memory()
+    if free is not None and needed > free:
+        raise BundleError(
+            f"exporting {source.root} takes about {needed / 1e9:.1f} GB of memory "
+            f"({values / 1e6:,.0f} million values), and {free / 1e9:.1f} GB are free; expected "
+            "enough. Export it on a larger machine: the bundle runs here in less."
+        )
 
 
 def make_readable(folder: Path) -> None:
@@ -109,6 +125,7 @@ def write_layout(source: ModelSource, folder: Path, hidden: int) -> None:
         prompts=manifest.prompts,
         default_prompt=manifest.default_prompt,
         lower=source.lower,
+        pool_prompts=not manifest.unpooled,
     )
     for step, inner in zip(source.steps, folders, strict=True):
         if isinstance(step, DenseSpec):
@@ -138,11 +155,15 @@ def write_graph(
     tokens = TextTokenizer.from_file(
         folder / "tokenizer.json", max_tokens=source.manifest.max_tokens
     )
-    batches = probes(tokens, source.manifest.vocabulary, pairs=pairs)
+    window = int(getattr(module.transformer.config, "sliding_window", None) or 0)
+    batches = probes(tokens, source.manifest.vocabulary, pairs=pairs, window=window)
+    if source.manifest.unpooled:
+        batches = [dataclasses.replace(batch, pooled=_without_first(batch)) for batch in batches]
     expected = run_torch(module, batches)
     target = folder / source.manifest.graph
     target.parent.mkdir()
-    with tempfile.TemporaryDirectory(prefix="malmoi-graph-") as scratch:
+    # In the folder itself: it may take twice as much as the weights, and /tmp may be in memory.
+    with tempfile.TemporaryDirectory(prefix="malmoi-graph-", dir=folder) as scratch:
         logger.info("writing the graph")
         path = _float_graph(module, Path(scratch), batches, expected)
         if source.manifest.precision == "int8":
@@ -155,8 +176,15 @@ def write_graph(
             chosen = path.with_name("chosen.onnx")
             rewrite_float(path, chosen, fold=fold)
             path = chosen if _computes(chosen, batches, expected) else path
-        shutil.copyfile(path, target)
+        write_graph_file(load_graph(path), path.parent, target)
     return Built(dimension=expected[0][0].shape[-1], layers=len(expected[0]) - 1)
+
+
+def _without_first(batch: Batch) -> Ints:
+    """A mask that leaves out the first tokens of longer texts, as if they were a prompt."""
+    mask = batch.mask.copy()
+    mask[mask.sum(axis=1) > 4, :3] = 0
+    return mask
 
 
 def _float_graph(
@@ -164,11 +192,23 @@ def _float_graph(
 ) -> Path:
     """Trace and fuse; the plain graph is kept if the fused one does not compute the same."""
     plain, fused = scratch / "plain.onnx", scratch / "fused.onnx"
-    trace(module, plain)
-    if not _computes(plain, batches, expected):
+    config = module.transformer.config
+    try:
+        trace(module, plain)
+    except Exception as error:  # the tracer meets what it cannot write in many ways
+        said = (str(error).strip().splitlines() or [""])[0][:200]
         raise BundleError(
-            "the ONNX graph gives other outputs than the torch model; expected the same. "
-            "This model cannot be exported with the torch and onnxruntime installed here."
+            f"{config.model_type} cannot be written as an ONNX graph ({type(error).__name__}: "
+            f"{said}); expected a model that torch can trace. Try other versions of torch and "
+            "transformers, or use an ONNX graph of the model's own."
+        ) from error
+    module.to("meta")  # the weights are on disk now, and in memory no more
+    apart = _apart(plain, batches, expected)
+    if apart > APART:
+        raise BundleError(
+            f"the ONNX graph gives other outputs than the torch model: they differ by {apart:.2g} "
+            f"of the largest value; expected at most {APART}. {config.model_type} cannot be "
+            "exported with the torch and onnxruntime installed here."
         )
     if _fuses(module, plain, fused) and _computes(fused, batches, expected):
         return fused
@@ -178,19 +218,24 @@ def _float_graph(
 
 def _fuses(module: GraphModule, plain: Path, fused: Path) -> bool:
     config = module.transformer.config
+    heads, hidden = (getattr(config, name, 0) for name in ("num_attention_heads", "hidden_size"))
     try:
-        fuse(plain, fused, heads=config.num_attention_heads, hidden=config.hidden_size)
+        fuse(plain, fused, heads=heads, hidden=hidden)
     except Exception:  # the fuser meets a shape it does not know in many ways; speed is all we lose
         return False
     return True
 
 
 def _computes(path: Path, batches: list[Batch], expected: list[Arrays]) -> bool:
+    return _apart(path, batches, expected) <= APART
+
+
+def _apart(path: Path, batches: list[Batch], expected: list[Arrays]) -> float:
     try:
         found = run_graph(path, batches)
     except BundleError:  # it cannot be opened, or fails on a batch
-        return False
-    return agree(found, expected, batches)
+        return float("inf")
+    return difference(found, expected, batches)
 
 
 def _check_int8(module: GraphModule, found: list[Arrays], expected: list[Arrays]) -> None:

@@ -4,14 +4,15 @@ import contextlib
 import dataclasses
 import logging
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..bundle.manifest import Manifest
-from ..errors import OptionError, require
+from ..errors import OptionError, check_choice, require
 from ..io.files import writing_folder
-from .source import read_source, with_details
+from .source import BundleDetails, ModelSource, head_of, read_source, with_details
 
 logger = logging.getLogger(__name__)
 
@@ -27,6 +28,7 @@ def export(
     source: "str | Path | SentenceTransformer",
     out: str | Path,
     *,
+    kind: str | None = None,
     pooling: str | None = None,
     precision: str = "float32",
     layers: str = "none",
@@ -43,6 +45,8 @@ def export(
     """Write a model as a bundle at `out`, and give its manifest.
 
     source: a sentence-transformers folder, a transformer's folder, or a SentenceTransformer.
+    kind: the bundle's, "encoder", "static", "reranker", "classifier", "tagger" or "answerer"; what
+        the folder says when left out. An encoder of a folder with another head has no head.
     pooling, normalize: replace the model's own; a transformer alone gets the mean and length 1.
     precision: of the graph's weights, float32 or int8.
     layers: "all" keeps every hidden state as an output, for word vectors.
@@ -57,22 +61,41 @@ def export(
     """
     _check_option("precision", precision, PRECISIONS)
     _check_option("layers", layers, LAYERS)
-    require_packages()
+    details = BundleDetails(
+        precision=precision,
+        name=name,
+        licence=licence,
+        clean=clean,
+        training=training,
+        scores=scores,
+        matryoshka=matryoshka,
+    )
+    with _on_disk(source) as folder:
+        chosen = kind or head_of(folder)
+        if chosen == "static":
+            from .static import export_table
+
+            return export_table(folder, out, name=name, licence=licence)
+        require_packages()
+        if chosen != "encoder":
+            check_choice("kind", chosen, ("encoder", "static", *_HEADS))
+            _check_unused(chosen, pooling=pooling, normalize=normalize, layers=layers != "none")
+            export_head = _HEADS[chosen]()
+            return export_head(folder, out, max_tokens=max_tokens, weights=weights, **details)
+        read = read_source(folder, pooling=pooling, normalize=normalize, max_tokens=max_tokens)
+        if kind is not None:
+            read = dataclasses.replace(read, bare=False)
+        return _export_encoder(read, out, details, layers=layers, weights=weights)
+
+
+def _export_encoder(
+    source: ModelSource, out: str | Path, details: BundleDetails, *, layers: str, weights: bool
+) -> Manifest:
     from .build import build  # here, because it imports torch
 
-    with _on_disk(source) as folder, writing_folder(out) as partial:
-        read = with_details(
-            read_source(folder, pooling=pooling, normalize=normalize, max_tokens=max_tokens),
-            out,
-            precision=precision,
-            name=name,
-            licence=licence,
-            clean=clean,
-            training=training,
-            scores=scores,
-            matryoshka=matryoshka,
-        )
-        built = build(read, partial, layers=layers == "all", weights=weights)
+    with writing_folder(out) as folder:
+        read = with_details(source, out, **details)
+        built = build(read, folder, layers=layers == "all", weights=weights)
         size, count, sizes = built.dimension, built.layers, read.manifest.matryoshka
         if any(not 1 <= one <= size for one in sizes):
             raise OptionError(
@@ -80,7 +103,43 @@ def export(
                 f"model's {size}. Name sizes it was trained for."
             )
         logger.debug(f"writing {out}")
-        return dataclasses.replace(read.manifest, dimension=size, layers=count).write(partial)
+        return dataclasses.replace(read.manifest, dimension=size, layers=count).write(folder)
+
+
+def _reranker() -> Callable[..., Manifest]:
+    from .reranker import export_reranker  # here, because it imports torch
+
+    return export_reranker
+
+
+def _classifier() -> Callable[..., Manifest]:
+    return partial(_reranker(), kind="classifier")
+
+
+def _tagger() -> Callable[..., Manifest]:
+    from .tagger import export_token_classifier  # here, because it imports torch
+
+    return export_token_classifier
+
+
+def _answerer() -> Callable[..., Manifest]:
+    from .answerer import export_question_answering  # here, because it imports torch
+
+    return export_question_answering
+
+
+_HEADS = {
+    "reranker": _reranker,
+    "classifier": _classifier,
+    "tagger": _tagger,
+    "answerer": _answerer,
+}
+
+
+def _check_unused(kind: str, **options: object) -> None:
+    for name, value in options.items():
+        if value:
+            raise OptionError(f"{name} is set, and the model is a {kind}; expected an encoder.")
 
 
 def require_packages() -> None:

@@ -1,7 +1,8 @@
 """A torch module → an ONNX graph → the same graph with fused kernels, each compared with torch."""
 
+import contextlib
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,18 @@ import onnx
 import torch
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 from onnxruntime.transformers import optimizer
 from onnxruntime.transformers.fusion_options import AttentionMaskFormat, FusionOptions
 from onnxruntime.transformers.onnx_model import OnnxModel
+from transformers import masking_utils
 
-from ..runtime.session import Session
+from ..runtime.session import Session, arrays_of
 from ..runtime.tokenizer import Batch, PairTokenizer, TextTokenizer, TokenizedText
+from .constants import Constants, is_outside, load_graph, save_graph
 from .module import GraphModule
+from .rewrite_float import keep_live
+from .samples import SAMPLES
 from .silence import silenced_libraries
 
 # LayerNormalization is an operator of its own from 17 on; later sets bring nothing used here.
@@ -24,15 +30,21 @@ _OPSET = 17
 
 
 def trace(module: GraphModule, path: Path) -> int:
-    """Write the module as a graph with free batch and length; gives the number of layer outputs."""
+    """Write the module as a graph with free batch and length; gives the number of layer outputs.
+
+    Its weights are written next to it, one after another.
+    """
     ids = torch.tensor([[5, 6, 7, 8, 9], [5, 6, 7, 1, 1]])
     mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])
-    arrays = (ids, mask, torch.zeros_like(ids))[: len(module.inputs)]
-    with torch.no_grad(), silenced_libraries():
+    types = torch.zeros_like(ids)
+    made = {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
+    arrays = tuple(made.get(name, mask) for name in module.inputs)
+    with torch.no_grad(), silenced_libraries(), _masks_by_index():
         layers = len(module(*arrays)) - 1
         names = [f"layer_{i}" for i in range(layers)]
         free = {name: {0: "batch", 1: "length"} for name in (*module.inputs, *names)}
-        # The older, tracing exporter: the newer one's graphs are larger and fuse less.
+        # The older, tracing exporter: the newer one's graphs are larger and fuse less. Weights are
+        # left out and put in below: it would hold them three times.
         torch.onnx.export(
             module,
             arrays,
@@ -42,8 +54,87 @@ def trace(module: GraphModule, path: Path) -> int:
             dynamic_axes=free | {module.output: module.axes},
             opset_version=_OPSET,
             dynamo=False,
+            export_params=False,
+            do_constant_folding=False,
         )
+    model = onnx.load(path)
+    constants = Constants(model.graph, path.parent)
+    _place_weights(model.graph, module, constants)
+    _fold_constants(model.graph, constants)
+    keep_live(model.graph)
+    save_graph(model, path)
     return layers
+
+
+@contextlib.contextmanager
+def _masks_by_index() -> Iterator[None]:
+    """Let transformers make every mask by broadcast indices: vmap cannot be traced."""
+    masks = masking_utils.ALL_MASK_ATTENTION_FUNCTIONS
+    usual = masks["eager"]
+    masks["eager"] = lambda *args, **options: usual(*args, **options | {"use_vmap": False})
+    try:
+        yield
+    finally:
+        masks.pop("eager")
+
+
+def _place_weights(graph: onnx.GraphProto, module: GraphModule, constants: Constants) -> None:
+    """Write the weights that a traced graph takes as inputs, transposed where it says so.
+
+    A Transpose of a weight is one of a linear layer's, of which no other form is needed.
+    """
+    tensors = dict(module.named_parameters()) | dict(module.named_buffers())
+    turned = {
+        node.input[0]: node
+        for node in graph.node
+        if node.op_type == "Transpose" and node.input[0] in tensors
+    }
+    direct = {name for node in graph.node if node not in turned.values() for name in node.input}
+    for one in [one for one in graph.input if one.name not in module.inputs]:
+        tensor = tensors[one.name].detach()
+        if one.name in direct:
+            constants.add(one.name, tensor.contiguous().numpy())
+        graph.input.remove(one)
+    for name, node in turned.items():
+        order = next(tuple(one.ints) for one in node.attribute if one.name == "perm")
+        constants.add(f"{name}_transposed", tensors[name].detach().permute(order).numpy())
+        _rename(graph, node.output[0], f"{name}_transposed")
+        graph.node.remove(node)
+
+
+def _rename(graph: onnx.GraphProto, old: str, new: str) -> None:
+    for node in graph.node:
+        node.input[:] = [new if name == old else name for name in node.input]
+
+
+_FOLDED = 4096  # values that a folded constant may have
+
+
+def _fold_constants(graph: onnx.GraphProto, constants: Constants) -> None:
+    """Compute what depends on small constants alone: the fuser looks for the results."""
+    known: dict[str, NDArray[Any]] = {}
+    for node in graph.node:
+        if node.op_type == "Constant":
+            known[node.output[0]] = _value(node)
+            continue
+        if not node.input or not all(name in known or not name for name in node.input):
+            continue
+        if any(one.HasField("g") for one in node.attribute) or len(node.output) != 1:
+            continue
+        feed = {name: known[name] for name in node.input if name}
+        [found] = ReferenceEvaluator(node, opsets={"": _OPSET}).run(None, feed)
+        if np.size(found) <= _FOLDED:
+            known[node.output[0]] = np.asarray(found)
+            constants.add(node.output[0], known[node.output[0]])
+    for node in [one for one in graph.node if one.op_type != "Constant"]:
+        if node.output[0] in constants:
+            graph.node.remove(node)
+
+
+def _value(node: onnx.NodeProto) -> NDArray[Any]:
+    [found] = node.attribute
+    value = helper.get_attribute_value(found)
+    return numpy_helper.to_array(value) if found.name == "value" else np.asarray(value)
 
 
 def fuse(path: Path, fused: Path, *, heads: int, hidden: int) -> None:
@@ -53,16 +144,32 @@ def fuse(path: Path, fused: Path, *, heads: int, hidden: int) -> None:
     options.enable_embed_layer_norm = False
     # The mask as it is: the shorter form, a length a row, assumes padding on the right.
     options.attention_mask_format = AttentionMaskFormat.AttentionMask
-    graph = onnx.load(path)
+    graph = load_graph(path)
+    constants = Constants(graph.graph, path.parent)
+    for name in _attention_weights(graph.graph, constants):
+        constants.put_inside(name)
     with silenced_libraries():
         _put_attention_first(OnnxModel(graph))
         fuser = optimizer.optimize_by_fusion(graph, "bert", heads, hidden, options)
         _fuse_biased_attention(fuser, heads)
     done = fuser.model
     _share_constants(done)
+    Constants(done.graph, path.parent).put_outside()
     if all(used.domain != "com.microsoft" for used in done.opset_import):
         done.opset_import.append(helper.make_opsetid("com.microsoft", 1))
-    onnx.save(done, fused)
+    save_graph(done, fused)
+
+
+def _attention_weights(graph: onnx.GraphProto, constants: Constants) -> list[str]:
+    """Name the matrices of queries, keys and values, which the fuser packs into one.
+
+    They are three products of the same states.
+    """
+    found: dict[str, list[str]] = {}
+    for node in graph.node:
+        if node.op_type == "MatMul" and node.input[1] in constants:
+            found.setdefault(node.input[0], []).append(node.input[1])
+    return sorted({name for names in found.values() if len(names) >= 3 for name in names})
 
 
 def _put_attention_first(graph: Any) -> None:
@@ -113,6 +220,9 @@ def _share_constants(model: onnx.ModelProto) -> None:
     first: dict[bytes, str] = {}
     renamed = {}
     for tensor in list(model.graph.initializer):
+        if is_outside(tensor):  # each was written once
+            renamed[tensor.name] = tensor.name
+            continue
         array = numpy_helper.to_array(tensor)
         key = hashlib.sha256(f"{array.dtype}{array.shape}".encode() + array.tobytes()).digest()
         renamed[tensor.name] = first.setdefault(key, tensor.name)
@@ -124,19 +234,9 @@ def _share_constants(model: onnx.ModelProto) -> None:
 
 Arrays = list[NDArray[np.float32]]
 
-# Real words of both languages: the rounding of int8 is judged on them, and a tokenizer that
-# does not know its own model's words would show here.
-SAMPLES = (
-    "배가 아파서 병원에 갔다.",
-    "The ship left the harbour at dawn.",
-    "pt는 DM nephropathy로 f/u 중",
-    "Café, naïve, ｆｕｌｌ width — ㅋㅋ 1,234.5",
-    "서울의 봄은 짧고, 여름은 길다. 그래도 사람들은 강가를 걷는다.",
-    "How do I reset my password?",
-    "비밀번호를 잊어버렸어요",
-    "a",
-)
 _RANDOM_ROWS = 4
+# More than the windows of layers that look at near tokens only: 128 in ModernBERT, 512 in Gemma.
+_LONG = 640
 
 
 def neighbours(texts: Sequence[str]) -> list[tuple[str, str]]:
@@ -144,25 +244,40 @@ def neighbours(texts: Sequence[str]) -> list[tuple[str, str]]:
     return list(zip(texts, [*texts[1:], texts[0]], strict=True))
 
 
-def probes(tokens: TextTokenizer, vocabulary: int, *, pairs: bool = False) -> list[Batch]:
-    """Make batches with padding: real words, one text alone, random ids; or pairs of texts."""
+def probes(
+    tokens: TextTokenizer, vocabulary: int, *, pairs: bool = False, window: int = 0
+) -> list[Batch]:
+    """Make batches with padding: real words, one text alone, a long text, random ids; or pairs.
+
+    The long text is longer than the `window` of layers that see only what is near: on shorter ones
+    they agree whatever was traced of their masks.
+    """
     random = np.random.default_rng(0)
-    longest = min(tokens.max_tokens, 64)
+    most = min(tokens.max_tokens, max(_LONG, window + _LONG // 10))
+    usual = min(tokens.max_tokens, 64)
     rows = []
+    long = " ".join(SAMPLES * (most // 16))
     if pairs:
         inputs, _ = PairTokenizer(tokens).encode(neighbours(SAMPLES))
+        extended, _ = PairTokenizer(tokens).encode([(SAMPLES[0], long), (SAMPLES[1], SAMPLES[2])])
         types = sorted({kind for one in inputs for kind in one.types or ()})
-        for i, length in enumerate((longest, 9, 3)):
+        for i, length in enumerate((usual, 9, 3)):
             ids = random.integers(0, vocabulary, length).tolist()
             rows.append(TokenizedText(i, ids, random.choice(types, length).tolist()))
     else:
         inputs, _ = tokens.encode(SAMPLES)
-        lengths = [longest, *random.integers(1, longest, _RANDOM_ROWS - 2), 0]
+        extended, _ = tokens.encode([long, SAMPLES[0]])
+        lengths = [usual, *random.integers(1, usual, _RANDOM_ROWS - 2), 0]
         for i, length in enumerate(lengths):
             rows.append(TokenizedText(i, random.integers(0, vocabulary, length).tolist()))
-    words = next(tokens.batches(inputs, budget=1 << 30))
-    single = next(tokens.batches(inputs[-1:]))
-    return [words, single, next(tokens.batches(rows, budget=1 << 30))]
+    extended = [_cut(one, most) for one in extended]
+    parts = (inputs, inputs[-1:], extended, rows)
+    return [next(tokens.batches(part, budget=1 << 30)) for part in parts]
+
+
+def _cut(one: TokenizedText, most: int) -> TokenizedText:
+    types = None if one.types is None else one.types[:most]
+    return TokenizedText(one.owner, one.ids[:most], types)
 
 
 def run_torch(module: GraphModule, batches: Sequence[Batch]) -> list[Arrays]:
@@ -170,8 +285,8 @@ def run_torch(module: GraphModule, batches: Sequence[Batch]) -> list[Arrays]:
     results = []
     with torch.inference_mode():
         for batch in batches:
-            arrays = (batch.ids, batch.mask, batch.types)[: len(module.inputs)]
-            found = module(*(torch.from_numpy(array) for array in arrays))
+            named = arrays_of(batch)
+            found = module(*(torch.from_numpy(named[name]) for name in module.inputs))
             results.append([output.numpy() for output in found])
     return results
 
@@ -182,20 +297,28 @@ def run_graph(path: Path, batches: Sequence[Batch]) -> list[Arrays]:
     return [session.run(batch, session.outputs) for batch in batches]
 
 
-def agree(found: list[Arrays], expected: list[Arrays], batches: Sequence[Batch]) -> bool:
-    """Whether float32 outputs are equal but for the order of sums.
+# What float32 outputs may differ by: thirty times what kernels do, and a hundredth of what a wrong
+# mask or a wrong scale does.
+APART = 1e-3
 
-    A thousandth of the largest value is thirty times what kernels differ by, and a hundredth of
-    what a wrong mask or a wrong scale does. States of padding are not compared.
+
+def difference(found: list[Arrays], expected: list[Arrays], batches: Sequence[Batch]) -> float:
+    """Give the largest difference of two lists of outputs, as a share of the largest value.
+
+    It is infinite where outputs are missing, of another shape or no numbers. States of padding are
+    not compared.
     """
+    largest = 0.0
     for ours, theirs, batch in zip(found, expected, batches, strict=True):
         if len(ours) != len(theirs) or not all(np.isfinite(array).all() for array in ours):
-            return False
-        used = [batch.mask.any(axis=1), *[batch.mask.astype(bool)] * (len(ours) - 1)]
-        for a, b, rows in zip(ours, theirs, used, strict=True):
-            if a.shape != b.shape or np.abs(a - b)[rows].max() > 1e-3 * np.abs(b[rows]).max():
-                return False
-    return True
+            return float("inf")
+        for a, b in zip(ours, theirs, strict=True):
+            if a.shape != b.shape:
+                return float("inf")
+            real = batch.mask.astype(bool) if a.ndim > 2 else batch.mask.any(axis=1)
+            apart = np.abs(a - b)[real].max() / max(float(np.abs(b[real]).max()), 1e-12)
+            largest = max(largest, float(apart))
+    return largest
 
 
 def rounding(found: list[Arrays], expected: list[Arrays]) -> float:

@@ -13,7 +13,6 @@ and both sides round well. The division is one more operator, so it is made only
 the error.
 """
 
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -21,33 +20,26 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
-from onnxruntime.quantization import QuantType, quantize_dynamic
+from onnx import TensorProto, helper
 
 from ..runtime.session import Session
 from ..runtime.tokenizer import Batch, PairTokenizer, TextTokenizer
+from .constants import Constants, load_graph, save_graph
 from .graph import neighbours
 from .rewrite_float import drop_unused
-from .rewrite_int8 import rewrite_int8
-from .silence import silenced_libraries
+from .rewrite_int8 import (
+    Range,
+    is_product,
+    rewrite_int8,
+    round_columns,
+    scale_and_zero,
+    split_gemms,
+)
 from .weights_from_graph import EVENED, FACTORS
-
-Range = tuple[float, float]
 
 # Shares of the range that are tried: a few far values are worth cutting off when every other
 # value is then rounded more finely.
 SHARES = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4)
-
-
-def scale_and_zero(limits: Range) -> tuple[np.ndarray, np.ndarray]:
-    """Give the step and the zero point with which 0 … 255 span the range.
-
-    >>> [value.item() for value in scale_and_zero((-1.0, 254.0))]
-    [1.0, 1]
-    """
-    low, high = limits
-    scale = np.array(max(high - low, 1e-6) / 255, dtype=np.float32)
-    return scale, np.array(np.clip(np.rint(-low / scale), 0, 255), dtype=np.uint8)
 
 
 def round_values(values: np.ndarray, limits: Range) -> np.ndarray:
@@ -60,8 +52,8 @@ def round_values(values: np.ndarray, limits: Range) -> np.ndarray:
 
 def round_weights(weights: np.ndarray) -> np.ndarray:
     """Round a matrix to 8 bits with one scale a column."""
-    scales = np.maximum(np.abs(weights).max(axis=0), np.finfo(np.float32).tiny) / 127
-    rounded: np.ndarray = np.rint(weights / scales) * scales
+    whole, scales = round_columns(weights)
+    rounded: np.ndarray = whole * scales
     return rounded
 
 
@@ -105,8 +97,13 @@ def watch(graph: Path, names: Sequence[str], batches: Sequence[Batch]) -> dict[s
     highs = dict.fromkeys(names, 0.0)
     share = _CAPTURED_ROWS / max(sum(int(batch.mask.sum()) for batch in batches), 1)
     random = np.random.default_rng(0)
-    with tempfile.TemporaryDirectory(prefix="malmoi-ranges-") as scratch:
-        session = Session(_opened(graph, names, Path(scratch)))
+    opened = graph.with_suffix(".open.onnx")
+    model = load_graph(graph)
+    for name in names:
+        model.graph.output.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, None))
+    save_graph(model, opened)
+    try:
+        session = Session(opened)
         for batch in batches:
             real = batch.mask.astype(bool)
             for name, values in zip(names, session.run(batch, names), strict=True):
@@ -117,17 +114,9 @@ def watch(graph: Path, names: Sequence[str], batches: Sequence[Batch]) -> dict[s
                 lows[name] = min(lows[name], float(rows.min()))
                 highs[name] = max(highs[name], float(rows.max()))
                 seen[name].append(rows[random.random(len(rows)) < share])
+    finally:
+        opened.unlink()
     return {name: Flow(lows[name], highs[name], np.concatenate(seen[name])) for name in names}
-
-
-def _opened(graph: Path, names: Sequence[str], folder: Path) -> Path:
-    """Write the graph with the named tensors among its outputs."""
-    model = onnx.load(graph)
-    for name in names:
-        model.graph.output.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, None))
-    path = folder / "open.onnx"
-    onnx.save(model, path)
-    return path
 
 
 def calibration_texts() -> list[str]:
@@ -143,46 +132,25 @@ def calibration_batches(tokens: TextTokenizer, *, pairs: bool = False) -> list[B
     return list(tokens.batches(tokens.encode(texts)[0]))
 
 
-def fix_ranges(model: onnx.ModelProto, graph: Path, batches: Sequence[Batch]) -> None:
-    """Replace the ranges that an 8-bit model finds while running by fixed ones, in place.
+def find_ranges(
+    graph: Path, model: onnx.ModelProto, constants: Constants, batches: Sequence[Batch]
+) -> dict[str, Range]:
+    """Give the range of each tensor that is multiplied by weights, measured on the batches.
 
-    `graph` is the float32 graph it was made from; its activations on the batches set the ranges.
+    `model` is the graph at `graph`, with the same names.
     """
-    nodes = [node for node in model.graph.node if node.op_type == "DynamicQuantizeLinear"]
-    names = list(dict.fromkeys(node.input[0] for node in nodes))
-    costs = _costs(onnx.load(graph), names)
+    costs: dict[str, np.ndarray] = {}  # what an error in a column costs: its squared weights
+    for node in model.graph.node:
+        if is_product(node, constants):
+            cost = np.square(constants.array(node.input[1])).sum(axis=1)
+            costs[node.input[0]] = costs.get(node.input[0], 0) + cost
     ranges = {}
-    for name, flow in watch(graph, names, batches).items():
-        cost = costs.get(name)
-        if cost is None or len(cost) != flow.rows.shape[1]:
+    for name, flow in watch(graph, list(costs), batches).items():
+        cost = costs[name]
+        if len(cost) != flow.rows.shape[1]:
             cost = np.ones(flow.rows.shape[1])
         ranges[name] = least_loss(flow.rows, (flow.low, flow.high), cost)
-    for node in nodes:
-        _fix(model.graph, node, ranges[node.input[0]])
-
-
-def _costs(model: onnx.ModelProto, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """Say what an error in a tensor's column costs: its squared weights in what multiplies it."""
-    constants = {one.name: one for one in model.graph.initializer}
-    costs: dict[str, np.ndarray] = {}
-    for node in model.graph.node:
-        if len(node.input) > 1 and node.input[0] in names and node.input[1] in constants:
-            weights = numpy_helper.to_array(constants[node.input[1]])
-            if node.op_type in ("MatMul", "Attention") and weights.ndim == 2:
-                cost = np.square(weights).sum(axis=1)
-                costs[node.input[0]] = costs.get(node.input[0], 0) + cost
-    return costs
-
-
-def _fix(graph: onnx.GraphProto, node: onnx.NodeProto, limits: Range) -> None:
-    """Make the node quantise with a constant scale and zero point, under the same names."""
-    scale, zero = scale_and_zero(limits)
-    _, scale_name, zero_name = node.output
-    graph.initializer.append(numpy_helper.from_array(scale, scale_name))
-    graph.initializer.append(numpy_helper.from_array(zero, zero_name))
-    node.op_type = "QuantizeLinear"
-    node.input.extend([scale_name, zero_name])
-    del node.output[1:]
+    return ranges
 
 
 _ROWS = 384  # enough to compare the factors
@@ -191,23 +159,21 @@ _WORTH = 0.5  # of the error may remain
 
 def smooth(path: Path, smoothed: Path, batches: Sequence[Batch]) -> None:
     """Write the graph with products whose large columns are evened out where that pays."""
-    model = onnx.load(path)
-    constants = {one.name: one for one in model.graph.initializer}
+    model = load_graph(path)
+    constants = Constants(model.graph, path.parent)
     products = [
         node
         for node in model.graph.node
-        if node.op_type == "MatMul"
-        and node.input[1] in constants
-        and node.input[0] not in constants
+        if node.op_type == "MatMul" and is_product(node, constants)
     ]
     flows = watch(path, list(dict.fromkeys(node.input[0] for node in products)), batches)
     for node in products:
-        weights = numpy_helper.to_array(constants[node.input[1]])
+        weights = constants.array(node.input[1])
         factors = choose_factors(flows[node.input[0]], weights)
         if factors is not None:
-            _divide(model.graph, node, weights, factors)
+            _divide(model.graph, constants, node, factors)
     drop_unused(model.graph)
-    onnx.save(model, smoothed)
+    save_graph(model, smoothed)
 
 
 def choose_factors(flow: Flow, weights: np.ndarray) -> np.ndarray | None:
@@ -243,14 +209,13 @@ def _candidates(columns: np.ndarray, rows: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def _divide(
-    graph: onnx.GraphProto, node: onnx.NodeProto, weights: np.ndarray, factors: np.ndarray
+    graph: onnx.GraphProto, constants: Constants, node: onnx.NodeProto, factors: np.ndarray
 ) -> None:
     """Put the division before the product, and the factors into its matrix."""
     name = node.name or node.output[0]
-    evened = (weights * factors[:, None]).astype(np.float32)
-    graph.initializer.append(numpy_helper.from_array(evened, name + EVENED))
-    factor = numpy_helper.from_array((1 / factors).astype(np.float32), name + FACTORS)
-    graph.initializer.append(factor)
+    evened = (constants.array(node.input[1]) * factors[:, None]).astype(np.float32)
+    constants.add(name + EVENED, evened)
+    constants.add(name + FACTORS, (1 / factors).astype(np.float32))
     at = next(i for i, other in enumerate(graph.node) if other is node)
     graph.node.insert(
         at,
@@ -263,6 +228,7 @@ def _divide(
 
 # Tables of fewer numbers than this (token types) are not worth the rounding.
 _SMALLEST_TABLE = 1 << 16
+_AT_ONCE = 1 << 13  # rows of a table
 
 
 def quantise(path: Path, quantised: Path, batches: Sequence[Batch]) -> None:
@@ -274,61 +240,45 @@ def quantise(path: Path, quantised: Path, batches: Sequence[Batch]) -> None:
     on every processor.
     """
     evened = quantised.with_suffix(".even.onnx")
-    try:
-        smooth(path, evened, batches)
-        _quantise_evened(evened, quantised, batches)
-    finally:
-        evened.unlink(missing_ok=True)
+    smooth(path, evened, batches)
+    model = load_graph(evened)
+    constants = Constants(model.graph, path.parent)
+    split_gemms(model.graph, constants)
+    rewrite_int8(model, constants, find_ranges(evened, model, constants, batches))
+    _quantise_tables(model.graph, constants)
+    drop_unused(model.graph)
+    save_graph(model, quantised)
 
 
-def _quantise_evened(path: Path, quantised: Path, batches: Sequence[Batch]) -> None:
-    with silenced_libraries():
-        quantize_dynamic(
-            path,
-            quantised,
-            op_types_to_quantize=["MatMul", "Attention"],
-            per_channel=True,
-            weight_type=QuantType.QInt8,
-            extra_options={"DefaultTensorType": TensorProto.FLOAT, "MatMulConstBOnly": True},
-        )
-    model = onnx.load(quantised)
-    fix_ranges(model, path, batches)
-    _quantise_tables(model)
-    rewrite_int8(model)
-    onnx.save(model, quantised)
-
-
-def _quantise_tables(model: onnx.ModelProto) -> None:
+def _quantise_tables(graph: onnx.GraphProto, constants: Constants) -> None:
     """Replace each large embedding table by int8 rows and their scales.
 
-    One scale a row, because a rare word's row may be ten times as long as a common one's; the
-    quantiser above knows only one scale a table.
+    One scale a row, because a rare word's row may be ten times as long as a common one's.
     """
-    graph = model.graph
-    tables = {table.name: table for table in graph.initializer}
     nodes = []
     for node in graph.node:
-        table = tables.get(node.input[0]) if node.op_type == "Gather" else None
+        table = constants.get(node.input[0]) if node.op_type == "Gather" else None
         size = np.prod(table.dims) if table is not None and len(table.dims) == 2 else 0
         if table is None or table.data_type != TensorProto.FLOAT or size < _SMALLEST_TABLE:
             nodes.append(node)
         else:
-            nodes += _gather_rows(graph, table, node)
+            nodes += _gather_rows(constants, node)
     del graph.node[:]
     graph.node.extend(nodes)
 
 
-def _gather_rows(
-    graph: onnx.GraphProto, table: onnx.TensorProto, node: onnx.NodeProto
-) -> list[onnx.NodeProto]:
-    name, ids, found = table.name, node.input[1], node.output[0]
-    rows = numpy_helper.to_array(table)  # (vocabulary, hidden)
-    scales = np.abs(rows).max(axis=1, keepdims=True) / 127
-    scales = np.maximum(scales, np.finfo(np.float32).tiny).astype(np.float32)
-    small = np.rint(rows / scales).astype(np.int8)
-    graph.initializer.remove(table)
-    graph.initializer.append(numpy_helper.from_array(small, f"{name}_rows"))
-    graph.initializer.append(numpy_helper.from_array(scales, f"{name}_scales"))
+def _gather_rows(constants: Constants, node: onnx.NodeProto) -> list[onnx.NodeProto]:
+    name, ids, found = node.input[0], node.input[1], node.output[0]
+    rows = constants.array(name)  # (vocabulary, hidden)
+    scales = np.empty((len(rows), 1), np.float32)
+    parts = [slice(start, start + _AT_ONCE) for start in range(0, len(rows), _AT_ONCE)]
+    for part in parts:
+        largest = np.abs(rows[part]).max(axis=1, keepdims=True) / 127
+        scales[part] = np.maximum(largest, np.finfo(np.float32).tiny)
+    if f"{name}_rows" not in constants:
+        small = (np.rint(rows[part] / scales[part]).astype(np.int8) for part in parts)
+        constants.stream(f"{name}_rows", rows.shape, np.dtype(np.int8), small)
+    constants.add(f"{name}_scales", scales)
     return [
         helper.make_node("Gather", [f"{name}_rows", ids], [f"{found}_small"]),
         helper.make_node("Gather", [f"{name}_scales", ids], [f"{found}_scale"]),

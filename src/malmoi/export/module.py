@@ -8,17 +8,19 @@ Shapes: ids and mask (n, length) int64, states (n, length, hidden) float32, vect
 """
 
 import contextlib
+import inspect
+import re
 from collections.abc import Callable
 from typing import Any, ClassVar
 
 import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
-from transformers import AttentionInterface, AutoModel, PreTrainedModel
+from transformers import CONFIG_MAPPING, AttentionInterface, AutoModel, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
-from ..bundle.sentence_transformers import DenseSpec
+from ..bundle.sentence_transformers import DenseSpec, read_json
 from ..errors import BundleError
 from .silence import silenced_libraries
 from .source import ModelSource
@@ -56,9 +58,9 @@ AttentionInterface.register(_NAME, _attend)
 AttentionMaskInterface.register(_NAME, sdpa_mask)
 
 
-# The architectures that distinguish first and second sentence; other graphs have no such input.
+# The architectures that distinguish first and second sentence.
 WITH_TYPES = ("bert", "albert", "electra")
-_ZERO_TYPES = ("roberta", "xlm-roberta")
+POOLING_MASK = "pooling_mask"
 
 _ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
     "identity": nn.Identity,
@@ -71,6 +73,15 @@ _ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
 
 def from_pretrained(source: ModelSource, loader: Any, **options: Any) -> Any:
     """Load safetensors in float32 with a class of transformers; nothing in the folder is run."""
+    config = source.root / "config.json"
+    found = read_json(config)
+    if found.get("model_type") not in CONFIG_MAPPING:
+        code = ", only code in its folder (auto_map), which is never run" * ("auto_map" in found)
+        raise BundleError(
+            f'{config} says model_type "{found.get("model_type", "")}", of which transformers has '
+            f"no class{code}; expected an architecture of transformers. Use the model's ONNX "
+            "graph, or a copy of it that transformers knows."
+        )
     try:
         with silenced_libraries():
             return loader.from_pretrained(
@@ -88,8 +99,13 @@ def from_pretrained(source: ModelSource, loader: Any, **options: Any) -> Any:
         ) from error
 
 
-def load_transformer(source: ModelSource, loader: Any = AutoModel) -> PreTrainedModel:
-    """Load the transformer on the CPU, and check that every weight of the encoder is present."""
+def load_transformer(
+    source: ModelSource, loader: Any = AutoModel, *, whole: bool = False
+) -> PreTrainedModel:
+    """Load the transformer on the CPU, and check that every weight of the encoder is present.
+
+    `whole` also refuses weights that the encoder does not use: they are a head that would be lost.
+    """
     model, report = from_pretrained(
         source,
         loader,
@@ -104,10 +120,20 @@ def load_transformer(source: ModelSource, loader: Any = AutoModel) -> PreTrained
             f"the weights in {source.root} lack {', '.join(missing[:3])}; expected a whole "
             "encoder. Copy the whole folder again."
         )
+    lost = sorted(key for key in report["unexpected_keys"] if not _BUFFER.search(key))
+    if whole and lost:
+        raise BundleError(
+            f"the weights in {source.root} hold {', '.join(lost[:3])}, which no encoder has; "
+            "expected an encoder, or a head that config.json names in architectures. Name it there."
+        )
     if report["missing_keys"]:
         model.pooler = None
     ready: PreTrainedModel = model.eval()
     return ready
+
+
+# What weights may hold besides an encoder's own: a pooling that is not used, and constants.
+_BUFFER = re.compile(r"(^|\.)(pooler|position_ids|inv_freq)(\.|$)")
 
 
 def check_whole(source: ModelSource) -> None:
@@ -126,24 +152,26 @@ def set_dropout(model: nn.Module, share: float) -> None:
 class GraphModule(nn.Module):
     """A transformer and what follows it, with the inputs and the output of its graph by name.
 
-    `types` says whether segment ids are an input; left out, the architecture decides.
+    `types` says whether segment ids are an input; left out, the architecture decides. Where they
+    are none and the model has a table of them, they are zeros.
     """
 
     output: str
     axes: ClassVar[dict[int, str]] = {0: "batch"}  # those of the output that are free
 
-    def __init__(
-        self, transformer: PreTrainedModel, architecture: str, *, types: bool | None = None
-    ) -> None:
+    def __init__(self, transformer: PreTrainedModel, *, types: bool | None = None) -> None:
         super().__init__()
         self.transformer = transformer
-        read = architecture in WITH_TYPES if types is None else types
+        takes = "token_type_ids" in inspect.signature(transformer.forward).parameters
+        rows = (getattr(transformer.config, "type_vocab_size", None) or 0) if takes else 0
+        read = takes and (transformer.config.model_type in WITH_TYPES if types is None else types)
         self.inputs = ("input_ids", "attention_mask", *(("token_type_ids",) if read else ()))
-        self.zero_types = not read and architecture in (*WITH_TYPES, *_ZERO_TYPES)
+        self.zero_types = not read and rows > 0
 
     def named(self, arrays: tuple[Tensor, ...]) -> dict[str, Tensor]:
         """Name ids and masks, given in the order of `inputs`, as the transformer wants them."""
         named = dict(zip(self.inputs, arrays, strict=True))
+        named.pop(POOLING_MASK, None)
         if self.zero_types:
             # Left to itself the model gathers zeros from a buffer, in six nodes instead of one.
             named["token_type_ids"] = torch.zeros_like(named["input_ids"])
@@ -153,7 +181,8 @@ class GraphModule(nn.Module):
 class SentenceModule(GraphModule):
     """What the graph computes: a transformer, its pooling, and what follows.
 
-    Gives the vectors, and with `layers` every hidden state after them, the embeddings first.
+    Gives the vectors, and with `layers` every hidden state after them, the embeddings first. With
+    `unpooled` it takes another mask, of the tokens that are pooled.
     """
 
     output = "sentence_embedding"
@@ -165,17 +194,22 @@ class SentenceModule(GraphModule):
         *,
         layers: bool,
         types: bool | None = None,
+        unpooled: bool = False,
     ) -> None:
-        super().__init__(transformer, source.manifest.architecture, types=types)
+        super().__init__(transformer, types=types)
         self.pooling = source.manifest.pooling
         self.layers = layers
+        if unpooled:
+            self.inputs = (*self.inputs, POOLING_MASK)
         self.tail = nn.Sequential(*(_module(step) for step in source.steps[1:]))
 
     def forward(self, *arrays: Tensor) -> tuple[Tensor, ...]:
         """Turn ids and masks, in the order of `inputs`, into vectors."""
         named = self.named(arrays)
         found = self.transformer(**named, output_hidden_states=self.layers, return_dict=True)
-        states, mask = found.last_hidden_state, named["attention_mask"]
+        # Prompts that are not pooled have zeros in a mask of their own, which comes last.
+        mask = arrays[-1] if POOLING_MASK in self.inputs else named["attention_mask"]
+        states = found.last_hidden_state
         parts = [POOLINGS[name](states, mask) for name in self.pooling.split("+")]
         vectors = self.tail(parts[0] if len(parts) == 1 else torch.cat(parts, dim=1))
         return (vectors, *found.hidden_states) if self.layers else (vectors,)

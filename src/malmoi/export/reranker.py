@@ -1,4 +1,4 @@
-"""A cross-encoder → a bundle of kind "reranker" that needs no torch.
+"""A cross-encoder or a classifier → a bundle of kind "reranker" or "classifier".
 
 What is exported is one of ours (train/objectives/cross_encoder.py), or any transformer with the
 head of a sequence classifier, as sentence-transformers' CrossEncoder and transformers save them.
@@ -16,6 +16,7 @@ from transformers import AutoModel, AutoModelForSequenceClassification
 
 from ..bundle.manifest import Manifest
 from ..bundle.sentence_transformers import MODULES, read_json, write_json
+from ..bundle.transformers import check_exclusive
 from ..errors import BundleError, counted
 from ..io.files import writing_folder
 from .build import load_and_write, make_readable, write_graph
@@ -48,17 +49,22 @@ def export_reranker(
     source: str | Path,
     out: str | Path,
     *,
+    kind: str = "reranker",
     max_tokens: int | None = None,
     weights: bool = True,
     layers: bool = False,
     **details: Unpack[BundleDetails],
 ) -> Manifest:
-    """Write a cross-encoder's folder as a bundle at `out`, and give its manifest.
+    """Write a sequence classifier's folder as a bundle at `out`, and give its manifest.
 
-    The options are those of `export`; `layers` needs a head with modules of its own.
+    `kind` is "reranker" for a model of pairs, and "classifier" for one of single texts, which has
+    labels. The other options are those of `export`; `layers` needs a head with modules of its own.
     """
     with writing_folder(out) as partial:
         read = with_details(read_reranker(source, max_tokens=max_tokens), out, **details)
+        read = dataclasses.replace(read, manifest=dataclasses.replace(read.manifest, kind=kind))
+        if kind == "classifier":
+            check_exclusive(read.root, read_json(read.root / "config.json"))
         loader = AutoModel if read.steps else AutoModelForSequenceClassification
         transformer = load_and_write(read, partial, loader, weights=weights)
         _copy_modules(read, partial)
@@ -67,8 +73,8 @@ def export_reranker(
         if read.steps:
             module = ScoreModule(read, transformer, layers=layers, types=types)
         else:
-            module = ClassifierModule(transformer, read.manifest.architecture, types=types)
-        built = write_graph(read, module, partial, pairs=True)
+            module = ClassifierModule(transformer, types=types)
+        built = write_graph(read, module, partial, pairs=kind == "reranker")
         outputs, expected = built.dimension, read.manifest.dimension
         if outputs != expected:
             raise BundleError(

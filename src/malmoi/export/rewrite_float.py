@@ -15,14 +15,14 @@ in rewrite_int8.py.
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-Constants = dict[str, onnx.TensorProto]
+from .constants import Constants, load_graph, save_graph
+
 Values = NDArray[np.float64]
 
 _SKIP = "SkipLayerNormalization"
@@ -45,7 +45,7 @@ class _Fold:
     """A graph, with the node that makes each value and those that read it."""
 
     def __init__(self, graph: onnx.GraphProto, constants: Constants) -> None:
-        self._graph, self._constants = graph, constants
+        self._constants = constants
         self._producers = {name: node for node in graph.node for name in node.output}
         self._readers: dict[str, list[onnx.NodeProto]] = {}
         for node in graph.node:
@@ -121,16 +121,13 @@ class _Fold:
         )
 
     def _array(self, name: str) -> Values:
-        array: Values = numpy_helper.to_array(self._constants[name]).astype(np.float64)
+        array: Values = self._constants.array(name).astype(np.float64)
         return array
 
     def _add(self, node: onnx.NodeProto, number: int, more: Values, *, by: str) -> None:
         """Give one input of a node another value; layers that share weights share the new one."""
         name = f"{node.input[number]}_{by}"
-        if name not in self._constants:
-            array = (self._array(node.input[number]) + more).astype(np.float32)
-            self._constants[name] = numpy_helper.from_array(array, name)
-            self._graph.initializer.append(self._constants[name])
+        self._constants.add(name, (self._array(node.input[number]) + more).astype(np.float32))
         node.input[number] = name
 
 
@@ -145,9 +142,9 @@ def rewrite_float(path: Path, chosen: Path, *, fold: bool = True) -> None:
 
     With `fold`, some biases are taken into others, and the graph no longer holds the model's own.
     """
-    model = onnx.load(path)
+    model = load_graph(path)
     graph = model.graph
-    constants = {tensor.name: tensor for tensor in graph.initializer}
+    constants = Constants(graph, path.parent)
     if fold:
         fold_biases(graph, constants)
     nodes = split_kernels(graph, constants, _split_attention)
@@ -155,7 +152,7 @@ def rewrite_float(path: Path, chosen: Path, *, fold: bool = True) -> None:
     graph.node.extend(nodes)
     drop_unused(graph)
     raise_opset(model)
-    onnx.save(model, chosen)
+    save_graph(model, chosen)
 
 
 SplitAttention = Callable[[onnx.GraphProto, onnx.NodeProto, Constants], list[onnx.NodeProto] | None]
@@ -200,15 +197,15 @@ def _split_attention(
     states, weight, bias, mask = node.input
     [found] = node.output
     nodes, sides = [], []
-    weights = np.split(numpy_helper.to_array(constants[weight]), 3, axis=1)  # (hidden, hidden)
-    biases = np.split(numpy_helper.to_array(constants[bias]), 3)  # (hidden,)
+    weights = np.split(constants.array(weight), 3, axis=1)  # (hidden, hidden)
+    biases = np.split(constants.array(bias), 3)  # (hidden,)
     for side, columns, shift in zip("qkv", weights, biases, strict=True):
         product = f"{found}_{side}"
-        add_constant(graph, constants, f"{weight}_{side}", columns)
+        constants.add(f"{weight}_{side}", columns)
         nodes.append(helper.make_node("MatMul", [states, f"{weight}_{side}"], [product]))
         # A key's bias adds the same to all scores of a token, which their softmax takes out.
         if side != "k" and shift.any():
-            add_constant(graph, constants, f"{bias}_{side}", shift)
+            constants.add(f"{bias}_{side}", shift)
             nodes.append(
                 helper.make_node("Add", [product, f"{bias}_{side}"], [f"{product}_biased"])
             )
@@ -228,15 +225,6 @@ def attend(
         "else_branch": _attend_masked(node, [*sides, "", mask]),
     }
     return [*nodes, helper.make_node("If", [f"{mask}_{_FULL}"], [found], f"{found}_if", **branches)]
-
-
-def add_constant(
-    graph: onnx.GraphProto, constants: Constants, name: str, array: NDArray[Any]
-) -> None:
-    """Put an array into the graph, once."""
-    if name not in constants:  # layers may share their weights
-        constants[name] = numpy_helper.from_array(np.ascontiguousarray(array), name)
-        graph.initializer.append(constants[name])
 
 
 def _attend_all(node: onnx.NodeProto, sides: list[str]) -> onnx.GraphProto:
@@ -263,8 +251,7 @@ def _branch(kernel: onnx.NodeProto) -> onnx.GraphProto:
 
 
 def _first_use(graph: onnx.GraphProto, node: onnx.NodeProto, mask: str) -> bool:
-    kinds = ("Attention", "QAttention")
-    users = [other for other in graph.node if other.op_type in kinds and mask in other.input]
+    users = [other for other in graph.node if other.op_type == "Attention" and mask in other.input]
     return list(users[0].output) == list(node.output)
 
 
@@ -317,6 +304,8 @@ def raise_opset(model: onnx.ModelProto) -> None:
     for used in model.opset_import:
         if used.domain in ("", "ai.onnx"):
             used.version = _OPSET
+    if all(used.domain != _OURS for used in model.opset_import):
+        model.opset_import.append(helper.make_opsetid(_OURS, 1))
     model.ir_version = max(model.ir_version, 10)
 
 
@@ -324,6 +313,19 @@ def branch_inputs(node: onnx.NodeProto) -> set[str]:
     """Name what the branches of a choice read from outside."""
     inner = (one for attribute in node.attribute for one in attribute.g.node)
     return {name for one in inner for name in one.input}
+
+
+def keep_live(graph: onnx.GraphProto) -> None:
+    """Leave out the nodes, and then the constants, that nothing reads."""
+    wanted = {output.name for output in graph.output}
+    kept = []
+    for node in reversed(graph.node):
+        if wanted.intersection(node.output):
+            kept.append(onnx.NodeProto.FromString(node.SerializeToString()))
+            wanted |= {*node.input, *branch_inputs(node)}
+    del graph.node[:]
+    graph.node.extend(reversed(kept))
+    drop_unused(graph)
 
 
 def drop_unused(graph: onnx.GraphProto) -> None:

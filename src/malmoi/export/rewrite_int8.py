@@ -1,20 +1,20 @@
-"""A graph of 8-bit weights → the same graph in the kernels that a processor runs fastest.
+"""A float32 graph and the ranges of its activations → a graph of 8-bit products.
 
 onnxruntime's QAttention multiplies by a head's own columns at a time; three whole products and
-attention proper take half as long. Its products of whole numbers can turn their sums into floats
-and add a bias themselves, where the quantiser leaves that to three passes over memory. Its
-SkipLayerNormalization and BiasGelu take up to four times as long as what they fuse.
+attention proper take half as long. Its products of whole numbers turn their sums into floats and
+add a bias themselves. Its SkipLayerNormalization and BiasGelu take up to four times as long as
+what they fuse.
 """
 
 from collections import Counter
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
+from numpy.typing import NDArray
+from onnx import helper
 
+from .constants import Constants
 from .rewrite_float import (
-    Constants,
-    add_constant,
     attend,
     branch_inputs,
     drop_unused,
@@ -23,19 +23,85 @@ from .rewrite_float import (
     split_kernels,
 )
 
+Range = tuple[float, float]
+
 _OURS = "com.microsoft"
 _PRODUCT = "MatMulIntegerToFloat"
 _BIAS = 6  # the inputs of such a product before its bias
 
 
-def rewrite_int8(model: onnx.ModelProto) -> None:
-    """Rewrite the 8-bit graph in place."""
+def scale_and_zero(limits: Range) -> tuple[np.ndarray, np.ndarray]:
+    """Give the step and the zero point with which 0 … 255 span the range.
+
+    >>> [value.item() for value in scale_and_zero((-1.0, 254.0))]
+    [1.0, 1]
+    """
+    low, high = limits
+    scale = np.array(max(high - low, 1e-6) / 255, dtype=np.float32)
+    return scale, np.array(np.clip(np.rint(-low / scale), 0, 255), dtype=np.uint8)
+
+
+def round_columns(weights: np.ndarray) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+    """Round a matrix to 8 bits with one scale a column; gives both."""
+    scales = np.maximum(np.abs(weights).max(axis=0), np.finfo(np.float32).tiny) / 127
+    return np.rint(weights / scales).astype(np.int8), scales.astype(np.float32)
+
+
+def is_product(node: onnx.NodeProto, constants: Constants) -> bool:
+    """Tell whether a node multiplies states by a matrix of weights, and can do so in 8 bits."""
+    if node.op_type not in ("MatMul", "Attention") or node.input[0] in constants:
+        return False
+    weight = constants.get(node.input[1])
+    if weight is None or len(weight.dims) != 2:
+        return False
+    return node.op_type == "MatMul" or _can_split(node, constants)
+
+
+def _can_split(node: onnx.NodeProto, constants: Constants) -> bool:
+    """Tell whether this is attention of a token matrix on itself, with a mask and no more."""
+    whole = len(node.input) == 4 and all(node.input)
+    return whole and is_self_attention(node, constants.get(node.input[1]))
+
+
+def split_gemms(graph: onnx.GraphProto, constants: Constants) -> None:
+    """Write a product and a sum for products with a bias, as dense layers of vectors are traced."""
+    nodes = []
+    for node in graph.node:
+        options = {one.name: helper.get_attribute_value(one) for one in node.attribute}
+        plain = options.get("alpha", 1.0) == options.get("beta", 1.0) == 1.0
+        weight = constants.get(node.input[1]) if node.op_type == "Gemm" else None
+        if weight is None or not plain or options.get("transA"):
+            nodes.append(node)
+            continue
+        name = node.input[1]
+        if options.get("transB"):
+            name = f"{name}_transposed"
+            constants.add(name, constants.array(node.input[1]).T)
+        product = f"{node.output[0]}_product" if len(node.input) > 2 else node.output[0]
+        nodes.append(helper.make_node("MatMul", [node.input[0], name], [product], product))
+        if len(node.input) > 2:
+            nodes.append(helper.make_node("Add", [product, node.input[2]], list(node.output)))
+    _replace(graph, nodes)
+
+
+def rewrite_int8(model: onnx.ModelProto, constants: Constants, ranges: dict[str, Range]) -> None:
+    """Rewrite the graph in place; what has a range is multiplied in 8 bits."""
     graph = model.graph
-    constants = {tensor.name: tensor for tensor in graph.initializer}
-    _join_products(graph, constants)
-    nodes = split_kernels(graph, constants, _split_attention)
+    rounded: set[str] = set()
+
+    def rewrite(
+        graph: onnx.GraphProto, node: onnx.NodeProto, constants: Constants
+    ) -> list[onnx.NodeProto] | None:
+        if node.input[:1] and node.input[0] in ranges and is_product(node, constants):
+            return [
+                *_round(node.input[0], ranges, constants, rounded),
+                *_products(graph, node, constants),
+            ]
+        return None
+
+    nodes = split_kernels(graph, constants, rewrite)
     # The names that must stay: outputs, and what the branches of a choice read.
-    fixed = {output.name for output in graph.output}.union(*map(branch_inputs, graph.node))
+    fixed = {output.name for output in graph.output}.union(*map(branch_inputs, nodes))
     _replace(graph, _with_biases(nodes, constants, fixed))
     drop_unused(graph)
     raise_opset(model)
@@ -47,69 +113,52 @@ def _replace(graph: onnx.GraphProto, nodes: list[onnx.NodeProto]) -> None:
     graph.node.extend(kept)
 
 
-def _join_products(graph: onnx.GraphProto, constants: Constants) -> None:
-    """Make one node of a product of whole numbers, its cast to floats and its scales."""
-    producers = {name: node for node in graph.node for name in node.output}
-    uses = Counter(name for node in graph.node for name in node.input)
-    joined: dict[str, onnx.NodeProto] = {}
-    for node in graph.node:
-        product = _product_under(node, producers, uses)
-        if product is None:
-            continue
-        scales = _scales_of(node, product, producers, constants)
-        if scales is not None:
-            whole, weight, *zeros = product.input
-            inputs = [whole, weight, *scales, *zeros]
-            joined[node.output[0]] = helper.make_node(
-                _PRODUCT, inputs, list(node.output), node.output[0], domain=_OURS
-            )
-    nodes = [joined.get(node.output[0], node) for node in graph.node]
-    _replace(graph, _live(nodes, {output.name for output in graph.output}))
+def _round(
+    name: str, ranges: dict[str, Range], constants: Constants, rounded: set[str]
+) -> list[onnx.NodeProto]:
+    """Round a tensor to 8 bits, before the first of the products that read it."""
+    if name in rounded:
+        return []
+    rounded.add(name)
+    scale, zero = scale_and_zero(ranges[name])
+    constants.add(f"{name}_scale", scale)
+    constants.add(f"{name}_zero_point", zero)
+    inputs = [name, f"{name}_scale", f"{name}_zero_point"]
+    return [helper.make_node("QuantizeLinear", inputs, [f"{name}_quantized"])]
 
 
-def _product_under(
-    node: onnx.NodeProto, producers: dict[str, onnx.NodeProto], uses: Counter[str]
-) -> onnx.NodeProto | None:
-    """The product of whole numbers that this node scales, if it does so and nothing else reads."""
-    if node.op_type != "Mul":
-        return None
-    cast = producers.get(node.input[0])
-    if cast is None or cast.op_type != "Cast" or uses[cast.output[0]] > 1:
-        return None
-    product = producers.get(cast.input[0])
-    if product is None or product.op_type != "MatMulInteger" or uses[product.output[0]] > 1:
-        return None
-    return product if len(product.input) == 4 else None
+def _products(
+    graph: onnx.GraphProto, node: onnx.NodeProto, constants: Constants
+) -> list[onnx.NodeProto]:
+    """One product; or three with their biases, then attention proper."""
+    states, weight = node.input[:2]
+    [found] = node.output
+    if node.op_type == "MatMul":
+        return [_product(states, weight, constants.array(weight), found, constants)]
+    bias, mask = node.input[2:]
+    weights = np.split(constants.array(weight), 3, axis=1)
+    biases = np.split(constants.array(bias), 3)
+    nodes = []
+    for side, columns, shift in zip("qkv", weights, biases, strict=True):
+        product = _product(states, f"{weight}_{side}", columns, f"{found}_{side}", constants)
+        constants.add(f"{bias}_{side}", shift)
+        product.input.append(f"{bias}_{side}")
+        nodes.append(product)
+    return nodes + attend(graph, node, [one.output[0] for one in nodes], mask)
 
 
-def _scales_of(
-    node: onnx.NodeProto,
-    product: onnx.NodeProto,
-    producers: dict[str, onnx.NodeProto],
-    constants: Constants,
-) -> list[str] | None:
-    """The scales of both sides of a product, which the quantiser multiplies before it uses them."""
-    both, producer = producers.get(node.input[1]), producers.get(product.input[0])
-    if (
-        both is None
-        or both.op_type != "Mul"
-        or producer is None
-        or producer.op_type != "QuantizeLinear"
-    ):
-        return None
-    own = producer.input[1]
-    others = [name for name in both.input if name != own]
-    return [own, *others] if len(others) == 1 and others[0] in constants else None
-
-
-def _live(nodes: list[onnx.NodeProto], wanted: set[str]) -> list[onnx.NodeProto]:
-    """Leave out the nodes that nothing reads any more."""
-    wanted, kept = set(wanted), []
-    for node in reversed(nodes):
-        if wanted.intersection(node.output):
-            kept.append(node)
-            wanted |= {*node.input, *branch_inputs(node)}
-    return kept[::-1]
+def _product(
+    states: str, weight: str, array: np.ndarray, found: str, constants: Constants
+) -> onnx.NodeProto:
+    """A product of rounded states and a matrix that is rounded here."""
+    if f"{weight}_quantized" not in constants:
+        whole, scales = round_columns(array)
+        constants.add(f"{weight}_quantized", whole)
+        constants.add(f"{weight}_scale", scales)
+        constants.add(f"{weight}_zero_point", np.zeros(len(scales), np.int8))
+    sides = (states, weight)
+    inputs = [f"{name}_{part}" for part in ("quantized", "scale", "zero_point") for name in sides]
+    return helper.make_node(_PRODUCT, inputs, [found], found, domain=_OURS)
 
 
 def _with_biases(
@@ -121,13 +170,13 @@ def _with_biases(
     kept: list[onnx.NodeProto] = []
     renamed: dict[str, str] = {}
     for node in nodes:
-        product = products.get(node.input[0]) if node.op_type == "Add" else None
+        product, bias = _biased(node, products)
         if (
             product is not None
             and not fixed & {node.output[0], product.output[0]}
-            and _can_add(product, constants.get(node.input[1]), uses)
+            and _can_add(product, constants.get(bias), uses)
         ):
-            product.input.append(node.input[1])
+            product.input.append(bias)
             renamed[node.output[0]] = product.output[0]
         else:
             node.input[:] = [renamed.get(name, name) for name in node.input]
@@ -135,55 +184,16 @@ def _with_biases(
     return kept
 
 
+def _biased(
+    node: onnx.NodeProto, products: dict[str, onnx.NodeProto]
+) -> tuple[onnx.NodeProto | None, str]:
+    """The product that this node adds something to, on either side, and what it adds."""
+    if node.op_type != "Add":
+        return None, ""
+    first, second = node.input
+    return (products[first], second) if first in products else (products.get(second), first)
+
+
 def _can_add(product: onnx.NodeProto, bias: onnx.TensorProto | None, uses: Counter[str]) -> bool:
     alone = uses[product.output[0]] == 1 and len(product.input) == _BIAS
     return alone and bias is not None and len(bias.dims) == 1
-
-
-def _can_split(node: onnx.NodeProto, constants: Constants) -> bool:
-    """Whether this is 8-bit attention of a token matrix on itself, with a mask and no more."""
-    if node.op_type != "QAttention" or len(node.input) < 8 or any(node.input[8:]):
-        return False
-    weight, scale, zero = (constants.get(node.input[i]) for i in (1, 4, 7))
-    return (
-        is_self_attention(node, weight)
-        and weight is not None
-        and scale is not None
-        and zero is not None
-        and list(scale.dims) == list(zero.dims) == [weight.dims[1]]
-        and bool(node.input[5])
-    )
-
-
-def _split_attention(
-    graph: onnx.GraphProto, node: onnx.NodeProto, constants: Constants
-) -> list[onnx.NodeProto] | None:
-    """Three products with their biases, then attention proper."""
-    if not _can_split(node, constants):
-        return None
-    whole, weight, bias, own, scale, mask, own_zero, zero = node.input[:8]
-    [found] = node.output
-    nodes, sides = [], []
-    for number, side in enumerate("qkv"):
-        parts = []
-        for name in (weight, scale, zero, bias):
-            array = np.split(numpy_helper.to_array(constants[name]), 3, axis=-1)[number]
-            parts.append(side_name(name, side))
-            add_constant(graph, constants, parts[-1], array)
-        inputs = [whole, parts[0], own, parts[1], own_zero, parts[2], parts[3]]
-        product = f"{found}_{side}"
-        nodes.append(helper.make_node(_PRODUCT, inputs, [product], product, domain=_OURS))
-        sides.append(product)
-    return nodes + attend(graph, node, sides, mask)
-
-
-def side_name(name: str, side: str) -> str:
-    """Name the columns of queries, keys or values of a weight, its ending still at the end.
-
-    >>> side_name("layer_qkv_weight_quantized", "q")
-    'layer_qkv_weight_q_quantized'
-    """
-    for ending in ("_quantized", "_scale", "_zero_point"):
-        if name.endswith(ending):
-            return f"{name.removesuffix(ending)}_{side}{ending}"
-    return f"{name}_{side}"

@@ -15,6 +15,7 @@ _IGNORED = (
     "You are using the legacy TorchScript-based ONNX export",
     "The feature will be removed",
     "Exporting aten::index operator of advanced indexing",
+    "`torch.jit.script` is deprecated",
 )
 
 

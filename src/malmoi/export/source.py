@@ -17,20 +17,17 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 
 from ..bundle import sentence_transformers as foreign
-from ..bundle.manifest import MANIFEST, POOLINGS, Manifest
+from ..bundle.manifest import MANIFEST, POOLER, POOLINGS, Manifest
 from ..bundle.sentence_transformers import DenseSpec, read_json
+from ..bundle.transformers import find_kind, is_language_model, read_activation, read_labels
 from ..errors import BundleError, BundleNotFound, OptionError
 from ..io.arrays import read_safetensors, tensor_names, write_safetensors
 from ..text.cleanup import check_steps
 
-ARCHITECTURES = ("bert", "roberta", "xlm-roberta", "albert", "electra", "distilbert", "mpnet")
 GRAPH = "onnx/model.onnx"
-# BERT's own: [CLS] through the dense layer and tanh that it was pretrained with. A bundle has it as
-# cls and a Dense module, which sentence-transformers knows.
-POOLER = "pooler"
 _POOLER = ("pooler.dense.", "pooler.")  # ALBERT has no name between
 _TANH = "torch.nn.modules.activation.Tanh"
-_LAYER = re.compile(r"(?:^|\.)layer\.(\d+)\.")
+_LAYER = re.compile(r"(?:^|\.)(?:layer|layers|h)\.(\d+)\.")
 
 Step = str | DenseSpec
 
@@ -41,13 +38,15 @@ class ModelSource:
 
     `root` holds the transformer and its tokenizer; `steps` are what follows its token states:
     "pool", "normalize" or a DenseSpec. The manifest's dimension is not known before a run.
-    `layers` above 0 loads only so many of its layers, counted from the embeddings up.
+    `layers` above 0 loads only so many of its layers, counted from the embeddings up. `bare` is a
+    transformer's folder with nothing around it.
     """
 
     root: Path
     manifest: Manifest
     steps: tuple[Step, ...]
     layers: int = 0
+    bare: bool = False
 
     @property
     def lower(self) -> bool:
@@ -81,7 +80,6 @@ def read_source(
         )
     plain = "cls" if pooling == POOLER else pooling
     source = _with_options(source, plain, normalize, max_tokens)
-    _check_architecture(source)
     _check_steps(source, folder)
     _check_weights(source)
     return _with_pooler(source) if pooling == POOLER else source
@@ -114,7 +112,6 @@ def _with_pooler(source: ModelSource) -> ModelSource:
 def read_transformer(path: str | Path, *, max_tokens: int | None = None) -> ModelSource:
     """Describe a transformer's folder alone, whatever modules are around it."""
     source = _with_options(_from_transformer(_folder(path)), None, None, max_tokens)
-    _check_architecture(source)
     _check_weights(source)
     return source
 
@@ -170,6 +167,11 @@ def check_layers(source: ModelSource, layers: int) -> None:
         )
 
 
+def head_of(path: str | Path) -> str:
+    """Say which kind of bundle a model folder becomes, as `find_kind` does."""
+    return find_kind(_folder(path))
+
+
 def _folder(path: str | Path) -> Path:
     folder = Path(path).expanduser()
     if not folder.exists():
@@ -203,7 +205,8 @@ def _from_transformer(folder: Path) -> ModelSource:
         vocabulary=int(config.get("vocab_size", 0)),
         graph=GRAPH,
     )
-    return ModelSource(folder, manifest, ("pool", "normalize"))
+    bare = not is_language_model(config)
+    return ModelSource(folder, manifest, ("pool", "normalize"), bare=bare)
 
 
 def _with_options(
@@ -227,16 +230,7 @@ def _with_options(
         normalize="normalize" in steps,
         max_tokens=max_tokens or source.manifest.max_tokens,
     )
-    return ModelSource(source.root, manifest, steps)
-
-
-def _check_architecture(source: ModelSource) -> None:
-    found = source.manifest.architecture
-    if found not in ARCHITECTURES:
-        raise BundleError(
-            f'{source.root / "config.json"} says model_type "{found}"; known are '
-            f"{', '.join(ARCHITECTURES)}. Choose an encoder of one of these kinds."
-        )
+    return dataclasses.replace(source, manifest=manifest, steps=steps)
 
 
 def _check_steps(source: ModelSource, folder: Path) -> None:
@@ -269,8 +263,8 @@ def _check_layers(source: ModelSource, names: list[str]) -> None:
     count = int(config.get("num_hidden_layers") or config.get("n_layers") or 0)
     found = {int(number) for name in names for number in _LAYER.findall(name)}
     lacking = [f"layer.{number}" for number in range(count) if number not in found]
-    if lacking or not any(name.endswith("word_embeddings.weight") for name in names):
-        what = ", ".join(lacking[:3]) or "word_embeddings"
+    if found and lacking:
+        what = ", ".join(lacking[:3])
         raise BundleError(
             f"the weights in {source.root} lack {what}; expected a whole encoder. Copy the whole "
             "folder again."
@@ -292,23 +286,7 @@ def _pickled(folder: Path) -> BundleError:
     )
 
 
-_SHARED = "config_sentence_transformers.json"
 _KEPT = ("name", "clean", "languages", "licence", "training")
-
-
-def is_cross_encoder(folder: Path) -> bool:
-    """Whether sentence-transformers saved a folder as a cross-encoder, with its head."""
-    return folder.is_dir() and bool(_shared(folder).get("model_type") == "CrossEncoder")
-
-
-def is_reranker(path: str | Path) -> bool:
-    """Whether a folder holds a cross-encoder or another sequence classifier."""
-    folder = Path(path)
-    if is_cross_encoder(folder):
-        return True
-    if foreign.is_foreign(folder):  # an encoder, whatever its transformer was made from
-        return False
-    return foreign.is_classifier(folder)
 
 
 def read_reranker(path: str | Path, *, max_tokens: int | None = None) -> ModelSource:
@@ -342,40 +320,13 @@ def _manifest(source: ModelSource, folder: Path) -> Manifest:
         kind="reranker",
         dimension=len(labels) or 1,
         labels=labels,
-        activation="softmax" if labels else _activation(folder, config),
+        activation="softmax" if labels else read_activation(folder, config),
         **kept,
     )
 
 
 def _labels(config: dict[str, Any], steps: Sequence[Step]) -> tuple[str, ...]:
-    named = config.get("id2label") or {}
     if steps and isinstance(steps[-1], DenseSpec):
-        count = int(read_json(steps[-1].weights.parent / "config.json")["out_features"])
-    else:
-        # transformers leaves two labels without names of their own out of config.json.
-        count = len(named) or int(config.get("num_labels") or 2)
-    if count == 1:
-        return ()
-    return tuple(str(named.get(str(i), f"LABEL_{i}")) for i in range(count))
-
-
-def _activation(folder: Path, config: dict[str, Any]) -> str:
-    """Find what follows a lone score: named in three places over the years, a sigmoid if not."""
-    stated = (
-        _shared(folder).get("activation_fn")
-        or (config.get("sentence_transformers") or {}).get("activation_fn")
-        or config.get("sbert_ce_default_activation_function")
-        or "Sigmoid"
-    )
-    name = str(stated).rsplit(".", 1)[-1].lower()
-    if name not in ("identity", "sigmoid"):
-        raise BundleError(
-            f"{folder} has the activation {name!r} after its score; known are identity and "
-            "sigmoid. Such a model cannot be exported."
-        )
-    return name
-
-
-def _shared(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = read_json(folder / _SHARED, missing={})
-    return found
+        written = read_json(steps[-1].weights.parent / "config.json")
+        return read_labels(config, count=int(written["out_features"]))
+    return read_labels(config)

@@ -12,17 +12,22 @@ import numpy as np
 from ..bundle.bundle import open_bundle
 from ..bundle.catalog import find_model
 from ..bundle.manifest import Manifest
+from ..bundle.sentence_transformers import read_prompts
+from ..bundle.transformers import find_static
 from ..encoder import Encoder
-from ..errors import DataError, OptionError, counted
-from ..io.arrays import write_safetensors
+from ..errors import BundleError, DataError, OptionError, counted
+from ..io.arrays import read_safetensors, write_safetensors
 from ..io.files import writing_folder
 from ..io.fingerprint import sha256
 from ..io.tables import is_table, read_rows, read_texts, show_columns
 from ..runtime.pooling import normalize
-from ..runtime.tokenizer import save_tokenizer
+from ..runtime.tokenizer import count_ids, read_tokenizer, save_tokenizer
+from ..static.encoder import StaticEncoder
 from ..static.wordpiece import WordPieces
 from ..tagger.tagger import SpecialTokens
+from ..text.cleanup import SAFE
 from ..types import Floats
+from .samples import SAMPLES
 from .static_table import (
     Lessons,
     StaticTable,
@@ -39,6 +44,7 @@ logger = logging.getLogger(__name__)
 TABLE = "static.safetensors"
 _ANY_LENGTH = 1_000_000_000
 _PIECES = 4096  # pieces encoded at once
+_ROUNDED = 0.02  # what 8 bits may move a value of a unit vector by
 
 
 def export_static(
@@ -91,6 +97,78 @@ def export_static(
         )
         (partial / "README.md").write_text(_card(manifest), "utf-8")
         return manifest.write(partial)
+
+
+def export_table(
+    source: str | Path, out: str | Path, *, name: str | None = None, licence: str = ""
+) -> Manifest:
+    """Write a static model of model2vec or sentence-transformers as a bundle at `out`.
+
+    Its vectors keep their directions and have length 1. A bundle tokenises word by word; a model
+    whose tokenizer reads words otherwise there is refused.
+    """
+    folder = Path(source)
+    root = find_static(folder)
+    if root is None:
+        raise BundleError(
+            f"{folder} is no static model; expected model2vec's config.json or a StaticEmbedding "
+            "module. Export it without --kind static."
+        )
+    rows = _read_rows(root)
+    tokenizer = read_tokenizer(root / "tokenizer.json")
+    if count_ids(tokenizer) > len(rows):
+        raise BundleError(
+            f"the tokenizer of {root} has {count_ids(tokenizer):,} tokens and its table "
+            f"{len(rows):,} rows; expected a row for each. Copy the whole folder again."
+        )
+    if root == folder:  # model2vec leaves unknown words out
+        unknown = tokenizer.token_to_id(getattr(tokenizer.model, "unk_token", None) or "[UNK]")
+        rows[unknown if unknown is not None else slice(0)] = 0
+    empty = normalize(rows.mean(axis=0))
+    with writing_folder(out) as partial:
+        write_safetensors(partial / TABLE, dict(quantise(rows, empty).arrays()))
+        save_tokenizer(tokenizer, partial / "tokenizer.json", root / "tokenizer.json")
+        fields = read_prompts(folder)
+        described = _manifest(Manifest(clean=SAFE, **fields), rows.shape[1], len(rows))
+        manifest = dataclasses.replace(
+            described,
+            name=name or Path(out).name,
+            licence=licence,
+            training={"source": folder.name},
+        ).write(partial)
+        _check_table(rows, tokenizer, partial)
+        return manifest
+
+
+def _read_rows(root: Path) -> Floats:
+    """Read a table with a row a token id; (vocabulary, dim)."""
+    arrays = read_safetensors(root / "model.safetensors")
+    found = next((arrays[key] for key in ("embeddings", "embedding.weight") if key in arrays), None)
+    if found is None or found.ndim != 2:
+        raise BundleError(
+            f"{root / 'model.safetensors'} has {', '.join(arrays)}; expected embeddings or "
+            "embedding.weight. Copy the whole folder again."
+        )
+    rows: Floats = np.array(found, dtype=np.float32)
+    if "mapping" in arrays:  # several tokens may share a row
+        rows = rows[np.asarray(arrays["mapping"])]
+    if "weights" in arrays:
+        rows = rows * np.asarray(arrays["weights"], dtype=np.float32)[:, None]
+    return rows
+
+
+def _check_table(rows: Floats, tokenizer: Any, folder: Path) -> None:
+    """Raise a BundleError where the bundle in `folder` gives other directions than its source."""
+    found = StaticEncoder(open_bundle(folder)).encode(SAMPLES)
+    ids = [one.ids for one in tokenizer.encode_batch(list(SAMPLES), add_special_tokens=False)]
+    wanted = normalize(np.stack([rows[one].sum(axis=0) for one in ids]))
+    known = np.linalg.norm(wanted, axis=1) > 0.5
+    apart = np.abs(found - wanted)[known].max(initial=0.0)
+    if apart > _ROUNDED:
+        raise BundleError(
+            f"the static model's vectors move by {apart:.2g} when words are tokenised one by one; "
+            f"expected at most {_ROUNDED}. Such a tokenizer cannot be used."
+        )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,6 +5,7 @@ their header and fill it in at the end; only the current rows are held in memory
 """
 
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -39,15 +40,26 @@ def read_safetensors(path: Path) -> dict[str, NDArray[Any]]:
 
 def tensor_names(path: Path) -> list[str]:
     """Name the arrays of a .safetensors file, of whatever kind, without reading any of them."""
+    return list(_read_header(path))
+
+
+def count_values(path: Path) -> int:
+    """Count the numbers in all arrays of a .safetensors file, without reading any of them."""
+    return sum(math.prod(spec["shape"]) for spec in _read_header(path).values())
+
+
+def _read_header(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
             size = int.from_bytes(file.read(8), "little")
-            header = parse_json(file.read(size) if size <= path.stat().st_size else b"")
+            header: dict[str, Any] = parse_json(
+                file.read(size) if size <= path.stat().st_size else b""
+            )
         header.pop("__metadata__", None)
         ends = [spec["data_offsets"][1] for spec in header.values()]
         if 8 + size + max(ends, default=0) != path.stat().st_size:
             raise ValueError
-        return list(header)
+        return header
     except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         raise _corrupt(path) from error
 

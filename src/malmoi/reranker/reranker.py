@@ -116,14 +116,17 @@ def load_reranker(
     *,
     encoder: TextEncoder | None = None,
     threads: int | None = None,
+    graph: str | None = None,
 ) -> "Reranker":
     """Open a reranker: the shipped one, or a folder, a shipped model's name or a hub id.
 
     - `encoder`: used if it is the one whose similarity the reranker blends with its own score;
       otherwise that encoder is opened too.
     - `threads`: how many cores to use; all that this process may use when left out.
+    - `graph`: which ONNX graph to use of a folder with several.
     """
-    bundle = open_bundle(find_model(name_or_path, default=RERANKER), kinds=("reranker",))
+    folder = find_model(name_or_path, default=RERANKER, graph=graph)
+    bundle = open_bundle(folder, kinds=("reranker",), graph=graph)
     return Reranker(bundle, encoder=encoder, threads=threads)
 
 

@@ -43,7 +43,12 @@ class Runner:
             )
         # One thread a batch and several batches at once beat one batch over several threads: a
         # batch this small leaves threads waiting (docs/decisions/one-thread-a-batch.md).
-        self.session = Session(bundle.graph, threads=1)
+        self.session = Session(
+            bundle.graph,
+            threads=1,
+            architecture=manifest.architecture,
+            pad_id=self.tokens.pad_id,
+        )
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="malmoi")
 
     def run(self, inputs: Sequence[TokenizedText], compute: Compute) -> Floats:

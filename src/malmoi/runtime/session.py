@@ -8,12 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import BundleCorrupt, BundleError, counted
-from ..types import Floats
+from ..types import Floats, Ints
 from .tokenizer import Batch
 
-_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+_INPUTS = ("input_ids", "attention_mask", "token_type_ids", "pooling_mask", "position_ids")
+# What a decoder has read before: nothing here.
+_PAST = "past_key_values."
+# Architectures whose first position is that of padding, plus one.
+_SHIFTED = ("roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet")
 _SILENT = 4  # onnxruntime's severity "fatal": what goes wrong is raised, not printed
 # Fusions that cost more than they save: the fused kernels take two to four times as long as the
 # plain ones, which onnxruntime would put back into a graph that was written without the former.
@@ -23,9 +28,12 @@ _SLOWER = ["SkipLayerNormFusion", "BiasGeluFusion"]
 class Session:
     """An ONNX graph that takes token ids; safe to run from several threads at once."""
 
-    def __init__(self, path: Path, *, threads: int = 1) -> None:
+    def __init__(
+        self, path: Path, *, threads: int = 1, architecture: str = "", pad_id: int = 0
+    ) -> None:
         import onnxruntime as ort
 
+        self._first = pad_id + 1 if architecture in _SHIFTED else 0  # position
         options = ort.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
@@ -48,8 +56,13 @@ class Session:
                 "onnxruntime. Copy the folder again, or export the model again with: malmoi export"
             ) from error
         self.path = path
-        self.inputs = tuple(str(value.name) for value in self._session.get_inputs())
-        self.outputs = tuple(str(value.name) for value in self._session.get_outputs())
+        given = self._session.get_inputs()
+        self._past = {str(one.name): one for one in given if one.name.startswith(_PAST)}
+        self.inputs = tuple(str(one.name) for one in given if one.name not in self._past)
+        self._short = {str(one.name) for one in given if one.type == "tensor(int32)"}
+        found = self._session.get_outputs()
+        self.outputs = tuple(str(one.name) for one in found)
+        self.ranks = {str(one.name): len(one.shape or ()) for one in found}
         unknown = [name for name in self.inputs if name not in _INPUTS]
         if unknown:
             raise BundleError(
@@ -61,17 +74,35 @@ class Session:
 
     def run(self, batch: Batch, outputs: Sequence[str]) -> list[Floats]:
         """Run a batch and give the named outputs, each (n, …) float32."""
-        arrays = dict(zip(_INPUTS, (batch.ids, batch.mask, batch.types), strict=True))
-        feed = {name: arrays[name] for name in self.inputs}
         try:
-            found: list[Floats] = self._session.run(list(outputs), feed, self._run_options)
+            found = self._session.run(list(outputs), self._feed(batch), self._run_options)
         except Exception as error:
             raise BundleError(
                 f"{self.path} failed on a batch of {counted(batch.ids.shape[0], 'text')} with ids "
                 f"up to {batch.ids.max()}; expected a graph that fits its tokenizer. "
                 "Export the model again with: malmoi export"
             ) from error
-        return found
+        return [one.astype(np.float32, copy=False) for one in found]
+
+    def _feed(self, batch: Batch) -> dict[str, NDArray[Any]]:
+        feed = {}
+        for name in self.inputs:
+            if name == "position_ids":
+                row = np.arange(self._first, self._first + batch.ids.shape[1], dtype=np.int64)
+                array = np.broadcast_to(row, batch.ids.shape)
+            else:
+                array = arrays_of(batch)[name]
+            feed[name] = array.astype(np.int32) if name in self._short else array
+        for name, one in self._past.items():
+            kind = np.float16 if one.type == "tensor(float16)" else np.float32
+            feed[name] = np.zeros((len(batch.ids), one.shape[1], 0, one.shape[3]), kind)
+        return feed
+
+
+def arrays_of(batch: Batch) -> dict[str, Ints]:
+    """Give a batch's arrays by the names that graphs have for them."""
+    pooled = batch.mask if batch.pooled is None else batch.pooled
+    return dict(zip(_INPUTS, (batch.ids, batch.mask, batch.types, pooled), strict=False))
 
 
 class StringSession:
@@ -112,6 +143,24 @@ class StringSession:
         [found] = self._session.run([self._output], feed)
         vectors: Floats = np.asarray(found, dtype=np.float32).reshape(len(texts), -1)
         return vectors
+
+
+def free_memory() -> int | None:
+    """Give the bytes that this process may still take: the machine's, and a container's limit.
+
+    None where the system does not say.
+    """
+    found = []
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        [available] = [line.split()[1] for line in lines if line.startswith("MemAvailable:")]
+        found.append(int(available) * 1024)
+        limits = Path("/sys/fs/cgroup")
+        most = int((limits / "memory.max").read_text())
+        found.append(most - int((limits / "memory.current").read_text()))
+    except (OSError, ValueError):  # no such file, or "max"
+        pass
+    return min(found, default=None)
 
 
 def usable_cores() -> int:

@@ -48,6 +48,7 @@ class Batch:
     ids: Ints
     mask: Ints
     types: Ints
+    pooled: Ints | None = None  # the mask that pooling goes by, where it is another one
 
     def halves(self) -> "list[Batch]":
         """Cut into two of nearly as many rows; one row stays as it is."""

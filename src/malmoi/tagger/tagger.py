@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ..bundle.bundle import Bundle, open_bundle
 from ..bundle.catalog import find_model
+from ..bundle.transformers import OUTSIDE
 from ..errors import BundleError, counted
 from ..io.files import parse_json
 from ..runtime.pooling import softmax
@@ -23,7 +24,6 @@ from ..types import Floats, Ints
 from .segment import UNITS, Pieces, Window, cut_pieces, cut_windows
 
 SETTINGS = "tagger.json"
-OUTSIDE = "O"
 # Units that are "O" with this probability need no search; sequences are found between them.
 _SURE = 0.999
 _WINDOWS_AT_ONCE = 256
@@ -40,12 +40,16 @@ class Entity:
     score: float
 
 
-def load_tagger(name_or_path: str | Path, *, threads: int | None = None) -> "Tagger":
+def load_tagger(
+    name_or_path: str | Path, *, threads: int | None = None, graph: str | None = None
+) -> "Tagger":
     """Open a tagger: a folder, a shipped model's name, or a hub id.
 
-    `threads` is how many cores to use; all that this process may use when left out.
+    - `threads`: how many cores to use; all that this process may use when left out.
+    - `graph`: which ONNX graph to use of a folder with several.
     """
-    return Tagger(open_bundle(find_model(name_or_path), kinds=("tagger",)), threads=threads)
+    folder = find_model(name_or_path, graph=graph)
+    return Tagger(open_bundle(folder, kinds=("tagger",), graph=graph), threads=threads)
 
 
 class Tagger(GraphModel):
@@ -53,7 +57,9 @@ class Tagger(GraphModel):
 
     def __init__(self, bundle: Bundle, *, threads: int | None = None) -> None:
         super().__init__(bundle, threads=threads)
-        self.unit = read_unit(bundle.folder)
+        foreign = not (bundle.manifest.files or (bundle.folder / SETTINGS).is_file())
+        # Elsewhere a word has the label of its first token, unless somebody did otherwise.
+        self.unit = "word" if foreign else read_unit(bundle.folder)
         # One that neither cuts nor pads: windows are cut by `cut_windows`.
         self._tokenizer = read_tokenizer(bundle.tokenizer)
         self._tokenizer.no_truncation()
@@ -116,6 +122,10 @@ class Tagger(GraphModel):
 
         wait = self._runner.start(inputs, run)
         return lambda: iter(wait().reshape(len(inputs), longest, width))
+
+    def _run(self, batch: Batch) -> Floats:
+        logits = super()._run(batch)
+        return logits[..., self.bundle.columns] if self.bundle.columns else logits
 
     def _check(self) -> None:
         """Run one word, so that a graph which does not fit is found now."""

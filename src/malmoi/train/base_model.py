@@ -7,8 +7,9 @@ from pathlib import Path
 from ..bundle import sentence_transformers as foreign
 from ..bundle.catalog import find_model
 from ..bundle.manifest import MANIFEST, Manifest
+from ..bundle.transformers import is_cross_encoder
 from ..errors import BundleError, BundleNotFound
-from ..export.source import ModelSource, check_layers, is_cross_encoder, read_reranker, read_source
+from ..export.source import ModelSource, check_layers, read_reranker, read_source
 from ..export.weights_from_graph import rebuild
 
 PACKAGE = "package:"

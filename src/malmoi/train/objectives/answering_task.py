@@ -100,7 +100,7 @@ class AnsweringTask(ModelTask):
         torch.manual_seed(recipe.seed)  # the head is drawn at random
         self.model = self._load()
         freeze(self.model.base_model, recipe.schedule.freeze)
-        self.module = self.graph = AnswerModule(self.model, source.manifest.architecture)
+        self.module = self.graph = AnswerModule(self.model)
         self.module.to(self.processes.device)
         base = {id(p) for p in self.model.base_model.parameters()}
         self.scales = {

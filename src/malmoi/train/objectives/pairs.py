@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from pydantic import field_validator
 from pydantic import model_validator as check
 
-from ...bundle.manifest import POOLINGS
+from ...bundle.manifest import POOLER, POOLINGS
 from ...errors import DataError, OptionError, by_number, counted
-from ...export.source import POOLER, ModelSource
+from ...export.source import ModelSource
 from ...io.files import read_lines
 from ...lexicon.export import synonyms
 from ...lexicon.readers import form_of

@@ -124,7 +124,7 @@ class TaggingTask(ModelTask):
         torch.manual_seed(recipe.seed)  # the layer is drawn at random
         self.model = load_token_classifier(source, self.labels, dropout=recipe.dropout)
         freeze(self.model.base_model, recipe.schedule.freeze)
-        self.module = self.graph = TagModule(self.model, source.manifest.architecture)
+        self.module = self.graph = TagModule(self.model)
         self.module.to(self.processes.device)
         self.weights = self._label_weights()
         base = {id(p) for p in self.model.base_model.parameters()}

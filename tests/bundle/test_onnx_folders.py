@@ -1,0 +1,220 @@
+"""Folders with ONNX graphs as the hub has them: no modules, several graphs, heads."""
+
+import json
+import shutil
+from pathlib import Path
+
+import huggingface_hub
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import malmoi
+from malmoi.errors import BundleCorrupt, BundleError, OptionError
+from tests.support import graphs
+
+TEXTS = ["배를 타고 바다", "the cat sleeps", "당뇨", "unknown 말"]
+
+
+def states(texts: list[str] = TEXTS) -> list[np.ndarray]:
+    """The tiny graph's token states, computed without any of malmoi's runtime."""
+    table, tokenizer = graphs.embedding_table(), graphs.tiny_tokenizer()
+    return [table[tokenizer.encode(text).ids] for text in texts]
+
+
+def unit(rows: list[np.ndarray]) -> np.ndarray:
+    vectors = np.stack(rows)
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a graph of token states and no modules.json."""
+    made = graphs.write_foreign(tmp_path / "model", steps=("pool", "normalize"))
+    (made / "modules.json").unlink()
+    return made
+
+
+def write_config(folder: Path, **fields: object) -> None:
+    config = {"model_type": "bert", "hidden_size": graphs.DIM, "vocab_size": len(graphs.WORDS)}
+    (folder / "config.json").write_text(json.dumps(config | fields))
+
+
+def test_pooling_comes_from_a_file_or_an_option(folder: Path) -> None:
+    means = unit([rows.mean(axis=0) for rows in states()])
+    np.testing.assert_allclose(malmoi.load(folder).encode(TEXTS), means, atol=1e-6)
+    shutil.rmtree(folder / "1_Pooling")
+    with pytest.raises(BundleError, match=r'does not say how .* malmoi.load\(path, pooling="mean"'):
+        malmoi.load(folder)
+    found = malmoi.load(folder, pooling="cls").encode(TEXTS)
+    np.testing.assert_allclose(found, unit([rows[0] for rows in states()]), atol=1e-6)
+    with pytest.raises(OptionError, match="pooling is 'average'; known are cls"):
+        malmoi.load(folder, pooling="average")
+    graphs.write_graph(folder / "onnx/model.onnx", pooled=True)  # says it itself
+    np.testing.assert_allclose(malmoi.load(folder).encode(TEXTS), means, atol=1e-6)
+
+
+def test_an_option_does_not_overrule_what_a_folder_says(tmp_path: Path) -> None:
+    foreign = graphs.write_foreign(tmp_path / "st", steps=("pool",))
+    with pytest.raises(OptionError, match="says that it pools by mean, and pooling is 'cls'"):
+        malmoi.load(foreign, pooling="cls")
+    bundle = graphs.write_bundle(tmp_path / "bundle")
+    with pytest.raises(OptionError, match=r"is a bundle with the graph onnx/model\.onnx"):
+        malmoi.load(bundle, graph="model_int8")
+
+
+def test_a_graph_is_chosen_by_name(folder: Path) -> None:
+    graphs.write_graph(folder / "onnx/model_quantized.onnx", pooled=True)
+    assert malmoi.load(folder)._output == "token_embeddings"
+    for name in ("model_quantized", "model_quantized.onnx", "onnx/model_quantized.onnx"):
+        assert malmoi.load(folder, graph=name).manifest.graph == "onnx/model_quantized.onnx"
+    with pytest.raises(OptionError, match="graph is 'fp16'; .* has onnx/model.onnx, onnx/model_q"):
+        malmoi.load(folder, graph="fp16")
+
+
+def test_weights_next_to_a_graph(folder: Path) -> None:
+    path = folder / "onnx/model.onnx"
+    expected = malmoi.load(folder).encode(TEXTS)
+    model = onnx.load(path)
+    options = {"save_as_external_data": True, "location": "model.onnx_data", "size_threshold": 0}
+    onnx.save(model, path, **options)
+    np.testing.assert_array_equal(malmoi.load(folder).encode(TEXTS), expected)
+    (folder / "onnx/model.onnx_data").rename(folder / "onnx/elsewhere")
+    with pytest.raises(BundleCorrupt, match="weights in model.onnx_data, which is missing"):
+        malmoi.load(folder)
+    data = path.read_bytes()
+    assert data.count(b"model.onnx_data") == 1
+    path.write_bytes(data.replace(b"model.onnx_data", b"../onnx/elsewhe"))
+    with pytest.raises(BundleCorrupt, match=r"reads its weights from '\.\./onnx/elsewhe'"):
+        malmoi.load(folder)
+
+
+def write_decoder(path: Path) -> None:
+    """Token and position rows added up, as float16; its past is an input that it ignores."""
+    table = numpy_helper.from_array(graphs.embedding_table().astype(np.float16), "table")
+    places = numpy_helper.from_array(np.eye(20, graphs.DIM, dtype=np.float16), "places")
+    nodes = [
+        helper.make_node("Gather", ["table", "input_ids"], ["rows"]),
+        helper.make_node("Gather", ["places", "position_ids"], ["at"]),
+        helper.make_node("Add", ["rows", "at"], ["hidden"]),
+        helper.make_node("Shape", ["past_key_values.0.key"], ["length"]),
+    ]
+    ids = [
+        helper.make_tensor_value_info(name, TensorProto.INT32, ["n", "length"])
+        for name in ("input_ids", "position_ids")
+    ]
+    past = ["n", 2, "past", 4]
+    ids.append(helper.make_tensor_value_info("past_key_values.0.key", TensorProto.FLOAT16, past))
+    out = [
+        helper.make_tensor_value_info("hidden", TensorProto.FLOAT16, ["n", "length", graphs.DIM]),
+        helper.make_tensor_value_info("length", TensorProto.INT64, [4]),
+    ]
+    graph = helper.make_graph(nodes, "decoder", ids, out, [table, places])
+    sets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=sets, ir_version=9), path)
+
+
+@pytest.mark.parametrize(("architecture", "first"), [("qwen3", 0), ("xlm-roberta", 1)])
+def test_positions_half_precision_and_an_empty_past(
+    folder: Path, architecture: str, first: int
+) -> None:
+    """RoBERTa counts positions from its padding on, which has the id 0 here."""
+    write_decoder(folder / "onnx/model.onnx")
+    write_config(folder, model_type=architecture)
+    places = np.eye(20, graphs.DIM)
+    rows = [one + places[first : first + len(one)] for one in states()]
+    found = malmoi.load(folder, pooling="mean").encode(TEXTS)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, unit([one.mean(axis=0) for one in rows]), atol=2e-3)
+
+
+def test_an_input_that_is_not_known_is_named(folder: Path) -> None:
+    model = onnx.load(folder / "onnx/model.onnx")
+    value = helper.make_tensor_value_info("pixel_values", TensorProto.FLOAT, ["n", 3])
+    model.graph.input.append(value)
+    onnx.save(model, folder / "onnx/model.onnx")
+    with pytest.raises(BundleError, match="asks for the inputs pixel_values; known are input_ids"):
+        malmoi.load(folder)
+
+
+def test_a_reranker_and_a_classifier(folder: Path) -> None:
+    graphs.write_score_graph(folder / "onnx/model.onnx", outputs=1)
+    head = {"architectures": ["XLMRobertaForSequenceClassification"]}
+    write_config(folder, **head, id2label={"0": "LABEL_0"})
+    bundle = graphs.write_reranker(folder.parent / "bundle")
+    pairs = [("배를 타고", "the cat"), ("당뇨", "당뇨")]
+    scores = malmoi.load_reranker(folder).score(pairs)
+    np.testing.assert_allclose(scores, malmoi.load_reranker(bundle).score(pairs), atol=1e-6)
+    graphs.write_score_graph(folder / "onnx/model.onnx", outputs=3)
+    write_config(folder, **head, id2label={"0": "가", "1": "나", "2": "다"})
+    with pytest.raises(BundleError, match="is of kind 'classifier'.*malmoi.load_classifier"):
+        malmoi.load_reranker(folder)
+    decided = malmoi.load_classifier(folder).classify("배를 타고 바다")
+    logits = graphs.embedding_table(dim=3)[graphs.tiny_tokenizer().encode("배를 타고 바다").ids]
+    shares = np.exp(logits.sum(axis=0)) / np.exp(logits.sum(axis=0)).sum()
+    assert list(decided.probabilities.values()) == pytest.approx(shares.tolist(), abs=1e-5)
+    write_config(folder, **head, problem_type="multi_label_classification")
+    with pytest.raises(BundleError, match="problem_type multi_label_classification"):
+        malmoi.load_classifier(folder)
+
+
+def test_a_tagger_whose_labels_stand_elsewhere(folder: Path) -> None:
+    table = graphs.embedding_table(dim=3)
+    node = helper.make_node("Gather", ["table", "input_ids"], ["logits"])
+    ids = helper.make_tensor_value_info("input_ids", TensorProto.INT64, ["n", "length"])
+    out = helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["n", "length", 3])
+    rows = [numpy_helper.from_array(table, "table")]
+    graph = helper.make_graph([node], "tags", [ids], [out], rows)
+    sets = [helper.make_opsetid("", 17)]
+    path = folder / "onnx/model.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=sets, ir_version=9), path)
+    labels = {"0": "DIS-B", "1": "O", "2": "PER-B"}
+    write_config(folder, architectures=["BertForTokenClassification"], id2label=labels)
+    tagger = malmoi.load_tagger(folder)
+    assert (tagger.labels, tagger.unit) == (("O", "B-DIS", "B-PER"), "word")
+    text = "배를 타고 바다 the cat sleeps 당뇨"
+    likely = table[graphs.tiny_tokenizer().encode(text).ids[1:-1]].argmax(axis=1)
+    expected = [
+        (word, ["DIS", "", "PER"][label])
+        for word, label in zip(text.split(), likely, strict=True)
+        if label != 1
+    ]
+    assert [(one.text, one.type) for one in tagger.tag(text)] == expected and expected
+
+
+def test_a_head_that_is_not_known(folder: Path) -> None:
+    write_config(folder, architectures=["BertForMultipleChoice"])
+    with pytest.raises(BundleError, match="names the class BertForMultipleChoice"):
+        malmoi.load(folder)
+
+
+def test_the_hub_is_asked_for_one_graph(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [
+        "model.onnx",
+        "model_fp16.onnx",
+        "model_fp16.onnx_data",
+        "Constant_7",
+        "model.onnx_data",
+    ]
+    files = ["config.json", "pytorch_model.bin", *(f"onnx/{name}" for name in names)]
+    asked: list[list[str]] = []
+
+    def fetch(name: str, *, allow_patterns: list[str]) -> str:
+        asked.append(allow_patterns)
+        return str(folder)
+
+    monkeypatch.setattr(huggingface_hub, "list_repo_files", lambda name: files)
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", fetch)
+    malmoi.load("someone/model")
+    assert [one for one in asked[0] if one.startswith("onnx/")] == [
+        "onnx/model.onnx",
+        "onnx/Constant_7",
+        "onnx/model.onnx_data",
+    ]
+    with pytest.raises(OptionError, match="graph is 'model_q4'; someone/model has onnx/model.onnx"):
+        malmoi.load("someone/model", graph="model_q4")
+    shutil.copy(folder / "onnx/model.onnx", folder / "onnx/model_fp16.onnx")
+    malmoi.load("someone/model", graph="model_fp16")
+    wanted = ["onnx/model_fp16.onnx", "onnx/model_fp16.onnx_data", "onnx/Constant_7"]
+    assert asked[1][-3:] == wanted
