@@ -18,6 +18,7 @@ from malmoi.clinical.corrections import (
     learn,
     read_corrections,
 )
+from malmoi.clinical.mentions import definitions
 from malmoi.clinical.output import fhir_bundle, form_of, mention_rows, omop_rows
 from malmoi.clinical.reader import TRUST, NoteReader
 from malmoi.clinical.redact import Redactor, check_recall, shifted
@@ -25,7 +26,7 @@ from malmoi.clinical.senses import SenseTable
 from malmoi.errors import DataError, OptionError, OutputError
 from malmoi.evaluate import Settings, evaluate
 from malmoi.evaluate.tasks.notes import GoldMention, GoldNote, judge, outcome_of, read_notes
-from malmoi.lexicon import Lexicon
+from malmoi.lexicon import Lexicon, build_lexicon
 from malmoi.lexicon.abbreviations import Abbreviations
 from malmoi.linking import Linker
 from tests.support.graphs import Run
@@ -48,7 +49,13 @@ def reader(lexicon: Path) -> NoteReader:
 
 
 @pytest.mark.parametrize(
-    ("file", "least"), [("dev.jsonl", 0.97), ("held.jsonl", 0.85), ("lookalikes.jsonl", 0.95)]
+    ("file", "least"),
+    [
+        ("dev.jsonl", 0.97),
+        ("held.jsonl", 0.85),
+        ("lookalikes.jsonl", 0.95),
+        ("more.jsonl", 0.94),
+    ],
 )
 def test_marked_mentions_have_their_status(file: str, least: float) -> None:
     """Spans and codes as people marked them: only what is said about them is judged."""
@@ -142,6 +149,16 @@ def test_tables_of_your_own_extend_the_shipped_ones(lexicon: Path, tmp_path: Pat
         ("LC, HBsAg(+), HCC", "LC", "liver cirrhosis"),
         ("severe MS, AF, TTE", "MS", "mitral stenosis"),
         ("MS contin 10mg", "MS", "-"),
+        ("HBV DNA 2,300", "HBV", "-"),
+        ("Donor: HBV (-)", "HBV", "chronic hepatitis B"),
+        ("OD) VH(-), RD(-), IOP 14", "VH", "vitreous hemorrhage"),
+        ("망상(-), AH/VH (-)", "VH", "visual hallucination"),
+        ("PCI with DES x2", "DES", "-"),
+        ("약 타러 오심.", "오심", "-"),
+        ("오심, 구토 없음", "오심", "nausea"),
+        ("룸메이트 옴 진단", "옴", "scabies"),
+        ("모시고 옴", "옴", "-"),
+        ("acute type A AD, Bentall op", "AD", "aortic dissection"),
     ],
 )
 def test_short_forms_are_read_by_their_context(note: str, short: str, meaning: str) -> None:
@@ -149,6 +166,31 @@ def test_short_forms_are_read_by_their_context(note: str, short: str, meaning: s
     at = note.index(short)
     shares = table.weigh(short, note, at, at + len(short), lambda _: 0.0)
     assert shares[0].meaning == meaning and sum(one.share for one in shares) == pytest.approx(1)
+
+
+def test_what_only_looks_like_a_name_is_none(reader: NoteReader) -> None:
+    finder = reader._finder
+    for text in ("RAI 100mCi", "4점", "독감 주사", "6 목", "처형이 간병", "수술 합병증"):
+        assert "독감" in text or finder.find(text)[0] == []
+    assert [one.text for one in finder.find("독감 주사")[0]] == ["독감"]
+    assert definitions("심낭삼출 소견 없음(TTE), 심방세동(AF)") == {"AF": "심방세동"}
+    # A dash between two spaces is between two names.
+    assert {one.text for one in finder.find("기침 Rt - 폐렴")[0]} == {"기침", "폐렴"}
+
+
+def test_headings_are_known_with_and_without_spaces() -> None:
+    for note in ("이학적소견: 폐렴", "이학적 소견: 폐렴", "퇴원후계획: 폐렴"):
+        at = note.index("폐렴")
+        assert NoteContext.of(note, [(at, at + 2)]).assertion(at, at + 2).section
+
+
+def test_the_name_of_korean_medicine_comes_second(tmp_path: Path) -> None:
+    table = tmp_path / "t.tsv"
+    rows = "U86.1\t울증\tDepressive disorder\nF32.9\t우울에피소드\tDepressive disorder\n"
+    table.write_text(f"code\tko\ten\nI10\t고혈압\thypertension\n{rows}", "utf-8")
+    build_lexicon([table], tmp_path / "u.lexicon")
+    [found] = NoteReader(Linker(tmp_path / "u.lexicon")).read("Dx: depressive disorder")
+    assert found.linked.best is not None and found.linked.best.code == "F32.9"
 
 
 def test_notes_are_judged(reader: NoteReader) -> None:

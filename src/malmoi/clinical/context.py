@@ -117,10 +117,11 @@ def _person_pattern(words: Sequence[str]) -> "re.Pattern[str]":
     latin = sorted((w for w in words if w.isascii()), key=len, reverse=True)
     # 친언니, 사촌형, 큰이모
     which = r"(?:친|외|큰|작은|막내|이종|고종|사촌|이복|첫째|둘째|셋째|쌍둥이)"
-    particle = r"(?:님|들)?(?:께서는|께서|이|가|은|는|도|의|에게|와|과|랑|만|에서)?"
+    particle = r"(?:님|분|들)?(?:께서는|께서|이|가|은|는|도|의|에게|와|과|랑|만|에서|에는|에)?"
     parts = [
         # 부 and 모 alone: "부: 췌장암", "모 DM", but neither "A 형 간염" nor "모 병원".
-        rf"(?<![가-힣\w])(?<![A-Za-z0-9]\s)(?:{which}{{1,2}})?(?:{'|'.join(short)})(?:는|도|가|이|은)?(?=\s*[:\-–(,/]|\s)"
+        rf"(?<![가-힣\w])(?<![A-Za-z0-9][ \t])(?:{which}{{1,2}})?(?:{'|'.join(short)})"
+        r"(?:는|도|가|이|은)?(?=\s*[:\-–(),/]|\s)"
         r"(?!\s*(?:병원|의원|대학|기관|회사|씨|년|월|위\s|형\s))" if short else "",
         rf"(?<![가-힣])(?:{which}\s?){{0,2}}(?:{'|'.join(map(re.escape, korean))})"
         rf"{particle}(?![가-힣])"
@@ -193,19 +194,22 @@ def _open_rules(folders: tuple[Path, ...]) -> ContextRules:
         _check(who, _PERSONS, "experiencer", "persons.tsv")
         persons.setdefault(who, []).extend(names.split("|"))
     sections: dict[str, tuple[str, str]] = {}
+    headings: set[str] = set()
     for section, effect, names in read_table(
         "sections.tsv", ("section", "effect", "headings"), folders
     ):
         _check(effect, _EFFECTS, "effect", "sections.tsv")
         for name in names.split("|"):
             sections[_heading_key(name)] = (section, effect)
-    known = sorted(sections, key=len, reverse=True)
+            headings.add(name.strip().casefold())
+    known = sorted(headings, key=lambda name: (-len(name), name))
     any_heading = "|".join(re.escape(name).replace(r"\ ", r"\s*") for name in known)
     # In running text only headings of some length count, and those with a point or a capital Hx.
     long = "|".join(
         re.escape(name).replace(r"\ ", r"\s*")
         for name in known
-        if sections[name][1] in (FAMILY, _PAST) or (len(name) > 2 and not name.isascii())
+        if sections[_heading_key(name)][1] in (FAMILY, _PAST)
+        or (len(name) > 2 and not name.isascii())
     )
     return ContextRules(
         tuple((*key, _pattern(cues, key[1])) for key, cues in words.items()),
@@ -226,7 +230,8 @@ def _open_rules(folders: tuple[Path, ...]) -> ContextRules:
 
 
 def _heading_key(name: str) -> str:
-    return re.sub(r"\s+", " ", name.strip().casefold())
+    """Give a heading's key; spaces are left out, for 이학적소견 is 이학적 소견."""
+    return re.sub(r"\s+", "", name.casefold())
 
 
 # "가족력 없음, 고혈압 있음": a heading with nothing under it.
@@ -257,7 +262,7 @@ _UNIT = r"\s?(?:[A-Za-z%℃°]+|일|주|개월|달|년|시간|분|회|번|도|�
 _PREDICATES = (
     rf"{_NUMBER}"
     # Korean predicates begin a word: 감소 in 체중감소 is none.
-    r"|(?<![가-힣])(?:심[하한해함]|지속|호전|악화|증가|감소|발생|시작|동반|내원|입원|진단|복용|치료"
+    r"|(?<![가-힣])(?:심[하한해함]|지속|호전|악화|증가|감소|발생|시작|동반|내원|입원|진단|확진|복용|치료"
     r"|투석|시행|수술|투여|처방|유지|교정|중단|변경|이송|전원|확인|관찰|보임|보여|나타|생[기김겨긴]|느[끼껴낌]|추적|조절|환자|합병증|재발|변화"
     r"|예방|착용|적용|위해|위하여|목적|이상|특이|문제|차도|불편|양성|중(?=[\s,])|후(?=\s)|외(?:에는|에|엔)?(?=\s)|이외|말고|제외)"
     r"|[가-힣](?:함|됨|하며|되며|이며|하고|되고|이고|하여|되어|해서|지만|는데)(?=[\s,])|보다"
@@ -273,9 +278,12 @@ _PARTICLE = "(?:은|는|이|가|도|을|를|의|으로|로|만|에)"
 _TAIL = re.compile(
     r"(?:(?:소견|증거|증상|징후|양상|호소|동반|발생|재발|확인|관찰|병력|과거력|기왕력|가족력|치료력|여부|모두|전부|다"
     r"|삽화|가능성|시사하는|합당한|뒷받침하는|의심되는|의심할 만한|의심|의심소견|의심 소견"
-    r"|진행|검사|검사상|검사에서|결과|CT상|MRI상|CT에서|MRI에서"
+    r"|진행"
+    r"|[가-힣]{0,6}(?:검사|내시경|생검|초음파|촬영|영상|심전도|뇌파|배양)(?:상|에서는|에서|결과)?|결과|CT상|MRI상|CT에서|MRI에서"
     r"|초음파상|초음파에서|해당"
-    r"|등|등 합병증|최근|현재|특별한|뚜렷한|명백한|(?<![a-z])(?:is|was|are|were|sx|sign|signs"
+    r"|등|등 합병증|최근|현재|과거에도|과거에|예전에도|이전에도|지금까지|현재까지|당시|평소"
+    r"|최근에도|그동안|전혀|아직|별다른|다른|더 이상|특별한"
+    r"|뚜렷한|명백한|(?<![a-z])(?:is|was|are|were|sx|sign|signs"
     r"|symptoms?|hx|history|ct|mri|:|-)"
     rf"|{_NUMBER}{_UNIT}\s?(?:간|동안|째|전부터|전|이내|이상)?){_PARTICLE}?|{_PARTICLE}|[:\-–=,]?\s*\t)\s*$",
     re.IGNORECASE,
@@ -311,13 +319,15 @@ _ENDS = re.compile(r"[ \t]*(?:[,.;]|\r?\n|$)")
 _GLUE = re.compile(rf"및|또는|(?<={MASK})(?:이나|나|와|과)(?![가-힣])")
 # "Influenza Ag A(-)": words of a test between a name and its sign.
 _TESTED = re.compile(
-    r"(?:\s*(?:Ag|Ab|antigen|antibody|항원|항체|PCR|RT-PCR|rapid|test|kit|검사|culture|배양|IgM|IgG|toxin|A|B|A/B"
-    r"|screening|screen|virus|sx|sign|Hx))+(?=\s*[(（]?\s*[-−+])",
+    r"(?:\s*[-–:]?\s*(?:Ag|Ab|antigen|antibody|항원|항체|PCR|RT-PCR|rapid|test|kit|검사|culture|배양|IgM|IgG|toxin|A|B|A/B"
+    r"|screening|screen|virus|sx|sign|Hx|CSF|smear|AFB|IGRA|QFT|biopsy|bx|doppler|echo|TTE|TEE|CT|MRI|MRA"
+    r"|sono|USG|EGD|[A-Z][a-z]+-[A-Z][a-z]+|SLRT?|Spurling|Phalen|Tinel|Murphy|Homan|McMurray|Lachman))+"
+    r"(?=\s*[(（]\s*[-−+]|\s*[-−+](?!\s?\w))",
     re.IGNORECASE,
 )
 # "Sjogren r/o -> SSA/SSB (-/-)": what came of it.
 _ARROW = re.compile(
-    r"[^\n;]{0,60}?(?:->|→|=>|⇒)[^\n;]{0,60}?(?:(?<![a-z])(?:neg(?:ative)?|wnl|normal|none|no|not)(?![a-z])|정상|음성"
+    r"[^\n;]{0,60}?(?:->|→|=>|⇒|위해(?:서)?[^\n;.]{0,20}?(?:시행|촬영|검사|확인))[^\n;]{0,60}?(?:(?<![a-z])(?:neg(?:ative)?|wnl|normal|none|no|not)(?![a-z])|정상|음성"
     r"|없|아님|배제|[無无]|[(（]\s*[-−–](?:\s*/\s*[-−–])*\s*[)）])",
     re.IGNORECASE,
 )
@@ -568,6 +578,8 @@ class NoteContext:
             if first - end > _WINDOW or not _is_near(between) or is_closed(between):
                 return False
             listed = "," in between
+            if _leaves_item(between, attribute, listed=listed, item=item):
+                return False
             if listed and self._person_at(end) < self._person_at(first):
                 return False  # "배우자 확진, 자녀 음성"
             if item and listed:
@@ -581,6 +593,8 @@ class NoteContext:
             if attribute not in _FACTS and MASK in between and not _LIST.fullmatch(_bare(between)):
                 return False
             leads_on = _LEADS_ON.match(self.hidden, last) and _LATIN.match(self.note[first])
+            if leads_on and _VERSUS.match(self.note, first):
+                leads_on = None  # about both
             # "adenoma, probably, 1.2cm"
             ends = _ENDS.match(self.note, last) is not None
             if not leads_on and (ends or not between.rstrip().endswith(",")):
@@ -632,12 +646,15 @@ class NoteContext:
         if after and not is_closed(right[: after.start()]):
             return FAMILY
         behind = re.match(
-            r"[^\n,;.]{0,12}(?:\(|\bin (?:her|his|the|a )?\s*|\bof (?:her|his) )", right
+            r"[^\n,;.]{0,12}(?:\(|\bin (?:her|his|the|a )?\s*|\bof (?:her|his) )|\s*[:：]\s*", right
         )
         if behind:
             place = self._person_at(end + behind.end())
-            for first, _, person in self._persons[place : place + 2]:
-                if person != PATIENT and first - end == behind.end():
+            named = ":" not in behind.group() and "：" not in behind.group()
+            for first, last, person in self._persons[place : place + 2]:
+                # "AMD: 모친.", but not "흉통: 아들과 다툰 후".
+                alone = named or re.match(r"\s*(?:[,.;/)\n(]|$)", self.note[last : last + 3])
+                if person != PATIENT and first - end == behind.end() and alone:
                     return person
         if who == PATIENT:
             return PATIENT
@@ -670,6 +687,30 @@ class NoteContext:
 
 
 _PLANS = (HYPOTHETICAL, _INSTRUCTED)
+_VERSUS = re.compile(r"vs\.?(?![a-z])|versus", re.IGNORECASE)
+# "CAP - ceftriaxone D7, ADE 없음", "GBS on IVIG, sepsis (-)", "diarrhea G1, fever 없음": an item
+# of a list about which something is said: how it is treated, or how bad it is.
+_TREATED = re.compile(
+    rf"^[^,]*?(?:\s[-–:]\s?[^\W{MASK}]|(?<![a-z])on [a-z]"
+    r"|(?<![a-z])(?:D|G|gr\.?|grade|stage)\s?[\dIV]"
+    r"|(?<![a-z])(?:mild|moderate|severe|mod|trivial|controlled)\.?\s*(?=,)|(?:경도|중등도|경증|중증)\s*(?=,))",
+    re.IGNORECASE,
+)
+# "fever → TB lymphadenitis 확진, lymphoma 배제": what came next is another item.
+_NEXT = re.compile(rf"(?:->|→|=>|⇒)[^,;\n]*{MASK}")
+_STEP = re.compile("->|→|=>|⇒")
+_DASHED = re.compile(rf"\s[-–]\s*{MASK}")
+
+
+def _leaves_item(between: str, attribute: str, *, listed: bool, item: bool) -> bool:
+    """Tell whether a cue after an item is about a later one, or about what is done."""
+    if _NEXT.search(between) or (attribute in _PLANS and _STEP.search(between)):
+        return True
+    if (item or attribute == POSSIBLE) and _DASHED.search(between):
+        return True
+    return listed and _TREATED.search(between) is not None
+
+
 _FACTS = (NEGATED, HISTORICAL, _RESOLVED)
 _LIST = re.compile(
     rf"(?:{MASK}|[\s,/·+&()]|및|또는|와|과|이나|나|등의?|(?<![a-z])(?:and|or|vs\.?|rt|lt|both)(?![a-z]))*",
@@ -740,6 +781,8 @@ def _signed_apart(right: str) -> bool:
     """Tell whether a list ends with one sign for all items: "fever, chills (-)"."""
     found = APART.search(right)
     if found is None or not _is_near(between := right[: found.start()]) or is_closed(between):
+        return False
+    if "," in between and _TREATED.search(between):
         return False
     rest = right[found.end() :]
     end = END.search(rest)

@@ -89,12 +89,18 @@ def definitions(text: str) -> dict[str, str]:
     return found
 
 
+_SAID = re.compile(
+    "(?:[음함됨임]|시행|확인|결과|소견|정상|의심|배제|추적|관찰|예정|필요|진단|검사|치료|수술)$"
+)
+
+
 def _long_form(short: str, before: str) -> str | None:
     """Give the words before brackets that the short form abbreviates."""
     korean = re.search(r"[가-힣][가-힣 ]*$", before)
     if korean:  # letters cannot be compared across scripts: the last Korean word is taken
         word = korean.group().split()[-1]
-        return word if len(word) > 1 else None
+        # "소견 없음(TTE)" says how it was seen.
+        return word if len(word) > 1 and not _SAID.search(word) else None
     words = re.split(r"[.;:,!?()]\s", before)[-1].split()
     longest = words[-min(len(short) + 5, 2 * len(short)) :]
     joined = " ".join(longest)
@@ -142,7 +148,7 @@ _PARTICLES = sorted(
         "인 이란 으로서 로서 에게 까지 부터 및 상 시 후 중 성 증 증상 소견 의심 진단 환자 있음"
         " 없음 의증 "
         "에도 이라 라고 이라고 으로도 이었음 였음 임 이고 이었으나 였으나 까지는 보다 보다는"
-        " 같은 처럼 등 등의"
+        " 같은 처럼 등 등의 함 하고 하며 하여 하는 하심 했음 했다 하였음"
     ),
     key=len,
     reverse=True,
@@ -161,9 +167,10 @@ _STEPS = tuple(step for step in STANDARD if step != "spaces")
 _HANJA_WORD = re.compile(
     "(?![無无有疑父母兄弟])[\u4e00-\u9fff\uf900-\ufaff](?:(?![無无有疑])[\u4e00-\u9fff\uf900-\ufaff])+"
 )
-_GAP = re.compile(r"[ \xa0\-·/'’,()]{0,3}")
+# A dash with a space on either side is between two things: "pain Rt - adhesive capsulitis".
+_GAP = re.compile(r"(?!\s-\s)[ \xa0\-·/'’,()]{0,3}")
 # "fx.," and "Rt. ": the point of an abbreviation does not end a name.
-_DOTTED_GAP = re.compile(r"\.?[ \xa0\-·/'’,()]{0,3}")
+_DOTTED_GAP = re.compile(r"\.?(?!\s-\s)[ \xa0\-·/'’,()]{0,3}")
 _DOTTED = frozenset(
     str.split(
         "fx frx ca rt lt prox dist ant post med lat comp pul inf sup mod mets meta bil lap chr"
@@ -180,6 +187,18 @@ _DROPPED = frozenset(
 # How a bone is broken, which tables leave to another digit.
 _BROKEN = re.compile("(?:분쇄|개방성?|폐쇄성?|전위성?|비전위|복합|단순|선상|함몰) ?골절")
 _AND = re.compile(r"([A-Za-z]{4,})(?:\s+(?:and|or|&)\s+|\s?/\s?)$", re.IGNORECASE)
+# Nouns that tables put first: "injury of ureter".
+_HEADS = frozenset(
+    str.split(
+        "injury injuries rupture tear fracture dislocation subluxation contusion laceration atresia"
+        " stenosis stricture occlusion obstruction perforation abscess hemorrhage cyst ulcer"
+        " atrophy prolapse torsion thrombosis embolism insufficiency paralysis palsy malformation"
+        " anomaly agenesis deficiency dysfunction hyperplasia hypertrophy necrosis calculus"
+        " neoplasm malrotation"
+    )
+)
+# "6 목", "1 Open": how tables name the digits of a code.
+_NUMBERED = re.compile(r"\d [^\W\d]+$")
 _CAPITALS = re.compile(r"[A-Z]")
 _SMALL = re.compile(r"[a-z]")
 
@@ -229,7 +248,9 @@ class OrdinaryWords:
             kinds[kind].update(names.split("|"))
         alone = frozenset(map(key_of, kinds["alone"]))
         part = "|".join(map(re.escape, sorted(kinds["part"], key=len, reverse=True)))
-        follows = re.compile(rf"(?:'s)?[ -]?(?:{part or '(?!)'})(?![A-Za-z])", re.IGNORECASE)
+        follows = re.compile(
+            rf"(?:'s)?[ -]?(?:{part or '(?!)'})(?![A-Za-z])(?! finger)", re.IGNORECASE
+        )
         return cls(alone, frozenset(kinds["word"]), frozenset(kinds["caps"]), follows)
 
 
@@ -305,7 +326,7 @@ class MentionFinder:
         tokens = list(_TOKEN.finditer(text))
         known = [self._known_word(token.group()) for token in tokens]
         for i, first in enumerate(tokens):
-            if not known[i]:
+            if not known[i] or _is_unit(first, text):
                 continue
             last_end, before = first.start(), ""
             for j in range(i, min(i + _LONGEST, len(tokens))):
@@ -367,7 +388,9 @@ class MentionFinder:
     def _look_up(self, text: str) -> str:
         """Say how a run is known: "name", another wording that is one, or "" for not at all."""
         form = self._normalizer.form(text)
-        if self._is_name(text, form):
+        # "ureter injury" is the table's "injury of ureter".
+        turned = "," not in text and text.rpartition(" ")[2].casefold() in _HEADS
+        if self._is_name(text, form, bag=turned):
             return "name" if self._is_worth(text, form) else ""
         spelled = self._spelled(text)
         if spelled:
@@ -445,7 +468,7 @@ class MentionFinder:
             return False
         if text.islower() and (len(text) == 2 or text in self._ordinary.words):
             return False
-        if len(text) == 2 and not text.isupper() and text != "Af":
+        if len(text) == 2 and not text.isupper() and text not in ("Af", "Tb"):
             return False
         if shouted and text in self._ordinary.caps:
             return False
@@ -456,7 +479,7 @@ class MentionFinder:
     def _is_worth(self, text: str, form: NormalForms) -> bool:
         """Tell a name from what is too short or too common to be one in running text."""
         key = form.key
-        if key.isdigit() or key in self._ordinary.alone:
+        if key.isdigit() or key in self._ordinary.alone or _NUMBERED.match(text):
             return False
         is_lay = key in clinical_keys()
         if self._vocabulary is not None and form.core in self._vocabulary.general and not is_lay:
@@ -469,7 +492,8 @@ class MentionFinder:
                 or (is_lay and text.isupper() and len(key) >= 2)
                 or (is_lay and len(key) == 3)
             )
-        return len(key) >= 2
+        # 옴 and 틱 are whole names; `senses.tsv` tells the disease from the verb.
+        return len(key) >= 2 or is_lay
 
     def _has(self, keys: Sequence[str], *, plain: bool = False) -> list[bool]:
         found = np.zeros(len(keys), bool)
@@ -523,6 +547,13 @@ def _portions(tries: Iterator[MentionSpan]) -> Iterator[list[MentionSpan]]:
         yield portion
 
 
+def _is_unit(token: "re.Match[str]", text: str) -> bool:
+    """Tell a unit, as in "100mCi" and "4점", from a name."""
+    at, word = token.start(), token.group()
+    follows = at > 0 and text[at - 1].isdigit()
+    return follows and not word[0].isdigit() and len(word) <= (4 if word.isascii() else 1)
+
+
 def _glued(token: "re.Match[str]", before: "re.Match[str]") -> bool:
     """Tell whether a Korean word follows a Latin one without a space, and is a particle."""
     own = token.group()
@@ -538,7 +569,10 @@ def _before_particle(token: "re.Match[str]") -> Iterator[int]:
     word = token.group()
     if "가" <= word[0] <= "힣":
         for length in _PARTICLE_LENGTHS:
-            if len(word) - length >= 2 and word[-length:] in _PARTICLE_SET:
+            particle = word[-length:]
+            if len(word) - length < 2 or particle not in _PARTICLE_SET:
+                continue
+            if particle != "증" or not word.endswith("병증"):  # 합병증 is no 합병
                 yield token.end() - length
 
 

@@ -217,8 +217,9 @@ class NoteReader:
             for length in (1, 2)
         )
         out: list[tuple[MentionSpan, Linked]] = []
-        for one, found in pairs:
-            if found.best is None or (self._icd and found.best.code.startswith(self._excluded)):
+        for one, linked in pairs:
+            found = self._allowed(linked)
+            if found.best is None:
                 continue
             if one.text in defined or one.query:
                 out.append((one, found))
@@ -233,6 +234,22 @@ class NoteReader:
             elif shares[0].meaning != NO_DIAGNOSIS:
                 out.append((one, self._of_senses(one, shares, k)))
         return out
+
+    def _allowed(self, found: Linked) -> Linked:
+        """Leave out what is no diagnosis of a note, or everything where nothing else is exact.
+
+        Of two names that are the same, that of Korean medicine (U20 to U99) comes second.
+        """
+        if not self._icd or found.best is None:
+            return found
+        kept = [one for one in found.candidates if not one.code.startswith(self._excluded)]
+        exact = [one for one in kept if one.why != "fuzzy"]
+        if kept[:1] != [found.best] and not (exact and found.best.code.startswith("U")):
+            return replace(found, candidates=())
+        if not _TRADITIONAL.match(found.best.code) or not exact:
+            return found
+        kept.sort(key=lambda one: (one.why == "fuzzy", bool(_TRADITIONAL.match(one.code))))
+        return replace(found, candidates=tuple(kept))
 
     def _of_senses(self, one: MentionSpan, shares: Sequence[WeighedSense], k: int) -> Linked:
         """Join the candidates of all meanings; a share scales their scores."""
@@ -291,6 +308,7 @@ class NoteReader:
         return longest([*spans, *tagged], len(note))
 
 
+_TRADITIONAL = re.compile(r"U[2-9]\d")
 _ICD = re.compile(r"[A-Z]\d{2}(?:\.\w{1,4})?(?:-[A-Z]\d{2})?")
 _LOOKED_AT = 400  # codes by whose form a table is known
 

@@ -118,7 +118,10 @@ _BRACKETS = rf"[(（]\s*(?P<signs>{_ONE}(?:\s*/\s*{_ONE})*)\s*(?:[,:;][^()（）
 # Without brackets a sign must be the last of its item: "기침+, 가래-", but no "post-op".
 _BARE = rf"\s?(?P<bare>{_ONE}(?:/{_ONE})*)(?=\s*(?:[,;.\n]|$))"
 # "rebound tenderness/guarding": words that share out the signs after them.
-_OTHERS = r"(?P<others>(?:\s?/\s?[^\s/,;.()（）]+(?:\s[^\s/,;.()（）]+){0,2})*?)"
+_OTHERS = (
+    r"(?P<others>(?:[ \t]?/[ \t]?[^\s/,;.()（）]+"
+    r"(?:[ \t](?![-−–－+＋±])[^\s/,;.()（）]+){0,2})*?)"
+)
 
 _AFTER = re.compile(rf"{_OTHERS}(?:\s*{_BRACKETS}|{_BARE})", re.IGNORECASE)
 _BEFORE = re.compile(rf"(?:^|[,;:.\n])\s*{_BRACKETS}\s*$", re.IGNORECASE)
