@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from malmoi.answerer import read_questions
 from malmoi.errors import DataError
 from malmoi.evaluate import nli, sts
 from malmoi.io.tables import read_rows, read_texts
@@ -42,6 +43,24 @@ def test_kornli_and_korsts_tables(tmp_path: Path) -> None:
     lines = "genre\tfilename\tyear\tid\tscore\tsentence1\tsentence2\n"
     path.write_text(lines + "m\tf\t2012\t1\t5.000\t가\t나\nm\tf\t2012\t2\t1.0\t가\t다\n", "utf-8")
     assert [row.score for row in sts.read(path).rows] == [5.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"data": ["x", {"paragraphs": ["y", {"context": 3, "qas": [1]}]}]},
+        [{"question": "왜?", "context": "배", "answers": 3}, {"question": 1}],
+        {"data": [{"paragraphs": {}, "qas": "no"}], "other": []},
+    ],
+)
+def test_questions_of_another_shape_are_no_traceback(tmp_path: Path, data: object) -> None:
+    path = write(tmp_path / "odd.json", data)
+    try:
+        found = read_questions(path)
+    except DataError as error:
+        assert "no question that can be used" in str(error)
+    else:
+        assert [(one.question, one.answers) for one in found] == [("왜?", ())]
 
 
 def test_lists_and_lines_of_json(tmp_path: Path) -> None:

@@ -6,8 +6,9 @@ whole articles with one `answer` a question (KorQuAD 2), and rows of `question`,
 """
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -87,17 +88,21 @@ def read_questions(path: str | Path, *, strict: bool = False) -> list[Question]:
 def _asked(path: Path) -> Iterator[tuple[object, Row]]:
     """Yield each question's row with its text."""
     if path.suffix.lower() == ".jsonl":
-        rows: Sequence[Any] = [row for _, row in read_typed_rows(path)]
+        rows: object = [row for _, row in read_typed_rows(path)]
     else:
-        rows = list_in(read_json(path)) or ()
-    for row in rows:
-        if not isinstance(row, dict):
-            continue
+        rows = list_in(read_json(path))
+    for row in _objects(rows):
         if "question" in row:
             yield row.get("context"), row
-        for paragraph in row.get("paragraphs") or ([row] if "qas" in row else ()):
-            for asked in paragraph.get("qas") or ():
+        for paragraph in _objects(row.get("paragraphs") or [row]):
+            for asked in _objects(paragraph.get("qas")):
                 yield paragraph.get("context"), asked
+
+
+def _objects(found: object) -> Iterator[Row]:
+    """Give the objects of a list; whatever else a file has in their place is none."""
+    if isinstance(found, list):
+        yield from (one for one in found if isinstance(one, dict))
 
 
 def _impossible(row: Row) -> bool:
@@ -106,17 +111,18 @@ def _impossible(row: Row) -> bool:
 
 def _answers(row: Row) -> Iterator[tuple[str, int]]:
     """Give an answer's text and start, whichever way a file has them."""
-    answers = row.get("answers", row.get("answer")) or ()
+    answers = row.get("answers", row.get("answer"))
+    if isinstance(answers, str):
+        answers = {"text": answers, "answer_start": row.get("answer_start")}
     if isinstance(answers, dict):
         texts, starts = answers.get("text"), answers.get("answer_start")
-        if isinstance(texts, str):
-            answers = [answers]
-        else:
-            pairs = zip(texts or (), starts or (), strict=False)
+        if isinstance(texts, list):  # a list of texts, and one of their starts
+            starts = starts if isinstance(starts, list) else []
+            pairs = zip_longest(texts, starts[: len(texts)])
             answers = [{"text": text, "answer_start": start} for text, start in pairs]
-    elif isinstance(answers, str):
-        answers = [{"text": answers, "answer_start": row.get("answer_start", 0)}]
-    for one in answers:
+        else:
+            answers = [answers]
+    for one in _objects(answers):
         text, start = one.get("text"), one.get("answer_start")
         if isinstance(text, str) and text.strip():
             yield text, start if isinstance(start, int) else 0

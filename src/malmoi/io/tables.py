@@ -123,7 +123,9 @@ def read_json(path: str | Path) -> Any:
 
 
 def list_in(data: object) -> list[Any] | None:
-    """Find the list that a file of JSON holds: itself, or the one list under its keys."""
+    """Find the list that a file of JSON holds: itself, `data`, or the one list under its keys."""
+    if isinstance(data, dict) and isinstance(data.get("data"), list):
+        return list_in(data["data"])
     if isinstance(data, dict):
         lists = [value for value in data.values() if isinstance(value, list)]
         return lists[0] if len(lists) == 1 else None
