@@ -20,7 +20,7 @@ from malmoi.corpus.corpus import RERANKED
 from malmoi.reranker.blend import FoundTexts, fit_found, fit_join, write_join
 
 SETS_FITTED = ("boolq", "sections-ko", "sections-en", "sections-mixed", "sections-other", "chatbot")
-QUERIES = 200
+QUERIES = 60
 
 
 def rows(path: Path) -> list[dict[str, str]]:
