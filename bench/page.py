@@ -209,7 +209,10 @@ CLAIMS = [
     Claim("Hostile requests", RUN + "serve_hostile", small=True),
     Claim(
         "Single bits flipped in files",
-        RUN + "flips --flips 1000 --kinds bundle,lexicon,index",
+        {
+            "": RUN + "flips --flips 1000 --kinds bundle,lexicon,index",
+            " ": RUN + "flips --flips 1000 --kinds corpus,checkpoint",
+        },
         small=True,
     ),
     Claim("A writer killed again and again", RUN + "corpus_kill --kills 400", small=True),
@@ -242,9 +245,14 @@ def make(found: Iterable[Record]) -> str:
     if small:
         lines += ["## In one line each", "", "| claim | figures | measured by |", "|---|---|---|"]
     for claim in small:
-        [record] = shown[claim.title].values()
-        figures = "<br>".join(map(_inline, claim.rows(record)))
-        origin = _origin(record, usual).replace("|", "\\|")
+        records = shown[claim.title]
+        figures = "<br>".join(
+            (f"{label}: " if label.strip() else "") + _inline(row)
+            for label, record in records.items()
+            for row in claim.rows(record)
+        )
+        origins = "<br>".join(_origin(record, usual) for record in records.values())
+        origin = origins.replace("|", "\\|")
         lines.append(f"| {claim.title} | {figures} | {origin} |")
     return "\n".join(lines).rstrip() + "\n"
 
