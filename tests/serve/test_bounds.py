@@ -15,7 +15,7 @@ from pydantic import Field
 
 from malmoi.serve import bounds
 from malmoi.serve.app import ROUTES
-from malmoi.serve.bounds import Counts, count_values, most_values
+from malmoi.serve.bounds import ValueCounts, count_values, most_values
 from malmoi.serve.schemas import ModelSize, Schema, Texts, WordsRequest
 from malmoi.serve.settings import Limits, ServerSettings
 from malmoi.serve.state import Resources
@@ -24,7 +24,7 @@ from tests.support.servers import Served, process, serving
 MB = 1_000_000
 BODY = 4 * 1024 * 1024
 POSTS = [one.path for one in ROUTES if one.request is not None]
-ANY = Counts(10**9, 10**9, 10**9)
+ANY = ValueCounts(10**9, 10**9, 10**9)
 
 
 @pytest.fixture(scope="module")
@@ -203,10 +203,10 @@ json_values = st.recursive(
 )
 
 
-def values_of(value: object) -> Counts:
+def values_of(value: object) -> ValueCounts:
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     own = isinstance(value, dict | list)
-    found = Counts(1, len(value) if isinstance(value, dict) else 0, int(own))
+    found = ValueCounts(1, len(value) if isinstance(value, dict) else 0, int(own))
     for one in inner:
         found += values_of(one)
     return found

@@ -10,7 +10,7 @@ from ..encoder import load
 from ..errors import counted
 from ..io.files import writing
 from ..mining.pairs import TOP, deduplicate, mine_pairs
-from ..mining.texts import Line, read
+from ..mining.texts import NumberedLine, read
 from ..mining.translations import LEAST, NEIGHBOURS, mine_translations
 from .options import ModelOption, TableColumn, Threads, arg, opt
 from .output import Row, prints_rows, say, watched
@@ -65,5 +65,5 @@ def mine(
         yield {**scores, **_lines(one.a, one.b)}
 
 
-def _lines(a: Line, b: Line) -> Row:
+def _lines(a: NumberedLine, b: NumberedLine) -> Row:
     return {"a": a.text, "b": b.text, "line_a": a.number, "line_b": b.number}

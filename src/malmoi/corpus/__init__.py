@@ -1,7 +1,8 @@
 """Documents that last: one SQLite file, found by meaning and by words, reranked when asked."""
 
-from .corpus import Corpus, DocumentHits, Hit, group_hits
+from .corpus import Corpus
 from .filters import Filter
+from .hits import DocumentHits, Hit, group_hits
 from .ingest import Columns, IngestReport, index_files
 from .store import (
     Document,

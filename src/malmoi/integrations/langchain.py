@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from ..corpus import Corpus
-from ..corpus.corpus import Hit, Mode, prompts_of
+from ..corpus.corpus import Mode, prompts_of
+from ..corpus.hits import Hit
 from ..encoder import TextEncoder, load
 from ..errors import OptionError, require
 from ..io.fingerprint import hash_text

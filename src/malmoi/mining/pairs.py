@@ -10,7 +10,7 @@ from ..errors import OptionError
 from ..index import Close
 from ..index.join import pairs_above
 from ..types import Floats
-from .texts import Line, Lines, vectors_of
+from .texts import Lines, NumberedLine, vectors_of
 
 TOP = 1000
 _WAITING = 1_000_000  # pairs that are kept before the worse ones are dropped
@@ -20,8 +20,8 @@ _WAITING = 1_000_000  # pairs that are kept before the worse ones are dropped
 class TextPair:
     """Two lines and their cosine."""
 
-    a: Line
-    b: Line
+    a: NumberedLine
+    b: NumberedLine
     score: float
 
 
@@ -53,7 +53,7 @@ def mine_pairs(
 
 def deduplicate(
     encoder: TextEncoder, lines: Lines, *, least: float = 0.9, progress: bool = False
-) -> list[Line]:
+) -> list[NumberedLine]:
     """Keep the lines that are not near an earlier kept one, in their order."""
     _check(least, None)
     vectors = vectors_of(encoder, lines.texts, progress=progress)
@@ -115,7 +115,7 @@ def _highest(blocks: list[Close], top: int) -> Close:
 def _repeats(lines: Lines) -> Iterator[TextPair]:
     for row, number in lines.again:
         first = lines.lines[row]
-        yield TextPair(first, Line(first.text, number), 1.0)
+        yield TextPair(first, NumberedLine(first.text, number), 1.0)
 
 
 def _check(least: float, top: int | None) -> None:

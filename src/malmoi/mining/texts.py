@@ -23,7 +23,7 @@ _IN_MEMORY = 200_000
 _BLOCK = 4096
 
 
-class Line(NamedTuple):
+class NumberedLine(NamedTuple):
     """A text and the number of the line where it first occurs, from 1."""
 
     text: str
@@ -34,7 +34,7 @@ class Line(NamedTuple):
 class Lines:
     """The distinct texts of a file; `again` are the lines that repeat one, as (row, line)."""
 
-    lines: list[Line]
+    lines: list[NumberedLine]
     again: list[tuple[int, int]]
 
     @property
@@ -46,7 +46,7 @@ class Lines:
 def gather(texts: Iterable[str], *, where: str) -> Lines:
     """Collect the distinct texts, without empty ones, and note which lines repeat them."""
     rows: dict[str, int] = {}
-    lines: list[Line] = []
+    lines: list[NumberedLine] = []
     again: list[tuple[int, int]] = []
     empty = 0
     for number, text in enumerate(texts, start=1):
@@ -57,7 +57,7 @@ def gather(texts: Iterable[str], *, where: str) -> Lines:
             again.append((rows[stripped], number))
         else:
             rows[stripped] = len(lines)
-            lines.append(Line(stripped, number))
+            lines.append(NumberedLine(stripped, number))
     if empty:
         logger.info(f"{where}: {counted(empty, 'empty line was', 'empty lines were')} left out")
     if not lines:

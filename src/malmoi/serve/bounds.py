@@ -29,32 +29,32 @@ _QUOTE, _BACKSLASH, _COMMA, _COLON, _LIST, _OBJECT = b'"\\,:[{'
 
 
 @dataclass(frozen=True)
-class Counts:
+class ValueCounts:
     """How many values, fields, and lists and objects a body has, or may have."""
 
     values: int = 1
     fields: int = 0
     containers: int = 0
 
-    def __add__(self, other: "Counts") -> "Counts":
-        return Counts(
+    def __add__(self, other: "ValueCounts") -> "ValueCounts":
+        return ValueCounts(
             self.values + other.values,
             self.fields + other.fields,
             self.containers + other.containers,
         )
 
-    def __mul__(self, times: int) -> "Counts":
-        return Counts(self.values * times, self.fields * times, self.containers * times)
+    def __mul__(self, times: int) -> "ValueCounts":
+        return ValueCounts(self.values * times, self.fields * times, self.containers * times)
 
-    def __or__(self, other: "Counts") -> "Counts":
+    def __or__(self, other: "ValueCounts") -> "ValueCounts":
         """The most of either."""
-        return Counts(
+        return ValueCounts(
             max(self.values, other.values),
             max(self.fields, other.fields),
             max(self.containers, other.containers),
         )
 
-    def exceed(self, most: "Counts") -> bool:
+    def exceed(self, most: "ValueCounts") -> bool:
         """Tell whether one of them is larger than it may be."""
         return (
             self.values > most.values
@@ -78,40 +78,40 @@ def parse(schema: type[Model], body: bytes) -> Model:
 
 
 @cache
-def most_values(schema: type[BaseModel]) -> Counts:
+def most_values(schema: type[BaseModel]) -> ValueCounts:
     """Work out how many values a body of this schema can have.
 
     Raises TypeError for a list or mapping without a longest length: nothing would bound it.
     """
     document = schema.model_json_schema()
-    found = _most(document, document.get("$defs", {})) + Counts(_SPARE, _SPARE, _SPARE)
-    return Counts(min(found.values, _MOST_VALUES), found.fields, found.containers)
+    found = _most(document, document.get("$defs", {})) + ValueCounts(_SPARE, _SPARE, _SPARE)
+    return ValueCounts(min(found.values, _MOST_VALUES), found.fields, found.containers)
 
 
-def _most(part: Mapping[str, Any], known: Mapping[str, Any]) -> Counts:
+def _most(part: Mapping[str, Any], known: Mapping[str, Any]) -> ValueCounts:
     if "$ref" in part:
         return _most(known[part["$ref"].rpartition("/")[2]], known)
     for name in ("anyOf", "oneOf", "allOf"):
         if name in part:
-            found = Counts()
+            found = ValueCounts()
             for choice in part[name]:
                 found |= _most(choice, known)
             return found
     match part.get("type"):
         case "array":
-            return _most(part["items"], known) * _bound(part, "maxItems") + Counts(1, 0, 1)
+            return _most(part["items"], known) * _bound(part, "maxItems") + ValueCounts(1, 0, 1)
         case "object" if "properties" in part:
-            found = Counts(1, 0, 1)
+            found = ValueCounts(1, 0, 1)
             for field in part["properties"].values():
-                found += _most(field, known) + Counts(0, 1, 0)
+                found += _most(field, known) + ValueCounts(0, 1, 0)
             return found
         case "object":
-            own = _most(part["additionalProperties"], known) + Counts(0, 1, 0)
-            return own * _bound(part, "maxProperties") + Counts(1, 0, 1)
+            own = _most(part["additionalProperties"], known) + ValueCounts(0, 1, 0)
+            return own * _bound(part, "maxProperties") + ValueCounts(1, 0, 1)
         case "string" | "integer" | "number" | "boolean" | "null":
-            return Counts()
+            return ValueCounts()
     if "const" in part or "enum" in part:
-        return Counts()
+        return ValueCounts()
     raise TypeError(f"a field of a request takes anything: {part}; expected a type with a bound.")
 
 
@@ -121,17 +121,17 @@ def _bound(part: Mapping[str, Any], name: str) -> int:
     return int(part[name])
 
 
-def count_values(body: bytes, most: Counts) -> Counts:
+def count_values(body: bytes, most: ValueCounts) -> ValueCounts:
     """Count the values, fields and containers of a body, at least until they exceed the most.
 
     Marks inside of strings are text. What is no JSON is counted too, somehow; the parser that
     reads it afterwards stops where it is wrong.
 
-    >>> count_values(b'{"input": ["a, b", "c\\\\", [d"]}', Counts(100, 100, 100))
-    Counts(values=4, fields=1, containers=2)
+    >>> count_values(b'{"input": ["a, b", "c\\\\", [d"]}', ValueCounts(100, 100, 100))
+    ValueCounts(values=4, fields=1, containers=2)
     """
     data = np.frombuffer(body, dtype=np.uint8)
-    found, inside, escaped = Counts(), False, False
+    found, inside, escaped = ValueCounts(), False, False
     for start in range(0, len(data), _BLOCK):
         block = data[start : start + _BLOCK]
         quotes = block == _QUOTE
@@ -144,7 +144,7 @@ def count_values(body: bytes, most: Counts) -> Counts:
         marks = block[outside]
         opened = int(np.count_nonzero(marks == _LIST) + np.count_nonzero(marks == _OBJECT))
         commas, colons = (int(np.count_nonzero(marks == mark)) for mark in (_COMMA, _COLON))
-        found += Counts(opened + commas, colons, opened)
+        found += ValueCounts(opened + commas, colons, opened)
         if found.exceed(most):
             break
     return found

@@ -39,7 +39,7 @@ class MarkedWord:
 
 
 @dataclass(frozen=True)
-class Sense:
+class SensePair:
     """A word in two sentences, and whether it means the same in both."""
 
     a: MarkedWord
@@ -63,14 +63,14 @@ def find_brackets(marked: str) -> MarkedWord | None:
     return MarkedWord(_BRACKETS.sub(r"\1", marked), start, start + len(found[1]))
 
 
-def _parse(values: Roles) -> Sense:
+def _parse(values: Roles) -> SensePair:
     a, b = (find_brackets(text(values, role)) for role in ("a", "b"))
     if a is None or b is None:
         raise BadRow("no word in [brackets]", "one in both sentences")
-    return Sense(a, b, truth(values, "same"))
+    return SensePair(a, b, truth(values, "same"))
 
 
-Rows = Sequence[Sense]
+Rows = Sequence[SensePair]
 
 
 class Senses(Task[Rows]):
