@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from malmoi.lexicon import Lexicon, build_lexicon
-from malmoi.linking import Linker
+from malmoi.linking import Linker, lay_names
 from malmoi.linking.cache import NO_CACHE, DerivedCache, cache_folder, cache_of
 from malmoi.linking.lay_names import add_lay_names
 from malmoi.linking.normalize import Normalizer, Variants
@@ -160,3 +160,32 @@ def test_another_models_vectors_beside_the_lexicon_are_refused(tmp_path: Path) -
     Linker(folder, HashingEncoder())
     with pytest.raises(Exception, match="--rebuild"):
         Linker(folder, HashingEncoder("other", 32))
+
+
+def test_after_an_edited_table_only_new_names_are_encoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoded: list[str] = []
+
+    class Counting(HashingEncoder):
+        def encode(self, texts: list[str], **options: object) -> object:
+            encoded.extend(texts)
+            return super().encode(texts, **options)
+
+    folder = write_lexicon(tmp_path)
+    before = Linker(folder, Counting())
+    assert set(encoded) == {text for one in before.indexes for text in one.segment.texts}
+    table = tmp_path / "clinical.tsv"
+    table.write_text("code\tnames\nJ18.9\t폐에 난 염증\n", "utf-8")
+    monkeypatch.setattr(lay_names, "_TABLES", (*lay_names._TABLES, table))
+    encoded.clear()
+    after = Linker(folder, Counting())
+    assert set(encoded) == {"폐에 난 염증"} and len(after.names) > len(before.names)
+    for one, other in zip(before.indexes, after.indexes, strict=True):
+        texts, vectors = list(other.segment.texts), other.vectors
+        assert one.vectors is not None and vectors is not None
+        rows = [texts.index(text) for text in one.segment.texts]
+        assert (vectors.codes[rows] == one.vectors.codes).all()
+    encoded.clear()
+    Linker(folder, Counting(), rebuild=True)
+    assert len(encoded) == len(after.names)

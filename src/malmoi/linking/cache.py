@@ -3,7 +3,7 @@
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,11 +47,17 @@ class DerivedCache:
         for parent, child in ((self.local, name), (self.user, cached or name)):
             if parent is None or not has_stamp(parent / child / STAMP, stamp):
                 continue
-            files = read_stamp(parent / child / STAMP).get(_FILES, {})
             # Damaged ones are made again, as if there were none.
-            if isinstance(files, dict) and find_changed(parent / child, files) is None:
+            if _is_whole(parent / child):
                 return parent / child
         return None
+
+    def every(self, part: str, stamp: Mapping[str, Any]) -> Iterator[Path]:
+        """Give the folders of a part, of whatever segment, whose stamp has all fields of this."""
+        for parent in (self.local, self.user):
+            for folder in sorted(parent.glob(f"*/{part}*")) if parent is not None else ():
+                if has_stamp(folder / STAMP, stamp) and _is_whole(folder):
+                    yield folder
 
     def store(
         self,
@@ -72,6 +78,11 @@ class DerivedCache:
         with contextlib.suppress(OutputError), writing_folder(parent / child, replace=True) as new:
             save(new)
             write_json(new / STAMP, {**stamp, _FILES: hash_folder(new)}, indent=None)
+
+
+def _is_whole(folder: Path) -> bool:
+    files = read_stamp(folder / STAMP).get(_FILES, {})
+    return isinstance(files, dict) and find_changed(folder, files) is None
 
 
 NO_CACHE = DerivedCache(None, None, writable=False)

@@ -255,6 +255,11 @@ def open_name_indexes(
 
 
 T = TypeVar("T")
+_NAMES = "names.npy"  # beside vectors: the hashes of the names that they are of
+
+
+def _hashes(texts: Sequence[str]) -> NDArray[np.uint64]:
+    return np.array([hash64(text) for text in texts], np.uint64)
 
 
 @dataclass(frozen=True)
@@ -293,8 +298,8 @@ class _Opener:
             "vectors",
             stamp,
             load=lambda folder: np.asarray(open_array(folder / "codes.npy")),
-            make=lambda: self._encode(encoder),
-            save=lambda codes, folder: np.save(folder / "codes.npy", codes),
+            make=lambda: self._encode(encoder, stamp),
+            save=self._save_vectors,
         )
         if len(codes) < LEAST or codes.shape[1] < 2 * WIDTH:
             return NameVectors(codes)
@@ -327,17 +332,51 @@ class _Opener:
             self.cache.store(name, stamp, lambda folder: save(made, folder), cached=cached)
         return made
 
-    def _encode(self, encoder: NameEncoder) -> NDArray[np.int8]:
-        """Encode the names as int8 codes (names, dim), each distinct one once."""
+    def _texts(self) -> list[str]:
+        # The beginning of a very long name is enough; windows over it would gain nothing.
+        return [text[:LONGEST] for text in self.segment.texts]
+
+    def _save_vectors(self, codes: NDArray[np.int8], folder: Path) -> None:
+        np.save(folder / "codes.npy", codes)
+        np.save(folder / _NAMES, _hashes(self._texts()))
+
+    def _encode(self, encoder: NameEncoder, stamp: Mapping[str, object]) -> NDArray[np.int8]:
+        """Encode the names as int8 codes (names, dim), each distinct one once.
+
+        A name that this model has encoded for another segment, as the one before a table was
+        edited, is taken from there.
+        """
         if not self.rebuild:
             self._refuse_another_model(encoder)
-        if len(self.segment) > 2000:
-            logger.info(f"encoding {len(self.segment):,} names once with {encoder.name}")
-        # The beginning of a very long name is enough; windows over it would gain nothing.
-        texts = [text[:LONGEST] for text in self.segment.texts]
-        if not texts:
-            return np.empty((0, encoder.dimension), np.int8)
-        return encoder.encode(texts, precision="int8", progress=self.progress)
+        texts = self._texts()
+        codes = np.empty((len(texts), encoder.dimension), np.int8)
+        known = self._take_known(texts, codes, {} if self.rebuild else stamp)
+        new = [text for text, is_known in zip(texts, known.tolist(), strict=True) if not is_known]
+        if len(new) > 2000:
+            logger.info(f"encoding {len(new):,} names once with {encoder.name}")
+        if new:
+            codes[~known] = encoder.encode(new, precision="int8", progress=self.progress)
+        return codes
+
+    def _take_known(
+        self, texts: Sequence[str], codes: NDArray[np.int8], stamp: Mapping[str, object]
+    ) -> NDArray[np.bool_]:
+        """Fill the codes of names that are stored already, and tell which. Shape (names,)."""
+        known = np.zeros(len(texts), bool)
+        wanted = _hashes(texts)
+        for folder in self.cache.every("vectors", stamp) if stamp and texts else ():
+            if not (folder / _NAMES).exists():
+                continue
+            names = np.asarray(open_array(folder / _NAMES))
+            stored = np.asarray(open_array(folder / "codes.npy"))
+            if not len(names) or stored.shape != (len(names), codes.shape[1]):
+                continue
+            order = np.argsort(names)
+            rows = order[np.minimum(np.searchsorted(names, wanted, sorter=order), len(names) - 1)]
+            hit = (names[rows] == wanted) & ~known
+            codes[hit] = stored[rows[hit]]
+            known |= hit
+        return known
 
     def _refuse_another_model(self, encoder: NameEncoder) -> None:
         if self.cache.local is None or not self.keep:
