@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import io
+import json
 import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
@@ -257,6 +258,30 @@ def test_decisions_about_a_note_are_exported_and_it_stays_out_of_the_address(
     table = Path(started.value.path()).read_text("utf-8").splitlines()
     assert [line.split("\t")[0] for line in table] == ["mention", "HTN", "DM"]
     assert [line.split("\t")[2] for line in table[1:]] == ["accept", "reject"]
+    assert page.complaints == []
+
+
+def test_the_status_is_changed_and_the_next_note_comes(page: Any, site: Served) -> None:
+    page.goto(f"{site.url}/#/terms?kind=note&lang=en")
+    page.fill("#term", NOTE)
+    lines = f'{{"text": {json.dumps(NOTE)}}}\n'.encode()
+    files = {"name": "notes.jsonl", "mimeType": "application/json", "buffer": lines}
+    page.set_input_files("input[type=file]", files)
+    page.get_by_text("1 note waiting").wait_for()
+    page.click("button.primary")
+    page.wait_for_selector(".mention")
+    page.focus(".mention")
+    page.keyboard.press("s")  # HTN: present → denied
+    page.get_by_label("Whose").select_option("family")
+    page.focus(".mention")
+    page.keyboard.press("n")
+    page.get_by_text("0 notes waiting").wait_for()
+    page.wait_for_selector(".mention:focus")
+    assert "HTN" not in urllib.parse.unquote(page.url)
+    with page.expect_download() as started:
+        page.get_by_role("button", name="Export 1 decision").click()
+    row = Path(started.value.path()).read_text("utf-8").splitlines()[1].split("\t")
+    assert (row[0], *row[2:6]) == ("HTN", "change", "", "negated", "family")
     assert page.complaints == []
 
 
