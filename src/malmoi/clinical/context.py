@@ -246,6 +246,8 @@ MASK = "\ue000"  # a letter of private use, which no note has
 # A clause ends here, and with it the reach of any cue: at line ends, not at commas.
 END = re.compile(
     r"(?<!vs)(?:(?<!\d)(?<![a-z]\.[a-z])(?<!fx)(?<!ca)(?<!rt)(?<!lt)\.|\.(?!\d))(?![\w])|[;。\n\r]|#|(?:^|\s)\d{1,2}[.)]\s"
+    # RTF that was pasted with its marks: "HTN \\par pneumonia (-)".
+    r"|\\(?:par|pard|line|cell|row|tab)(?![a-z])"
     # "r/o pneumonia, FHx: gastric cancer": a heading starts a new clause.
     r"|,\s*(?:f/?hx|p/?m?hx|p/?mh|(?:family|past|medical) (?:medical )?(?:history|hx)"
     r"|가족력|과거력|기왕력)\s*:"
