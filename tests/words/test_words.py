@@ -159,10 +159,10 @@ def test_many_texts_are_as_one_by_one(encoder: malmoi.TextEncoder) -> None:
 
 
 def test_a_long_text_keeps_the_words_that_fit(encoder: malmoi.TextEncoder) -> None:
-    with pytest.warns(CutWarning, match="256 tokens"):
+    with pytest.warns(CutWarning, match="512 tokens"):
         words = encoder.words("배 " * 1000)
-    assert len(words) == 254
-    with pytest.warns(CutWarning, match="256 tokens"):
+    assert len(words) == 510
+    with pytest.warns(CutWarning, match="512 tokens"):
         words = encoder.words("배를 " * 1000, by=[(0, 1)])
     assert words[0].text == "배"
 
