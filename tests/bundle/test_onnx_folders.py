@@ -71,6 +71,8 @@ def test_a_graph_is_chosen_by_name(folder: Path) -> None:
         assert malmoi.load(folder, graph=name).manifest.graph == "onnx/model_quantized.onnx"
     with pytest.raises(OptionError, match="graph is 'fp16'; .* has onnx/model.onnx, onnx/model_q"):
         malmoi.load(folder, graph="fp16")
+    named = malmoi.load(folder / "onnx/model_quantized.onnx")  # as the command line can
+    assert (named.manifest.graph, named.name) == ("onnx/model_quantized.onnx", "model")
 
 
 def test_weights_next_to_a_graph(folder: Path) -> None:

@@ -26,6 +26,7 @@ from malmoi.bundle.bundle import Manifest, open_bundle
 from malmoi.errors import BundleError
 from malmoi.export import build as building
 from malmoi.export import int8 as quantise
+from malmoi.export import rewrite_float as kernels
 from malmoi.export.export import export
 from malmoi.export.graph import trace
 from malmoi.export.module import GraphModule
@@ -131,9 +132,30 @@ def test_a_batch_without_padding_skips_the_mask(tiny: Write, tmp_path: Path) -> 
     export(tiny("bert"), tmp_path / "out")
     graph = onnx.load(tmp_path / "out" / "onnx" / "model.onnx").graph
     [first, _] = [node for node in graph.node if node.op_type == "If"]
-    kernels = {branch.name: branch.g.node[0] for branch in first.attribute}
-    assert (kernels["then_branch"].op_type, len(kernels["then_branch"].input)) == ("Attention", 3)
-    assert len(kernels["else_branch"].input) == 5  # the mask comes last
+
+    def kernels(choice: onnx.NodeProto) -> list[onnx.NodeProto]:
+        branches = {branch.name: branch.g.node[0] for branch in choice.attribute}
+        return [branches["then_branch"], branches["else_branch"]]
+
+    unmasked, masked = kernels(first)
+    assert len(masked.input) == 5  # the mask comes last
+    found = [(node.op_type, len(node.input)) for node in kernels(unmasked)]
+    assert found == [("MultiHeadAttention", 3), ("Attention", 3)]
+
+
+def test_long_texts_have_the_same_vectors_by_blocks(
+    tiny: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    export(tiny("bert"), tmp_path / "usual")
+    monkeypatch.setattr(kernels, "_BLOCKS", 4)
+    export(tiny("bert"), tmp_path / "blocks")
+    ids = np.random.default_rng(0).integers(5, 30, (1, 24))
+    feed = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": 0 * ids}
+    found = []
+    for name in ("usual", "blocks"):
+        session = ort.InferenceSession(tmp_path / name / "onnx" / "model.onnx")
+        found.append(session.run(None, feed)[0])
+    assert_same(*found)
 
 
 def test_fused_and_plain_graphs_agree(tiny: Write, tmp_path: Path) -> None:

@@ -5,15 +5,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
+from sentence_transformers import SentenceTransformer
 
 import malmoi
 from malmoi import BundleError
+from malmoi.bundle.catalog import find_model
 from malmoi.export.export import export
 from malmoi.export.weights_from_graph import read_weights
 from malmoi.train.base_model import find_base
 from malmoi.train.recipe import make_recipe
 from malmoi.train.run import train
 from tests.support import runs, tiny
+from tests.support.graphs import Run
+from tests.support.tiny import TEXTS
 
 
 @pytest.mark.parametrize("architecture", ["bert", "roberta", "xlm-roberta"])
@@ -66,3 +70,18 @@ def test_a_graph_without_attention(tmp_path: Path) -> None:
     (bundle / "onnx/model.onnx").write_bytes(b"no graph")
     with pytest.raises(BundleError, match="cannot be read as ONNX"):
         read_weights(bundle / "onnx/model.onnx")
+
+
+def test_a_bundle_gets_torch_weights_from_its_graph(run_here: Run, tmp_path: Path) -> None:
+    """The shipped encoder, which has none, opens in sentence-transformers with the same vectors."""
+    done = run_here("export", find_model(None), tmp_path / "out", "--torch")
+    assert done.returncode == 0, done.stderr
+    theirs = SentenceTransformer(str(tmp_path / "out"), device="cpu", local_files_only=True)
+    ours = malmoi.load(tmp_path / "out")
+    expected = ours.encode(TEXTS, prompt="")
+    found = theirs.encode(TEXTS, prompt="", show_progress_bar=False)
+    assert (found * expected).sum(axis=1).min() > 0.99  # 8-bit activations are the difference
+    assert (
+        run_here("export", tmp_path / "out", tmp_path / "b", "--torch", "--name", "x").returncode
+        == 2
+    )

@@ -52,10 +52,13 @@ def open_bundle(
 ) -> Bundle:
     """Open a model folder and check it; `kinds` are those that the caller can use.
 
-    - `graph`: which ONNX graph to use of a folder with several: its path there, or its name.
+    - `graph`: which ONNX graph to use of a folder with several: its path there, or its name. The
+      graph's file itself may be the path instead.
     - `pooling`: how to make a vector of token states, for a folder that does not say.
     """
     folder = Path(path)
+    if graph is None and folder.suffix == ".onnx" and folder.is_file():
+        folder, graph = _home_of(folder)
     known = (*POOLINGS, POOLER)
     if pooling is not None and not set(pooling.split("+")) <= set(known):
         raise OptionError(f"pooling is {pooling!r}; known are {', '.join(known)}. Choose one.")
@@ -81,6 +84,14 @@ def open_bundle(
     if not bundle.manifest.files:  # a bundle's own files are known by their hashes
         _check_weights(bundle.graph)
     return bundle
+
+
+def _home_of(graph: Path) -> tuple[Path, str | None]:
+    """Find the model folder of a graph's file, and the graph's path in it."""
+    for folder in (graph.parent, graph.parent.parent):
+        if any((folder / name).is_file() for name in (MANIFEST, foreign.MODULES, "config.json")):
+            return folder, graph.relative_to(folder).as_posix()
+    return graph, None
 
 
 def _open(folder: Path, graph: str | None, pooling: str | None) -> Bundle:

@@ -104,22 +104,30 @@ class ScoredWindows:
 
 
 def load_classifier(
-    name_or_path: str | Path, *, threads: int | None = None, graph: str | None = None
+    name_or_path: str | Path,
+    *,
+    threads: int | None = None,
+    graph: str | None = None,
+    device: str | None = None,
 ) -> "NoteClassifier":
     """Open a classifier: a bundle, or a sequence classifier's folder with an ONNX graph.
 
-    `graph` says which one to use of a folder with several.
+    - `threads`: how many cores to use; all that this process may use when left out.
+    - `graph`: which ONNX graph to use of a folder with several.
+    - `device`: where the graph runs, as in `malmoi.load`.
     """
     folder = find_model(name_or_path, graph=graph)
     bundle = open_bundle(folder, kinds=("classifier",), graph=graph)
-    return NoteClassifier(bundle, threads=threads)
+    return NoteClassifier(bundle, threads=threads, device=device)
 
 
 class NoteClassifier(GraphModel):
     """Scores windows of long notes and decides. Make one with `malmoi.load_classifier`."""
 
-    def __init__(self, bundle: Bundle, *, threads: int | None = None) -> None:
-        super().__init__(bundle, threads=threads)
+    def __init__(
+        self, bundle: Bundle, *, threads: int | None = None, device: str | None = None
+    ) -> None:
+        super().__init__(bundle, threads=threads, device=device)
         self.pool = DecisionPool.read(bundle.folder)
         self._steps = bundle.manifest.clean or SAFE
         self._state = f"layer_{bundle.manifest.layers - 1}" if bundle.manifest.layers else None

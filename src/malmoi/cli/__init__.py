@@ -9,12 +9,13 @@ import sys
 import time
 import warnings
 from importlib import import_module
-from typing import Annotated, NoReturn, TextIO
+from typing import Annotated, Literal, NoReturn, TextIO
 
 import typer
 
 from .. import __version__
 from ..errors import CutWarning, MalmoiError
+from ..runtime.session import DEVICE
 from .options import opt
 from .output import complain, install_handler
 
@@ -66,8 +67,14 @@ def options(
     ] = False,
     verbose: Annotated[bool, opt("Log more: every step and file.", "--verbose", "-v")] = False,
     quiet: Annotated[bool, opt("Log only warnings and errors.", "--quiet", "-q")] = False,
+    device: Annotated[
+        Literal["auto", "cpu", "cuda", "directml", "coreml", "openvino"] | None,
+        opt("Where graphs run, if the installed onnxruntime can; the processor if left out."),
+    ] = None,
 ) -> None:
     """Apply the options before the command."""
+    if device is not None:
+        os.environ[DEVICE] = device  # read when a model is opened, by workers too
     install_handler(logging.DEBUG if verbose else logging.WARNING if quiet else logging.INFO)
 
 

@@ -32,6 +32,9 @@ def export(
     max_tokens: Annotated[
         int | None, typer.Option(help="The longest input; the model's own if left out.")
     ] = None,
+    torch: Annotated[
+        bool, typer.Option("--torch", help="Add torch weights to a bundle, made from its graph.")
+    ] = False,
     static: Annotated[
         bool, typer.Option("--static", help="Make a static twin: a vector a piece, no graph.")
     ] = False,
@@ -50,12 +53,20 @@ def export(
     SOURCE may be an encoder of any architecture that transformers has and torch can trace; a
     cross-encoder becomes a reranker, a sequence classifier a classifier, a token classifier a
     tagger, a question answering model an answerer. Its graph is compared with torch before it is
-    kept. With --static, SOURCE is an encoder's bundle instead.
+    kept. With --static and --torch, SOURCE is an encoder's bundle instead.
     """
+    others = (pooling, precision != "float32", layers != "none", max_tokens, kind)
+    if torch:
+        if static or any(others) or name or licence or dim is not None or texts or column:
+            raise typer.BadParameter("--torch takes no other options")
+        from ..export.weights_from_graph import export_torch
+
+        export_torch(source, out)
+        return
     if static:
-        if pooling is not None or precision != "float32" or layers != "none" or max_tokens:
+        if any(others):
             raise typer.BadParameter(
-                "--pooling, --precision, --layers and --max-tokens are not for --static"
+                "--kind, --pooling, --precision, --layers and --max-tokens are not for --static"
             )
         from ..export.static import export_static
 

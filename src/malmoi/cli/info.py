@@ -6,6 +6,7 @@ from typing import Annotated
 
 from ..bundle.bundle import Bundle, open_bundle
 from ..bundle.catalog import KINDS, find_model
+from ..runtime.session import choose_device, usable_devices
 from .options import Json, arg
 from .output import print_json
 
@@ -38,6 +39,8 @@ def describe(bundle: Bundle) -> str:
         if data.get(title):
             lines.append(f"  {title}")
             lines += [f"    {key:<24} {_shown(value)}" for key, value in data[title].items()]
+    if bundle.manifest.kind != "static":
+        lines.append(f"  runs on       {choose_device()} of {', '.join(usable_devices())}")
     files = data.get("files", {})
     state = "all as their sha256 says" if files else "no manifest, so nothing to check them by"
     lines.append(f"  files         {len(files)}: {state}" if files else f"  files         {state}")

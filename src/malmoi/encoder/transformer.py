@@ -28,9 +28,11 @@ _PART = 200_000
 class Encoder(LayerAccess, TextEncoder):
     """A sentence encoder on onnxruntime. Make one with `malmoi.load`."""
 
-    def __init__(self, bundle: Bundle, *, threads: int | None = None) -> None:
+    def __init__(
+        self, bundle: Bundle, *, threads: int | None = None, device: str | None = None
+    ) -> None:
         self.bundle = bundle
-        self._runner = Runner(bundle, threads=threads)
+        self._runner = Runner(bundle, threads=threads, device=device)
         self.threads = self._runner.threads
         self._tokens, self._session = self._runner.tokens, self._runner.session
         self._output = self._choose_output()

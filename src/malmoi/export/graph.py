@@ -247,10 +247,10 @@ def neighbours(texts: Sequence[str]) -> list[tuple[str, str]]:
 def probes(
     tokens: TextTokenizer, vocabulary: int, *, pairs: bool = False, window: int = 0
 ) -> list[Batch]:
-    """Make batches with padding: real words, one text alone, a long text, random ids; or pairs.
+    """Make batches: real words, one text alone, a long text, random ids; or pairs of texts.
 
-    The long text is longer than the `window` of layers that see only what is near: on shorter ones
-    they agree whatever was traced of their masks.
+    Batches of several texts have padding. The long text is longer than the `window` of layers that
+    see only what is near: on shorter ones they agree whatever was traced of their masks.
     """
     random = np.random.default_rng(0)
     most = min(tokens.max_tokens, max(_LONG, window + _LONG // 10))
@@ -271,7 +271,7 @@ def probes(
         for i, length in enumerate(lengths):
             rows.append(TokenizedText(i, random.integers(0, vocabulary, length).tolist()))
     extended = [_cut(one, most) for one in extended]
-    parts = (inputs, inputs[-1:], extended, rows)
+    parts = (inputs, inputs[-1:], extended, extended[:1], rows)
     return [next(tokens.batches(part, budget=1 << 30)) for part in parts]
 
 

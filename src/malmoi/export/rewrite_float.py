@@ -135,6 +135,8 @@ _OURS = "com.microsoft"
 # The first operator set with Attention; onnxruntime knows it from 1.23 on.
 _OPSET = 23
 _FULL = "no_padding"  # true for a batch whose rows are all of one length
+_LONG = "long"  # true for one of more tokens a row than this
+_BLOCKS = 512
 
 
 def rewrite_float(path: Path, chosen: Path, *, fold: bool = True) -> None:
@@ -217,14 +219,26 @@ def _split_attention(
 def attend(
     graph: onnx.GraphProto, node: onnx.NodeProto, sides: list[str], mask: str
 ) -> list[onnx.NodeProto]:
-    """Attention proper in place of a fused node, without a mask where the batch has no padding."""
+    """Attention proper in place of a fused node, without a mask where the batch has no padding.
+
+    Long texts without padding, which come one by one, go to a kernel that never holds the scores of
+    all pairs of tokens: of 8,192 tokens those would be gigabytes.
+    """
     [found] = node.output
     nodes = _find_padding(mask) if _first_use(graph, node, mask) else []
-    branches = {
-        "then_branch": _attend_all(node, sides),
-        "else_branch": _attend_masked(node, [*sides, "", mask]),
-    }
-    return [*nodes, helper.make_node("If", [f"{mask}_{_FULL}"], [found], f"{found}_if", **branches)]
+    unmasked = _branch(
+        helper.make_node(
+            "If",
+            [f"{mask}_{_LONG}"],
+            [f"{found}_unmasked"],
+            f"{found}_unmasked",
+            then_branch=_attend_in_blocks(node, sides, f"{found}_long"),
+            else_branch=_attend_all(node, sides),
+        )
+    )
+    masked = _attend_in_blocks(node, [*sides, "", mask], f"{found}_masked")
+    choice = {"then_branch": unmasked, "else_branch": masked}
+    return [*nodes, helper.make_node("If", [f"{mask}_{_FULL}"], [found], f"{found}_if", **choice)]
 
 
 def _attend_all(node: onnx.NodeProto, sides: list[str]) -> onnx.GraphProto:
@@ -237,8 +251,8 @@ def _attend_all(node: onnx.NodeProto, sides: list[str]) -> onnx.GraphProto:
     return _branch(helper.make_node("Attention", sides, [name], name, **heads, **scale))
 
 
-def _attend_masked(node: onnx.NodeProto, inputs: list[str]) -> onnx.GraphProto:
-    name = f"{node.output[0]}_masked"
+def _attend_in_blocks(node: onnx.NodeProto, inputs: list[str], name: str) -> onnx.GraphProto:
+    """Give onnxruntime's own attention; without a mask it works block by block."""
     kernel = helper.make_node("MultiHeadAttention", inputs, [name], name, domain=_OURS)
     kernel.attribute.extend(node.attribute)
     return _branch(kernel)
@@ -256,9 +270,14 @@ def _first_use(graph: onnx.GraphProto, node: onnx.NodeProto, mask: str) -> bool:
 
 
 def _find_padding(mask: str) -> list[onnx.NodeProto]:
-    """Ask once for all layers whether every token of the batch is real."""
+    """Ask once for all layers whether every token of the batch is real, and whether it is long."""
     least, full = f"{mask}_least", f"{mask}_{_FULL}"
+    shape, length, long = f"{mask}_shape", f"{mask}_length", f"{mask}_{_LONG}"
+    bound = numpy_helper.from_array(np.array([_BLOCKS], dtype=np.int64))
     return [
+        helper.make_node("Shape", [mask], [shape], shape, start=1),
+        helper.make_node("Constant", [], [f"{length}_bound"], f"{length}_bound", value=bound),
+        helper.make_node("Greater", [shape, f"{length}_bound"], [long], long),
         helper.make_node("ReduceMin", [mask], [least], least, keepdims=0),
         helper.make_node("Cast", [least], [full], full, to=TensorProto.BOOL),
     ]
@@ -310,9 +329,9 @@ def raise_opset(model: onnx.ModelProto) -> None:
 
 
 def branch_inputs(node: onnx.NodeProto) -> set[str]:
-    """Name what the branches of a choice read from outside."""
-    inner = (one for attribute in node.attribute for one in attribute.g.node)
-    return {name for one in inner for name in one.input}
+    """Name what the branches of a choice, and choices in them, read from outside."""
+    inner = [one for attribute in node.attribute for one in attribute.g.node]
+    return {name for one in inner for name in (*one.input, *branch_inputs(one))}
 
 
 def keep_live(graph: onnx.GraphProto) -> None:

@@ -15,8 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..bundle.bundle import open_bundle
+from ..bundle.catalog import find_model
 from ..bundle.manifest import Manifest
 from ..errors import BundleError, require
+from ..io.files import writing_folder
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -47,6 +50,25 @@ def rebuild(folder: Path) -> Path:
     weights = read_weights(folder / Manifest.read(folder).graph)
     save_file(weights, made / "model.safetensors", metadata={"format": "pt"})
     return made
+
+
+def export_torch(source: str | Path | None, out: str | Path) -> Manifest:
+    """Write a bundle with torch weights made from its graph at `out`; gives its manifest.
+
+    sentence-transformers can open the result. 8-bit weights are the numbers that the graph has.
+    """
+    require("onnx", extra="train", purpose="malmoi export --torch")
+    require("safetensors", extra="train", purpose="malmoi export --torch")
+    from safetensors.numpy import save_file
+
+    folder = open_bundle(find_model(source), kinds=("encoder", "reranker")).folder
+    manifest = Manifest.read(folder)
+    with writing_folder(out) as partial:
+        shutil.copytree(folder, partial, dirs_exist_ok=True)
+        weights = read_weights(folder / manifest.graph)
+        save_file(weights, partial / "model.safetensors", metadata={"format": "pt"})
+        (partial / "model.safetensors").chmod(0o644)
+        return manifest.write(partial)
 
 
 def read_weights(graph: Path) -> Arrays:

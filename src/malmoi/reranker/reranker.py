@@ -117,6 +117,7 @@ def load_reranker(
     encoder: TextEncoder | None = None,
     threads: int | None = None,
     graph: str | None = None,
+    device: str | None = None,
 ) -> "Reranker":
     """Open a reranker: the shipped one, or a folder, a shipped model's name or a hub id.
 
@@ -124,19 +125,25 @@ def load_reranker(
       otherwise that encoder is opened too.
     - `threads`: how many cores to use; all that this process may use when left out.
     - `graph`: which ONNX graph to use of a folder with several.
+    - `device`: where the graph runs, as in `malmoi.load`.
     """
     folder = find_model(name_or_path, default=RERANKER, graph=graph)
     bundle = open_bundle(folder, kinds=("reranker",), graph=graph)
-    return Reranker(bundle, encoder=encoder, threads=threads)
+    return Reranker(bundle, encoder=encoder, threads=threads, device=device)
 
 
 class Reranker(GraphModel):
     """A cross-encoder on onnxruntime. Make one with `malmoi.load_reranker`."""
 
     def __init__(
-        self, bundle: Bundle, *, encoder: TextEncoder | None = None, threads: int | None = None
+        self,
+        bundle: Bundle,
+        *,
+        encoder: TextEncoder | None = None,
+        threads: int | None = None,
+        device: str | None = None,
     ) -> None:
-        super().__init__(bundle, threads=threads)
+        super().__init__(bundle, threads=threads, device=device)
         self._pairs = PairTokenizer(self._runner.tokens)
         self._check_graph()
         self._blend, self._encoder = self._open_blend(encoder)

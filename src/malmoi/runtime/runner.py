@@ -31,7 +31,9 @@ _WORTH_HALVING = 2 * EVEN
 class Runner:
     """A bundle's tokenizer and graph, opened and checked, with the threads that run them."""
 
-    def __init__(self, bundle: Bundle, *, threads: int | None = None) -> None:
+    def __init__(
+        self, bundle: Bundle, *, threads: int | None = None, device: str | None = None
+    ) -> None:
         manifest = bundle.manifest
         self.threads = choose_threads(threads)
         self.tokens = TextTokenizer.from_file(bundle.tokenizer, max_tokens=manifest.max_tokens)
@@ -46,6 +48,7 @@ class Runner:
         self.session = Session(
             bundle.graph,
             threads=1,
+            device=device,
             architecture=manifest.architecture,
             pad_id=self.tokens.pad_id,
         )
@@ -75,11 +78,13 @@ class Runner:
 class GraphModel:
     """A model whose graph gives logits: what rerankers, taggers and classifiers share."""
 
-    def __init__(self, bundle: Bundle, *, threads: int | None = None) -> None:
+    def __init__(
+        self, bundle: Bundle, *, threads: int | None = None, device: str | None = None
+    ) -> None:
         self.bundle, self.manifest = bundle, bundle.manifest
         self.name, self.labels = bundle.manifest.name, bundle.manifest.labels
         self.max_tokens = bundle.manifest.max_tokens
-        self._runner = Runner(bundle, threads=threads)
+        self._runner = Runner(bundle, threads=threads, device=device)
         self.threads = self._runner.threads
         if LOGITS not in self._runner.session.outputs:
             raise BundleError(

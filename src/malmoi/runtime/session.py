@@ -1,6 +1,7 @@
 """The only file that imports onnxruntime: a graph on disk → arrays."""
 
 import contextlib
+import logging
 import math
 import os
 from collections.abc import Sequence
@@ -10,9 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import BundleCorrupt, BundleError, counted
+from ..errors import BundleCorrupt, BundleError, OptionError, counted
 from ..types import Floats, Ints
 from .tokenizer import Batch
+
+logger = logging.getLogger(__name__)
 
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids", "pooling_mask", "position_ids")
 # What a decoder has read before: nothing here.
@@ -25,14 +28,65 @@ _SILENT = 4  # onnxruntime's severity "fatal": what goes wrong is raised, not pr
 _SLOWER = ["SkipLayerNormFusion", "BiasGeluFusion"]
 
 
+# Where a graph may run: onnxruntime's name for it, and the package that brings it.
+DEVICES = {
+    "cpu": ("CPUExecutionProvider", "onnxruntime"),
+    "cuda": ("CUDAExecutionProvider", "onnxruntime-gpu"),
+    "directml": ("DmlExecutionProvider", "onnxruntime-directml"),
+    "coreml": ("CoreMLExecutionProvider", "onnxruntime on macOS"),
+    "openvino": ("OpenVINOExecutionProvider", "onnxruntime-openvino"),
+}
+DEVICE = "MALMOI_DEVICE"  # the environment variable with the device for all models of a process
+
+
+def usable_devices() -> list[str]:
+    """Name the devices that the installed onnxruntime knows, "cpu" last."""
+    import onnxruntime as ort
+
+    known = ort.get_available_providers()
+    found = [name for name, (provider, _) in DEVICES.items() if provider in known]
+    return [*(name for name in found if name != "cpu"), "cpu"]
+
+
+def choose_device(device: str | None = None) -> str:
+    """Give the device to use: the one asked for, or "cpu"; "auto" takes the first usable one.
+
+    Raises an OptionError for one that the installed onnxruntime does not know.
+    """
+    asked, usable = device or os.environ.get(DEVICE) or "cpu", usable_devices()
+    if asked == "auto":
+        return usable[0]
+    if asked not in DEVICES:
+        raise OptionError(
+            f"device is {asked!r}; known are {', '.join(DEVICES)} and auto. Choose one of them."
+        )
+    if asked not in usable:
+        raise OptionError(
+            f"device is {asked!r}, and the installed onnxruntime has {', '.join(usable)}; it needs "
+            f"the package {DEVICES[asked][1]} in place of onnxruntime. Install it, or use auto."
+        )
+    return asked
+
+
 class Session:
-    """An ONNX graph that takes token ids; safe to run from several threads at once."""
+    """An ONNX graph that takes token ids; safe to run from several threads at once.
+
+    `device` is where it runs, one of DEVICES; what it does not do there runs on the processor.
+    """
 
     def __init__(
-        self, path: Path, *, threads: int = 1, architecture: str = "", pad_id: int = 0
+        self,
+        path: Path,
+        *,
+        threads: int = 1,
+        device: str | None = None,
+        architecture: str = "",
+        pad_id: int = 0,
     ) -> None:
         import onnxruntime as ort
 
+        self.device = choose_device(device)
+        providers = [DEVICES[name][0] for name in dict.fromkeys((self.device, "cpu"))]
         self._first = pad_id + 1 if architecture in _SHIFTED else 0  # position
         options = ort.SessionOptions()
         options.intra_op_num_threads = threads
@@ -45,16 +99,17 @@ class Session:
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         try:
             self._session: Any = ort.InferenceSession(
-                str(path),
-                options,
-                providers=["CPUExecutionProvider"],
-                disabled_optimizers=_SLOWER,
+                str(path), options, providers=providers, disabled_optimizers=_SLOWER
             )
         except Exception as error:  # onnxruntime's own exceptions share no base class
             raise BundleCorrupt(
                 f"{path} cannot be opened as an ONNX graph; expected a whole one made for this "
                 "onnxruntime. Copy the folder again, or export the model again with: malmoi export"
             ) from error
+        if providers[0] not in self._session.get_providers():
+            # onnxruntime falls back by itself where a driver or a library is missing.
+            logger.warning("%s cannot be used here; %s runs on the cpu", self.device, path.name)
+            self.device = "cpu"
         self.path = path
         given = self._session.get_inputs()
         self._past = {str(one.name): one for one in given if one.name.startswith(_PAST)}

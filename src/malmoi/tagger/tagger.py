@@ -41,22 +41,29 @@ class Entity:
 
 
 def load_tagger(
-    name_or_path: str | Path, *, threads: int | None = None, graph: str | None = None
+    name_or_path: str | Path,
+    *,
+    threads: int | None = None,
+    graph: str | None = None,
+    device: str | None = None,
 ) -> "Tagger":
     """Open a tagger: a folder, a shipped model's name, or a hub id.
 
     - `threads`: how many cores to use; all that this process may use when left out.
     - `graph`: which ONNX graph to use of a folder with several.
+    - `device`: where the graph runs, as in `malmoi.load`.
     """
-    folder = find_model(name_or_path, graph=graph)
-    return Tagger(open_bundle(folder, kinds=("tagger",), graph=graph), threads=threads)
+    bundle = open_bundle(find_model(name_or_path, graph=graph), kinds=("tagger",), graph=graph)
+    return Tagger(bundle, threads=threads, device=device)
 
 
 class Tagger(GraphModel):
     """A token classifier on onnxruntime. Make one with `malmoi.load_tagger`."""
 
-    def __init__(self, bundle: Bundle, *, threads: int | None = None) -> None:
-        super().__init__(bundle, threads=threads)
+    def __init__(
+        self, bundle: Bundle, *, threads: int | None = None, device: str | None = None
+    ) -> None:
+        super().__init__(bundle, threads=threads, device=device)
         foreign = not (bundle.manifest.files or (bundle.folder / SETTINGS).is_file())
         # Elsewhere a word has the label of its first token, unless somebody did otherwise.
         self.unit = "word" if foreign else read_unit(bundle.folder)
