@@ -67,6 +67,6 @@ def test_the_command_line_names_the_device(
     bundle: Path, run_here: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MALMOI_DEVICE", "cpu")  # the command sets it for its process
-    assert "runs on       cpu of" in run_here("info", bundle).stdout
+    assert "  runs on       cpu" in run_here("info", bundle).stdout
     failed = run_here("--device", "directml", "info", bundle)
     assert failed.returncode == 1 and "onnxruntime-directml" in failed.stderr

@@ -40,7 +40,9 @@ def describe(bundle: Bundle) -> str:
             lines.append(f"  {title}")
             lines += [f"    {key:<24} {_shown(value)}" for key, value in data[title].items()]
     if bundle.manifest.kind != "static":
-        lines.append(f"  runs on       {choose_device()} of {', '.join(usable_devices())}")
+        others = [name for name in usable_devices() if name != choose_device()]
+        also = f" ({', '.join(others)} too: malmoi --device)" if others else ""
+        lines.append(f"  runs on       {choose_device()}{also}")
     files = data.get("files", {})
     state = "all as their sha256 says" if files else "no manifest, so nothing to check them by"
     lines.append(f"  files         {len(files)}: {state}" if files else f"  files         {state}")
