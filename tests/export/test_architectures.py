@@ -201,7 +201,7 @@ def test_a_question_answering_model_becomes_an_answerer(tmp_path: Path) -> None:
     assert (manifest.kind, manifest.dimension) == ("answerer", 2)
     answerer = malmoi.load_answerer(tmp_path / "out")
     encoded = transformers.AutoTokenizer.from_pretrained(folder)(
-        TEXTS[4], TEXTS[1], return_tensors="pt"
+        TEXTS[4], TEXTS[1], return_tensors="pt", return_token_type_ids=True
     )
     model = transformers.AutoModelForQuestionAnswering.from_pretrained(folder).eval()
     with torch.no_grad():

@@ -4,7 +4,10 @@ Encoders, rerankers, taggers and classifiers share everything here but their mod
 notices, and one function that traces, fuses, rewrites and checks the graph.
 """
 
+import contextlib
+import ctypes
 import dataclasses
+import gc
 import logging
 import shutil
 import tempfile
@@ -203,6 +206,7 @@ def _float_graph(
             "transformers, or use an ONNX graph of the model's own."
         ) from error
     module.to("meta")  # the weights are on disk now, and in memory no more
+    _give_back()
     apart = _apart(plain, batches, expected)
     if apart > APART:
         raise BundleError(
@@ -214,6 +218,13 @@ def _float_graph(
         return fused
     logger.info("the fused graph differs from torch; keeping the plain one, which is slower")
     return plain
+
+
+def _give_back() -> None:
+    """Let the system have the memory that was freed: glibc keeps blocks of a few megabytes."""
+    gc.collect()
+    with contextlib.suppress(OSError, AttributeError):  # another system, another C library
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
 def _fuses(module: GraphModule, plain: Path, fused: Path) -> bool:
