@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..bundle.bundle import Bundle, open_bundle
 from ..bundle.catalog import find_model
@@ -85,18 +86,21 @@ class QuestionWindow:
 
 @dataclass(frozen=True, slots=True)
 class TextTokens:
-    """A text's tokens, and which part of the text each stands for; _NONE for nothing."""
+    """A text's tokens: which part of it each stands for (_NONE for none), which begin a word."""
 
     pieces: Pieces
     starts: Ints  # (tokens,)
     ends: Ints
+    begins: NDArray[np.bool_]
 
     @classmethod
     def of(cls, pieces: Pieces) -> "TextTokens":
         """Spread the places of a text's pieces over all of its tokens."""
         starts, ends = (np.full(len(pieces.ids), _NONE, dtype=np.int64) for _ in range(2))
         starts[pieces.heads], ends[pieces.heads] = pieces.starts, pieces.ends
-        return cls(pieces, starts, ends)
+        begins = np.zeros(len(pieces.ids), dtype=bool)
+        begins[pieces.borders] = True
+        return cls(pieces, starts, ends, begins)
 
     def find(self, start: int, end: int) -> tuple[int, int] | None:
         """Give the first and the last token of text[start:end]; None where it has none."""
@@ -156,13 +160,14 @@ def find_spans(
 ) -> list[tuple[float, int, int]]:
     """Find the best spans of a window by its logits (length, 2): margin, first and last token.
 
-    The margin is a span's sum of logits less that of "no answer". Spans that overlap a better one
-    are left out.
+    The margin is a span's sum of logits less that of "no answer". A span begins where a word does;
+    it may end inside of one, before a particle. Spans that overlap a better one are left out.
     """
     place = slice(window.offset, window.offset + window.end - window.begin)
     first, last = logits[place, 0].astype(np.float64), logits[place, 1].astype(np.float64)
     real = text.starts[window.begin : window.end] >= 0
-    first, last = np.where(real, first, -np.inf), np.where(real, last, -np.inf)
+    words = real & text.begins[window.begin : window.end]
+    first, last = np.where(words, first, -np.inf), np.where(real, last, -np.inf)
     count = len(first)
     reach = min(longest, count)
     padded = np.concatenate([last, np.full(reach, -np.inf)])

@@ -107,6 +107,17 @@ def test_answers_have_places_in_the_text_as_given(trained: TrainedRun, number: i
     assert answerer.answers("was", []) == [] and answerer.answer("was", " \n") is None
 
 
+def test_an_answer_begins_where_a_word_does(trained: TrainedRun) -> None:
+    answerer = malmoi.load_answerer(trained.bundles[0])
+    text = "병원에서 배가아파서 harbour(DM) left보았다"
+    starts = {
+        text.index(word) for word in ("병원", "배가", "harbour", "(", "DM", ")", "left", "보았다")
+    }
+    for question in ("the", "was", "at"):
+        found = answerer.answers(question, [text], k=4, threshold=0.0)
+        assert found and {one.start for one in found} <= starts
+
+
 def test_long_texts_are_read_by_windows(trained: TrainedRun) -> None:
     answerer = malmoi.load_answerer(trained.bundles[0])
     text = "배가 아파서 left 보았다 " * 60 + "병원에서 " + "left 보았다 " * 60
