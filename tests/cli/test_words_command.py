@@ -60,3 +60,30 @@ def test_bad_input_is_reported(
     done = run_here("words", *args)
     assert (done.returncode, message in " ".join(done.stderr.split())) == (code, True), done.stderr
     assert "Traceback" not in done.stderr and not list(tmp_path.iterdir())
+
+
+def test_tokens_are_printed_with_ids_and_segments(run: Run) -> None:
+    done = run("words", "배가 왔다", "배를 먹다", "--ids", "--pair")
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert {row["segment"] for row in rows} == {0, 1} and {row["text"] for row in rows} == {1}
+    found = run("vocabulary", "--grep", f"^{rows[1]['token']}$")
+    assert json.loads(found.stdout) == {"id": rows[1]["id"], "token": rows[1]["token"]}
+    alone = run("words", "배가 왔다", "배를 먹다", "--ids", "--csv").stdout.splitlines()
+    assert alone[0] == "text,token,id,segment" and alone[-1].startswith("2,[SEP],")
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "message"),
+    [
+        (["words", "배가", "--pair"], 2, "--pair needs --ids"),
+        (["words", "배가", "--ids", "--pair"], 2, "two texts"),
+        (["words", "배가", "--ids", "-m", "ko-en-static"], 1, "--layers all"),
+        (["vocabulary", "--grep", "("], 2, "regular expression"),
+        (["vocabulary", "no-such-model"], 1, "no shipped model"),
+    ],
+)
+def test_bad_questions_about_tokens(run: Run, args: list[str], code: int, message: str) -> None:
+    done = run(*args)
+    assert done.returncode == code
+    assert message in done.stderr

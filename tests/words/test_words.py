@@ -269,3 +269,60 @@ def test_a_belly_is_nearer_to_a_belly_than_to_a_boat(encoder: malmoi.TextEncoder
     for belly in BELLY:
         for boat in BOAT:
             assert near(words, *BELLY) > near(words, belly, boat)
+
+
+def test_a_string_is_one_text(encoder: malmoi.TextEncoder) -> None:
+    text = "배를 타고 여행을 간다"
+    np.testing.assert_array_equal(encoder.encode_layers(text), encoder.encode_layers([text])[0])
+    [words] = encoder.words_of(text)
+    assert [word.text for word in words] == text.split()
+    assert [encoder.token_ids(text)] == encoder.token_ids([text])
+    [vector] = encoder.encode_iter(text)
+    assert vector.shape == (encoder.dimension,)
+    for model in (encoder, malmoi.load("ko-en-static")):
+        assert [model.count_tokens(text)] == model.count_tokens([text])
+
+
+def test_all_layers_are_one_array(encoder: malmoi.TextEncoder) -> None:
+    found = encoder.hidden_states("배가 왔다")
+    assert found.states.shape == (7, len(found.tokens), encoder.dimension)
+    assert found.tokens[0] == "[CLS]" and found.tokens[-1] == "[SEP]"
+    assert list(found.ids) == encoder.token_ids("배가 왔다")
+    words = encoder.words("배가 왔다", layers="concat-all")
+    of_word = words[0].tokens[0].vector.reshape(7, -1)
+    np.testing.assert_allclose(found.states[:, 1], of_word, atol=1e-5)
+    with pytest.raises(BundleError, match="--layers all"):
+        malmoi.load("ko-en-static").hidden_states("배가 왔다")
+
+
+def test_tokens_have_ids_and_segments(encoder: malmoi.TextEncoder) -> None:
+    alone = encoder.tokens("배가 왔다")
+    assert [token.id for token in alone] == encoder.token_ids("배가 왔다")
+    assert {token.segment for token in alone} == {0}
+    joined = encoder.tokens("배가 왔다", "사과를 먹다")
+    assert [token.text for token in joined].count("[SEP]") == 2
+    segments = [token.segment for token in joined]
+    assert segments == sorted(segments) and set(segments) == {0, 1}
+
+
+def test_centred_similarity_leaves_out_what_all_share(encoder: malmoi.TextEncoder) -> None:
+    texts = [
+        "배를 타고 바다에 나간다",
+        "배가 항구에 들어왔다",
+        "배가 달고 맛있다",
+        "배를 깎아 먹었다",
+    ]
+    own = [encoder.words(text, layers=5, by=[(0, 1)])[0] for text in texts]
+    plain, centred = similarity(own), similarity(own, centred=True)
+    np.testing.assert_allclose(np.diag(centred), 1, atol=1e-5)
+    same, other = [(0, 1), (2, 3)], [(0, 2), (0, 3), (1, 2), (1, 3)]
+
+    def gap(scores: "np.ndarray[tuple[int, int], np.dtype[np.float32]]") -> float:
+        means = [np.mean([scores[pair] for pair in pairs]) for pairs in (same, other)]
+        return float(means[0] - means[1])
+
+    assert gap(centred) > gap(plain) > 0
+    np.testing.assert_allclose(
+        similarity(own[:2], own[2:], centred=True), centred[:2, 2:], atol=1e-5
+    )
+    assert similarity([], centred=True).shape == (0, 0)

@@ -20,7 +20,7 @@ from .options import opt
 from .output import complain, install_handler
 
 _NAMES = """
-encode similarity words terms index search link redact rerank compare tag answer
+encode similarity words vocabulary terms index search link redact rerank compare tag answer
 train evaluate classify keywords cluster mine negatives export info serve key mcp
 """
 # Every command with its module: a command starts sooner if the others are not imported.

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from typer import BadParameter
 
-from ..encoder import load
+from ..encoder import Encoder, TextEncoder, load
 from ..encoder.layers import LayerAccess, layers_of
 from ..errors import DataError, counted
 from ..io.files import read_lines
@@ -16,7 +16,17 @@ from ..plots.figure import short
 from ..plots.maps import Project
 from ..plots.words import MANY
 from ..text import morphemes
-from ..words import By, Layers, Merge, Occurrence, Word, by_layer, occurrences, similarity
+from ..words import (
+    By,
+    Layers,
+    Merge,
+    Occurrence,
+    Word,
+    by_layer,
+    no_layers,
+    occurrences,
+    similarity,
+)
 from .options import ModelOption, Threads, arg, opt
 from .output import Format, Row, print_rows, prints_rows, say
 
@@ -36,6 +46,13 @@ def words(
         opt("Where words end; morphemes when kiwipiepy is installed."),
     ] = None,
     special: Annotated[bool, opt("Show special tokens too.", "--special")] = False,
+    centred: Annotated[
+        bool, opt("With --word: compare what is not common to all of them.", "--centred")
+    ] = False,
+    ids: Annotated[bool, opt("Print tokens with their ids and segments instead.", "--ids")] = False,
+    pair: Annotated[
+        bool, opt("With --ids: two texts joined as one input, as [CLS] A [SEP] B [SEP].", "--pair")
+    ] = False,
     plot: Annotated[Path | None, opt("Draw the occurrences as a map.")] = None,
     project: Annotated[Project, opt("How the map is made flat.")] = "pca",
     layers_plot: Annotated[Path | None, opt("Draw similarity by layer.")] = None,
@@ -53,6 +70,11 @@ def words(
     for path in [*wanted, *([heat] if heat else [])]:
         check_figure(path)  # before the work, not after it
     given = _texts(texts)
+    if pair and (not ids or len(given) != 2):
+        raise BadParameter("--pair needs --ids and two texts")
+    if ids:
+        print_rows(_tokens(given, pair, load(model, threads=threads)), form)
+        return
     if heat is not None and len(given) != 2:
         raise BadParameter(f"--heat compares two texts; {counted(len(given), 'was', 'were')} given")
     encoder = layers_of(load(model, threads=threads))
@@ -64,7 +86,7 @@ def words(
         print_rows(_listed(found, form), form)
     else:
         here = occurrences(given, found, word)
-        print_rows(_compared(here, form), form)
+        print_rows(_compared(here, form, centred), form)
         if plot is not None:
             plot_occurrences(here, plot, method=project)
         if hist is not None:
@@ -106,9 +128,18 @@ def _listed(found: Sequence[Sequence[Word]], form: Format) -> Iterator[Row]:
             }
 
 
-def _compared(here: Sequence[Occurrence], form: Format) -> Iterator[Row]:
+def _tokens(given: Sequence[str], pair: bool, encoder: TextEncoder) -> Iterator[Row]:
+    if not isinstance(encoder, Encoder):
+        raise no_layers(encoder.name)
+    inputs = [tuple(given)] if pair else [(text,) for text in given]
+    for number, texts in enumerate(inputs, start=1):
+        for token in encoder.tokens(*texts):
+            yield {"text": number, "token": token.text, "id": token.id, "segment": token.segment}
+
+
+def _compared(here: Sequence[Occurrence], form: Format, centred: bool) -> Iterator[Row]:
     """One row an occurrence, with its similarity to all of them."""
-    scores = similarity([one.word for one in here])
+    scores = similarity([one.word for one in here], centred=centred)
     for number, (one, own) in enumerate(zip(here, scores, strict=True), start=1):
         values = [round(float(score), 4) for score in own]
         row: dict[str, object] = {"number": number, "text": one.text, "word": one.word.text}

@@ -170,14 +170,15 @@ class Client(BaseEncoder):
 
     def words_of(
         self,
-        texts: Iterable[str],
+        texts: str | Iterable[str],
         *,
         layers: Layers = "last",
         merge: Merge = "mean",
         by: Literal["spaces", "morphemes"] = "spaces",
         special: bool = False,
     ) -> Iterator[list[Word]]:
-        """Yield the words of each text; options are those of `words`."""
+        """Yield the words of each text, of one string once; options are those of `words`."""
+        texts = [texts] if isinstance(texts, str) else texts
         chosen = layers if isinstance(layers, str | int) else list(layers)
         options = {"layer": chosen, "merge": merge, "by": by, "special": special}
         options |= {"vectors": True, "encoding_format": "base64"}

@@ -87,7 +87,7 @@ class BaseEncoder(ABC):
 
     def encode_iter(
         self,
-        texts: Iterable[str],
+        texts: str | Iterable[str],
         *,
         dim: int | None = None,
         precision: Precision = "float32",
@@ -97,8 +97,10 @@ class BaseEncoder(ABC):
     ) -> Iterator[NDArray[Any]]:
         """Yield one vector (dim,) a text, in order, in memory that does not grow with the texts.
 
-        Options are those of `encode`. Identical texts that come near each other are encoded once.
+        One string is one text. Options are those of `encode`. Identical texts that come near each
+        other are encoded once.
         """
+        texts = [texts] if isinstance(texts, str) else texts
         total = len(texts) if isinstance(texts, Sized) else None
         # Options are checked here and now, not when the first vector is asked for.
         options = self._options(dim, precision, prompt, on_long)

@@ -1,11 +1,11 @@
 """Word vectors and chosen layers, which encoders with a transformer have."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from ..types import Floats
 from ..words.reader import LayerReader, Layers, Merge, Word, no_layers
 from ..words.segment import By
-from .base import TextEncoder
+from .base import TextEncoder, as_list
 
 
 class LayerAccess:
@@ -36,24 +36,26 @@ class LayerAccess:
 
     def words_of(
         self,
-        texts: Iterable[str],
+        texts: str | Iterable[str],
         *,
         layers: Layers = "last",
         merge: Merge = "mean",
         by: By = "spaces",
         special: bool = False,
     ) -> Iterator[list[Word]]:
-        """Yield the words of each text; options are those of `words`."""
+        """Yield the words of each text, of one string once; options are those of `words`."""
+        texts = [texts] if isinstance(texts, str) else texts
         return self.reader.words(texts, layers=layers, merge=merge, by=by, special=special)
 
     def encode_layers(
-        self, texts: Sequence[str], *, layers: Layers = "last", pooling: str | None = None
+        self, texts: str | Iterable[str], *, layers: Layers = "last", pooling: str | None = None
     ) -> Floats:
         """Turn texts into unit vectors (n, width) pooled from chosen layers, named as in `words`.
 
-        `pooling` is the model's own when left out.
+        One string gives (width,). `pooling` is the model's own when left out.
         """
-        return self.reader.sentences(list(texts), layers=layers, pooling=pooling)
+        vectors = self.reader.sentences(as_list(texts), layers=layers, pooling=pooling)
+        return vectors[0] if isinstance(texts, str) else vectors
 
 
 def layers_of(encoder: TextEncoder) -> LayerAccess:

@@ -1,7 +1,8 @@
 """The encoder with a transformer: tokenizer, graph and pooling, as many batches as cores."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import overload
 
 import numpy as np
 
@@ -12,10 +13,11 @@ from ..errors import BundleError
 from ..io.arrays import read_safetensors
 from ..runtime.pooling import ACTIVATIONS, normalize, pool
 from ..runtime.runner import Runner
-from ..runtime.tokenizer import Batch, TokenizedText
+from ..runtime.tokenizer import Batch, PairTokenizer, Token, TokenizedText
+from ..text.cleanup import as_text
 from ..types import Floats, Ints
-from ..words.reader import LayerReader
-from .base import Encoded, OnLong, TextEncoder
+from ..words.reader import HiddenStates, LayerReader
+from .base import Encoded, OnLong, TextEncoder, as_list
 from .layers import LayerAccess
 
 _POOLED = "sentence_embedding"
@@ -59,10 +61,37 @@ class Encoder(LayerAccess, TextEncoder):
         """How many ids the model's tokenizer knows."""
         return self._tokens.vocabulary
 
-    def token_ids(self, texts: Sequence[str], *, prompt: str | None = None) -> list[list[int]]:
-        """Give the ids that `encode` reads of each text: cleaned, after its prompt, and cut."""
-        inputs, _ = self._tokens.encode(self._cleaned(texts, self._prefix(prompt)))
-        return [one.ids for one in inputs]
+    # A str is a Sequence[str] to the type checker, so the first overload is marked to win.
+    @overload
+    def token_ids(self, texts: str, *, prompt: str | None = ...) -> list[int]: ...  # type: ignore[overload-overlap]
+    @overload
+    def token_ids(self, texts: Iterable[str], *, prompt: str | None = ...) -> list[list[int]]: ...
+    def token_ids(
+        self, texts: str | Iterable[str], *, prompt: str | None = None
+    ) -> list[int] | list[list[int]]:
+        """Give the ids that `encode` reads of each text: cleaned, after its prompt, and cut.
+
+        One string gives one list of ids.
+        """
+        inputs, _ = self._tokens.encode(self._cleaned(as_list(texts), self._prefix(prompt)))
+        return inputs[0].ids if isinstance(texts, str) else [one.ids for one in inputs]
+
+    def tokens(
+        self, text: str, pair: str | None = None, *, prompt: str | None = None
+    ) -> list[Token]:
+        """Give the tokens that the model reads of a text, or of a pair joined as one input."""
+        cleaned = self._cleaned([text], self._prefix(prompt))
+        if pair is None:
+            [one], _ = self._tokens.encode(cleaned)
+        else:
+            [one], _ = PairTokenizer(self._tokens).encode([(cleaned[0], self._clean(pair))])
+        name = self._tokens.tokenizer.id_to_token
+        segments = one.types or [0] * len(one.ids)
+        return [Token(str(name(i)), i, part) for i, part in zip(one.ids, segments, strict=True)]
+
+    def hidden_states(self, text: str, *, prompt: str | None = None) -> HiddenStates:
+        """Give all layers of the tokens that `encode` reads of a text, (layers, tokens, width)."""
+        return self.reader.hidden_states(self.token_ids(as_text(text), prompt=prompt))
 
     def owns_ids(self, ids: Sequence[int]) -> bool:
         """Tell whether ids are what this model's tokenizer makes of a text, with special tokens.
@@ -80,9 +109,15 @@ class Encoder(LayerAccess, TextEncoder):
         text = self._tokens.tokenizer.decode(inner, skip_special_tokens=False)
         return [one.ids for one in self._tokens.encode([text])[0]] == [list(ids)]
 
-    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+    @overload
+    def count_tokens(self, texts: str) -> int: ...  # type: ignore[overload-overlap]
+    @overload
+    def count_tokens(self, texts: Iterable[str]) -> list[int]: ...
+    def count_tokens(self, texts: str | Iterable[str]) -> int | list[int]:
         """Count each text's tokens before anything is cut, special tokens left out."""
-        return [count for _, count in self._tokens.encode_plain(self._cleaned(texts, ""))]
+        found = self._tokens.encode_plain(self._cleaned(as_list(texts), ""))
+        counts = [count for _, count in found]
+        return counts[0] if isinstance(texts, str) else counts
 
     def _choose_output(self) -> str:
         """The graph's own vectors where it pools, else the token states."""

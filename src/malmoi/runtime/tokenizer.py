@@ -41,6 +41,15 @@ class TokenizedText:
 
 
 @dataclass(frozen=True, slots=True)
+class Token:
+    """One token as the vocabulary writes it, its id, and its segment: 1 in the second of a pair."""
+
+    text: str
+    id: int
+    segment: int
+
+
+@dataclass(frozen=True, slots=True)
 class Batch:
     """Padded ids, ready for a session. All arrays are (n, length) int64."""
 

@@ -1,14 +1,14 @@
 """The static encoder: a vector for each token of the vocabulary, summed; no graph is run."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NoReturn
+from typing import Any, NoReturn, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..bundle.bundle import Bundle
-from ..encoder.base import Encoded, OnLong, TextEncoder
+from ..encoder.base import Encoded, OnLong, TextEncoder, as_list
 from ..errors import BundleCorrupt, BundleError
 from ..io.arrays import read_safetensors
 from ..runtime.runner import choose_threads
@@ -52,12 +52,16 @@ class StaticEncoder(TextEncoder):
         """Raise a BundleError: a table of vectors has no hidden layers."""
         raise no_layers(self.name)
 
-    words_of = encode_layers = words
+    words_of = encode_layers = hidden_states = words
 
-    def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Count each text's tokens."""
-        counts: list[int] = self._words.bags(list(texts)).counts.tolist()
-        return counts
+    @overload
+    def count_tokens(self, texts: str) -> int: ...  # type: ignore[overload-overlap]
+    @overload
+    def count_tokens(self, texts: Iterable[str]) -> list[int]: ...
+    def count_tokens(self, texts: str | Iterable[str]) -> int | list[int]:
+        """Count each text's tokens; of one string as a number."""
+        counts: list[int] = self._words.bags(as_list(texts)).counts.tolist()
+        return counts[0] if isinstance(texts, str) else counts
 
     def _cleaned(self, texts: Sequence[str], prefix: str) -> list[str]:
         # Words are cleaned when they are tokenised, each distinct one once.

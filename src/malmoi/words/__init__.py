@@ -5,6 +5,7 @@ from typing import Any
 
 from .reader import (
     MERGES,
+    HiddenStates,
     LayerReader,
     Layers,
     Merge,
@@ -23,6 +24,7 @@ from .segment import By
 __all__ = [
     "MERGES",
     "By",
+    "HiddenStates",
     "LayerReader",
     "Layers",
     "Merge",

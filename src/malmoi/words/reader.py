@@ -15,7 +15,7 @@ from ..errors import BundleError, CutWarning, DataError, OptionError, check_choi
 from ..runtime.pooling import FUNCTIONS, normalize
 from ..runtime.runner import Runner
 from ..runtime.session import Session
-from ..runtime.tokenizer import Batch
+from ..runtime.tokenizer import Batch, TokenizedText
 from ..text.cleanup import SAFE, as_text
 from ..types import Floats
 from .segment import By, Cut, Segmenter
@@ -150,6 +150,18 @@ class Word:
         return tuple(token.text for token in self.tokens)
 
 
+@dataclass(frozen=True, slots=True)
+class HiddenStates:
+    """The tokens that a model reads of a text, and what every layer makes of them.
+
+    `states` is (layers, tokens, width); layer 0 is the embeddings, before any attention.
+    """
+
+    tokens: tuple[str, ...]
+    ids: tuple[int, ...]
+    states: Floats
+
+
 class LayerReader:
     """Reads words and sentences out of the layers of an opened bundle."""
 
@@ -186,6 +198,16 @@ class LayerReader:
 
         cuts = [self._cutter.cut(as_text(text), "spaces") for text in texts]
         return self._runner.start([cut.as_input(i) for i, cut in enumerate(cuts)], compute)()
+
+    def hidden_states(self, ids: Sequence[int]) -> HiddenStates:
+        """Run token ids, special ones included, and give the states of every layer."""
+        outputs = [f"layer_{number}" for number in range(self.layers)]
+        if not outputs:
+            raise no_layers(self._manifest.name)
+        [batch] = self._runner.tokens.batches([TokenizedText(0, list(ids))])
+        states = np.stack([own[0] for own in self._runner.session.run(batch, outputs)])
+        name = self._runner.tokens.tokenizer.id_to_token
+        return HiddenStates(tuple(str(name(one)) for one in ids), tuple(ids), states)
 
     def _choose(self, layers: Layers) -> LayerChoice:
         name = self._manifest.name or str(self._runner.session.path.parent)
@@ -250,10 +272,20 @@ class Occurrence:
     word: Word
 
 
-def similarity(words: Sequence[Word], others: Sequence[Word] | None = None) -> Floats:
-    """Cosines of words with others, or among themselves; (len(words), len(others))."""
+def similarity(
+    words: Sequence[Word], others: Sequence[Word] | None = None, *, centred: bool = False
+) -> Floats:
+    """Cosines of words with others, or among themselves; (len(words), len(others)).
+
+    `centred` subtracts the mean of all of them first. Occurrences of one word share most of their
+    vector, the word itself; what is left is what their sentences make of it.
+    """
     left = _stack(words)
     right = left if others is None else _stack(others)
+    if centred and len(left):
+        every = left if others is None else np.concatenate([left, right])
+        mean = every.mean(axis=0)
+        left, right = normalize(left - mean), normalize(right - mean)
     found: Floats = left @ right.T
     return found
 
