@@ -67,6 +67,22 @@ def test_the_cosine_that_holds_groups_is_found() -> None:
     assert cluster(wide).least < 0.5 < cluster(narrow).least
 
 
+def test_few_topics_by_default() -> None:
+    vectors, gold = blobs(groups=12, each=50)
+    found = cluster(vectors)
+    assert 8 <= len(found.centres) <= 25 and purity(found.labels.tolist(), gold) > 0.95
+    strangers = normalize(np.random.default_rng(1).standard_normal((8, 16)).astype(np.float32))
+    labels = cluster(np.concatenate([vectors, strangers])).labels
+    assert (labels[:-8] < 0).mean() < 0.02 < (labels[-8:] < 0).mean()
+
+
+def test_many_rows_are_grouped_by_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("malmoi.mining.clusters._AGGLOMERATIVE", 100)
+    vectors, gold = blobs(groups=10, each=40)
+    found = cluster(vectors)
+    assert found.method == "kmeans" and purity(found.labels.tolist(), gold) > 0.95
+
+
 def test_strangers_are_alone() -> None:
     vectors, _ = blobs(groups=2, each=10)
     odd = np.concatenate([vectors, -vectors[:1]])
@@ -177,7 +193,7 @@ def test_the_command(run: Run, run_here: Run, tmp_path: Path) -> None:
     done = run("cluster", "a.txt", "--count", "4", "--merge", "3", *files)
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in done.stdout.splitlines()]
-    names = [row["name"].split() for row in rows]
+    names = [row["name"] for row in rows]
     assert all(any(term in name for name in names) for term in ("환불", "날씨", "고양이"))
     assert [row["topic"] for row in rows] == [0, 1, 2] and sum(row["size"] for row in rows) == 12
     assert "1 empty line was left out" in done.stderr and "joined topic" in done.stderr

@@ -48,9 +48,27 @@ def test_phrases_end_in_nouns() -> None:
     assert all(text[phrase.start : phrase.end] == phrase.text for phrase in found)
 
 
-def test_a_long_run_is_no_phrase() -> None:
-    assert morphemes.noun_phrases("사과 배 감 귤 포도 수박") == []
-    assert morphemes.noun_phrases("사과 배 감 귤 포도 수박", longest=6) != []
+@pytest.mark.parametrize(
+    ("text", "phrases"),
+    [
+        ("2024년 3분기 매출 보고서", ["3분기 매출", "매출 보고서"]),  # a title, more than five
+        ("정보보안 정책 v2를 따른다", ["정보보안 정책"]),
+        ("비타민 B12를 먹는다", ["비타민 B12"]),
+        ("Sentence-BERT와 COVID-19 백신", ["Sentence-BERT", "COVID-19 백신"]),
+        ("문장 유사도", ["문장 유사도"]),  # 도 is no particle at the end of a title
+        ("환불도 안 된다", ["환불"]),
+    ],
+)
+def test_phrases_are_whole(text: str, phrases: list[str]) -> None:
+    assert [phrase.text for phrase in morphemes.noun_phrases(text)] == phrases
+
+
+def test_what_one_text_shows_of_a_word_holds_for_all() -> None:
+    texts = ["문장 유사도를 잰다", "유사도 하나로는 모자라다"]
+    assert [one.text for own in morphemes.noun_phrases_of(texts) for one in own] == [
+        "문장 유사도",
+        "유사도",
+    ]
 
 
 def test_many_texts_at_once_are_as_one_by_one() -> None:

@@ -11,7 +11,7 @@ from ..io.files import writing
 from ..mining.clusters import Clusters, Labels, Method, merge_to, number_by_size
 from ..mining.clusters import cluster as group
 from ..mining.texts import read, vectors_of
-from ..mining.topics import Topic, Topics, make_topics
+from ..mining.topics import OTHERS, Topic, Topics, make_topics
 from ..plots.maps import save_map
 from .options import ModelOption, TableColumn, Threads, arg, opt
 from .output import Format, Row, print_rows, prints_rows, say, watched
@@ -61,9 +61,13 @@ def cluster(
     else:
         numbers, _ = known.assign(encoder, lines.texts)
     sizes = {topic.number: int((numbers == topic.number).sum()) for topic in known.topics}
+    shown = list(known.topics)
     if alone := int((numbers < 0).sum()):
         say(f"{counted(alone, 'text is', 'texts are')} in no topic")
-    print_rows((_row(topic, sizes, form) for topic in known.topics), form)
+        sizes[-1] = alone
+        own = [text for text, number in zip(lines.texts, numbers, strict=True) if number < 0]
+        shown.append(Topic(-1, alone, (OTHERS,), tuple(own[:3])))
+    print_rows((_row(topic, sizes, form) for topic in shown), form)
     if save is not None:
         known.save(save)
         say(f"wrote {save}")
@@ -82,11 +86,11 @@ def cluster(
                 "size": sizes[topic.number],
                 "sentences": list(topic.sentences),
             }
-            for topic in known.topics
+            for topic in shown
         ]
         title = f"{counted(len(lines.texts), 'text')} · {encoder.name}"
-        shown = save_map(html, lines.texts, vectors, numbers, topics, title=title)
-        say(f"wrote {html}" + (f" with a sample of {shown:,}" if shown < len(lines.texts) else ""))
+        drawn = save_map(html, lines.texts, vectors, numbers, topics, title=title)
+        say(f"wrote {html}" + (f" with a sample of {drawn:,}" if drawn < len(lines.texts) else ""))
 
 
 def _merged(clusters: Clusters, merge: int | None) -> Labels:

@@ -4,9 +4,13 @@ import json
 import sys
 from typing import Annotated
 
+import numpy as np
+
 from ..bundle.bundle import Bundle, open_bundle
 from ..bundle.catalog import KINDS, find_model
 from ..runtime.session import choose_device, usable_devices
+from ..encoder import load
+from ..encoder.scale import QUANTILES, ScoreScale, score_scale
 from .options import Json, arg
 from .output import print_json
 
@@ -19,12 +23,14 @@ def info(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show what a model is: kind, size, licence, scores and the hashes of its files."""
+    """Show what a model is: kind, size, licence, scores, its files, and what its cosines mean."""
     opened = open_bundle(find_model(bundle), kinds=tuple(KINDS))
     if as_json:
         print_json(opened.manifest.to_json())
-    else:
-        sys.stdout.write(describe(opened))
+        return
+    sys.stdout.write(describe(opened))
+    if opened.manifest.kind in ("encoder", "static"):
+        sys.stdout.write(describe_scale(score_scale(load(opened.folder))))
 
 
 def describe(bundle: Bundle) -> str:
@@ -47,6 +53,18 @@ def describe(bundle: Bundle) -> str:
     state = "all as their sha256 says" if files else "no manifest, so nothing to check them by"
     lines.append(f"  files         {len(files)}: {state}" if files else f"  files         {state}")
     lines += [f"    {digest[:16]}…  {name}" for name, digest in files.items()]
+    return "\n".join(lines) + "\n"
+
+
+def describe_scale(scale: ScoreScale) -> str:
+    """Describe the cosines of pairs in lines of text."""
+    shares = "".join(f"{share:>7.0%}" for share in QUANTILES)
+    lines = [f"  cosines of pairs, below which so many are {shares}"]
+    for name, values in scale.quantiles().items():
+        lines.append(f"    {name:<39}" + "".join(f"{value:>7.2f}" for value in values))
+    grid = np.linspace(-1, 1, 201, dtype=np.float32)
+    even = float(grid[int(np.argmax(scale.calibrated(grid) >= 0.5))])
+    lines.append(f"    half-way between the two is {even:.2f}: malmoi similarity --calibrated")
     return "\n".join(lines) + "\n"
 
 

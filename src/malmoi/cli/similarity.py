@@ -7,10 +7,11 @@ from typing import Annotated
 from typer import BadParameter
 
 from ..encoder import load
+from ..encoder.scale import score_scale
 from ..errors import DataError, counted
 from ..io.files import read_lines
 from ..runtime.pooling import normalize
-from .options import ModelOption, Threads, arg
+from .options import ModelOption, Threads, arg, opt
 from .output import Row, prints_rows
 
 _BLOCK = 1024
@@ -19,6 +20,13 @@ _BLOCK = 1024
 @prints_rows
 def similarity(
     texts: Annotated[list[str], arg("Two texts or more; - reads pairs from stdin, tab between.")],
+    calibrated: Annotated[
+        bool,
+        opt(
+            "Add where the cosine lies from 0 (unrelated pairs) to 1 (paraphrases).",
+            "--calibrated",
+        ),
+    ] = False,
     model: ModelOption = None,
     threads: Threads = None,
 ) -> Iterable[Row]:
@@ -26,12 +34,16 @@ def similarity(
     if texts != ["-"] and len(texts) < 2:
         raise BadParameter("one text was given; give two or more, or - for pairs on stdin")
     encoder = load(model, threads=threads)
+    scale = score_scale(encoder) if calibrated else None
     pairs = stdin_pairs() if texts == ["-"] else itertools.combinations(texts, 2)
     while block := list(itertools.islice(pairs, _BLOCK)):
         left = normalize(encoder.encode([a for a, _ in block]))
         right = normalize(encoder.encode([b for _, b in block]))
-        for (a, b), score in zip(block, (left * right).sum(axis=1), strict=True):
-            yield {"a": a, "b": b, "score": round(float(score), 6)}
+        scores = (left * right).sum(axis=1)
+        likely = scale.calibrated(scores) if scale else [None] * len(scores)
+        for (a, b), score, same in zip(block, scores, likely, strict=True):
+            row: dict[str, object] = {"a": a, "b": b, "score": round(float(score), 6)}
+            yield row if same is None else row | {"same": round(float(same), 4)}
 
 
 def stdin_pairs() -> Iterator[tuple[str, str]]:

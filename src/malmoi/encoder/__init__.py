@@ -8,9 +8,10 @@ from ..bundle.bundle import open_bundle
 from ..bundle.catalog import find_model, runner_of
 from ..runtime.session import choose_device
 from .base import TextEncoder
+from .scale import ScoreScale, score_scale
 from .transformer import Encoder
 
-__all__ = ["Encoder", "TextEncoder", "load"]
+__all__ = ["Encoder", "ScoreScale", "TextEncoder", "load", "score_scale"]
 
 
 def load(

@@ -31,6 +31,8 @@ _BLOCK = 16_384
 # differ in the former: it may be near 0 or above 0.5.
 _CLOSER = 0.35
 _SAMPLE = 2_000
+_SMALL = 6  # so many groups may be found among few rows
+_NEARER = 0.1
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,8 @@ class Clusters:
 
 def choose_method(rows: int, count: int | None) -> Method:
     """The method that suits so many rows; communities cannot give a fixed number of groups.
+
+    Without a number this is for groups of a given cosine; see `cluster` for neither of both.
 
     >>> choose_method(500, None), choose_method(10_000, None), choose_method(10_000, 20)
     ('agglomerative', 'community', 'kmeans')
@@ -75,9 +79,15 @@ def cluster(
             rows).
         least: the cosine required within a group; estimated by `find_threshold` when left out.
         smallest: smaller groups are dissolved into -1, unless nothing else is left.
+
+    With neither method, count nor least there are few groups, some from a third of the root of the
+    rows to the root: as many as separate best, and -1 for what is near to none.
     """
+    few = method is None and count is None and least is None
     least = find_threshold(vectors) if least is None else least
     _check(method, count, least)
+    if few and len(vectors) > 3 and np.ptp(vectors, axis=0).max() >= 1e-6:
+        return _few(vectors, least, smallest, seed)
     chosen = method or choose_method(len(vectors), count)
     if len(vectors) < 3 or np.ptp(vectors, axis=0).max() < 1e-6:  # too few, or all equal
         labels = np.zeros(len(vectors), dtype=np.int64)
@@ -163,6 +173,51 @@ def merge_to(clusters: Clusters, count: int) -> tuple[Labels, list[Merge]]:
     return labels, steps
 
 
+def _few(vectors: Floats, least: float, smallest: int, seed: int) -> Clusters:
+    """As many groups as separate best, by Ward's tree over a sample, then by k-means."""
+    sample = vectors[:: -(-len(vectors) // _AGGLOMERATIVE)]
+    hierarchy = require("scipy.cluster.hierarchy", extra="clusters", purpose="clustering")
+    tree = hierarchy.linkage(sample.astype(np.float64), method="ward")
+    root = len(vectors) ** 0.5
+    most = max(2, min(len(sample) // 2, max(round(root), _SMALL)))
+    found: list[tuple[float, Labels]] = []
+    for count in range(max(2, min(round(root / 3), most)), most + 1):
+        labels: Labels = hierarchy.fcluster(tree, count, "maxclust").astype(np.int64) - 1
+        found.append((_separation(sample, labels), labels))
+    labels = max(found, key=lambda one: one[0])[1]
+    chosen = "agglomerative"
+    if len(sample) < len(vectors):
+        chosen = "kmeans"
+        labels = _moved(vectors, centres_of(sample, labels))[0]
+    centres = centres_of(vectors, labels)
+    own = (vectors * centres[labels]).sum(axis=1)
+    labels = np.where(own < _outside(vectors, centres, labels), -1, labels)
+    labels = number_by_size(labels, smallest=smallest)
+    return Clusters(labels, centres_of(vectors, labels), chosen, least)
+
+
+def _separation(vectors: Floats, labels: Labels) -> float:
+    """The mean silhouette by centres: how much nearer rows are to their centre than to others."""
+    scores = vectors @ centres_of(vectors, labels).T
+    rows = np.arange(len(vectors))
+    own = 1 - scores[rows, labels]
+    scores[rows, labels] = -np.inf
+    other = 1 - scores.max(axis=1)
+    return float(((other - own) / np.maximum(np.maximum(own, other), 1e-6)).mean())
+
+
+def _outside(vectors: Floats, centres: Floats, labels: Labels) -> float:
+    """The cosine with its centre below which a row belongs to no group.
+
+    It lies a little above the cosine that rows have with centres of other groups.
+    """
+    step = max(1, len(vectors) // _SAMPLE)
+    scores = vectors[::step] @ centres.T
+    scores[np.arange(len(scores)), labels[::step]] = np.nan
+    apart = float(np.clip(np.nanquantile(scores, 0.5), 0, 1))
+    return apart + _NEARER * (1 - apart)
+
+
 def _agglomerative(vectors: Floats, count: int | None, least: float) -> Labels:
     sklearn = require("sklearn.cluster", extra="clusters", purpose="agglomerative clustering")
     if count is None:
@@ -202,7 +257,12 @@ def _kmeans(vectors: Floats, count: int, seed: int) -> Labels:
 
 def _kmeans_once(vectors: Floats, count: int, random: np.random.Generator) -> tuple[Labels, float]:
     """Labels, and the sum of the rows' cosines with their centres."""
-    centres = vectors[_far_apart(vectors, count, random)]
+    return _moved(vectors, vectors[_far_apart(vectors, count, random)])
+
+
+def _moved(vectors: Floats, centres: Floats) -> tuple[Labels, float]:
+    """Assign rows to centres and move these to the middle of theirs, until nothing changes."""
+    count = len(centres)
     labels = np.full(len(vectors), -1, dtype=np.int64)
     total = -np.inf
     for _ in range(_ROUNDS):

@@ -15,7 +15,7 @@ from ..encoder import TextEncoder
 from ..errors import DataError, OptionError
 from ..io.files import read_lines
 from ..runtime.pooling import normalize
-from ..text.morphemes import noun_phrases
+from ..text.morphemes import noun_phrases_of
 from ..types import Floats
 
 _KOREAN_STOPWORDS = """
@@ -129,9 +129,13 @@ def candidates(document: str, *, stopwords: frozenset[str] = STOPWORDS) -> dict[
     ['당뇨병 환자', '혈당', '검사', 'diabetic nephropathy', 'diabetic', 'nephropathy']
     """
     found: dict[str, tuple[str, int]] = {}
-    for sentence in _SENTENCE.split(document):
+    sentences = _SENTENCE.split(document)
+    korean = [sentence for sentence in sentences if _HANGUL.search(sentence)]
+    # In a Korean sentence English words count as nouns.
+    analysed = iter(noun_phrases_of(korean) if korean else [])
+    for sentence in sentences:
         phrases = (
-            (phrase.text for phrase in noun_phrases(sentence))  # English words count as nouns
+            (phrase.text for phrase in next(analysed))
             if _HANGUL.search(sentence)
             else _english(sentence, stopwords)
         )

@@ -1,14 +1,14 @@
 """Topics: groups of texts with names, saved so that new texts can be assigned later.
 
 A name consists of the terms that are frequent in a group and rare in the others (class-based
-TF-IDF), counted by morphemes, so that 환불이 and 환불을 are one term.
+TF-IDF): noun phrases, and words counted by morphemes, so that 환불이 and 환불을 are one term.
 """
 
 import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -24,8 +24,10 @@ from .clusters import Labels, assign, centres_of, number_by_size
 from .keywords import STOPWORDS
 
 _WORD = re.compile(r"[A-Za-z]{2,}|[가-힣]{2,}")
+OTHERS = "others"  # the name of texts in no topic
 _TERMS = 5
 _SENTENCES = 3
+_BLOCK = 5_000  # texts whose morphemes are held at once
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Topic:
     @property
     def name(self) -> str:
         """The terms in one line."""
-        return " ".join(self.terms) or (self.sentences[0] if self.sentences else "")
+        return ", ".join(self.terms) or (self.sentences[0] if self.sentences else "")
 
 
 @dataclass(frozen=True)
@@ -121,9 +123,14 @@ def typical_terms(
 ) -> tuple[str, ...]:
     """The terms of highest class-based TF-IDF in a group.
 
+    A phrase takes the place of its words where it is nearly as frequent (once is chance), and what
+    has a word of a term that is chosen already is left out.
+
     >>> counts = {0: Counter({"환불": 3, "주문": 1}), 1: Counter({"배송": 3, "주문": 2})}
     >>> typical_terms(counts, 0, top=1)
     ('환불',)
+    >>> typical_terms({0: Counter({"문장": 4, "유사도": 4, "문장 유사도": 3})}, 0)
+    ('문장 유사도',)
     """
     totals: Counter[str] = Counter()
     for own in counts.values():
@@ -131,10 +138,21 @@ def typical_terms(
     average = sum(totals.values()) / max(len(counts), 1)
     size = max(sum(counts[group].values()), 1)
     worth = {
-        term: count / size * math.log(1 + average / totals[term])
+        term: count / size * math.log(1 + average / totals[term]) * _telling(term)
         for term, count in counts[group].items()
+        if count > 1 or " " not in term
     }
-    return tuple(sorted(worth, key=lambda term: (-worth[term], term))[:top])
+    chosen: list[str] = []
+    for term in sorted(worth, key=lambda term: (-worth[term], term)):
+        words = set(term.split())
+        if len(chosen) < top and not any(words & set(one.split()) for one in chosen):
+            chosen.append(term)
+    return tuple(chosen)
+
+
+def _telling(term: str) -> float:
+    """How much a term says: a phrase, rarer than its words, more, a syllable or a letter less."""
+    return 2.0 if " " in term else 0.3 if len(term) == 1 else 1.0
 
 
 def _terms_by_group(
@@ -148,8 +166,15 @@ def _terms_by_group(
     return counts
 
 
-def _terms(texts: Iterable[str]) -> Iterable[list[str]]:
-    """Terms by morphology, or plain words where kiwipiepy is not installed."""
-    if morphemes.available():
-        return (morphemes.terms(found) for found in morphemes.morphemes_of(texts))
-    return ([word.lower() for word in _WORD.findall(text)] for text in texts)
+def _terms(texts: Sequence[str]) -> Iterator[list[str]]:
+    """Nouns and noun phrases by morphology, or plain words where kiwipiepy is not installed."""
+    if not morphemes.available():
+        yield from ([word.lower() for word in _WORD.findall(text)] for text in texts)
+        return
+    for start in range(0, len(texts), _BLOCK):
+        block = texts[start : start + _BLOCK]
+        analysed = list(morphemes.morphemes_of(block))
+        phrases = morphemes.phrases_in(block, analysed, longest=4)
+        for found, own in zip(analysed, phrases, strict=True):
+            joined = [phrase.text.lower() for phrase in own if " " in phrase.text]
+            yield [one.text.lower() for one in found if one.is_noun] + joined

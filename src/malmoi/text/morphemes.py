@@ -9,9 +9,11 @@ stems of verbs and adjectives.
 
 import functools
 import importlib.util
+import itertools
+import re
 import threading
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import require
@@ -23,6 +25,8 @@ STEMS = ("VV", "VA", "XR", "MAG")
 # What may stand inside a noun phrase other than nouns: prefixes, suffixes, numbers, units.
 _INSIDE = (*NOUNS, "XPN", "XSN", "SN", "NNB", "NR")
 _ENDS = (*NOUNS, "XSN")
+_VERSION = re.compile(r"v(?:er)?\.?\d[\d.]*", re.IGNORECASE)
+_LETTER = re.compile(r"[A-Za-z]")
 _STEPS = ("surrogates", "compose")
 _lock = threading.Lock()
 
@@ -124,34 +128,136 @@ def terms(found: Iterable[Morpheme]) -> list[str]:
 def noun_phrases(text: str, *, longest: int = 5) -> list[Phrase]:
     """Give the runs of nouns in a text, without particles or endings.
 
-    Nouns with one space between them make one phrase. A run of more than `longest` morphemes is
-    left out: it is a list or a title.
+    Nouns with one space between them make one phrase. Of a run of more than `longest` morphemes,
+    a title for example, every two neighbouring words are a phrase.
 
     >>> [phrase.text for phrase in noun_phrases("당뇨병성 신병증 환자의 신장 기능을 검사했다")]
     ['당뇨병성 신병증 환자', '신장 기능', '검사']
     """
+    [found] = noun_phrases_of([text], longest=longest)
+    return found
+
+
+def noun_phrases_of(texts: Sequence[str], *, longest: int = 5) -> list[list[Phrase]]:
+    """Give the noun phrases of each text; what one text shows of a word holds for all of them.
+
+    >>> [[one.text for one in own] for own in noun_phrases_of(["문장 유사도", "유사도를 잰다"])]
+    [['문장 유사도'], ['유사도']]
+    """
+    return phrases_in(texts, list(morphemes_of(texts)), longest=longest)
+
+
+def phrases_in(
+    texts: Sequence[str], analysed: Sequence[list[Morpheme]], *, longest: int = 5
+) -> list[list[Phrase]]:
+    """Give the noun phrases of texts whose morphemes are known already."""
+    known = frozenset(_suffixed(analysed))
+    return [
+        _phrases(text, _nominal(text, found, known), longest)
+        for text, found in zip(texts, analysed, strict=True)
+    ]
+
+
+def _suffixed(analysed: Iterable[list[Morpheme]]) -> Iterator[str]:
+    """Words of a noun and one more syllable that is part of it: 유사도 in 유사도를."""
+    for found in analysed:
+        for one, following in itertools.pairwise(found):
+            whole = one.is_noun and following.tag in _ENDS and one.end == following.start
+            if whole and len(following.text) == 1:
+                yield one.text + following.text
+
+
+def _nominal(text: str, found: list[Morpheme], known: frozenset[str]) -> list[Morpheme]:
+    """Correct particles that are the last syllable of a noun, and hyphens inside a name.
+
+    도 may be a particle or make a noun (度). It is no particle where the text shows elsewhere that
+    it is part of that word, nor at the end of a title, where no predicate follows.
+    """
+    corrected = list(found)
+    for i, one in enumerate(found):
+        before = found[i - 1] if i else None
+        after = found[i + 1] if i + 1 < len(found) else None
+        if before is None or before.end != one.start:
+            continue
+        if one.tag.startswith("J") and before.is_noun:
+            last = one.text == "도" and after is None and not text[one.end :].strip()
+            if before.text + one.text in known or last:
+                corrected[i] = replace(one, tag="XSN")
+        beside = after is not None and after.start == one.end and after.tag in ("SL", "SN")
+        if one.text == "-" and before.tag == "SL" and beside:
+            corrected[i] = replace(one, tag="SL")
+    return corrected
+
+
+def _phrases(text: str, found: list[Morpheme], longest: int) -> list[Phrase]:
     phrases: list[Phrase] = []
     run: list[Morpheme] = []
-    for one in [*morphemes(text), None]:
+    for one in [*found, None]:
         joined = not run or (one is not None and text[run[-1].end : one.start] in ("", " "))
         if one is not None and one.tag in _INSIDE and joined:
             run.append(one)
             continue
-        phrases += _phrase(text, run, longest)
+        phrases += _of_run(text, run, longest)
         run = [one] if one is not None and one.tag in _INSIDE else []
     return phrases
 
 
-def _phrase(text: str, run: list[Morpheme], longest: int) -> list[Phrase]:
-    """Trim a run to a phrase; none if nothing is left or it is too long."""
-    while run and run[-1].tag not in _ENDS:
+def _of_run(text: str, run: list[Morpheme], longest: int) -> list[Phrase]:
+    """The phrase of a run, or those of neighbouring words where it is too long."""
+    words: list[list[Morpheme]] = []
+    for one in run:
+        if words and words[-1][-1].end == one.start:
+            words[-1].append(one)
+        else:
+            words.append([one])
+    whole = _trimmed(text, words)
+    if len(whole) <= longest:
+        return _phrase(text, whole)
+    pairs = [_trimmed(text, [one, following]) for one, following in itertools.pairwise(words)]
+    found = [phrase for pair in pairs if len(pair) <= longest for phrase in _phrase(text, pair)]
+    both = [phrase for phrase in found if " " in phrase.text]
+    return both or list(dict.fromkeys(found))  # two pairs may be trimmed to the same word
+
+
+def _trimmed(text: str, words: list[list[Morpheme]]) -> list[Morpheme]:
+    """Leave out at both ends what no phrase begins or ends with."""
+    while words and _is_marginal(text, words[-1], last=True):
+        words = words[:-1]
+    while words and _is_marginal(text, words[0], last=False):
+        words = words[1:]
+    run = [one for word in words for one in word]
+    # 12 of B12 ends a phrase, 3 of 연구3 does not.
+    while run and run[-1].tag not in _ENDS and not _is_attached(run):
         run = run[:-1]
     while run and run[0].tag in ("XSN", "NNB"):
         run = run[1:]
-    if not any(one.is_noun for one in run) or len(run) > longest:
+    return run
+
+
+def _phrase(text: str, run: list[Morpheme]) -> list[Phrase]:
+    """The phrase of a trimmed run; none if it has no noun."""
+    if not any(one.is_noun for one in run):
         return []
     start, end = run[0].start, run[-1].end
     return [Phrase(text[start:end], start, end, tuple(run))]
+
+
+def _is_marginal(text: str, word: list[Morpheme], *, last: bool) -> bool:
+    """Whether a word adds nothing at the edge of a phrase: 2024년, a lone letter, a last v1.0."""
+    written = text[word[0].start : word[-1].end]
+    if last and _VERSION.fullmatch(written):
+        return True
+    return not any(one.is_noun for one in word) or bool(_LETTER.fullmatch(written))
+
+
+def _is_attached(run: list[Morpheme]) -> bool:
+    """Whether a run ends with a number that belongs to the Latin letters before it."""
+    return (
+        len(run) > 1
+        and run[-1].tag == "SN"
+        and run[-2].tag == "SL"
+        and run[-2].end == run[-1].start
+    )
 
 
 def _kiwi() -> Any:
