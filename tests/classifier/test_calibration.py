@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from malmoi.classifier import expected_error, fit_temperature, reliability, soften
+from malmoi.classifier import calibrate, expected_error, fit_temperature, reliability, soften
 from malmoi.errors import DataError
 
 
@@ -45,3 +45,18 @@ def test_bins_by_hand() -> None:
     assert [(one.count, one.was) for one in bins] == [(2, 0.5), (1, 1.0), (1, 1.0)]
     # |0.02 − 0.5| · 2 + |0.55 − 1| + 0, over four.
     assert expected_error(bins) == pytest.approx((0.48 * 2 + 0.45) / 4)
+
+
+def test_few_decisions_are_not_calibrated() -> None:
+    """Two notes that happen to be right must not make 0.58 into 0.998."""
+    temperature, told = calibrate([[0.42, 0.58], [0.6, 0.4]], [1, 0])
+    assert temperature == 1.0 and "2 dev documents, 50 are needed" in told
+    temperature, told = calibrate([[0.42, 0.58]] * 60, [1] * 58 + [0] * 2)
+    assert temperature == 1.0 and "a label has 2 dev documents" in told
+
+
+def test_a_temperature_is_bounded_and_told() -> None:
+    said = [[0.42, 0.58], [0.58, 0.42]] * 40
+    temperature, told = calibrate(said, [1, 0] * 40)  # always right, so never sure enough
+    assert temperature == pytest.approx(0.5, rel=0.01) and "at its bound" in told
+    assert soften([[0.42, 0.58]], temperature)[0, 1] < 0.7

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import DataError, OptionError, TextError, check_choice
+from ..errors import DataError, OptionError, TextError, check_choice, counted
 from ..runtime.pooling import softmax
 from ..types import Doubles
 
@@ -17,7 +17,10 @@ RULES = ("joint", "max", "mean", "first", "attention")
 C = 2.0
 # From "nearly the mean" to "nearly the largest", each about 1.6 times the one before.
 GRID = (0.1, 0.2, 0.3, 0.5, 0.8, 1.3, 2.0, 3.2, 5.0, 8.0, 13.0, 20.0, 32.0, 50.0, 100.0, 1000.0)
-_LEAST, _MOST = 0.05, 20.0
+# Beyond these a temperature says that the notes are too few or too easy, not how sure to be.
+_LEAST, _MOST = 0.5, 5.0
+ENOUGH = 50  # documents to fit a temperature on
+ENOUGH_OF_EACH = 5  # of each label
 _ROUNDS = 60
 _GOLDEN = (5**0.5 - 1) / 2
 _TINY = 1e-9  # the smallest probability of which a logarithm is taken
@@ -120,7 +123,7 @@ def soften(probabilities: object, temperature: float) -> Doubles:
 
 
 def fit_temperature(probabilities: object, labels: object) -> float:
-    """Find the temperature under which the labels are most probable, by golden section.
+    """Find the temperature, from 0.5 to 5, under which the labels are most probable.
 
     >>> said = [[0.1, 0.9]] * 10
     >>> round(float(soften(said, fit_temperature(said, [1] * 7 + [0] * 3))[0, 1]), 3)
@@ -138,6 +141,28 @@ def fit_temperature(probabilities: object, labels: object) -> float:
         else:
             low = left
     return float(np.exp((low + high) / 2))
+
+
+def calibrate(probabilities: object, labels: object) -> tuple[float, str]:
+    """Fit a temperature where there are enough decisions, else 1, and say which in one line.
+
+    >>> calibrate([[0.42, 0.58]], [1])
+    (1.0, 'probabilities are as the model gives them: 1 dev document, 50 are needed to calibrate')
+    """
+    gold = np.asarray(labels, dtype=np.intp)
+    columns = np.asarray(probabilities).shape[-1]
+    fewest = int(np.bincount(gold, minlength=columns).min())
+    as_given = "probabilities are as the model gives them"
+    if len(gold) < ENOUGH:
+        documents = counted(len(gold), "dev document")
+        return 1.0, f"{as_given}: {documents}, {ENOUGH} are needed to calibrate"
+    if fewest < ENOUGH_OF_EACH:
+        few = f"a label has {counted(fewest, 'dev document')}"
+        return 1.0, f"{as_given}: {few}, {ENOUGH_OF_EACH} are needed to calibrate"
+    found = fit_temperature(probabilities, gold)
+    bound = ", at its bound" if not _LEAST * 1.01 < found < _MOST / 1.01 else ""
+    documents = counted(len(gold), "dev document")
+    return found, f"probabilities are calibrated on {documents}: temperature {found:.2f}{bound}"
 
 
 def reliability(probabilities: object, happened: object, *, bins: int = 10) -> list[Bin]:

@@ -65,8 +65,8 @@ def cluster(
     if alone := int((numbers < 0).sum()):
         say(f"{counted(alone, 'text is', 'texts are')} in no topic")
         sizes[-1] = alone
-        own = [text for text, number in zip(lines.texts, numbers, strict=True) if number < 0]
-        shown.append(Topic(-1, alone, (OTHERS,), tuple(own[:3])))
+        strays = [text for text, number in zip(lines.texts, numbers, strict=True) if number < 0]
+        shown.append(Topic(-1, alone, (OTHERS,), tuple(strays[:3])))
     print_rows((_row(topic, sizes, form) for topic in shown), form)
     if save is not None:
         known.save(save)

@@ -26,7 +26,7 @@ from ...classifier.classifier import (
     ScoredWindows,
     note_windows,
 )
-from ...classifier.decision import Rule, fit_temperature, tune
+from ...classifier.decision import Rule, calibrate, tune
 from ...classifier.documents import NoteDocument, say_leaked
 from ...errors import counted
 from ...evaluate.examples import ExampleSource
@@ -233,7 +233,9 @@ def choose_pool(model: NoteClassifier, dev: list[NoteDocument], *, rule: str) ->
     direction = fit_attention(scored, gold)
     pool = DecisionPool(Rule(rule, c), 1.0, direction)
     found = probabilities(scored, pool.rule, weights=attention_weights(pool, scored))
-    return dataclasses.replace(pool, temperature=fit_temperature(found, gold))
+    temperature, told = calibrate(found, gold)
+    logger.info(told)
+    return dataclasses.replace(pool, temperature=temperature)
 
 
 def report_rules(
@@ -260,8 +262,9 @@ def classifier_card(
         f"sentence borders; trained with malmoi from `{recipe.base}`."
     )
     body = [
-        f"Rule: {pool.rule.name}, c = {pool.rule.c:g}; temperature {pool.temperature:.3f}; all "
-        "chosen on the dev part.",
+        f"Rule: {pool.rule.name}, c = {pool.rule.c:g}; temperature {pool.temperature:.3f} "
+        "(1 changes nothing; so it is where the dev part is too small to fit one); all chosen on "
+        "the dev part.",
         "",
         f"## Scores ({report.data.file}, {counted(report.data.rows, 'document')})",
         "",
