@@ -1,0 +1,80 @@
+"""docs/learn: every cell and command of the chapters runs, and the notebooks are the pages."""
+
+import json
+import re
+import runpy
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from malmoi.cli import COMMANDS, GROUPS, app
+from tests.support import ROOT
+
+LEARN = ROOT / "docs/learn"
+TOOL = runpy.run_path(str(ROOT / "tools/notebooks.py"))
+CHAPTERS = sorted(p.stem for p in LEARN.glob("*.md") if not p.name.endswith(".ko.md"))
+MORPHOLOGY = {"domain", "service", "words"}
+
+
+def cells(name: str) -> list[str]:
+    book = json.loads((LEARN / f"notebooks/{name}.ipynb").read_text("utf-8"))
+    return ["".join(cell["source"]) for cell in book["cells"] if cell["cell_type"] == "code"]
+
+
+@pytest.mark.parametrize("name", [name for name in CHAPTERS if name != "index"])
+def test_a_chapter_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    if name in MORPHOLOGY:
+        pytest.importorskip("kiwipiepy", reason="kiwipiepy is not installed")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    for cell in cells(name):
+        if cell.startswith("!malmoi "):
+            for line in cell.splitlines():
+                done = CliRunner().invoke(app, shlex.split(line.removeprefix("!malmoi ")))
+                assert done.exit_code == 0, f"{line}\n{done.output}"
+        else:
+            exec(compile(cell, name, "exec"), names)
+
+
+@pytest.mark.parametrize("page", TOOL["pages"](), ids=lambda page: page.name)
+def test_notebooks_are_made_from_the_pages(page: Path) -> None:
+    book = TOOL["path_of"](page)
+    assert book.is_file(), "run: python tools/notebooks.py"
+    assert book.read_text("utf-8") == TOOL["text_of"](page), "run: python tools/notebooks.py"
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_pages_have_twins_with_the_same_code_and_links_that_lead_somewhere(name: str) -> None:
+    korean, english = (
+        (LEARN / f"{name}{suffix}").read_text("utf-8") for suffix in (".ko.md", ".md")
+    )
+    for pattern in (r"^#+ ", r"^```.*?^```"):
+        ours, theirs = (
+            re.findall(pattern, text, re.MULTILINE | re.DOTALL) for text in (korean, english)
+        )
+        assert ours == theirs
+    assert korean.count("\n| ") == english.count("\n| ")
+    for text in (korean, english):
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)", text):
+            assert (LEARN / target).is_file(), f"{name} links to {target}"
+        for path in re.findall(r"`((?:src|recipes|examples)/[\w./-]+)`", text):
+            assert (ROOT / path).exists(), f"{name} names {path}"
+        for path in re.findall(r"recipes/[\w-]+\.toml", text):
+            assert (ROOT / path).is_file(), f"{name} names {path}"
+
+
+@pytest.mark.parametrize("page", ["index.md", "index.ko.md"])
+def test_a_term_leads_to_a_command_in_one_step(page: str) -> None:
+    text = (LEARN / page).read_text("utf-8")
+    rows = [line.split("|")[1:-1] for line in text.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) > 25
+    for term, command, chapter in rows:
+        for name in re.findall(r"`malmoi (\w+)", command):
+            assert name in COMMANDS or name in GROUPS, f"{term} names malmoi {name}"
+        assert re.search(r"\]\(\w+(\.ko)?\.md\)", chapter)
+    for term in ("Sentence-BERT", "bert-as-service", "KeyBERT", "BERTopic", "SentEval", "KOSTOM"):
+        assert term in text
