@@ -16,6 +16,7 @@ import typer
 from .. import __version__
 from ..errors import CutWarning, MalmoiError
 from ..runtime.session import DEVICE
+from .help import PANELS, example_of, language, translate
 from .options import opt
 from .output import complain, install_handler
 
@@ -41,10 +42,12 @@ def build(only: str | None = None) -> typer.Typer:
     )
     for name, module in COMMANDS.items():
         if only in (None, name):
-            made.command()(getattr(import_module(f".{module}", __name__), name))
+            command = getattr(import_module(f".{module}", __name__), name)
+            made.command(epilog=example_of(name), rich_help_panel=PANELS.get(name))(command)
     for name in GROUPS:
         if only in (None, name):
-            made.add_typer(import_module(f".{name}", __name__).app, name=name)
+            app = import_module(f".{name}", __name__).app
+            made.add_typer(app, name=name, rich_help_panel=PANELS.get(name))
     made.callback()(options)
     return made
 
@@ -88,7 +91,9 @@ def main() -> NoReturn:
     warnings.simplefilter("always", CutWarning)
     asked = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
     try:
-        build(asked if asked in COMMANDS or asked in GROUPS else None)()
+        built = build(asked if asked in COMMANDS or asked in GROUPS else None)
+        command = typer.main.get_command(built)
+        (translate(command) if language() == "ko" else command)()
     except MalmoiError as error:
         _wait_for_the_first()
         complain(str(error))
