@@ -8,9 +8,9 @@ import numpy as np
 
 from ..bundle.bundle import Bundle, open_bundle
 from ..bundle.catalog import KINDS, find_model
-from ..runtime.session import choose_device, usable_devices
 from ..encoder import load
 from ..encoder.scale import QUANTILES, ScoreScale, score_scale
+from ..runtime.session import choose_device, usable_devices
 from .options import Json, arg
 from .output import print_json
 
