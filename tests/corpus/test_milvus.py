@@ -1,6 +1,9 @@
 """What is Milvus's own: addresses, filters as its conditions, copies either way."""
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -139,3 +142,17 @@ def test_the_command(faq: Path, tmp_path: Path, run: Run) -> None:
 def test_stems() -> None:
     assert stem("deliveries") == stem("delivery")
     assert stem("당뇨") == "당뇨"
+
+
+def test_a_file_left_by_a_killed_process_is_opened(tmp_path: Path, bundle: Path) -> None:
+    writes = (
+        "import os, signal, sys, malmoi\n"
+        "corpus = malmoi.Corpus.open(sys.argv[1], malmoi.load(sys.argv[2]), words='bigrams')\n"
+        "corpus.add([{'id': '1', 'text': '배를 타고 바다'}])\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    address = f"milvus:{tmp_path / 'left.db'}"
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", writes, address, str(bundle)])
+    assert done.returncode == -signal.SIGKILL
+    with malmoi.Corpus.open(address, malmoi.load(bundle)) as corpus:
+        assert [hit.id for hit in corpus.search("바다", 1)] == ["1"]

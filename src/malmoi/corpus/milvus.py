@@ -185,6 +185,9 @@ class MilvusStore(Store):
 
     def _prepare(self, create: Create | None) -> None:
         if self._client.has_collection(self._state):
+            # A file that was not closed, and a server after a restart, hold them unloaded.
+            for name in (self._state, self._name):
+                self._client.load_collection(name)
             if self._read_state("version") != str(_VERSION):
                 raise CorpusError(
                     f"the corpus {self._name} at {self.address.uri} was made by an earlier malmoi, "
