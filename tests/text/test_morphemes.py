@@ -51,7 +51,7 @@ def test_phrases_end_in_nouns() -> None:
 @pytest.mark.parametrize(
     ("text", "phrases"),
     [
-        ("2024년 3분기 매출 보고서", ["3분기 매출", "매출 보고서"]),  # a title, more than five
+        ("2024년 3분기 매출 보고서", ["3분기 매출 보고서"]),
         ("정보보안 정책 v2를 따른다", ["정보보안 정책"]),
         ("비타민 B12를 먹는다", ["비타민 B12"]),
         ("Sentence-BERT와 COVID-19 백신", ["Sentence-BERT", "COVID-19 백신"]),
@@ -61,6 +61,11 @@ def test_phrases_end_in_nouns() -> None:
 )
 def test_phrases_are_whole(text: str, phrases: list[str]) -> None:
     assert [phrase.text for phrase in morphemes.noun_phrases(text)] == phrases
+
+
+def test_a_long_run_is_cut_into_neighbouring_words() -> None:
+    found = [phrase.text for phrase in morphemes.noun_phrases("사과 배 감 귤 포도 수박")]
+    assert len(found) > 1 and all(phrase.count(" ") == 1 for phrase in found)
 
 
 def test_what_one_text_shows_of_a_word_holds_for_all() -> None:
