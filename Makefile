@@ -29,8 +29,13 @@ quick: .venv-quick/done
 
 # The suite runs in .venv-test; .venv is made too, because some tests prove that malmoi works
 # where torch is not installed.
+# Two processes side by side: what trains and serves, and all the rest.
+HEAVY = train or server or browser or cluster
 test: .venv/done check
-	$(TEST)/python -m pytest
+	mkdir -p build
+	$(TEST)/python -m pytest -m "$(HEAVY)" >build/test-heavy.log 2>&1 & heavy=$$!; \
+	$(TEST)/python -m pytest -m "not ($(HEAVY))"; rest=$$?; \
+	wait $$heavy; heavy=$$?; cat build/test-heavy.log; exit $$((rest || heavy))
 
 check: .venv-test/done
 	$(TEST)/ruff check .

@@ -27,10 +27,10 @@ def in_package(name: str) -> Path | None:
     return next((path for folder in folders if (path := Path(folder) / inner).exists()), None)
 
 
-def find_base(name: str) -> Path:
+def find_base(name: str, *, rerankers: bool = False) -> Path:
     """Find a folder, a shipped bundle, a hub id, or "package:NAME/FOLDER" of a Python package."""
     if not name.startswith(PACKAGE):
-        return _with_weights(find_model(name, weights=True))
+        return _with_weights(find_model(name, weights=True), rerankers=rerankers)
     folder = in_package(name)
     if folder is not None and folder.is_dir():
         return folder
@@ -41,12 +41,13 @@ def find_base(name: str) -> Path:
     )
 
 
-def _with_weights(folder: Path) -> Path:
+def _with_weights(folder: Path, *, rerankers: bool) -> Path:
     """Take the weights out of its graph where a bundle has no others."""
     if not (folder / MANIFEST).is_file() or any(folder.glob("*.safetensors")):
         return folder
     manifest = Manifest.read(folder)
-    if manifest.kind not in ("encoder", "reranker") or not (folder / manifest.graph).is_file():
+    kinds = ("encoder", "reranker" if rerankers else "encoder")
+    if manifest.kind not in kinds or not (folder / manifest.graph).is_file():
         return folder
     return rebuild(folder)
 
@@ -79,7 +80,7 @@ def read_base(
 
 def find_trainable(name: str, *, rerankers: bool = False) -> Path:
     """Find a base that training can start from, with its weights: an encoder, maybe a reranker."""
-    folder = find_base(name)
+    folder = find_base(name, rerankers=rerankers)
     expected = "an encoder or a reranker" if rerankers else "an encoder"
     if not (folder / MANIFEST).is_file():
         if is_cross_encoder(folder) and not rerankers:
