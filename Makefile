@@ -34,6 +34,7 @@ HEAVY = train or server or browser or cluster
 test: .venv/done check
 	mkdir -p build
 	$(TEST)/python -m pytest -m "$(HEAVY)" >build/test-heavy.log 2>&1 & heavy=$$!; \
+	trap "kill $$heavy" INT TERM; \
 	$(TEST)/python -m pytest -m "not ($(HEAVY))"; rest=$$?; \
 	wait $$heavy; heavy=$$?; cat build/test-heavy.log; exit $$((rest || heavy))
 

@@ -15,9 +15,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import malmoi
-from bench.search.fusion_quality import SETS, indexed
 from malmoi.corpus.corpus import RERANKED
 from malmoi.reranker.blend import FoundTexts, fit_found, fit_join, write_join
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # for the sets of the bench
+from bench.search.fusion_quality import SETS, indexed
 
 SETS_FITTED = ("boolq", "sections-ko", "sections-en", "sections-mixed", "sections-other", "chatbot")
 QUERIES = 60
