@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import numpy as np
 
 from ..errors import DataError
 from ..evaluate import TASKS, Settings
@@ -18,9 +20,11 @@ from ..io.fingerprint import sha256
 from ..io.tables import BadRows, Row, read_columns, show_columns
 from ..lexicon.manifest import MANIFEST as LEXICON
 from ..text.cleanup import is_whole
-from .schema import Evaluation, HeldRows
+from .schema import DataParts, Evaluation, HeldRows
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 # A row with its file and line, for messages.
 Found = tuple[str, int, Row]
@@ -63,6 +67,40 @@ def check_classes(classes: Sequence[str], rows: int, *, where: str) -> None:
             f"{where} have {len(classes):,} different labels in {rows:,} rows; expected labels "
             "that occur again. Check which column is the label."
         )
+
+
+PARTS = ("train", "dev", "test")
+
+
+def read_parts(
+    data: DataParts,
+    root: Path,
+    read: Callable[[Path], Iterable[T]],
+    *,
+    seed: int,
+    by: Callable[[T], str] | None = None,
+) -> dict[str, list[T]]:
+    """Read the files of every part, or divide files by the seed, rows of one `by` together."""
+
+    def found(files: Sequence[str]) -> list[T]:
+        rows = [row for file in files for row in read(root / file)]
+        return rows[: data.limit or None]
+
+    if not data.files:
+        return {part: found(getattr(data, part)) for part in PARTS}
+    rows = found(data.files)
+    keys = [by(row) if by else str(i) for i, row in enumerate(rows)]
+    distinct = list(dict.fromkeys(keys))
+    order = np.random.default_rng(seed).permutation(len(distinct))
+    place, start = dict.fromkeys(distinct, "train"), 0
+    for part in ("dev", "test"):
+        count = round(data.shares.get(part, 0.0) * len(distinct))
+        place |= {distinct[i]: part for i in order[start : start + count]}
+        start += count
+    return {
+        part: [row for row, key in zip(rows, keys, strict=True) if place[key] == part]
+        for part in PARTS
+    }
 
 
 def file_rows(

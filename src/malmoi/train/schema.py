@@ -233,6 +233,9 @@ class DataParts(RecipeTable):
             )
         if self.train and not self.dev:
             raise OptionError("dev is missing; expected files that choose the best. Add the key.")
+        usual = type(self).model_fields["shares"].default
+        if self.files and "dev" in usual and "dev" not in self.shares:
+            raise OptionError("shares has no dev; expected its share, to choose by. Add it.")
         if self.files and not sum(self.shares.values()) < 1:
             raise OptionError(
                 f"shares leave nothing to train on ({sum(self.shares.values()):g} in all); "

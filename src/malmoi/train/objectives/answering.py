@@ -3,15 +3,15 @@
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Literal, Self
+from typing import Literal
 
 import numpy as np
-from pydantic import model_validator as check
 
 from ...answerer.files import Question, read_questions
-from ...errors import DataError, OptionError, by_number, counted
-from ..data import hash_named
+from ...errors import DataError, by_number, counted
+from ..data import PARTS, hash_named, read_parts
 from ..objective import Objective, PreparedData
 from ..schema import (
     AboveZero,
@@ -28,8 +28,6 @@ from ..schema import (
 
 logger = logging.getLogger(__name__)
 
-PARTS = ("train", "dev", "test")
-
 
 class AnswerData(DataParts):
     """[data]: files of questions, by part or to be divided by text."""
@@ -38,12 +36,6 @@ class AnswerData(DataParts):
     unrelated: Amount = key(
         0.0, "Ask so many times as many questions of other texts too, which have no answer."
     )
-
-    @check(mode="after")
-    def _fits(self) -> Self:
-        if self.files and "dev" not in self.shares:
-            raise OptionError("shares has no dev; expected its share, to choose by. Add it.")
-        return self
 
 
 class Answering(ModelRecipe):
@@ -70,10 +62,8 @@ def read_answering_data(recipe: Answering, root: Path, *, strict: bool) -> Answe
     """Read everything a recipe names; bad data are reported before torch is imported."""
     data = recipe.data
     hashes = hash_named(data.names, root)
-    if data.files:
-        parts = _divide(_read(data, data.files, root, strict), data, recipe.seed)
-    else:
-        parts = {part: _read(data, getattr(data, part), root, strict) for part in PARTS}
+    read = partial(read_questions, strict=strict)
+    parts = read_parts(data, root, read, seed=recipe.seed, by=lambda one: one.context)
     known = {one.context for one in parts["train"]}
     repeated = sum(one.context in known for part in ("dev", "test") for one in parts[part])
     if repeated:
@@ -85,23 +75,6 @@ def read_answering_data(recipe: Answering, root: Path, *, strict: bool) -> Answe
         parts[part] += _unrelated(parts[part], data.unrelated, recipe.seed + i)
     _check(parts)
     return AnsweringData(parts, hashes, repeated)
-
-
-def _read(data: AnswerData, files: Sequence[str], root: Path, strict: bool) -> list[Question]:
-    found = [one for file in files for one in read_questions(root / file, strict=strict)]
-    return found[: data.limit] if data.limit else found
-
-
-def _divide(found: list[Question], data: AnswerData, seed: int) -> dict[str, list[Question]]:
-    """Divide by text: all questions about one are in the same part."""
-    texts = list(dict.fromkeys(one.context for one in found))
-    order = np.random.default_rng(seed).permutation(len(texts))
-    place, start = dict.fromkeys(texts, "train"), 0
-    for part in ("dev", "test"):
-        count = round(data.shares.get(part, 0.0) * len(texts))
-        place |= {texts[i]: part for i in order[start : start + count]}
-        start += count
-    return {part: [one for one in found if place[one.context] == part] for part in PARTS}
 
 
 def _unrelated(questions: Sequence[Question], times: float, seed: int) -> list[Question]:

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
-from transformers import AutoModelForQuestionAnswering, PreTrainedModel
+from transformers import AutoModelForQuestionAnswering
 
 from ...answerer import load_answerer
 from ...answerer.answerer import (
@@ -28,24 +28,18 @@ from ...answerer.answerer import (
     read_all,
 )
 from ...answerer.files import Question
-from ...bundle.manifest import Manifest
 from ...errors import by_number, counted
-from ...evaluate.examples import ExampleSource
-from ...evaluate.report import Report, make_report
 from ...evaluate.tasks.answers import judge_answer, outcome_of
 from ...export.answerer import AnswerModule, export_answerer, write_settings
-from ...export.module import check_whole, from_pretrained, set_dropout, use_fused_attention
-from ...export.silence import silenced_libraries
 from ...export.source import ModelSource
 from ...export.tokenizer import write_tokenizer
 from ...runtime.tokenizer import TokenizedText
 from ...types import Floats, Ints
 from ..batching import Step
-from ..card import file_table, provenance, rounded, write_card
 from ..distributed import Processes
 from ..objective import FinishedRun, PreparedData, WrittenBundle
 from .answering import Answering, AnsweringData
-from .task import ModelTask, freeze
+from .task import TokenTask, head_manifest, judge_bundle, judged_part
 
 logger = logging.getLogger(__name__)
 
@@ -77,7 +71,7 @@ class AnswerWindows:
         return TokenizedText(number, ids, types)
 
 
-class AnsweringTask(ModelTask):
+class AnsweringTask(TokenTask):
     """Trains two outputs a token; dev is judged by the F1 of answers."""
 
     recipe: Answering
@@ -97,24 +91,7 @@ class AnsweringTask(ModelTask):
             path, steps = Path(folder) / "tokenizer.json", source.manifest.clean
             self.cutter = QuestionCutter(self.tokens, path, steps, recipe.stride)
         self.windows = self._windows(data.parts["train"])
-        torch.manual_seed(recipe.seed)  # the head is drawn at random
-        self.model = self._load()
-        freeze(self.model.base_model, recipe.schedule.freeze)
-        self.module = self.graph = AnswerModule(self.model)
-        self.module.to(self.processes.device)
-        base = {id(p) for p in self.model.base_model.parameters()}
-        self.scales = {
-            id(p): recipe.head_rate for p in self.model.parameters() if id(p) not in base
-        }
-
-    def _load(self) -> PreTrainedModel:
-        check_whole(self.source)
-        model: PreTrainedModel = from_pretrained(
-            self.source, AutoModelForQuestionAnswering, ignore_mismatched_sizes=True
-        )
-        use_fused_attention(model)
-        set_dropout(model, self.recipe.dropout)
-        return model
+        self._take(AutoModelForQuestionAnswering, AnswerModule)
 
     def _windows(self, questions: Sequence[Question]) -> AnswerWindows:
         ids: list[NDArray[np.int32]] = []
@@ -138,9 +115,6 @@ class AnsweringTask(ModelTask):
         spread = np.array(places, dtype=np.int64).reshape(-1, 4)
         return AnswerWindows(ids, spread[:, :2], spread[:, 2], spread[:, 3])
 
-    def _plan(self, epoch: int) -> list[Step]:
-        return self.batches([self.windows.lengths], epoch, least=1)
-
     def loss(self, step: Step) -> Tensor:
         """Give the mean cross-entropy of start and end, over all processes."""
         shares = self.shares(step.rows)
@@ -152,9 +126,7 @@ class AnsweringTask(ModelTask):
         inputs = [self.windows.input(int(row), i) for i, row in enumerate(rows)]
         losses = []
         for batch in self.tokens.batches(inputs, budget=self.recipe.schedule.piece_tokens):
-            arrays = (batch.ids, batch.mask, batch.types)[: len(self.graph.inputs)]
-            device = self.processes.device
-            logits: Tensor = self.graph(*(torch.from_numpy(a).to(device) for a in arrays))[0]
+            logits = self.run(batch)
             allowed = np.zeros(batch.ids.shape, dtype=bool)
             allowed[:, 0] = True
             for line, (first, last) in enumerate(self.windows.places[rows[batch.rows]].tolist()):
@@ -180,10 +152,7 @@ class AnsweringTask(ModelTask):
             found: dict[int, Floats] = {}
             with torch.no_grad():
                 for batch in self.tokens.batches(block, budget=self.recipe.schedule.piece_tokens):
-                    arrays = (batch.ids, batch.mask, batch.types)[: len(self.graph.inputs)]
-                    device = self.processes.device
-                    logits = self.graph(*(torch.from_numpy(a).to(device) for a in arrays))[0]
-                    rows = logits.float().cpu().numpy()
+                    rows = self.run(batch).float().cpu().numpy()
                     found |= dict(zip(batch.rows.tolist(), rows, strict=True))
             yield from (found[i] for i in range(len(block)))
 
@@ -193,12 +162,6 @@ class AnsweringTask(ModelTask):
         asked = [(one.question, one.context) for one in dev]
         found = read_all(self.cutter, asked, self._run, longest=self.recipe.longest)
         return {"dev:f1": choose_threshold(dev, [next(iter(own), None) for own in found])[1]}
-
-    def save(self, folder: Path) -> None:
-        """Write the model, head and all, as a transformers folder."""
-        write_tokenizer(self.source, folder)
-        with silenced_libraries():
-            self.model.save_pretrained(folder)
 
 
 def _place(window: QuestionWindow, span: tuple[int, int] | None) -> tuple[int, int]:
@@ -243,62 +206,26 @@ def write_bundle(
     run: FinishedRun[Answering, PreparedData], folder: Path, precision: str
 ) -> WrittenBundle:
     """Export the best model; the bundle finds its threshold on dev and is judged on test."""
-    recipe, source, data = run.recipe, run.prepared.source, run.prepared.data
-    questions = {part: len(found) for part, found in data.parts.items()}
-    training = provenance(
-        recipe, data.hashes, run.state, questions=questions, repeated=data.repeated
-    )
-    wanted = dataclasses.replace(
-        source.manifest,
-        kind="answerer",
-        name=recipe.name,
-        graph="onnx/model.onnx",
-        precision=precision,
-        dimension=len(OUTPUTS),
-        labels=OUTPUTS,
-        activation="",
-        layers=0,
-        matryoshka=(),
-        prompts={},
-        default_prompt=None,
-        licence=recipe.output.licence or source.manifest.licence,
-        training=training,
-        scores={},
-    )
+    recipe, parts = run.recipe, run.prepared.data.parts
+    wanted = head_manifest(run, precision, kind="answerer", unit="question", labels=OUTPUTS)
     settings = AnswerSettings(recipe.stride, recipe.longest)
     weights = recipe.output.weights
     manifest = export_answerer(run.paths.best, folder, wanted, settings, weights=weights)
-    dev = data.parts["dev"]
-    found = load_answerer(folder).answer_all([(one.question, one.context) for one in dev])
-    threshold, _ = choose_threshold(dev, found)
+    threshold, _ = choose_threshold(parts["dev"], _answers(folder, parts["dev"]))
     write_settings(folder, dataclasses.replace(settings, threshold=round(threshold, 4)))
     manifest = manifest.write(folder)  # again, with the hash of the settings
-    part = "test" if data.parts["test"] else "dev"
-    rows = data.parts[part]
-    answered = load_answerer(folder).answer_all([(one.question, one.context) for one in rows])
-    judged = ExampleSource(part, "", len(rows), {})
-    report = make_report("answers", recipe.name, outcome_of(rows, answered), judged)
-    scores = {f"{part}:{name}": metric.value for name, metric in report.metrics.items()}
-    manifest = dataclasses.replace(manifest, scores=rounded(scores) | run.state.best_scores)
-    return WrittenBundle(manifest, answerer_card(recipe, data, manifest, report), report, scores)
-
-
-def answerer_card(
-    recipe: Answering, data: AnsweringData, manifest: Manifest, report: Report
-) -> str:
-    """Say what the answerer reads, what it was made from and how well it does."""
-    about = (
-        f"Finds the answer to a question in text of any length ({manifest.architecture}, "
-        f"{manifest.precision}), trained with malmoi from `{recipe.base}`."
+    rows = parts[judged_part(run)]
+    return judge_bundle(
+        run,
+        manifest,
+        outcome_of(rows, _answers(folder, rows)),
+        task="answers",
+        what="Answers",
+        unit="question",
+        does="Finds the answer to a question in text of any length",
+        use=['answerer = malmoi.load_answerer("path/to/this/folder")', 'answerer.answer("…", "…")'],
     )
-    body = [
-        f"Answers of the {report.data.file} part, {counted(report.data.rows, 'question')}:",
-        "",
-        "| measure | value |",
-        "|---|---|",
-        *(f"| {name} | {metric} |" for name, metric in report.metrics.items()),
-        "",
-        *file_table(data.hashes),
-    ]
-    use = ['answerer = malmoi.load_answerer("path/to/this/folder")', 'answerer.answer("…", "…")']
-    return write_card(manifest, about, body, use=use)
+
+
+def _answers(folder: Path, questions: Sequence[Question]) -> list[Answer | None]:
+    return load_answerer(folder).answer_all([(one.question, one.context) for one in questions])

@@ -2,17 +2,15 @@
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Literal, Self
+from typing import Literal
 
-import numpy as np
-from pydantic import model_validator as check
-
-from ...errors import DataError, OptionError, by_number, counted
+from ...errors import DataError, by_number, counted
 from ...tagger.files import Marked, read_marked
-from ..data import hash_named
+from ..data import hash_named, read_parts
 from ..objective import Objective, PreparedData
 from ..schema import (
     AboveZero,
@@ -35,12 +33,6 @@ class TagData(DataParts):
     shares: Shares = key({"dev": 0.1, "test": 0.2}, "The shares of dev and test in files.")
     scheme: Literal["auto", "iob1", "iob2", "bioes"] = key("auto", "How entities are labelled.")
     types: Names = key((), "Learn only these types of entities; all when empty.")
-
-    @check(mode="after")
-    def _fits(self) -> Self:
-        if self.files and "dev" not in self.shares:
-            raise OptionError("shares has no dev; expected its share, to choose by. Add it.")
-        return self
 
 
 class Tagging(ModelRecipe):
@@ -71,13 +63,7 @@ def read_tagging_data(recipe: Tagging, root: Path, *, strict: bool) -> TaggingDa
     """Read everything a recipe names; bad data are reported before torch is imported."""
     data = recipe.data
     hashes = hash_named(data.names, root)
-    if data.files:
-        parts = _divide(_read(data, data.files, root, strict), data, recipe.seed)
-    else:
-        parts = {
-            part: _read(data, getattr(data, part), root, strict)
-            for part in ("train", "dev", "test")
-        }
+    parts = read_parts(data, root, partial(_read, data, strict), seed=recipe.seed)
     counts = {
         part: Counter(span.type for marked in found for span in marked.spans)
         for part, found in parts.items()
@@ -100,28 +86,10 @@ def read_tagging_data(recipe: Tagging, root: Path, *, strict: bool) -> TaggingDa
     return TaggingData(parts, tuple(sorted(counts["train"])), hashes, repeated)
 
 
-def _read(data: TagData, files: Sequence[str], root: Path, strict: bool) -> list[Marked]:
-    found = [
-        marked
-        for file in files
-        for marked in read_marked(root / file, scheme=data.scheme, strict=strict)
-    ]
-    if data.types:
-        found = [
-            Marked(one.text, tuple(span for span in one.spans if span.type in data.types))
-            for one in found
-        ]
-    return found[: data.limit] if data.limit else found
-
-
-def _divide(found: list[Marked], data: TagData, seed: int) -> dict[str, list[Marked]]:
-    order = np.random.default_rng(seed).permutation(len(found))
-    parts, start = {}, 0
-    for part in ("dev", "test"):
-        count = round(data.shares.get(part, 0.0) * len(found))
-        parts[part] = [found[i] for i in sorted(order[start : start + count])]
-        start += count
-    return {"train": [found[i] for i in sorted(order[start:])], **parts}
+def _read(data: TagData, strict: bool, path: Path) -> Iterator[Marked]:
+    for one in read_marked(path, scheme=data.scheme, strict=strict):
+        kept = (span for span in one.spans if not data.types or span.type in data.types)
+        yield Marked(one.text, tuple(kept))
 
 
 def _repeated(parts: dict[str, list[Marked]]) -> int:

@@ -11,37 +11,25 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
-from transformers import AutoModelForTokenClassification, PreTrainedModel
+from transformers import AutoModelForTokenClassification
 
-from ...bundle.manifest import Manifest
 from ...errors import by_number, counted
 from ...evaluate import tagging
-from ...evaluate.examples import ExampleSource
-from ...evaluate.report import Report, make_report
 from ...evaluate.tasks.tagging import Counts
-from ...export.module import (
-    check_whole,
-    from_pretrained,
-    set_dropout,
-    use_fused_attention,
-)
-from ...export.silence import silenced_libraries
 from ...export.source import ModelSource
 from ...export.tagger import TagModule, export_tagger
-from ...export.tokenizer import write_tokenizer
 from ...runtime.pooling import softmax
-from ...runtime.tokenizer import Batch, TokenizedText
+from ...runtime.tokenizer import TokenizedText
 from ...tagger import load_tagger
 from ...tagger.files import EntitySpan, Marked
 from ...tagger.segment import Pieces, cut_pieces, cut_windows
 from ...tagger.tagger import SETTINGS, SpecialTokens, find_entities, make_labels
 from ...types import Floats, Ints
 from ..batching import Step
-from ..card import file_table, provenance, rounded, write_card
 from ..distributed import Processes
 from ..objective import FinishedRun, PreparedData, WrittenBundle
 from .tagging import Tagging, TaggingData
-from .task import ModelTask, freeze
+from .task import TokenTask, head_manifest, judge_bundle, judged_part
 
 logger = logging.getLogger(__name__)
 
@@ -84,25 +72,7 @@ def mark_units(
     return targets, lost
 
 
-def load_token_classifier(
-    source: ModelSource, labels: Sequence[str], *, dropout: float
-) -> PreTrainedModel:
-    """Load an encoder's weights below a new linear layer, with this dropout everywhere."""
-    names = dict(enumerate(labels))
-    check_whole(source)
-    model: PreTrainedModel = from_pretrained(
-        source,
-        AutoModelForTokenClassification,
-        id2label=names,
-        label2id={label: i for i, label in names.items()},
-        ignore_mismatched_sizes=True,
-    )
-    use_fused_attention(model)
-    set_dropout(model, dropout)
-    return model
-
-
-class TaggingTask(ModelTask):
+class TaggingTask(TokenTask):
     """Trains a linear layer over an encoder's pieces; dev is judged by exact entities."""
 
     def __init__(
@@ -121,16 +91,10 @@ class TaggingTask(ModelTask):
         self.frame = SpecialTokens.of(self.tokenizer)
         self.size = source.manifest.max_tokens - self.frame.count
         self.windows = self._windows(data.parts["train"])
-        torch.manual_seed(recipe.seed)  # the layer is drawn at random
-        self.model = load_token_classifier(source, self.labels, dropout=recipe.dropout)
-        freeze(self.model.base_model, recipe.schedule.freeze)
-        self.module = self.graph = TagModule(self.model)
-        self.module.to(self.processes.device)
+        names = dict(enumerate(self.labels))
+        numbers = {label: i for i, label in names.items()}
+        self._take(AutoModelForTokenClassification, TagModule, id2label=names, label2id=numbers)
         self.weights = self._label_weights()
-        base = {id(p) for p in self.model.base_model.parameters()}
-        self.scales = {
-            id(p): recipe.head_rate for p in self.model.parameters() if id(p) not in base
-        }
 
     def _cut(self, text: str) -> Pieces:
         steps = self.source.manifest.clean
@@ -162,9 +126,6 @@ class TaggingTask(ModelTask):
         weights *= [self.recipe.weights.get(label, 1.0) for label in self.labels]
         return torch.tensor(weights, dtype=torch.float32, device=self.processes.device)
 
-    def _plan(self, epoch: int) -> list[Step]:
-        return self.batches([self.windows.lengths], epoch, least=1)
-
     def loss(self, step: Step) -> Tensor:
         """Give the weighted cross-entropy of the step's units, over all processes."""
         shares = self.shares(step.rows)
@@ -185,13 +146,6 @@ class TaggingTask(ModelTask):
                 heads = torch.from_numpy(self.windows.heads[rows[row_number]]).to(logits.device)
                 found[row_number] = logits[heads]
         return torch.cat([found[i] for i in range(len(pieces))])
-
-    def run(self, batch: Batch) -> Tensor:
-        """Run a batch: logits (n, length, labels)."""
-        arrays = (batch.ids, batch.mask, batch.types)[: len(self.graph.inputs)]
-        device = self.processes.device
-        logits: Tensor = self.graph(*(torch.from_numpy(a).to(device) for a in arrays))[0]
-        return logits
 
     def tag_all(self, texts: Sequence[str]) -> list[list[EntitySpan]]:
         """Find the entities of texts as the exported model will."""
@@ -232,10 +186,8 @@ class TaggingTask(ModelTask):
 
     def save(self, folder: Path) -> None:
         """Write the model, layer and all, as a transformers folder."""
-        write_tokenizer(self.source, folder)
+        super().save(folder)
         (folder / SETTINGS).write_text(json.dumps({"unit": self.recipe.unit}) + "\n", "utf-8")
-        with silenced_libraries():
-            self.model.save_pretrained(folder)
 
 
 def make_task(recipe: Tagging, prepared: PreparedData, processes: Processes) -> TaggingTask:
@@ -250,50 +202,18 @@ def write_bundle(
     run: FinishedRun[Tagging, PreparedData], folder: Path, precision: str
 ) -> WrittenBundle:
     """Export the best model by dev F1, and judge the finished bundle on the test part."""
-    recipe, source, data = run.recipe, run.prepared.source, run.prepared.data
-    texts = {part: len(found) for part, found in data.parts.items()}
-    training = provenance(recipe, data.hashes, run.state, texts=texts, repeated=data.repeated)
-    wanted = dataclasses.replace(
-        source.manifest,
-        kind="tagger",
-        name=recipe.name,
-        graph="onnx/model.onnx",
-        precision=precision,
-        dimension=len(run.task.labels),
-        labels=run.task.labels,
-        activation="softmax",
-        layers=0,
-        matryoshka=(),
-        prompts={},
-        default_prompt=None,
-        licence=recipe.output.licence or source.manifest.licence,
-        training=training,
-        scores={},
+    data, labels = run.prepared.data, run.task.labels
+    wanted = head_manifest(run, precision, kind="tagger", unit="text", labels=labels)
+    wanted = dataclasses.replace(wanted, activation="softmax")
+    manifest = export_tagger(run.paths.best, folder, wanted, weights=run.recipe.output.weights)
+    outcome = tagging.measure(load_tagger(folder), data.parts[judged_part(run)])
+    return judge_bundle(
+        run,
+        manifest,
+        outcome,
+        task="tagging",
+        what="Exact entities",
+        unit="text",
+        does=f"Finds {', '.join(data.types)} in text of any length",
+        use=['tagger = malmoi.load_tagger("path/to/this/folder")', 'tagger.tag("…")'],
     )
-    manifest = export_tagger(run.paths.best, folder, wanted, weights=recipe.output.weights)
-    part = "test" if data.parts["test"] else "dev"
-    outcome = tagging.measure(load_tagger(folder), data.parts[part])
-    judged = ExampleSource(part, "", len(data.parts[part]), {})
-    report = make_report("tagging", recipe.name, outcome, judged)
-    scores = {f"{part}:{name}": metric.value for name, metric in report.metrics.items()}
-    manifest = dataclasses.replace(manifest, scores=rounded(scores) | run.state.best_scores)
-    return WrittenBundle(manifest, tagger_card(recipe, data, manifest, report), report, scores)
-
-
-def tagger_card(recipe: Tagging, data: TaggingData, manifest: Manifest, report: Report) -> str:
-    """Say what the tagger finds, what it was made from and how well it does."""
-    about = (
-        f"Finds {', '.join(data.types)} in text of any length ({manifest.architecture}, "
-        f"{manifest.precision}), trained with malmoi from `{recipe.base}`."
-    )
-    body = [
-        f"Exact entities of the {report.data.file} part, {counted(report.data.rows, 'text')}:",
-        "",
-        "| measure | value |",
-        "|---|---|",
-        *(f"| {name} | {metric} |" for name, metric in report.metrics.items()),
-        "",
-        *file_table(data.hashes),
-    ]
-    use = ['tagger = malmoi.load_tagger("path/to/this/folder")', 'tagger.tag("…")']
-    return write_card(manifest, about, body, use=use)

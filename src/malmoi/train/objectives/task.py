@@ -3,22 +3,38 @@
 A task of a new objective has `module` (what learns), `_plan`, `loss`, `evaluate` and `save`.
 """
 
+import dataclasses
 import functools
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from ...errors import OptionError
+from ...bundle.manifest import Manifest
+from ...errors import OptionError, counted
+from ...evaluate.examples import ExampleSource
+from ...evaluate.report import make_report
+from ...evaluate.task import Outcome
+from ...export.module import (
+    GraphModule,
+    check_whole,
+    from_pretrained,
+    set_dropout,
+    use_fused_attention,
+)
+from ...export.silence import silenced_libraries
 from ...export.source import ModelSource
 from ...export.tokenizer import write_tokenizer
-from ...runtime.tokenizer import TextTokenizer
+from ...runtime.tokenizer import Batch, TextTokenizer
 from ...types import Ints
 from ..batching import Sizes, Step, plan_epoch
+from ..card import file_table, provenance, rounded, write_card
 from ..distributed import Processes
+from ..objective import FinishedRun, WrittenBundle
 from ..sampler import BatchClusters
 
 
@@ -74,6 +90,114 @@ class ModelTask:
     def shares(self, rows: Ints) -> list[Ints]:
         """Divide the rows of a step among the processes."""
         return [rows[rank :: self.processes.world] for rank in range(self.processes.world)]
+
+
+class TokenTask(ModelTask):
+    """A head over the tokens of windows in training: what taggers and answerers share.
+
+    One has `windows` with the `lengths` of its training windows, and takes its model by `_take`.
+    """
+
+    windows: Any
+
+    def _take(self, auto: Any, graph: type[GraphModule], **config: Any) -> None:
+        """Load an encoder's weights below a new head, which has a learning rate of its own."""
+        recipe = self.recipe
+        torch.manual_seed(recipe.seed)  # the head is drawn at random
+        check_whole(self.source)
+        self.model: Any = from_pretrained(self.source, auto, ignore_mismatched_sizes=True, **config)
+        use_fused_attention(self.model)
+        set_dropout(self.model, recipe.dropout)
+        freeze(self.model.base_model, recipe.schedule.freeze)
+        self.module = self.graph = graph(self.model)
+        self.module.to(self.processes.device)
+        base = {id(p) for p in self.model.base_model.parameters()}
+        self.scales = {
+            id(p): recipe.head_rate for p in self.model.parameters() if id(p) not in base
+        }
+
+    def _plan(self, epoch: int) -> list[Step]:
+        return self.batches([self.windows.lengths], epoch, least=1)
+
+    def run(self, batch: Batch) -> Tensor:
+        """Run a batch: logits (n, length, outputs)."""
+        arrays = (batch.ids, batch.mask, batch.types)[: len(self.graph.inputs)]
+        device = self.processes.device
+        logits: Tensor = self.graph(*(torch.from_numpy(a).to(device) for a in arrays))[0]
+        return logits
+
+    def save(self, folder: Path) -> None:
+        """Write the model, head and all, as a transformers folder."""
+        write_tokenizer(self.source, folder)
+        with silenced_libraries():
+            self.model.save_pretrained(folder)
+
+
+def head_manifest(
+    run: FinishedRun[Any, Any], precision: str, *, kind: str, unit: str, labels: tuple[str, ...]
+) -> Manifest:
+    """Describe the bundle of a head over tokens; `unit` is what its parts are counted in."""
+    recipe, data = run.recipe, run.prepared.data
+    base: Manifest = run.prepared.source.manifest
+    counts = {f"{unit}s": {part: len(found) for part, found in data.parts.items()}}
+    return dataclasses.replace(
+        base,
+        kind=kind,
+        name=recipe.name,
+        graph="onnx/model.onnx",
+        precision=precision,
+        dimension=len(labels),
+        labels=labels,
+        activation="",
+        layers=0,
+        matryoshka=(),
+        prompts={},
+        default_prompt=None,
+        licence=recipe.output.licence or base.licence,
+        training=provenance(recipe, data.hashes, run.state, **counts, repeated=data.repeated),
+        scores={},
+    )
+
+
+def judged_part(run: FinishedRun[Any, Any]) -> str:
+    """Name the part that a finished bundle is judged on: test, or dev where there is none."""
+    return "test" if run.prepared.data.parts["test"] else "dev"
+
+
+def judge_bundle(
+    run: FinishedRun[Any, Any],
+    manifest: Manifest,
+    outcome: Outcome,
+    *,
+    task: str,
+    what: str,
+    unit: str,
+    does: str,
+    use: Sequence[str],
+) -> WrittenBundle:
+    """Put the outcome of `judged_part` into a bundle's manifest, its report and its card.
+
+    The card says what the model `does`, `what` was judged and how many of which `unit`.
+    """
+    recipe, data, part = run.recipe, run.prepared.data, judged_part(run)
+    judged = ExampleSource(part, "", len(data.parts[part]), {})
+    report = make_report(task, recipe.name, outcome, judged)
+    scores = {f"{part}:{name}": metric.value for name, metric in report.metrics.items()}
+    manifest = dataclasses.replace(manifest, scores=rounded(scores) | run.state.best_scores)
+    about = (
+        f"{does} ({manifest.architecture}, {manifest.precision}), trained with malmoi from "
+        f"`{recipe.base}`."
+    )
+    body = [
+        f"{what} of the {part} part, {counted(judged.rows, unit)}:",
+        "",
+        "| measure | value |",
+        "|---|---|",
+        *(f"| {name} | {metric} |" for name, metric in report.metrics.items()),
+        "",
+        *file_table(data.hashes),
+    ]
+    return WrittenBundle(manifest, write_card(manifest, about, body, use=use), report, scores)
 
 
 def read_tokens(source: ModelSource) -> TextTokenizer:
