@@ -75,9 +75,21 @@ def write_card(
 
     `use` are lines of Python; `body` is everything between them and the section on training.
     """
+    training = manifest.training
+    several = f", {training['processes']} processes" if training.get("processes", 1) > 1 else ""
+    steps = f", {training['steps']:,} steps" if "steps" in training else ""
     code = ["```python", "import malmoi", *use, "```", ""] if use else []
-    lines = [f"# {manifest.name}", "", about, "", *code, *body]
-    return finish_card(lines, manifest, matryoshka)
+    lines = [
+        *(f"# {manifest.name}", "", about, "", *code, *body, "", "## Training", ""),
+        *(f"Seed {training['seed']}{steps}{several}.", ""),
+        *(f"- {name} {version}" for name, version in training["versions"].items()),
+    ]
+    if matryoshka:
+        sizes = ", ".join(map(str, matryoshka))
+        lines += ["", f"The first {sizes} dimensions may be used alone."]
+    if manifest.licence:
+        lines += ["", f"Licence: {manifest.licence}"]
+    return "\n".join(lines) + "\n"
 
 
 def file_table(hashes: dict[str, str]) -> list[str]:
@@ -90,25 +102,3 @@ def score_table(scores: dict[str, float]) -> list[str]:
     """List scores by evaluation."""
     rows = (f"| {name} | {score:.4f} |" for name, score in scores.items())
     return ["| evaluation | score |", "|---|---|", *rows]
-
-
-def finish_card(lines: list[str], manifest: Manifest, matryoshka: Sequence[int] = ()) -> str:
-    """End a card with seed, steps, versions and licence, and give its text."""
-    training = manifest.training
-    several = f", {training['processes']} processes" if training.get("processes", 1) > 1 else ""
-    steps = f", {training['steps']:,} steps" if "steps" in training else ""
-    lines = [
-        *lines,
-        "",
-        "## Training",
-        "",
-        f"Seed {training['seed']}{steps}{several}.",
-        "",
-        *(f"- {name} {version}" for name, version in training["versions"].items()),
-    ]
-    if matryoshka:
-        sizes = ", ".join(map(str, matryoshka))
-        lines += ["", f"The first {sizes} dimensions may be used alone."]
-    if manifest.licence:
-        lines += ["", f"Licence: {manifest.licence}"]
-    return "\n".join(lines) + "\n"

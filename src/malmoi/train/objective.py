@@ -36,7 +36,7 @@ MODULES = (
     "malmoi.train.objectives.classification",
     "malmoi.train.objectives.answering",
     "malmoi.train.objectives.masked_lm",
-    "malmoi.train.objectives.distillation",
+    "malmoi.train.distil.run",
 )
 
 

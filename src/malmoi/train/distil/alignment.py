@@ -6,8 +6,7 @@ rescaled to the old norm). `translate_rows` is the other way to the same end: IB
 which old pieces a new piece goes with, and its row is their mean. Either may start the other.
 """
 
-import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +22,8 @@ from .recipe import Align
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
 
+_BLOCK = 8192  # texts that are tokenized together
+
 
 @dataclass(frozen=True)
 class SentenceBags:
@@ -30,6 +31,22 @@ class SentenceBags:
 
     ids: Ints
     ends: Longs
+
+    @classmethod
+    def write(cls, path: Path, lists: Iterable[Sequence[int]]) -> "SentenceBags":
+        """Write lists of ids into a file, one at a time, and map it."""
+        sizes = []
+        with path.open("wb") as file:
+            for ids in lists:
+                sizes.append(len(ids))
+                file.write(np.asarray(ids, dtype=np.int32).tobytes())
+        if not sum(sizes):
+            raise DataError(
+                f"{path} holds no sentence pairs; expected at least one. "
+                "Check the parallel files and their columns."
+            )
+        ends = np.cumsum(sizes, dtype=np.int64)
+        return cls(np.memmap(path, dtype=np.int32, mode="r"), ends)
 
     def __len__(self) -> int:
         """Count the bags."""
@@ -63,38 +80,20 @@ class ParallelBags:
 def write_bags(
     pairs: Iterable[tuple[str, str]], tokenizer: Tokenizer, folder: Path, *, longest: int = 64
 ) -> ParallelBags:
-    """Tokenize (source, target) sentences once, a chunk at a time, into memory-mapped bags.
+    """Tokenize (source, target) sentences once, a block at a time, into memory-mapped bags.
 
     Source is the side that is known already (English), target the side with the new pieces.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    ends: tuple[list[int], list[int]] = ([], [])
-    with (folder / "source.i32").open("wb") as one, (folder / "target.i32").open("wb") as two:
-        remaining = iter(pairs)
-        while chunk := list(itertools.islice(remaining, 8192)):
-            for side, file in enumerate((one, two)):
-                texts = [pair[side] for pair in chunk]
-                for encoding in tokenizer.encode_batch(texts, add_special_tokens=False):
-                    ids = encoding.ids[:longest]
-                    file.write(np.asarray(ids, dtype=np.int32).tobytes())
-                    ends[side].append((ends[side][-1] if ends[side] else 0) + len(ids))
-    for side, name in enumerate(("source", "target")):
-        np.save(folder / f"{name}.ends.npy", np.asarray(ends[side], dtype=np.int64))
-    return open_bags(folder)
+    listed = list(pairs)
 
+    def ids(side: int) -> Iterator[list[int]]:
+        for begin in range(0, len(listed), _BLOCK):
+            texts = [pair[side] for pair in listed[begin : begin + _BLOCK]]
+            for encoding in tokenizer.encode_batch(texts, add_special_tokens=False):
+                yield encoding.ids[:longest]
 
-def open_bags(folder: Path) -> ParallelBags:
-    """Open what `write_bags` wrote, without reading it into memory."""
-    sides = []
-    for name in ("source", "target"):
-        ends = np.load(folder / f"{name}.ends.npy")
-        if not len(ends) or not ends[-1]:
-            raise DataError(
-                f"{folder} holds no sentence pairs; expected at least one. "
-                "Check the parallel files and their columns."
-            )
-        ids = np.memmap(folder / f"{name}.i32", dtype=np.int32, mode="r")
-        sides.append(SentenceBags(ids, ends))
+    sides = (SentenceBags.write(folder / f"{side}.i32", ids(side)) for side in (0, 1))
     return ParallelBags(*sides)
 
 

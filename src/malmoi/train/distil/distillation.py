@@ -4,7 +4,7 @@ Sentences are tokenized once into memory-mapped bags (`prepare`); then batches o
 down the squared distance to their goals, with an in-batch contrastive term if asked for.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,13 @@ from torch import Tensor
 
 from ...types import Floats, Ints
 from ..batching import Step, token_batches
+from ..checkpoint import write_tensors
+from ..data import Measure
 from .alignment import SentenceBags
-from .recipe import Distil
+from .recipe import Distil, StageSchedule
 from .student import HEAD, Student
 
+WEIGHTS = "weights.safetensors"
 _DRAWN = 100_000  # rows that are drawn at once, and then sorted into batches
 
 
@@ -66,20 +69,15 @@ def prepare(
     """Tokenize both sides, a chunk at a time, on disk; `goal` (n,) is the row of each goal."""
     folder.mkdir(parents=True, exist_ok=True)
     weight = np.concatenate([np.full(len(t.source), t.weight, np.float32) for t in texts])
-    source = _write_side(folder / "source.i32", [t.source for t in texts], student)
-    target = _write_side(folder / "target.i32", [t.target for t in texts], student)
+
+    def ids(lists: Iterable[Sequence[str]]) -> Iterator[list[int]]:
+        for part in lists:
+            for begin in range(0, len(part), 8192):
+                yield from student.ids(part[begin : begin + 8192])
+
+    source = SentenceBags.write(folder / "source.i32", ids(t.source for t in texts))
+    target = SentenceBags.write(folder / "target.i32", ids(t.target for t in texts))
     return DistillationTexts(source, target, goal, weight, goals)
-
-
-def _write_side(path: Path, lists: Sequence[Sequence[str]], student: Student) -> SentenceBags:
-    sizes: list[int] = []
-    with path.open("wb") as file:
-        for texts in lists:
-            for begin in range(0, len(texts), 8192):
-                for ids in student.ids(texts[begin : begin + 8192]):
-                    sizes.append(len(ids))
-                    file.write(np.asarray(ids, dtype=np.int32).tobytes())
-    return SentenceBags(np.memmap(path, dtype=np.int32, mode="r"), np.cumsum(sizes, dtype=np.int64))
 
 
 def distance(vectors: Tensor, goal: Tensor) -> Tensor:
@@ -131,7 +129,39 @@ def draw(
     return [plan[i] for i in rng.permutation(len(plan))]
 
 
-class DistilTask:
+class StageTask:
+    """A stage in training: a student, the scores that measure it, the weights that it hands on."""
+
+    measures: Sequence[Measure] = ()
+
+    def __init__(self, student: Student, stage: StageSchedule, *, seed: int) -> None:
+        self.student, self.seed = student, seed
+        self.stage: Any = stage
+        self.module: torch.nn.Module = student.model
+        self.heads: list[Tensor] = []
+
+    def optimizer(self, schedule: object) -> torch.optim.Optimizer:
+        """Make the student's own optimizer, with rates for new and old rows."""
+        return self.student.optimizer(self.stage, self.heads)
+
+    def plan(self, epoch: int) -> list[Step]:
+        """Give the steps of an epoch."""
+        raise NotImplementedError
+
+    def loss(self, step: Step) -> Tensor:
+        """Give the loss of a step."""
+        raise NotImplementedError
+
+    def evaluate(self) -> dict[str, float]:
+        """Score the student on the recipe's evaluations."""
+        return {one.title: round(one(self.student), 4) for one in self.measures}
+
+    def save(self, folder: Path) -> None:
+        """Write the student's weights, which the next stage starts from."""
+        write_tensors(self.student.weights(), folder / WEIGHTS)
+
+
+class DistilTask(StageTask):
     """The stage [distil] for the training loop: batches of rows, and their distance to the goals.
 
     With goals that are wider than the student, its vectors go through a layer that is thrown away.
@@ -141,19 +171,15 @@ class DistilTask:
         self, student: Student, data: DistillationTexts, stage: Distil, *, seed: int, share: slice
     ) -> None:
         """Take the texts; `share` are the rows of each batch that this process reads."""
-        self.student, self.data, self.stage = student, data, stage
-        self.seed, self.share = seed, share
-        self.module: torch.nn.Module = student.model
+        super().__init__(student, stage, seed=seed)
+        self.data, self.share = data, share
         width, wanted = student.table.shape[1], data.goals.shape[1]
         self.head: torch.nn.Linear | None = None
         if wanted != width:
             self.head = torch.nn.Linear(width, wanted, bias=False)
             torch.nn.init.orthogonal_(self.head.weight)
             student.model.add_module(HEAD, self.head)
-
-    def optimizer(self, schedule: object) -> torch.optim.Optimizer:
-        """Make the student's own optimizer, with rates for new and old rows."""
-        return self.student.optimizer(self.stage, [self.head.weight] if self.head else [])
+            self.heads = [self.head.weight]
 
     def plan(self, epoch: int) -> list[Step]:
         """Draw the batches of an epoch: the whole stage where it is a number of steps."""
@@ -178,4 +204,5 @@ class DistilTask:
         if not self.stage.contrast or len(rows) < 2:
             return far
         near = contrast(vectors, goal, self.data.goal[rows], self.stage.temperature)
-        return far + self.stage.contrast * near
+        total: Tensor = far + self.stage.contrast * near
+        return total

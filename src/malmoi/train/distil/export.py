@@ -19,7 +19,7 @@ from ...export.export import export
 from ...export.source import ModelSource
 from ...export.static import export_static
 from ...io.files import writing_folder
-from ..card import file_table, finish_card, provenance, score_table
+from ..card import file_table, provenance, score_table, write_card
 from ..checkpoint import tensor_errors
 from ..run_dir import RunPaths, write_bundles
 from .data import DistillationData, Pair
@@ -30,39 +30,23 @@ from .training import Context
 logger = logging.getLogger(__name__)
 
 
-def write_card(manifest: Manifest, recipe: Distillation) -> str:
+def distil_card(manifest: Manifest, recipe: Distillation) -> str:
     """Say in Markdown what the model is, what it was made from and how well it does."""
     training = manifest.training
-    lines = [
-        f"# {manifest.name}",
-        "",
+    about = (
         f"A sentence encoder of {manifest.dimension} dimensions with {manifest.pooling} pooling "
         f"({manifest.architecture}, up to {manifest.max_tokens} tokens, {manifest.precision}), "
-        f"made with malmoi from `{recipe.base}` by distillation.",
-        *([f"Languages: {', '.join(recipe.languages)}."] if recipe.languages else []),
-        "",
-        "```python",
-        "import malmoi",
-        'encoder = malmoi.load("path/to/this/folder")',
-        'encoder.similarity("배가 아프다", "My stomach hurts.")',
-        "```",
-        "",
-        "## How it was made",
-        "",
-        *_stages(recipe),
-        "",
-        "## Data",
-        "",
-        *file_table(training["data"]),
-        "",
-        f"{counted(training['held_out'], 'sentence pair was', 'sentence pairs were')} held out of "
-        "all of it.",
-        "",
-        "## Scores",
-        "",
-    ]
-    lines += score_table(manifest.scores) if manifest.scores else ["None was measured."]
-    return finish_card(lines, manifest, recipe.matryoshka)
+        f"made with malmoi from `{recipe.base}` by distillation."
+    )
+    if recipe.languages:
+        about += f"\nLanguages: {', '.join(recipe.languages)}."
+    held = counted(training["held_out"], "sentence pair was", "sentence pairs were")
+    body = ["## How it was made", "", *_stages(recipe), "", "## Data", ""]
+    body += [*file_table(training["data"]), "", f"{held} held out of all of it.", "", "## Scores"]
+    body += ["", *(score_table(manifest.scores) if manifest.scores else ["None was measured."])]
+    example = 'encoder.similarity("배가 아프다", "My stomach hurts.")'
+    use = ['encoder = malmoi.load("path/to/this/folder")', example]
+    return write_card(manifest, about, body, use=use, matryoshka=recipe.matryoshka)
 
 
 def _stages(recipe: Distillation) -> list[str]:
@@ -122,7 +106,7 @@ def export_bundles(
         )
         scores = measure(folder, data)
         manifest = dataclasses.replace(manifest, languages=recipe.languages, scores=scores)
-        (folder / "README.md").write_text(write_card(manifest, recipe), "utf-8")
+        (folder / "README.md").write_text(distil_card(manifest, recipe), "utf-8")
         manifest.write(folder)  # again, with the hash of the card
         for name, score in scores.items():
             logger.info(f"{name} {score:.4f} ({precision})")

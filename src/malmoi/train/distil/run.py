@@ -14,6 +14,7 @@ from ...errors import OptionError
 from ...export.source import ModelSource, read_source
 from ...io.fingerprint import hash_data, read_stamp, write_json
 from ..base_model import find_trainable
+from ..objective import Objective, PreparedData
 from ..run_dir import RunPaths, TrainedRun
 from ..schema import RecipeTable
 from .data import DistillationData, named_files, read_distillation_data
@@ -81,32 +82,37 @@ def _plain(settings: object) -> object:
     return [_plain(one) for one in settings] if isinstance(settings, list | tuple) else settings
 
 
-def prepare(
-    recipe: Distillation, root: Path, *, strict: bool
-) -> tuple[ModelSource, DistillationData]:
-    """Read and check everything but the weights."""
-    source = read_source(find_trainable(recipe.base), max_tokens=recipe.max_tokens)
-    if source.steps not in (("pool",), ("pool", "normalize")):
-        raise OptionError(
-            f"base {recipe.base} has a Dense module; expected a transformer and its pooling. "
-            "Name another base."
-        )
-    return source, read_distillation_data(recipe, root, strict=strict)
+class DistilObjective(Objective[Distillation, PreparedData]):
+    """Several stages that are done once each."""
 
+    name = "distil"
+    recipe = Distillation
+    staged = True
 
-def run(
-    recipe: Distillation, source: ModelSource, data: DistillationData, *, threads: int | None
-) -> TrainedRun:
-    """Do every stage that is not done yet."""
-    import torch  # here, because everything before is checked without it
+    def prepare(self, recipe: Distillation, root: Path, *, strict: bool = False) -> PreparedData:
+        """Read and check everything but the weights."""
+        source = read_source(find_trainable(recipe.base), max_tokens=recipe.max_tokens)
+        if source.steps not in (("pool",), ("pool", "normalize")):
+            raise OptionError(
+                f"base {recipe.base} has a Dense module; expected a transformer and its pooling. "
+                "Name another base."
+            )
+        return PreparedData(source, read_distillation_data(recipe, root, strict=strict))
 
-    from ..distributed import joining
+    def run(
+        self, recipe: Distillation, prepared: PreparedData, *, resume: bool, threads: int | None
+    ) -> TrainedRun:
+        """Do every stage that is not done yet."""
+        import torch  # here, because everything before is checked without it
 
-    if threads:
-        torch.set_num_threads(threads)
-    with joining() as processes:
+        from ..distributed import joining
+
+        if threads:
+            torch.set_num_threads(threads)
         folder = Path(recipe.output.folder)
-        return _Run(recipe, source, data, folder, threads, processes).stages()
+        with joining() as processes:
+            made = _Run(recipe, prepared.source, prepared.data, folder, threads, processes)
+            return made.stages()
 
 
 @dataclass
@@ -235,3 +241,6 @@ class _Run:
         finally:
             base.unlink(missing_ok=True)
             path.unlink(missing_ok=True)
+
+
+OBJECTIVES = (DistilObjective(),)

@@ -8,6 +8,7 @@ import json
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -86,6 +87,19 @@ class Student:
         hidden, mask, _ = self.states(ids)
         return torch.nn.functional.normalize(pool(hidden, mask), dim=1)
 
+    def embed(self, texts: Sequence[str]) -> Tensor:
+        """Give unit vectors of texts with gradients: (n, dim)."""
+        return embed_ids(self, self.ids(texts))
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Give unit vectors, as evaluation asks a model for: (n, dim)."""
+        with torch.no_grad():
+            blocks = [
+                self.embed(texts[at : at + 1024]).numpy() for at in range(0, len(texts), 1024)
+            ]
+        found: NDArray[np.float32] = np.concatenate(blocks)
+        return found
+
     def optimizer(self, stage: StageSchedule, heads: Sequence[Tensor] = ()) -> TableAdamW:
         """Make the optimizer of a stage, with the rates of old and new rows; `heads` learn too."""
         deep: list[Tensor] = list(heads)
@@ -121,6 +135,26 @@ class Student:
     def load(self, weights: Mapping[str, Tensor]) -> None:
         """Take other weights, of the same names."""
         self.model.load_state_dict(dict(weights), strict=False)
+
+
+class VectorModel(Protocol):
+    """What gives unit vectors of ids: a student, or what it was."""
+
+    def vectors(self, ids: Sequence[Sequence[int]]) -> Tensor:
+        """Give unit vectors, (n, dim)."""
+
+
+def embed_ids(model: VectorModel, ids: Sequence[Sequence[int]], *, budget: int = 3072) -> Tensor:
+    """Give unit vectors with gradients, like lengths computed together: (n, dim)."""
+    order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
+    parts, begin = [], 0
+    for end in range(1, len(order) + 1):
+        if end == len(order) or (end - begin + 1) * len(ids[order[end]]) > budget:
+            parts.append(model.vectors([ids[i] for i in order[begin:end]]))
+            begin = end
+    back = torch.empty(len(order), dtype=torch.long)
+    back[torch.tensor(order)] = torch.arange(len(order))
+    return torch.cat(parts)[back]
 
 
 def open_student(

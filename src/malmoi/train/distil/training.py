@@ -27,8 +27,15 @@ from ..loop import train as loop
 from ..run_dir import RunPaths
 from ..schema import Output
 from .data import DistillationData
-from .distillation import DistillationTexts, DistilTask, ParallelText, prepare
-from .lessons.base import Lesson, Matryoshka, draw_tasks, encode
+from .distillation import (
+    WEIGHTS,
+    DistillationTexts,
+    DistilTask,
+    ParallelText,
+    StageTask,
+    prepare,
+)
+from .lessons.base import Lesson, Matryoshka, draw_tasks
 from .lessons.build import LessonBuilder, make_lessons
 from .pieces import Words
 from .recipe import Distil, Distillation, Parallel, StageSchedule, Text, Tune, trusted
@@ -37,7 +44,6 @@ from .teachers import CachedTeacher, JointTeacher, Sides, TeacherCache, open_tea
 
 logger = logging.getLogger(__name__)
 
-WEIGHTS = "weights.safetensors"
 _STAMP = "stage.json"
 _FITTED = 10_000  # rows on which several teachers are joined
 _BLOCK = 8192
@@ -85,7 +91,7 @@ class Context:
         Only for a stage that has not started: later the student is another.
         """
         cache = TeacherCache(self.folder / "own-goals", key, self.teacher.dimension)
-        return CachedTeacher(cache, StudentModel(student).encode)
+        return CachedTeacher(cache, student.encode)
 
     def texts(self) -> list[tuple[Parallel | Text, ParallelText]]:
         """List what is distilled on, entry by entry: pairs first, then text in one language."""
@@ -116,28 +122,6 @@ class Context:
             logger.info(f"the teacher reads about {counted(missing, 'sentence')}")
         goal = np.concatenate([cache.rows(text.source, teacher.encode) for text in texts])
         return prepare(texts, student, goal, cache.open(), folder)
-
-    def measure(self, student: Student) -> dict[str, float]:
-        """Score the student on the recipe's evaluations."""
-        model = StudentModel(student)
-        return {m.title: round(m(model), 4) for m in self.dataset.measures}
-
-
-@dataclass(frozen=True)
-class StudentModel:
-    """A student as evaluation sees a model."""
-
-    student: Student
-
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Give unit vectors: (n, dim)."""
-        with torch.no_grad():
-            blocks = [
-                encode(self.student, texts[at : at + 1024]).numpy()
-                for at in range(0, len(texts), 1024)
-            ]
-        found: NDArray[np.float32] = np.concatenate(blocks)
-        return found
 
 
 def open_context(
@@ -198,7 +182,7 @@ def write_goals(context: Context) -> None:
         rows = np.sort(rng.choice(count, max(1, round(share * count)), replace=False))
         sides = entry_sides(context.recipe, entry, text, rows)
         sample.append(teacher.side_by_side(sides))
-        own.append(StudentModel(student).encode(next(iter(sides.texts.values()))))
+        own.append(student.encode(next(iter(sides.texts.values()))))
     teacher.fit(sample, np.concatenate(own))
     folder = context.folder / "goals"
     folder.mkdir(exist_ok=True)
@@ -241,22 +225,17 @@ def nested_of(recipe: Distillation, dimension: int) -> Matryoshka:
     return Matryoshka(sizes, (1.0, *[recipe.short_weight] * (len(sizes) - 1)))
 
 
-class TuneTask:
+class TuneTask(StageTask):
     """A stage [[tune]] for the training loop: each step adds up the losses of a few lessons."""
 
     def __init__(
         self, student: Student, lessons: Sequence[Lesson], stage: Tune, nested: Matryoshka,
         *, seed: int, rank: int,
     ) -> None:  # fmt: skip
-        self.student, self.lessons, self.stage, self.nested = student, lessons, stage, nested
-        self.seed, self.rank = seed, rank
-        self.module = student.model
+        super().__init__(student, stage, seed=seed)
+        self.lessons, self.nested, self.rank = lessons, nested, rank
         set_dropout(student.model, stage.dropout)
         self.losses: dict[str, list[float]] = {}
-
-    def optimizer(self, schedule: object) -> torch.optim.Optimizer:
-        """Make the student's own optimizer, with rates for new and old rows."""
-        return self.student.optimizer(self.stage)
 
     def plan(self, epoch: int) -> list[Step]:
         """Number the steps; what each learns is drawn by its number."""
@@ -278,23 +257,6 @@ class TuneTask:
             logger.info(", ".join(f"{name} {mean:.3f}" for name, mean in means))
             self.losses = {}
         return total
-
-
-class StageTask:
-    """A stage's task with what the loop asks besides: scores, and the weights to hand on."""
-
-    def __init__(self, task: DistilTask | TuneTask, context: Context) -> None:
-        self.module, self.plan, self.loss = task.module, task.plan, task.loss
-        self.optimizer = task.optimizer
-        self.student, self.stage, self.context = task.student, task.stage, context
-
-    def evaluate(self) -> dict[str, float]:
-        """Score the student on the recipe's evaluations."""
-        return self.context.measure(self.student)
-
-    def save(self, folder: Path) -> None:
-        """Write the student's weights, which the next stage starts from."""
-        write_tensors(self.student.weights(), folder / WEIGHTS)
 
 
 def begin_stage(folder: Path, key: str) -> None:
@@ -328,7 +290,7 @@ def prepare_stage(
     # Everything that depends on the student as it starts is made before a checkpoint is read.
     student.model.eval()
     share = slice(processes.rank, None, processes.world)
-    own: DistilTask | TuneTask
+    own: StageTask
     if isinstance(stage, Distil):
         data = context.data(student, projected=stage.goal == "projection")
         own = DistilTask(student, data, stage, seed=recipe.seed, share=share)
@@ -339,7 +301,8 @@ def prepare_stage(
         nested = nested_of(recipe, context.teacher.dimension)
         lessons = make_lessons(builder, stage)
         own = TuneTask(student, lessons, stage, nested, seed=recipe.seed, rank=processes.rank)
-    return StageTask(own, context)
+    own.measures = context.dataset.measures
+    return own
 
 
 def run_stage(context: Context, task: StageTask, title: str, key: str) -> State:

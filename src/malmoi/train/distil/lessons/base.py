@@ -70,31 +70,6 @@ class Lesson(Protocol):
         """Draw a batch and give the loss, with gradients."""
 
 
-def encode(student: Student, texts: Sequence[str], *, budget: int = 3072) -> Tensor:
-    """Give unit vectors with gradients, like lengths computed together: (n, dim)."""
-    return encode_ids(student, student.ids(texts), budget=budget)
-
-
-class VectorModel(Protocol):
-    """What gives unit vectors of ids: a student, or what it was."""
-
-    def vectors(self, ids: Sequence[Sequence[int]]) -> Tensor:
-        """Give unit vectors, (n, dim)."""
-
-
-def encode_ids(student: VectorModel, ids: Sequence[Sequence[int]], *, budget: int = 3072) -> Tensor:
-    """The same for texts that are tokenized already: (n, dim)."""
-    order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
-    parts, begin = [], 0
-    for end in range(1, len(order) + 1):
-        if end == len(order) or (end - begin + 1) * len(ids[order[end]]) > budget:
-            parts.append(student.vectors([ids[i] for i in order[begin:end]]))
-            begin = end
-    back = torch.empty(len(order), dtype=torch.long)
-    back[torch.tensor(order)] = torch.arange(len(order))
-    return torch.cat(parts)[back]
-
-
 def pick(count: int, size: int, rng: np.random.Generator) -> list[int]:
     """Draw `size` different rows of `count`, or all of them."""
     drawn: list[int] = rng.choice(count, min(count, size), replace=False).tolist()
@@ -133,7 +108,7 @@ class ScoredPairs:
         chosen = [self.rows[i] for i in pick(len(self.rows), self.size, rng)]
         lefts, rights = len(chosen[0][1]), len(chosen[0][2])
         texts = [t for _, left, right in chosen for t in (*left, *right)]
-        vectors = encode(student, texts).view(len(chosen), lefts + rights, -1)
+        vectors = student.embed(texts).view(len(chosen), lefts + rights, -1)
         # Ranks are learnt within a pair of languages: across them, similarities have another level,
         # and evening that out is not what the scores are for.
         one = vectors[:, :lefts].repeat_interleave(rights, 1).transpose(0, 1).flatten(0, 1)
@@ -228,7 +203,7 @@ class PositivePairs:
             )
             return (there + back) / 2
 
-        return nested(both, encode(student, texts))
+        return nested(both, student.embed(texts))
 
 
 @dataclass
@@ -290,7 +265,7 @@ class Passages:
             if length > 1 and rng.random() >= self.inside:
                 del passage[at]
             answers.append(" ".join(passage))
-        vectors = encode(student, asked + answers)
+        vectors = student.embed(asked + answers)
 
         def both(v: Tensor) -> Tensor:
             one, two = v[: self.size], v[self.size :]

@@ -17,8 +17,8 @@ from ....errors import DataError, counted
 from ....types import Ints
 from ...losses import mined_loss
 from ..distillation import DistillationTexts, bag_ids, contrast, distance
-from ..student import Student
-from .base import Matryoshka, cosent, encode, encode_ids, normalize, pick, pick_by, pick_runs
+from ..student import Student, embed_ids
+from .base import Matryoshka, cosent, normalize, pick, pick_by, pick_runs
 
 
 def nearest_rows(goals: NDArray[np.float32], count: int) -> Ints:
@@ -67,7 +67,7 @@ class Neighbours:
         rows = self._batch(rng)
         goal = self.data.goal_at(rows)
         side = self.data.source if rng.random() < self.source_share else self.data.target
-        vectors = encode_ids(student, bag_ids(side, rows))
+        vectors = embed_ids(student, bag_ids(side, rows))
         return toward(
             vectors, goal, self.data.goal[rows], nested, rng,
             contrasted=self.contrast, relations=self.relations,
@@ -142,4 +142,4 @@ class AlignedNames:
         def loss(unit: Tensor) -> Tensor:
             return mined_loss(unit, labels, alpha=2.0, beta=50.0, threshold=0.6, epsilon=0.1)
 
-        return nested(loss, encode(student, [name for names in drawn for name in names]))
+        return nested(loss, student.embed([name for names in drawn for name in names]))

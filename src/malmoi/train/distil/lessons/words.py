@@ -25,8 +25,8 @@ from ....types import Floats, Ints
 from ...batching import pad, pool
 from ..alignment import Lexical
 from ..distillation import DistillationTexts, bag_ids
-from ..student import Student
-from .base import Matryoshka, cosent, dropout, encode_ids, in_batch, normalize, pick, pick_by
+from ..student import Student, embed_ids
+from .base import Matryoshka, cosent, dropout, in_batch, normalize, pick, pick_by
 from .relations import nearest, toward
 
 # Shorter tokens are mostly endings, particles and the like, which no other can replace.
@@ -315,11 +315,11 @@ class Swaps:
         made = self._batch(rng)
         if len(made) < 2:  # nothing to distinguish
             return torch.zeros((), requires_grad=True)
-        goal = encode_ids(_Reader(self.model), [source for _, source in made])
+        goal = embed_ids(_Reader(self.model), [source for _, source in made])
         ids = [self.alter(target, source, rng) for target, source in made]
         keys = np.arange(len(made), dtype=np.int64)
         return toward(
-            encode_ids(student, ids), goal, keys, nested, rng,
+            embed_ids(student, ids), goal, keys, nested, rng,
             contrasted=self.contrast, relations=self.relations,
         )  # fmt: skip
 
