@@ -29,6 +29,13 @@ def pad(ids: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(batch), torch.from_numpy(mask)
 
 
+def in_order(found: Sequence[Tensor], rows: Sequence[Ints]) -> Tensor:
+    """Join what batches gave, in the order of the rows that they held; float32."""
+    order = np.empty(sum(map(len, rows)), dtype=np.int64)
+    order[np.concatenate(rows)] = np.arange(len(order))
+    return torch.cat(list(found)).float()[torch.from_numpy(order).to(found[0].device)]
+
+
 def pool(hidden: Tensor, mask: Tensor) -> Tensor:
     """Average the states that are not padding: (n, length, dim) → (n, dim), float32."""
     share = mask.float() / mask.sum(1, keepdim=True)

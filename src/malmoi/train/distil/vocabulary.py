@@ -255,6 +255,16 @@ def start_rare(table: Floats, rows: dict[str, int], spec: Spec) -> None:
         table[row] = np.mean(known, axis=0) if known else middle
 
 
+def count_words(texts: Iterable[str], tokenizer: Tokenizer) -> Counter[str]:
+    """Count words as the tokenizer parts them."""
+    splitter = pre_tokenizers.BertPreTokenizer()
+    counts: Counter[str] = Counter()
+    for text in texts:
+        normal = tokenizer.normalizer.normalize_str(text) if tokenizer.normalizer else text
+        counts.update(word for word, _ in splitter.pre_tokenize_str(normal))
+    return counts
+
+
 def term_pieces(
     spec: Spec, terms: Iterable[str], *, longest: int = 2, most: int = 10_000
 ) -> dict[str, float]:
@@ -264,12 +274,7 @@ def term_pieces(
     """
     kind = kind_of(spec)
     tokenizer = open_spec(spec)
-    counts: Counter[str] = Counter()
-    for term in terms:
-        normal = tokenizer.normalizer.normalize_str(term) if tokenizer.normalizer else term
-        counts.update(
-            word for word, _ in pre_tokenizers.BertPreTokenizer().pre_tokenize_str(normal)
-        )
+    counts = count_words(terms, tokenizer)
     broken = [
         (word, count) for word, count in counts.most_common()
         if len(tokenizer.encode(word, add_special_tokens=False).ids) > longest

@@ -22,13 +22,11 @@ from ...runtime.pooling import normalize
 from ...runtime.tokenizer import TextTokenizer, plan
 from ...text.cleanup import clean
 from ...types import Ints
-from ..batching import Step
+from ..batching import Step, in_order
 from ..checkpoint import write_tensors
-from ..data import Measure
-from ..distributed import Processes
 from ..losses import build_loss
-from .pairs import Data, Recipe, TrainingExamples, find_pairs
-from .task import ModelTask, freeze
+from .pairs import Data, find_pairs
+from .task import PairTask, freeze
 
 _BLOCK = 16384
 
@@ -60,20 +58,11 @@ class Ids:
         return np.diff(self.starts)
 
 
-class BiEncoderTask(ModelTask):
+class BiEncoderTask(PairTask):
     """Trains a sentence encoder on one data set or several, each with its own objective."""
 
-    def __init__(
-        self,
-        recipe: Recipe,
-        source: ModelSource,
-        examples: Sequence[TrainingExamples],
-        measures: Sequence[Measure] = (),
-        *,
-        processes: Processes | None = None,
-    ) -> None:
-        super().__init__(recipe, source, processes)
-        self.examples, self.measures = examples, measures
+    def _load(self) -> None:
+        recipe, source, examples = self.recipe, self.source, self.examples
         self.ids = [Ids.of(self.tokens, part.texts, source.manifest.clean) for part in examples]
         self.encoder = make_encoder(source, dropout=recipe.dropout)
         freeze(self.encoder.transformer, recipe.schedule.freeze)
@@ -126,9 +115,7 @@ class BiEncoderTask(ModelTask):
         """Encode texts by number, those of like length together; (n, dim) in the order given."""
         pieces = plan(ids.lengths[texts], self.recipe.schedule.piece_tokens)
         found = [self.encoder(*self._pad(ids, texts[rows]))[0] for rows in pieces]
-        order = np.empty(len(texts), dtype=np.int64)
-        order[np.concatenate(pieces)] = np.arange(len(texts))
-        return torch.cat(found).float()[torch.from_numpy(order).to(found[0].device)]
+        return in_order(found, pieces)
 
     def _pad(self, ids: Ids, texts: NDArray[Any]) -> list[Tensor]:
         shape = (len(texts), int(ids.lengths[texts].max()))
@@ -155,7 +142,7 @@ class BiEncoderTask(ModelTask):
     def evaluate(self) -> dict[str, float]:
         """Measure the encoder on every evaluation of the recipe."""
         with self._mixed():
-            return {measure.title: measure(self) for measure in self.measures}
+            return super().evaluate()
 
     def save(self, folder: Path) -> None:
         """Write the encoder without its heads as a sentence-transformers folder."""

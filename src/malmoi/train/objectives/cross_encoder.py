@@ -28,14 +28,12 @@ from ...export.module import WITH_TYPES, check_whole, set_dropout, use_fused_att
 from ...export.silence import silenced_libraries
 from ...export.source import ModelSource, check_layers, read_source
 from ...reranker.reranker import similar_label
-from ...runtime.tokenizer import Batch, Pair, PairTokenizer, TextTokenizer, TokenizedText
+from ...runtime.tokenizer import Pair, PairTokenizer, TextTokenizer, TokenizedText
 from ...text.cleanup import clean
 from ...types import Ints
-from ..batching import Step
-from ..data import Measure
-from ..distributed import Processes
+from ..batching import Step, in_order
 from .pairs import Recipe, TrainingExamples, find_pairs
-from .task import ModelTask, freeze
+from .task import ModelTask, PairTask, freeze
 
 _ACTIVATIONS = ["gelu", "identity"]  # after the dense layer and the projection
 
@@ -136,35 +134,6 @@ def cross_loss(scores: Tensor, targets: Tensor, *, objective: str) -> Tensor:
     return functional.binary_cross_entropy_with_logits(scores[:, 0], targets)
 
 
-def score_pieces(
-    model: CrossEncoder,
-    tokens: TextTokenizer,
-    pieces: Sequence[TokenizedText],
-    *,
-    budget: int,
-    device: str,
-) -> Tensor:
-    """Give raw scores (n, outputs) of tokenised inputs, those of like length computed together."""
-    batches = list(tokens.batches(pieces, budget=budget))
-    found = torch.cat([_batch_scores(model, batch, device) for batch in batches])
-    order = np.empty(len(pieces), dtype=np.int64)
-    order[np.concatenate([batch.rows for batch in batches])] = np.arange(len(pieces))
-    return found.float()[torch.from_numpy(order).to(found.device)]
-
-
-def _batch_scores(model: CrossEncoder, batch: Batch, device: str) -> Tensor:
-    transformer: Any = model[0]
-    arrays = {
-        "input_ids": batch.ids,
-        "attention_mask": batch.mask,
-        "token_type_ids": batch.types,
-    }
-    names = transformer.tokenizer.model_input_names
-    features = {name: torch.from_numpy(arrays[name]).to(device) for name in names}
-    scores: Tensor = model(features)["scores"]
-    return scores
-
-
 def _transformer(source: ModelSource, layers: int | None) -> Transformer:
     if layers is not None:
         check_layers(source, layers)
@@ -249,8 +218,18 @@ class HeadTask(ModelTask):
 
     def run(self, pieces: Sequence[TokenizedText]) -> Tensor:
         """Give raw scores (n, outputs), inputs of like length computed together."""
-        budget, device = self.recipe.schedule.piece_tokens, self.processes.device
-        return score_pieces(self.model, self.tokens, pieces, budget=budget, device=device)
+        transformer: Any = self.model[0]
+        batches = list(self.tokens.batches(pieces, budget=self.recipe.schedule.piece_tokens))
+        found = []
+        for batch in batches:
+            arrays = {"input_ids": batch.ids, "attention_mask": batch.mask}
+            arrays["token_type_ids"] = batch.types
+            features = {
+                name: torch.from_numpy(arrays[name]).to(self.processes.device)
+                for name in transformer.tokenizer.model_input_names
+            }
+            found.append(self.model(features)["scores"])
+        return in_order(found, [batch.rows for batch in batches])
 
     def run_all(self, pieces: Sequence[TokenizedText]) -> Tensor:
         """Give the raw scores of any number of inputs, without gradients."""
@@ -263,22 +242,13 @@ class HeadTask(ModelTask):
             self.model.save_pretrained(str(folder), create_model_card=False)
 
 
-class CrossEncoderTask(HeadTask):
+class CrossEncoderTask(PairTask, HeadTask):
     """Trains a reranker on one data set or several, whose labels are the same."""
 
     recipe: Recipe
 
-    def __init__(
-        self,
-        recipe: Recipe,
-        source: ModelSource,
-        examples: Sequence[TrainingExamples],
-        measures: Sequence[Measure] = (),
-        *,
-        processes: Processes | None = None,
-    ) -> None:
-        super().__init__(recipe, source, processes)
-        self.examples, self.measures = examples, measures
+    def _load(self) -> None:
+        recipe, source, examples = self.recipe, self.source, self.examples
         self.labels = shared_labels(examples)
         pairs = (
             [(part.texts[row[0]], part.texts[row[1]]) for row in part.columns] for part in examples
@@ -323,10 +293,6 @@ class CrossEncoderTask(HeadTask):
     def probabilities(self, pairs: Sequence[Pair]) -> NDArray[np.float32]:
         """Give each label's probability, (n, labels)."""
         return self.outputs(pairs)
-
-    def evaluate(self) -> dict[str, float]:
-        """Measure the reranker on every evaluation of the recipe."""
-        return {measure.title: measure(self) for measure in self.measures}
 
 
 def shared_labels(examples: Sequence[TrainingExamples]) -> tuple[str, ...]:

@@ -4,7 +4,6 @@ import dataclasses
 import json
 import logging
 import shutil
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from ...io.files import writing_folder
 from ...text.cleanup import clean
 from ..distil.vocabulary import (
     Extended,
+    count_words,
     extend_tokenizer,
     grow_table,
     kind_of,
@@ -154,16 +154,6 @@ def with_terms(
     size = int(json.loads((start / "config.json").read_text("utf-8"))["vocab_size"])
     manifest = dataclasses.replace(source.manifest, vocabulary=size)
     return dataclasses.replace(source, root=start, manifest=manifest)
-
-
-def count_words(texts: Iterable[str], tokenizer: Tokenizer) -> Counter[str]:
-    """Count words as the tokenizer parts them."""
-    splitter = pre_tokenizers.BertPreTokenizer()
-    counts: Counter[str] = Counter()
-    for text in texts:
-        normal = tokenizer.normalizer.normalize_str(text) if tokenizer.normalizer else text
-        counts.update(word for word, _ in splitter.pre_tokenize_str(normal))
-    return counts
 
 
 def make_start(

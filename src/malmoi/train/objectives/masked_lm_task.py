@@ -226,7 +226,9 @@ class MaskedLMTask:
         self.frame = SpecialTokens.of(self.tokenizer)
         self.mask_id, self.pad_id = _special(self.tokenizer, source)
         torch.manual_seed(recipe.seed)  # the heads are drawn at random
-        self.lm = load_masked_lm(source, dropout=recipe.dropout)
+        self.lm: Any = from_pretrained(source, AutoModelForMaskedLM)
+        use_fused_attention(self.lm)
+        set_dropout(self.lm, recipe.dropout)
         freeze(self.lm.base_model, recipe.schedule.freeze)
         self.head = _head(self.lm, source)
         hidden = int(self.lm.config.hidden_size)
@@ -264,42 +266,28 @@ class MaskedLMTask:
 
     def batch(self, part: str, rows: Ints) -> MaskedBatch:
         """Lay sequences side by side with their special tokens."""
-        packed = self.parts[part]
-        epoch = int(rows[0]) >> 40
-        pairs = self._pairs(part, epoch)
+        packed, pairs = self.parts[part], self._pairs(part, int(rows[0]) >> 40)
         chosen = rows & ((1 << 40) - 1)
-        laid = [self._sequence(packed, pairs.spans[row]) for row in chosen]
-        shape = (len(laid), max(len(ids) for ids, *_ in laid))
-        arrays = [np.full(shape, self.pad_id), np.zeros(shape), np.ones(shape), np.zeros(shape)]
-        shown = np.zeros(shape, dtype=bool)
-        for i, parts in enumerate(laid):
-            for array, values in zip(arrays, parts, strict=True):
-                array[i, : len(values)] = values
-            shown[i, : len(parts[0])] = True
-        ids, types = arrays[0].astype(np.int64), arrays[1].astype(np.int64)
-        begins, real = arrays[2].astype(bool), arrays[3].astype(bool)
+        spans, frame = pairs.spans[chosen], self.frame
+        sizes = np.diff(spans, axis=1)[:, ::2]  # (n, 2)
+        extra = frame.count + len(frame.after) * (sizes[:, 1] > 0)
+        shape = (len(spans), int((sizes.sum(1) + extra).max()))
+        ids, types = np.full(shape, self.pad_id, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+        shown, begins, real = (np.full(shape, of, dtype=bool) for of in (False, True, False))
+        for i, (a0, a1, b0, b1) in enumerate(spans.tolist()):
+            end = 0
+            for segment, first, last in ((0, a0, a1), (1, b0, b1)):
+                if segment and first == last:
+                    continue
+                before = () if segment else frame.before
+                row = [*before, *packed.ids[first:last].tolist(), *frame.after]
+                text = slice(end + len(before), end + len(before) + last - first)
+                ids[i, end : end + len(row)], types[i, end : end + len(row)] = row, segment
+                begins[i, text], real[i, text] = packed.begins[first:last], True
+                begins[i, text.start] = True  # a sequence may begin inside a word
+                end += len(row)
+            shown[i, :end] = True
         return MaskedBatch(ids, shown, types, begins, real, pairs.follows[chosen])
-
-    def _sequence(
-        self, packed: Packed, span: Ints
-    ) -> tuple[list[int], list[int], list[int], list[int]]:
-        """Give ids, segments, beginnings of words and what is text, of one sequence."""
-        a0, a1, b0, b1 = (int(position) for position in span)
-        before, after = self.frame.before, self.frame.after
-        first, second = packed.ids[a0:a1].tolist(), packed.ids[b0:b1].tolist()
-        ids = [*before, *first, *after, *([*second, *after] if second else [])]
-        inner = len(before) + len(first) + len(after)
-        begins = [1] * len(ids)
-        begins[len(before) : len(before) + len(first)] = packed.begins[a0:a1].tolist()
-        begins[inner : inner + len(second)] = packed.begins[b0:b1].tolist()
-        for start in (len(before), inner):
-            if start < len(begins):
-                begins[start] = 1  # a sequence may begin inside a word
-        real = [0] * len(ids)
-        real[len(before) : len(before) + len(first)] = [1] * len(first)
-        real[inner : inner + len(second)] = [1] * len(second)
-        types = [0] * inner + [1] * (len(ids) - inner)
-        return ids, types, begins, real
 
     def loss(self, step: Step) -> Tensor:
         """Give the loss of the step's hidden words, and of its segments where asked for."""
@@ -390,14 +378,6 @@ class MaskedLMTask:
         write_tokenizer(self.source, folder)
         with silenced_libraries():
             self.lm.save_pretrained(folder)
-
-
-def load_masked_lm(source: ModelSource, *, dropout: float) -> Any:
-    """Load an encoder with its head for masked words, a fresh one where it has none."""
-    model = from_pretrained(source, AutoModelForMaskedLM)
-    use_fused_attention(model)
-    set_dropout(model, dropout)
-    return model
 
 
 def _head(model: Any, source: ModelSource) -> nn.Module:

@@ -344,8 +344,8 @@ class TrainingExamples:
         return len(self.columns)
 
 
-def named_files(recipe: Recipe) -> list[tuple[str, str]]:
-    """List every file that a recipe names, with what it is used for."""
+def named_files(recipe: Recipe, *, learnt: bool = False) -> list[tuple[str, str]]:
+    """List every file that a recipe names, or only what is learnt from, each with its use."""
     found = []
     for entry in recipe.data:
         found += [(file, entry.objective) for file in entry.files]
@@ -353,18 +353,10 @@ def named_files(recipe: Recipe) -> list[tuple[str, str]]:
             found += [(file, f"{entry.objective}, negatives") for file in negatives.files]
     if recipe.vocabulary is not None:
         found.append((recipe.vocabulary.add, "vocabulary"))
-    for measure in recipe.evaluation:
+    for measure in () if learnt else recipe.evaluation:
         files = [measure.file, *([measure.dictionary] if measure.dictionary else [])]
         found += [(file, f"evaluation {measure.title}") for file in files]
     return found
-
-
-def learnt_files(recipe: Recipe) -> list[str]:
-    """Name the files that a recipe learns from; those of evaluations may change in a run."""
-    named = [file for entry in recipe.data for file in entry.files]
-    for entry in recipe.data:
-        named += [file for negatives in entry.negatives for file in negatives.files]
-    return [*named, *([recipe.vocabulary.add] if recipe.vocabulary else [])]
 
 
 def read_terms(path: Path) -> list[str]:
@@ -513,8 +505,8 @@ class PreparedPairs:
 
     @property
     def learnt(self) -> dict[str, str]:
-        """The hashes of the files that are trained on."""
-        return {name: self.hashes[name] for name in learnt_files(self.recipe)}
+        """The hashes of the files that are trained on; those of evaluations may change in a run."""
+        return {name: self.hashes[name] for name, _ in named_files(self.recipe, learnt=True)}
 
 
 def prepare_pairs(recipe: Recipe, root: Path, *, strict: bool) -> PreparedPairs:

@@ -33,9 +33,11 @@ from ...runtime.tokenizer import Batch, TextTokenizer
 from ...types import Ints
 from ..batching import Sizes, Step, plan_epoch
 from ..card import file_table, provenance, rounded, write_card
+from ..data import Measure
 from ..distributed import Processes
 from ..objective import FinishedRun, WrittenBundle
 from ..sampler import BatchClusters
+from .pairs import Recipe, TrainingExamples
 
 
 class ModelTask:
@@ -90,6 +92,30 @@ class ModelTask:
     def shares(self, rows: Ints) -> list[Ints]:
         """Divide the rows of a step among the processes."""
         return [rows[rank :: self.processes.world] for rank in range(self.processes.world)]
+
+
+class PairTask(ModelTask):
+    """A model in training on one data set of pairs or several, measured by the recipe."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        source: ModelSource,
+        examples: Sequence[TrainingExamples],
+        measures: Sequence[Measure] = (),
+        *,
+        processes: Processes | None = None,
+    ) -> None:
+        super().__init__(recipe, source, processes)
+        self.examples, self.measures = examples, measures
+        self._load()
+
+    def _load(self) -> None:
+        raise NotImplementedError
+
+    def evaluate(self) -> dict[str, float]:
+        """Measure the model on every evaluation of the recipe."""
+        return {measure.title: measure(self) for measure in self.measures}
 
 
 class TokenTask(ModelTask):
