@@ -100,9 +100,9 @@ def test_haystack(
     from haystack import Document, Pipeline
 
     from malmoi.integrations.haystack import (
-        CorpusRetriever,
         MalmoiDocumentEmbedder,
         MalmoiRanker,
+        MalmoiRetriever,
         MalmoiTextEmbedder,
     )
 
@@ -112,7 +112,7 @@ def test_haystack(
     rows = [one.embedding for one in MalmoiDocumentEmbedder(encoder).run(documents)["documents"]]
     np.testing.assert_allclose(rows, encoder.encode(TEXTS), atol=1e-6)
     pipeline = Pipeline()
-    pipeline.add_component("retriever", CorpusRetriever(corpus, top_k=3))
+    pipeline.add_component("retriever", MalmoiRetriever(corpus, top_k=3))
     pipeline.add_component("ranker", MalmoiRanker(reranker, top_k=2))
     pipeline.connect("retriever.documents", "ranker.documents")
     found = pipeline.run({"retriever": {"query": "the cat"}, "ranker": {"query": "cat"}})

@@ -45,7 +45,7 @@ class MalmoiDocumentEmbedder:
 
 
 @component
-class CorpusRetriever:
+class MalmoiRetriever:
     """Searches a corpus by meaning and words."""
 
     def __init__(self, corpus: Corpus, *, top_k: int = 10, mode: Mode = "hybrid") -> None:

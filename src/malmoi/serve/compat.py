@@ -109,7 +109,7 @@ class NeighbourRerankRequest(RerankRequest):
     truncate: Annotated[bool | None, Field(description="TEI's: false is refused.")] = None
 
 
-class RankedText(Schema):
+class NeighbourRank(Schema):
     """One text of a ranking, in TEI's shape."""
 
     index: int
@@ -117,7 +117,7 @@ class RankedText(Schema):
     text: str | None = None
 
 
-class NeighbourRerankResponse(RootModel[RerankResponse | list[RankedText]]):
+class NeighbourRerankResponse(RootModel[RerankResponse | list[NeighbourRank]]):
     """The best first: vLLM's shape for `documents`, TEI's for `texts`."""
 
 

@@ -323,7 +323,7 @@ class SearchHit(PassageItem):
     snippet_matches: list[tuple[int, int]]
 
 
-class DocumentHits(Schema):
+class HitGroup(Schema):
     """A document with its passages that were found, the best first."""
 
     id: str
@@ -356,7 +356,7 @@ class SearchResponse(Schema):
     reranked: bool
     documents: int
     hits: list[SearchHit]
-    groups: list[DocumentHits]
+    groups: list[HitGroup]
     before: list[RankBefore]
     next_offset: int | None
 

@@ -24,7 +24,7 @@ def test_the_documented_recipe_is_in_order() -> None:
 @pytest.mark.parametrize(
     "cls",
     [settings.Distillation, settings.Parallel, settings.Text, settings.TeacherRecipe,
-     settings.Texts, settings.Vocabulary,
+     settings.Texts, settings.VocabularyRecipe,
      settings.Align, settings.Distil, settings.Tune, settings.LessonRecipe, settings.ExtraFiles,
      settings.DistillationOutput],
 )  # fmt: skip

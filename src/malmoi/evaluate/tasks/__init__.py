@@ -7,7 +7,7 @@ from .answers import Answers
 from .concepts import Concepts
 from .linking import Linking
 from .nli import Inference, Transfer
-from .notes import Notes
+from .notes import NoteMentions
 from .retrieval import Reranking, Retrieval
 from .similarity import SamePairs, Sts
 from .tagging import Entities
@@ -23,7 +23,7 @@ TASKS: dict[str, Task[Any]] = {
         Inference(),
         Transfer(),
         Senses(),
-        Notes(),
+        NoteMentions(),
         Entities(),
         Linking(),
         Concepts(),

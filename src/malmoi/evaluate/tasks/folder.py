@@ -30,7 +30,7 @@ _PASSAGES = 5  # are looked at for each document that is wanted: several may be 
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class FolderQuestion:
     """A question, the file that answers it, and a piece of text of the right passage."""
 
     query: str
@@ -43,12 +43,12 @@ class FolderQuestions:
     """Questions about the files of a folder."""
 
     folder: Path
-    questions: list[Question]
+    questions: list[FolderQuestion]
 
 
-def parse_question(values: Roles) -> Question:
+def parse_question(values: Roles) -> FolderQuestion:
     """Make a question of a row's values."""
-    return Question(text(values, "query"), text(values, "file"), text(values, "answer"))
+    return FolderQuestion(text(values, "query"), text(values, "file"), text(values, "answer"))
 
 
 def folder_outcome(

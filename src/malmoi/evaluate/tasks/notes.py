@@ -81,7 +81,7 @@ class JudgedNote:
     invented: tuple[NoteMention, ...]
 
 
-class Notes(Task[Any]):
+class NoteMentions(Task[Any]):
     """Read notes and compare their mentions; or judge a classifier of notes by its decisions."""
 
     name = "notes"

@@ -22,7 +22,7 @@ from ...io.files import writing, writing_folder
 from ...types import Floats
 from .alignment import align_rows, ibm1, idf, translate_rows, write_bags
 from .data import DistillationData
-from .recipe import Distillation, Vocabulary
+from .recipe import Distillation, VocabularyRecipe
 from .student import open_student
 from .vocabulary import (
     JAMO,
@@ -183,7 +183,7 @@ def write_vocabulary(
 
 
 def _extend(
-    recipe: Distillation, vocabulary: Vocabulary, dataset: DistillationData, spec: Spec
+    recipe: Distillation, vocabulary: VocabularyRecipe, dataset: DistillationData, spec: Spec
 ) -> Extended:
     raw: Counter[str] = Counter()
     counts: Counter[str] = Counter()
@@ -218,7 +218,7 @@ def _extend(
     return Extended(more.spec, made.rows | more.rows, more.size)
 
 
-def _count(texts: Iterable[str], vocabulary: Vocabulary, spec: Spec) -> Counter[str]:
+def _count(texts: Iterable[str], vocabulary: VocabularyRecipe, spec: Spec) -> Counter[str]:
     if vocabulary.words == "hangul":
         return count_words(texts)
     # Words are counted as the tokenizer will see them, lower-cased if it lower-cases.

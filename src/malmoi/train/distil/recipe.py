@@ -149,7 +149,7 @@ class Texts(RecipeTable):
     held_out: HeldRows | None = key(None, "Rows that are left out.")
 
 
-class Vocabulary(RecipeTable):
+class VocabularyRecipe(RecipeTable):
     """[vocabulary]: new tokens, learnt from the targets of the parallel files."""
 
     size: Count = needed("How many tokens to learn, syllables included; 0 learns none.")
@@ -397,7 +397,7 @@ class Distillation(BaseRecipe):
     short_weight: float = key(0.3, "What each of the shorter ones counts.")
     mix: dict[str, float] = key({}, "The result is a mean of stages or base with shares.")
     held_out: HeldPairs | None = key(None, "Pairs that measure the bundle.")
-    vocabulary: Vocabulary | None = key(None, "New tokens; without it the tokenizer stays.")
+    vocabulary: VocabularyRecipe | None = key(None, "New tokens; without it the tokenizer stays.")
     align: Align = key(Align(), "Where their rows start.")
     task: Many[LessonRecipe] = key((), "What is tuned on.")
     tune: Many[Tune] = key((), "The tuning stages.")
