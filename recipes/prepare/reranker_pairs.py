@@ -40,9 +40,10 @@ DRAWN = {"news": 3800, "tatoeba": 3000, "bible": 4000, "microsoft-docs": 3000,
          "debian-software": 3000, "debian-descriptions": 1000}  # fmt: skip
 ALIKE = 12_000  # pairs of sentences of the parallel text
 NLI = 3000
-HEADED = ("tensorflow", "mdn", "react", "adobe", "transformers-docs")  # kubernetes measures
-SECTIONS = 2500
-WIKI = 2500
+HEADED = ("microsoft-docs", "tensorflow", "mdn", "react", "adobe", "python-docs",
+          "transformers-docs")  # fmt: skip  # kubernetes measures
+SECTIONS = 4000
+WIKI = 4000
 FOUND = 30  # hits among which negatives are chosen: some of the first, some of the others
 NEAR, FAR = 3, 1
 LANGUAGES = (("ko", "ko"), ("ko", "en"), ("en", "ko"), ("en", "en"))

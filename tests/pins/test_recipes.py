@@ -34,9 +34,10 @@ OBJECTIVES: dict[str, tuple[dict[str, str], dict[str, Any]]] = {
     ),
     "regression": (SCORED, {}),
     "mse": (SCORED, {}),
+    "listwise": (SCORED, {}),
     "classification": (LABELLED, {}),
 }
-RERANKERS = ("regression", "mse", "classification")
+RERANKERS = ("regression", "mse", "listwise", "classification")
 
 
 def pairs_recipe(objective: str) -> dict[str, Any]:

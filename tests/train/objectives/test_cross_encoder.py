@@ -15,14 +15,16 @@ from torch import Tensor
 
 import malmoi
 from malmoi.bundle.bundle import Manifest
-from malmoi.errors import BundleError, BundleNotFound, OptionError
+from malmoi.errors import BundleError, BundleNotFound, DataError, OptionError
 from malmoi.export.reranker import export_reranker
 from malmoi.export.source import head_of
 from malmoi.train.objectives.cross_encoder import (
     build_cross_encoder,
     cross_loss,
     labels_of,
+    query_lists,
 )
+from malmoi.train.objectives.pairs import Data, TrainingExamples
 from tests.support.cross_encoders import load_cross_encoder, save_cross_encoder
 from tests.support.graphs import Run
 from tests.support.logs import record_messages
@@ -220,6 +222,28 @@ def test_losses_and_gradients_are_the_textbooks(tiny: Write, objective: str) -> 
     assert found[0][0].item() == pytest.approx(found[1][0].item(), rel=1e-5)
     for ours, theirs in zip(found[0][1], found[1][1], strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+def test_a_list_is_judged_by_the_softmax_over_its_own_query() -> None:
+    scores = torch.tensor([[2.0], [0.5], [-1.0], [0.3], [0.1]])
+    targets = torch.tensor([1.0, 0.0, 0.0, 0.5, 1.0])
+    queries = torch.tensor([7, 3, 7, 3, 3])
+    one = -torch.log_softmax(torch.tensor([2.0, -1.0]), 0)[0]
+    logs = torch.log_softmax(torch.tensor([0.5, 0.3, 0.1]), 0)
+    two = -(logs[1] * 0.5 + logs[2]) / 1.5
+    found = cross_loss(scores, targets, objective="listwise", queries=queries)
+    assert found.item() == pytest.approx(float((one + two) / 2), rel=1e-6)
+
+
+def test_queries_without_a_better_text_are_left_out_of_lists() -> None:
+    columns = np.array([[0, 1], [2, 3], [0, 4], [2, 5], [6, 7]], dtype=np.int32)
+    labels = np.array([1, 0, 0, 0, 1], dtype=np.float32)
+    entry = Data(files=("x.tsv",), columns={"a": "query"}, objective="listwise")
+    examples = TrainingExamples([], columns, labels)
+    assert [rows.tolist() for rows in query_lists(examples, entry)] == [[0, 2]]
+    assert query_lists(examples, Data(files=("x.tsv",), objective="bce")) == []
+    with pytest.raises(DataError, match="no text in query with different scores"):
+        query_lists(TrainingExamples([], columns, np.ones(5, dtype=np.float32)), entry)
 
 
 @pytest.mark.parametrize("labels", [(), ("other", "same")])

@@ -90,6 +90,18 @@ def test_a_recipe_makes_a_reranker(table: dict[str, Any], tmp_path: Path, labels
     assert load_cross_encoder(bundle)[0].model.config.num_hidden_layers == 1
 
 
+def test_lists_teach_the_order_of_a_query_s_texts(table: dict[str, Any], tmp_path: Path) -> None:
+    schedule = {"epochs": 40, "batch_tokens": 64, "learning_rate": 5e-3}
+    recipe = make_recipe(table | {"objective": "listwise", "schedule": schedule})
+    prepared = prepare(recipe, tmp_path)
+    task = CrossEncoderTask(recipe, prepared.source, prepared.examples)
+    plan = task.plan(0)
+    assert sorted(np.concatenate([step.rows for step in plan])) == [0, 1, 2, 3]  # the queries
+    [bundle] = train(recipe, data=tmp_path).bundles
+    reranker = malmoi.load_reranker(bundle)
+    assert [reranker.rank(word, WORDS, k=1)[0].text for word in WORDS] == WORDS
+
+
 def test_the_task_scores_as_its_bundle_does(table: dict[str, Any], tmp_path: Path) -> None:
     recipe = make_recipe(table | {"schedule": {"epochs": 1, "batch_size": 12}})
     prepared = prepare(recipe, tmp_path)

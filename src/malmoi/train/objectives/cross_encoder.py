@@ -23,7 +23,7 @@ from torch.nn import functional
 from transformers import PreTrainedModel
 
 from ...bundle.sentence_transformers import DenseSpec
-from ...errors import OptionError
+from ...errors import DataError, OptionError
 from ...export.module import WITH_TYPES, check_whole, set_dropout, use_fused_attention
 from ...export.silence import silenced_libraries
 from ...export.source import ModelSource, check_layers, read_source
@@ -32,7 +32,7 @@ from ...runtime.tokenizer import Pair, PairTokenizer, TextTokenizer, TokenizedTe
 from ...text.cleanup import clean
 from ...types import Ints
 from ..batching import Step, in_order
-from .pairs import Recipe, TrainingExamples, find_pairs
+from .pairs import Data, Recipe, TrainingExamples, find_pairs
 from .task import ModelTask, PairTask, freeze
 
 _ACTIVATIONS = ["gelu", "identity"]  # after the dense layer and the projection
@@ -119,19 +119,34 @@ def labels_of(model: CrossEncoder) -> tuple[str, ...]:
     return tuple(names[i] for i in range(model.num_labels))
 
 
-def cross_loss(scores: Tensor, targets: Tensor, *, objective: str) -> Tensor:
+def cross_loss(
+    scores: Tensor, targets: Tensor, *, objective: str, queries: Tensor | None = None
+) -> Tensor:
     """Give the mean loss of raw scores (n, outputs) against targets (n,), a scalar.
 
     "classification" is the cross-entropy over labels, numbered from 0. "bce", which is also
     called "regression", is the binary cross-entropy between the one score's sigmoid and a target
     from 0 to 1; "mse" is the square of their difference, whose gradient vanishes where the sigmoid
-    is flat, so that a pair judged wrong with confidence is unlearnt slowly.
+    is flat, so that a pair judged wrong with confidence is unlearnt slowly. "listwise" is
+    the cross-entropy between the targets' shares among the texts of one query and the softmax of
+    their scores; it needs `queries` (n,), the number of each row's query.
     """
+    if queries is not None:
+        return _list_loss(scores[:, 0], targets, queries)
     if objective == "classification":
         return functional.cross_entropy(scores, targets)
     if objective == "mse":
         return functional.mse_loss(scores[:, 0].sigmoid(), targets)
     return functional.binary_cross_entropy_with_logits(scores[:, 0], targets)
+
+
+def _list_loss(scores: Tensor, targets: Tensor, queries: Tensor) -> Tensor:
+    _, at, counts = queries.unique(return_inverse=True, return_counts=True)
+    order = at.argsort(stable=True)
+    parts = [part.split(counts.tolist()) for part in (scores[order], targets[order])]
+    lists = list(zip(*parts, strict=True))
+    losses = [functional.cross_entropy(s[None], (t / t.sum())[None]) for s, t in lists]
+    return torch.stack(losses).mean()
 
 
 def _transformer(source: ModelSource, layers: int | None) -> Transformer:
@@ -254,6 +269,9 @@ class CrossEncoderTask(PairTask, HeadTask):
             [(part.texts[row[0]], part.texts[row[1]]) for row in part.columns] for part in examples
         )
         self.ids = [PairIds.of(self.tokens, found, self._clean) for found in pairs]
+        self.lists = [
+            query_lists(part, entry) for part, entry in zip(examples, recipe.data, strict=True)
+        ]
         model = self._build(self.labels, recipe.dropout if recipe.dropout >= 0 else _HEAD_DROPOUT)
         keep_head(model, source)
         use_fused_attention(transformer_of(model))
@@ -267,16 +285,22 @@ class CrossEncoderTask(PairTask, HeadTask):
 
     def _plan(self, epoch: int) -> list[Step]:
         weights = [entry.weight for entry in self.recipe.data]
-        return self.batches([ids.lengths for ids in self.ids], epoch, weights=weights)
+        lengths = [
+            np.array([ids.lengths[rows].sum() for rows in lists]) if lists else ids.lengths
+            for ids, lists in zip(self.ids, self.lists, strict=True)
+        ]
+        return self.batches(lengths, epoch, weights=weights)
 
     def loss(self, step: Step) -> Tensor:
         """Score this process's pairs, gather the scores of the others, and give the loss of all."""
-        scores, rows = self.gathered(self.ids[step.data].pieces, step.rows)
-        labels = self.examples[step.data].labels
-        assert labels is not None  # every objective of a reranker has them
-        targets = torch.from_numpy(labels[rows]).to(scores.device)
+        lists, examples = self.lists[step.data], self.examples[step.data]
+        asked = np.concatenate([lists[row] for row in step.rows]) if lists else step.rows
+        scores, rows = self.gathered(self.ids[step.data].pieces, asked)
+        assert examples.labels is not None  # every objective of a reranker has them
+        targets = torch.from_numpy(examples.labels[rows]).to(scores.device)
         objective = find_pairs(self.recipe.data[step.data].objective)
-        loss: Tensor = objective.build()(scores, targets, objective=objective.name)
+        queries = torch.from_numpy(examples.columns[rows, 0]).to(scores.device) if lists else None
+        loss: Tensor = objective.build()(scores, targets, objective=objective.name, queries=queries)
         return loss
 
     def outputs(self, pairs: Sequence[Pair]) -> NDArray[np.float32]:
@@ -293,6 +317,25 @@ class CrossEncoderTask(PairTask, HeadTask):
     def probabilities(self, pairs: Sequence[Pair]) -> NDArray[np.float32]:
         """Give each label's probability, (n, labels)."""
         return self.outputs(pairs)
+
+
+def query_lists(examples: TrainingExamples, entry: Data) -> list[Ints]:
+    """Give the rows of each query that has texts with different scores; none for other objectives.
+
+    Objectives that are not "listwise" learn from single rows.
+    """
+    if entry.objective != "listwise":
+        return []
+    assert examples.labels is not None
+    order = np.argsort(examples.columns[:, 0], kind="stable")
+    starts = np.flatnonzero(np.diff(examples.columns[order, 0])) + 1
+    lists = [rows for rows in np.split(order, starts) if np.ptp(examples.labels[rows]) > 0]
+    if not lists:
+        raise DataError(
+            f"{', '.join(entry.files)} have no text in {entry.columns['a']} with different scores; "
+            "expected queries with better and worse texts. Add rows, or use the objective bce."
+        )
+    return lists
 
 
 def shared_labels(examples: Sequence[TrainingExamples]) -> tuple[str, ...]:

@@ -575,5 +575,6 @@ OBJECTIVES = (
     PairObjective("regression", f"{_CROSS}:cross_loss", label="score", kinds=("reranker",)),
     PairObjective("bce", f"{_CROSS}:cross_loss", label="score", kinds=("reranker",)),
     PairObjective("mse", f"{_CROSS}:cross_loss", label="score", kinds=("reranker",)),
+    PairObjective("listwise", f"{_CROSS}:cross_loss", label="score", kinds=("reranker",)),
     PairObjective("classification", f"{_CROSS}:cross_loss", label="label", kinds=("reranker",)),
 )
