@@ -19,19 +19,20 @@ import random
 import re
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 import malmoi
 from malmoi.corpus import Corpus
 from malmoi.io.files import writing
 from malmoi.mining.negatives import NegativeChoice, mine_negatives
-from malmoi.train.distil.lessons.base import similarity_rows
 
 Row = tuple[str, str, float, str]
+Both = tuple[str, str]  # a sentence in English and in Korean
 
 # How alike two sentences are that entail, or contradict, or neither; graders of similarity still
 # see the same subject in a contradiction.
@@ -112,6 +113,31 @@ def likeness(data: Path, encoder: malmoi.Encoder, random_: random.Random) -> Ite
         one, two = random_.choice(LANGUAGES[:3])
         a, b = left[one == "ko"], right[two == "ko"]
         yield a, b, float(np.interp(score, *scale)), "likeness"
+
+
+def similarity_rows(
+    texts: Sequence[Both], vectors: NDArray[np.float32], rng: np.random.Generator, near: int = 300
+) -> list[tuple[float, Both, Both]]:
+    """Pair sentences, each with its nearest, one of the next few, one of the `near` nearest, any.
+
+    `vectors` (n, dim) are of unit length; the score is their cosine.
+    """
+    drawn: list[tuple[float, Both, Both]] = []
+    near = min(near, len(texts) - 1)
+    few = min(8, near)
+    for begin in range(0, len(texts), 2000):
+        scores = vectors[begin : begin + 2000] @ vectors.T
+        best = np.argpartition(-scores, near, axis=1)[:, : near + 1]
+        inner = np.argsort(-np.take_along_axis(scores, best, axis=1), axis=1, kind="stable")
+        for i, found in enumerate(np.take_along_axis(best, inner, axis=1)):
+            ranks = (1, int(rng.integers(2, few)), int(rng.integers(few - 1, near + 1)))
+            others = [*(int(found[rank]) for rank in ranks), int(rng.integers(len(texts)))]
+            drawn += [
+                (float(scores[i, j]), texts[begin + i], texts[j])
+                for j in dict.fromkeys(others)
+                if j != begin + i
+            ]
+    return drawn
 
 
 def _scale(data: Path, encoder: malmoi.Encoder) -> tuple[list[float], list[float]]:

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from malmoi.train.checkpoint import State
 from malmoi.train.distil import distillation as d
 from malmoi.train.distil.lessons.base import Lesson, Matryoshka
-from malmoi.train.distil.recipe import Tune
+from malmoi.train.distil.recipe import LessonRecipe, Tune
 from malmoi.train.distil.student import Student
 from malmoi.train.distil.teachers import TeacherCache
 from malmoi.train.distil.training import TuneTask
@@ -61,6 +61,11 @@ def tiny_texts(student: Student, folder: Path) -> d.DistillationTexts:
     cache = TeacherCache(folder / "cache", "key", 32)
     texts = [d.ParallelText("all", english, korean)]
     return d.prepare(texts, student, cache.rows(english, teach), cache.open(), folder / "ids")
+
+
+def task(kind: str, **keys: object) -> LessonRecipe:
+    """A task of a recipe with some of its keys, without files."""
+    return LessonRecipe.model_construct(**{"kind": kind, "name": kind, **keys})
 
 
 class Learning:

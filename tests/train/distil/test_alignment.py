@@ -66,15 +66,13 @@ def test_regression_finds_translations(pairs: a.ParallelBags) -> None:
     np.testing.assert_allclose(norms[OLD + 1 :], norms[:OLD].mean(), rtol=1e-4)
 
 
-def test_ibm_model_1_finds_translations_and_may_start_the_fit(pairs: a.ParallelBags) -> None:
-    start = table()
-    lexical = a.ibm1(pairs, len(start), rounds=8)
-    rows = a.translate_rows(start, NEW_ROWS, lexical, a.idf(pairs.source, len(start)))
-    whole = start.copy()
-    whole[NEW_ROWS] = rows
-    assert found(whole) > 0.9
-    config = Align(epochs=5, batch=64, learning_rate=0.01)
-    assert found(a.align_rows(start, NEW_ROWS, pairs, config, start=rows)) == 1.0
+def test_ibm_model_1_finds_translations(pairs: a.ParallelBags) -> None:
+    lexical = a.ibm1(pairs, len(table()), rounds=8)
+    best = {}
+    for target, source, weight in zip(lexical.target, lexical.source, lexical.weight, strict=True):
+        best[target] = max(best.get(target, (0.0, 0)), (weight, source))
+    found = [best[row][1] + OLD == row for row in NEW_ROWS if row in best]
+    assert len(found) > 5 and np.mean(found) > 0.9
 
 
 def test_rows_that_are_never_seen_stay(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from tests.support.students import (  # noqa: E402
     falls,
     learn,
     sentences,
+    task,
     teach,
     tiny_student,
     tiny_texts,
@@ -157,11 +158,10 @@ def test_joint_tasks_all_go_down(tmp_path: Path) -> None:
         (float(n), (english[0], korean[0]), (e, k)) for n, (e, k) in zip(shared, both, strict=True)
     ]
     tasks: list[j.Lesson] = [
-        j.ScoredPairs("sts", scored),
-        j.PositivePairs("pairs", both, hard=[["개 개"]] * 8, run=2, size=8),
-        w.WordSenses("words", sense, layers=(1, 2)),
-        near.AlignedNames("names", both, run=2, size=8),
-        j.Passages("passages", both, join=(2, 2), inside=0.0, size=6),
+        j.ScoredPairs(task("scores"), scored),
+        j.PositivePairs(task("pairs", run=2, size=8), both, hard=[["개 개"]] * 8),
+        w.WordSenses(task("senses", layers=(1, 2)), sense),
+        j.Passages(task("passages", join=(2, 2), inside=0.0, size=6), both),
     ]
     stage = Tune(steps=100, together=2, average=0, **SLOWER)
     for lesson in tune(student, tasks, stage, tmp_path / "run"):
@@ -175,15 +175,12 @@ def test_a_sentence_finds_the_passage_that_it_was_taken_from() -> None:
     class Reader:
         longest = 64
 
-        def ids(self, given: list[str]) -> list[list[int]]:
+        def embed(self, given: list[str]) -> Any:
             seen.append(given)
-            return [[number] for number in range(len(given))]
-
-        def vectors(self, ids: Any) -> Any:
-            return torch.eye(64)[[one[0] for one in ids]]
+            return torch.eye(64)[: len(given)]
 
     def drawn(inside: float) -> list[tuple[str, str]]:
-        lesson = j.Passages("passages", texts, join=(2, 3), inside=inside, size=32)
+        lesson = j.Passages(task("passages", join=(2, 3), inside=inside, size=32), texts)
         reader: Any = Reader()
         lesson.loss(reader, j.Matryoshka((64,), (1.0,)), np.random.default_rng(0))
         return list(zip(seen[-1][:32], seen[-1][32:], strict=True))
@@ -197,7 +194,7 @@ def test_a_sentence_finds_the_passage_that_it_was_taken_from() -> None:
 
 
 def test_tasks_take_turns_and_count_what_they_are_told_to() -> None:
-    tasks = [j.PositivePairs(name, [("a", "b")] * 2) for name in ("a", "b", "c", "d")]
+    tasks = [j.PositivePairs(task("pairs", name=name), [("a", "b")] * 2) for name in "abcd"]
     config = Tune(steps=1, together=1, turns=(("a", "b"), ("c", "", "")), factors={"a": 0.3},
                            others=0.5)  # fmt: skip
     drawn = [
@@ -225,28 +222,16 @@ def test_words_find_their_translation_in_its_sentence(tmp_path: Path) -> None:
     lexical = Lexical(targets, targets - size, np.full(size, 0.9, dtype=np.float32))
     words = w.as_dictionary(lexical, targets.tolist())
     assert w.link([2, targets[0], 3], [2, 4, 3], words) == [(1, 1)]
-    links = w.WordLinks("links", data, words, w.frozen_copy(student), layers=(1,), size=8)
     rows = np.arange(len(english))
     found = near.nearest_rows(data.goal_at(rows).numpy(), 3)
-    beside = near.Neighbours("near", data, rows, found, size=4)
+    beside = near.Neighbours(task("neighbours", size=4), data, rows, found)
     stage = Tune(steps=80, together=2, average=0, **SLOWER)
-    assert all(map(falls, tune(student, [links, beside], stage, tmp_path / "run")))
+    assert all(map(falls, tune(student, [beside], stage, tmp_path / "run")))
 
 
-def test_similarity_rows_carry_the_teachers_scores() -> None:
-    english, korean = sentences()
-    vectors = teach(english)
-    texts = list(zip(english, korean, strict=True))
-    rows = j.similarity_rows(texts, vectors, np.random.default_rng(0))
-    assert len(rows) >= 2 * len(english)
-    for score, left, right in rows:
-        assert left != right
-        expected = vectors[english.index(left[0])] @ vectors[english.index(right[0])]
-        assert score == pytest.approx(float(expected), abs=1e-5)
-    blended = j.blend_scores([(5.0, *rows[0][1:])], np.array([0.2]), share=0.5, highest=5.0)
+def test_gold_scores_are_blended_with_the_teachers() -> None:
+    blended = j.blend_scores([(5.0, ("a",), ("b",))], np.array([0.2]), share=0.5, highest=5.0)
     assert blended[0][0] == pytest.approx(0.6)
-    with pytest.raises(DataError, match="at least 4"):
-        j.similarity_rows(texts[:2], vectors[:2], np.random.default_rng(0))
 
 
 def test_mixed_weights_lie_between(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from tests.support.students import (  # noqa: E402
     WORDS,
     falls,
     sentences,
+    task,
     tiny_student,
     tiny_texts,
     tune,
@@ -80,8 +81,8 @@ def test_the_lesson_is_learnt(tmp_path: Path) -> None:
     names = [student.tokenizer.id_to_token(i) or "" for i in range(len(student.table))]
     pairs = w.word_pairs(words, names, student.table.numpy(), near=2)
     rows = np.arange(len(english))
-    lesson = w.Swaps("swaps", data, rows, words, pairs, w.frozen_copy(student), w.Alter(words),
-                     size=6)  # fmt: skip
+    swaps, model = task("swaps", size=6), w.frozen_copy(student)
+    lesson = w.Swaps(swaps, data, rows, words, pairs, model, w.Alter(words))
     made = lesson._batch(np.random.default_rng(0))
     assert len(made) > 6 and len({tuple(source) for _, source in made}) == len(made)
     known = {tuple(ids) for ids in d.bag_ids(data.source, rows)}
@@ -93,12 +94,14 @@ def test_the_lesson_is_learnt(tmp_path: Path) -> None:
     assert falls(learnt)
 
 
-def test_texts_that_are_too_long_give_nothing(tmp_path: Path) -> None:
+def test_texts_that_are_too_long_give_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(w, "_LONGEST", 1)
     student = tiny_student()
     data = tiny_texts(student, tmp_path)
     pairs = w.WordPairs(np.zeros((1, 2), np.int64), np.zeros((1, 1), np.int64), {})
-    lesson = w.Swaps(
-        "swaps", data, np.arange(4), {}, pairs, w.frozen_copy(student), w.Alter({}), longest=1
-    )
+    model = w.frozen_copy(student)
+    lesson = w.Swaps(task("swaps"), data, np.arange(4), {}, pairs, model, w.Alter({}))
     loss = lesson.loss(student, j.Matryoshka((32,), (1.0,)), np.random.default_rng(0))
     assert loss.item() == 0

@@ -2,8 +2,7 @@
 
 Before any transformer step, the IDF-weighted mean of a sentence's piece rows is to equal that of
 its translation's (`align_rows`: old rows fixed and centred, Adam on an embedding bag, new rows
-rescaled to the old norm). `translate_rows` is the other way to the same end: IBM model 1 says
-which old pieces a new piece goes with, and its row is their mean. Either may start the other.
+rescaled to the old norm). IBM model 1 says which pieces are translations of each other.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -113,19 +112,15 @@ def align_rows(
     config: Align | None = None,
     *,
     seed: int = 0,
-    start: Floats | None = None,
 ) -> Floats:
     """Fit the new rows on the pairs and give the whole table back, old rows untouched.
 
-    `table` is (size, dim) with `rows` to be fitted; `start` (len(rows), dim) is where they begin
-    (default: the centre). A row whose piece the target side never shows keeps its old value.
+    `table` is (size, dim) with `rows` to be fitted, from the centre on. A row whose piece the
+    target side never shows keeps its old value.
     """
     config = config or Align()
     fit = _Fit.prepare(table, rows, pairs)
-    weight = torch.zeros(len(table), table.shape[1])
-    if start is not None:
-        weight[fit.new] = torch.from_numpy((start - fit.centre) / fit.norm).float()
-    weight = weight[fit.new].requires_grad_()
+    weight = torch.zeros(len(rows), table.shape[1], requires_grad=True)
     optimizer = torch.optim.Adam([weight], lr=config.learning_rate, betas=(0.9, 0.99))
     steps = max(1, round(config.epochs * len(pairs.source) / config.batch))
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / steps)
@@ -267,29 +262,3 @@ def _links(pairs: ParallelBags, chosen: Longs, size: int) -> tuple[Longs, Longs]
         slots.append(np.repeat(np.arange(len(s)) + total, each))
         total += len(s)
     return np.concatenate(keys), np.concatenate(slots)
-
-
-def translate_rows(
-    table: Floats, rows: Sequence[int], lexical: Lexical, weights: Floats, *, sharp: float = 1.0
-) -> Floats:
-    """Give each new row the weighted mean of the old rows it translates to: (len(rows), dim).
-
-    `weights` are the source side's IDF; `sharp` raises t(source | target) to a power. Rows
-    without any translation come back as the centre of the old rows.
-    """
-    is_old = np.ones(len(table), dtype=bool)
-    is_old[np.asarray(rows)] = False
-    centre = table[is_old].mean(0)
-    position = np.full(len(table), -1, dtype=np.int64)
-    position[np.asarray(rows)] = np.arange(len(rows))
-    use = (position[lexical.target] >= 0) & is_old[lexical.source]
-    to, source = position[lexical.target[use]], lexical.source[use]
-    share = lexical.weight[use] ** sharp * weights[source]
-    summed = torch.zeros(len(rows), table.shape[1])
-    for begin in range(0, len(to), 1_000_000):
-        part = slice(begin, begin + 1_000_000)
-        moved = torch.from_numpy((table[source[part]] - centre) * share[part, None])
-        summed.index_add_(0, torch.from_numpy(to[part]), moved.float())
-    total = np.bincount(to, share, len(rows)).astype(np.float32)[:, None]
-    out: Floats = centre + summed.numpy() / np.maximum(total, 1e-6)
-    return out

@@ -20,7 +20,7 @@ from ...export.silence import silenced_libraries
 from ...export.tokenizer import Spec, open_spec, read_spec
 from ...io.files import writing, writing_folder
 from ...types import Floats
-from .alignment import align_rows, ibm1, idf, translate_rows, write_bags
+from .alignment import align_rows, write_bags
 from .data import DistillationData
 from .recipe import Distillation, VocabularyRecipe
 from .student import open_student
@@ -276,25 +276,4 @@ def _align(
     with tempfile.TemporaryDirectory(prefix=".bags-", dir=scratch) as folder:
         stream = dataset.aligned(recipe)
         bags = write_bags(stream, open_spec(words.spec), Path(folder), longest=settings.longest)
-        start = None
-        if settings.method != "regression":
-            lexical = ibm1(bags, len(table), rounds=settings.rounds)
-            weights = idf(bags.source, len(table))
-            start = translate_rows(table, rows, lexical, weights, sharp=settings.sharp)
-            if settings.method == "ibm1":
-                return _at_norm(table, rows, start)
-        return align_rows(table, rows, bags, settings, seed=recipe.seed, start=start)
-
-
-def _at_norm(table: Floats, rows: list[int], start: Floats) -> Floats:
-    """Bring the rows to the old rows' mean distance from their centre; those at it stay."""
-    old = np.delete(table, rows, axis=0)
-    centre = old.mean(0)
-    norm = np.linalg.norm(old - centre, axis=1).mean()
-    moved = start - centre
-    length = np.linalg.norm(moved, axis=1, keepdims=True)
-    grown = table.copy()
-    grown[rows] = np.where(
-        length > 1e-6, centre + moved / np.maximum(length, 1e-6) * norm, table[rows]
-    )
-    return grown
+        return align_rows(table, rows, bags, settings, seed=recipe.seed)

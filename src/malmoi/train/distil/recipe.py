@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import field_validator
 from pydantic import model_validator as check
@@ -52,14 +52,16 @@ LESSONS = {
     "pairs": LessonKind(("a", "b"), ("label", "key")),
     "groups": LessonKind(("group", "text")),
     "senses": LessonKind(("a", "b"), ("same", "target", "sense_a", "sense_b"), size=26),
-    "names": LessonKind(("name",), ("concept", "synonym"), size=64),
     "translations": LessonKind(size=96),
-    "likeness": LessonKind(size=48),
     "neighbours": LessonKind(size=36),
-    "links": LessonKind(size=80),
     "swaps": LessonKind(size=48),
     "passages": LessonKind(size=24),
     "teacher": LessonKind(),
+}
+_GONE = {  # kinds of older recipes
+    "likeness": 'is "neighbours" now, which orders sentences as the teacher does. Write that.',
+    "links": 'is gone; "senses" teaches words in their sentence. Write that, or remove the task.',
+    "names": 'is "groups" now: columns = { group = "code", text = "name" }. Write that.',
 }
 
 
@@ -182,13 +184,16 @@ class VocabularyRecipe(RecipeTable):
 class Align(RecipeTable):
     """[align]: how new rows are brought to their translations before any transformer step."""
 
-    method: Literal["regression", "ibm1", "both"] = key("regression", "How rows are fitted.")
+    renamed: ClassVar[dict[str, str]] = {
+        "sharp": 'only method = "ibm1" used it, which is gone. Remove the key.'
+    }
+
+    method: Literal["regression"] = key("regression", "How rows are fitted.")
     epochs: AboveZero = key(3.0, "Passes over the pairs, for regression.")
     learning_rate: AboveZero = key(0.03, "The learning rate of the regression.")
     batch: Positive = key(4096, "Pairs in a batch.")
     longest: Positive = key(64, "Tokens of a sentence that are read.")
-    rounds: Positive = key(4, "Rounds of IBM model 1.")
-    sharp: float = key(1.5, "The power on its probabilities.")
+    rounds: Positive = key(4, "Rounds of IBM model 1, which finds words to swap and to mix.")
 
 
 class StageSchedule(RecipeTable):
@@ -255,8 +260,8 @@ class LessonRecipe(RecipeTable):
     """[[task]]: something to learn besides the teacher's vectors."""
 
     kind: Literal[
-        "scores", "pairs", "groups", "senses", "names", "translations", "likeness", "neighbours",
-        "links", "swaps", "passages", "teacher",
+        "scores", "pairs", "groups", "senses", "translations", "neighbours", "swaps", "passages",
+        "teacher",
     ] = needed("What is learnt; see docs/distillation.md.")  # fmt: skip
     name: str = key("", "What the log and [[tune]] call it; the first file's name if left out.")
     files: Names = key((), "The files, under the data root.")
@@ -276,7 +281,7 @@ class LessonRecipe(RecipeTable):
     text: Names = key((), "passages: the names of the [[text]] it reads.")
     join: Two[int] = key((3, 8), "passages: the rows of a passage, [fewest, most].")
     inside: Share = key(0.2, "passages: how often the sentence asked for stays in the passage.")
-    layers: Many[int] = key((4,), "senses, links: the hidden layers that learn.")
+    layers: Many[int] = key((4,), "senses: the hidden layers that learn.")
     each: int = key(5, "senses: sentences of a word in a batch.", ge=2)
     drop: Share = key(0.1, "senses: dropout in this task.")
     near: int = key(64, "neighbours, swaps: the neighbours of a sentence or a word.", ge=2)
@@ -292,6 +297,13 @@ class LessonRecipe(RecipeTable):
     def title(self) -> str:
         """What the log and a [[tune]]'s weights call it."""
         return self.name or (Path(self.files[0]).stem if self.files else self.kind)
+
+    @field_validator("kind", mode="before")
+    @classmethod
+    def _is_left(cls, kind: Any) -> Any:
+        if isinstance(kind, str) and kind in _GONE:
+            raise OptionError(f'the kind "{kind}" of older recipes {_GONE[kind]}')
+        return kind
 
     @check(mode="after")
     def _fits(self) -> Self:
@@ -337,8 +349,6 @@ class LessonRecipe(RecipeTable):
                 "columns says nothing of the senses; expected same, or target, sense_a and "
                 "sense_b. Add them."
             )
-        if self.kind == "names" and not {"concept", "synonym"} & found:
-            raise OptionError("columns has no concept and no synonym; expected one. Add it.")
 
 
 class Tune(StageSchedule):

@@ -9,18 +9,15 @@ import contextlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from ....errors import DataError, counted
 from ....export.module import set_dropout
 from ....types import Floats, Ints
 from ..distillation import DistillationTexts, bag_ids, contrast, distance, draw, find_own
-from ..recipe import Tune
+from ..recipe import LESSONS, LessonRecipe, Tune
 from ..student import Student
 
 normalize = torch.nn.functional.normalize
@@ -60,14 +57,30 @@ class Matryoshka:
         return total / sum(self.weights)
 
 
-class Lesson(Protocol):
-    """Something that a student learns: draws its batch, gives its loss."""
+@dataclass
+class Lesson:
+    """Something that a student learns, as its [[task]] says: draws its batch, gives its loss."""
 
-    name: str
-    weight: float
+    task: LessonRecipe
+
+    @property
+    def name(self) -> str:
+        """What the log calls it."""
+        return self.task.title
+
+    @property
+    def weight(self) -> float:
+        """How often it is drawn."""
+        return self.task.weight
+
+    @property
+    def size(self) -> int:
+        """The examples of a batch."""
+        return self.task.size or LESSONS[self.task.kind].size
 
     def loss(self, student: Student, nested: Matryoshka, rng: np.random.Generator) -> Tensor:
         """Draw a batch and give the loss, with gradients."""
+        raise NotImplementedError
 
 
 def pick(count: int, size: int, rng: np.random.Generator) -> list[int]:
@@ -91,17 +104,14 @@ def pick_by(weights: Floats, size: int, rng: np.random.Generator) -> Ints:
 
 
 @dataclass
-class ScoredPairs:
+class ScoredPairs(Lesson):
     """Sentence pairs with a score, in one or several languages, ranked by CoSENT.
 
     A row is (score, left, right); left and right hold the same sentence in each language, and
     every language of the left is compared with every one of the right.
     """
 
-    name: str
     rows: Sequence[Row]
-    weight: float = 1.0
-    size: int = 32
 
     def loss(self, student: Student, nested: Matryoshka, rng: np.random.Generator) -> Tensor:
         """Rank every language's left against every language's right."""
@@ -124,43 +134,6 @@ class ScoredPairs:
         return nested(ranked, one, two) / math.log(len(labels) + 1)
 
 
-def similarity_rows(
-    texts: Sequence[tuple[str, ...]], vectors: Floats, rng: np.random.Generator, *, near: int = 300
-) -> list[Row]:
-    """Make scored pairs of any sentences: the score is how alike the teacher finds them.
-
-    `texts` holds each sentence in every language, `vectors` (n, dim) the teacher's unit vectors.
-    Each sentence meets its nearest, one of the next few, one of the `near` nearest and one by
-    chance. Ranked next to gold pairs they keep a small set of gold from bending everything else.
-    """
-    near = min(near, len(texts) - 1)
-    if near < 3:
-        raise DataError(
-            f"only {counted(len(texts), 'sentence')} to pair; expected at least 4. Give more."
-        )
-    rows: list[Row] = []
-    few = min(8, near)
-    for begin in range(0, len(texts), 2000):
-        scores = vectors[begin : begin + 2000] @ vectors.T
-        order = _best(scores, near + 1)
-        for i, found in enumerate(order):
-            ranks = (1, int(rng.integers(2, few)), int(rng.integers(few - 1, near + 1)))
-            others = [*(int(found[rank]) for rank in ranks), int(rng.integers(len(texts)))]
-            rows += [
-                (float(scores[i, j]), texts[begin + i], texts[j])
-                for j in dict.fromkeys(others)
-                if j != begin + i
-            ]
-    return rows
-
-
-def _best(scores: Floats, count: int) -> NDArray[np.int64]:
-    """Give the column numbers of each row's `count` highest, the highest first: (n, count)."""
-    found = np.argpartition(-scores, count - 1, axis=1)[:, :count]  # far cheaper than sorting all
-    inner = np.argsort(-np.take_along_axis(scores, found, axis=1), axis=1, kind="stable")
-    return np.take_along_axis(found, inner, axis=1)
-
-
 def blend_scores(
     rows: Sequence[Row], similarities: Floats, *, share: float, highest: float
 ) -> list[Row]:
@@ -172,24 +145,21 @@ def blend_scores(
 
 
 @dataclass
-class PositivePairs:
+class PositivePairs(Lesson):
     """Groups of texts that mean the same; two are drawn, the other groups are the negatives.
 
-    `hard[i]` are texts near group i that mean something else. `run` > 1 draws stretches of
-    neighbouring groups, for data sorted so that neighbours are hard to distinguish.
+    `hard[i]` are texts near group i that mean something else. A task's `run` > 1 draws stretches
+    of neighbouring groups, for data sorted so that neighbours are hard to distinguish.
     """
 
-    name: str
     groups: Sequence[Sequence[str]]
     hard: Sequence[Sequence[str]] = ()
     keys: Sequence[object] = ()
-    weight: float = 1.0
-    size: int = 64
-    run: int = 1
 
     def loss(self, student: Student, nested: Matryoshka, rng: np.random.Generator) -> Tensor:
         """Find the other member of one's group among all, both ways."""
-        rows = pick_runs(len(self.groups), self.size // self.run, self.run, rng)
+        run = self.task.run
+        rows = pick_runs(len(self.groups), self.size // run, run, rng)
         drawn = [[self.groups[r][i] for i in pick(len(self.groups[r]), 2, rng)] for r in rows]
         hard = [h[int(rng.integers(len(h)))] for r in rows if self.hard and (h := self.hard[r])]
         texts = [d[0] for d in drawn] + [d[1] for d in drawn] + hard
@@ -207,24 +177,19 @@ class PositivePairs:
 
 
 @dataclass
-class TeacherReplay:
+class TeacherReplay(Lesson):
     """Keeps the student at its teacher's vectors while it learns other things.
 
     `alter` may change the ids of a translation, given those of its source, before it is read.
     """
 
     data: DistillationTexts
-    name: str = "distil"
-    weight: float = 1.0
-    tokens: int = 2048
-    contrast: float = 0.15
-    source_share: float = 0.2
     alter: Callable[[list[int], list[int], np.random.Generator], list[int]] | None = None
 
     def loss(self, student: Student, nested: Matryoshka, rng: np.random.Generator) -> Tensor:
         """Take one more batch of the distillation."""
-        share = self.source_share
-        step = draw(self.data, rng, tokens=self.tokens, source_share=share, count=4000)[0]
+        share = self.task.source_share
+        step = draw(self.data, rng, tokens=self.task.tokens, source_share=share, count=4000)[0]
         rows, source = step.rows, bool(step.data)
         ids = bag_ids(self.data.source if source else self.data.target, rows)
         if self.alter and not source:
@@ -233,36 +198,30 @@ class TeacherReplay:
         vectors = student.vectors(ids)
         goal = self.data.goal_at(rows)
         near = contrast(vectors, goal, self.data.goal[rows], 0.05)
-        return distance(vectors, goal) + self.contrast * near
+        return distance(vectors, goal) + self.task.contrast * near
 
 
 @dataclass
-class Passages:
+class Passages(Lesson):
     """A sentence finds the passage that it was taken from (inverse cloze), both ways.
 
-    `texts` are lines in the order of their documents; a passage is `join` neighbouring lines of
-    one list. `inside` is how often the sentence stays in the passage, where its words help.
+    `texts` are lines in the order of their documents; a passage is neighbouring lines of one list.
     """
 
-    name: str
     texts: Sequence[Sequence[str]]
-    join: tuple[int, int] = (3, 8)
-    inside: float = 0.2
-    weight: float = 1.0
-    size: int = 24
 
     def loss(self, student: Student, nested: Matryoshka, rng: np.random.Generator) -> Tensor:
         """Find one's own passage among all of the batch, and one's own sentence."""
         counts = np.array([len(lines) for lines in self.texts], dtype=np.float64)
-        asked, answers = [], []
+        (fewest, most), asked, answers = self.task.join, [], []
         for _ in range(self.size):
             lines = self.texts[int(rng.choice(len(counts), p=counts / counts.sum()))]
-            length = min(int(rng.integers(self.join[0], self.join[1] + 1)), len(lines))
+            length = min(int(rng.integers(fewest, most + 1)), len(lines))
             begin = int(rng.integers(len(lines) - length + 1))
             passage = list(lines[begin : begin + length])
             at = int(rng.integers(length))
             asked.append(passage[at])
-            if length > 1 and rng.random() >= self.inside:
+            if length > 1 and rng.random() >= self.task.inside:
                 del passage[at]
             answers.append(" ".join(passage))
         vectors = student.embed(asked + answers)

@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -13,25 +13,24 @@ from ....types import Ints
 from ..alignment import ibm1, write_bags
 from ..data import DistillationData, Pair
 from ..distillation import DistillationTexts
-from ..recipe import LESSONS, Distillation, LessonRecipe, Tune
+from ..recipe import Distillation, LessonRecipe, Tune
 from ..student import Student
 from ..teachers import CachedTeacher, JointTeacher
 from .base import (
     Lesson,
     Passages,
     PositivePairs,
+    Row,
     ScoredPairs,
     TeacherReplay,
     blend_scores,
-    similarity_rows,
 )
-from .relations import AlignedNames, Neighbours, nearest_rows
+from .relations import Neighbours, nearest_rows
 from .words import (
     Alter,
     Dictionary,
     SenseOccurrence,
     Swaps,
-    WordLinks,
     WordSenses,
     as_dictionary,
     frozen_copy,
@@ -64,56 +63,36 @@ class LessonBuilder:
         return as_dictionary(lexical, np.flatnonzero(target > 4 * source).tolist())
 
     def build(self, task: LessonRecipe) -> Lesson:
-        """Make the lesson of one [[task]]."""
-        rows = self.dataset.rows.get(task.title, [])
-        if task.kind == "scores":
-            return self._blended(task, scored_pairs(task, rows))
+        """Make the lesson of one [[task]], by the method or function of its kind."""
         if task.kind == "translations":
             return _positive(task, self.dataset.translations(task))
-        own = {
-            "teacher": self._replay,
-            "likeness": self._similarities,
-            "neighbours": self._neighbours,
-            "links": self._links,
-            "swaps": self._swaps,
-            "passages": self._passages,
-        }
-        if task.kind in own:
-            return own[task.kind](task)
+        if own := getattr(self, f"_{task.kind}", None):
+            made: Lesson = own(task)
+            return made
         read: dict[str, Callable[[LessonRecipe, Rows], Lesson]] = {
             "senses": word_senses,
-            "names": names,
             "groups": groups,
             "pairs": pairs,
         }
-        return read[task.kind](task, rows)
+        return read[task.kind](task, self.dataset.rows[task.title])
 
-    def _replay(self, task: LessonRecipe) -> Lesson:
+    def _teacher(self, task: LessonRecipe) -> Lesson:
         alter = Alter(self.words, task.mixed, task.dropped) if task.mixed or task.dropped else None
-        return TeacherReplay(
-            self.data, task.title, task.weight, task.tokens, task.contrast, task.source_share, alter
-        )
+        return TeacherReplay(task, self.data, alter)
 
     def _passages(self, task: LessonRecipe) -> Lesson:
-        names = task.text or tuple(self.dataset.lines)
-        lines = [self.dataset.lines[name] for name in names]
+        lines = [self.dataset.lines[name] for name in task.text or self.dataset.lines]
         _check_found(task, [line for part in lines for line in part])
-        return Passages(task.title, lines, task.join, task.inside, task.weight, _size(task))
+        return Passages(task, lines)
 
-    def _similarities(self, task: LessonRecipe) -> Lesson:
-        texts = list(dict.fromkeys(self.dataset.translations(task)))
-        vectors = self.teacher.vectors([source for source, _ in texts])
-        rows = similarity_rows(texts, vectors, np.random.default_rng(self.recipe.seed))
-        return ScoredPairs(task.title, rows, task.weight, _size(task))
-
-    def _blended(self, task: LessonRecipe, made: ScoredPairs) -> Lesson:
-        if not task.teacher_share:
-            return made
-        # The first column of a side is in the language that the teacher knows.
-        one = self.teacher.vectors([left[0] for _, left, _ in made.rows])
-        alike = (one * self.teacher.vectors([right[0] for _, _, right in made.rows])).sum(1)
-        rows = blend_scores(made.rows, alike, share=task.teacher_share, highest=task.highest)
-        return replace(made, rows=rows)
+    def _scores(self, task: LessonRecipe) -> Lesson:
+        rows = scored_rows(task, self.dataset.rows[task.title])
+        if task.teacher_share:
+            # The first column of a side is in the language that the teacher knows.
+            one = self.teacher.vectors([left[0] for _, left, _ in rows])
+            alike = (one * self.teacher.vectors([right[0] for _, _, right in rows])).sum(1)
+            rows = blend_scores(rows, alike, share=task.teacher_share, highest=task.highest)
+        return ScoredPairs(task, rows)
 
     def _neighbours(self, task: LessonRecipe) -> Lesson:
         """Sentences of the entries with their nearest ones, `draws` of each entry."""
@@ -123,29 +102,14 @@ class LessonBuilder:
             rows.append(rng.choice(found, most, replace=False) if 0 < most < len(found) else found)
         chosen = np.concatenate(rows)
         near = nearest_rows(self.data.goal_at(chosen).numpy(), task.near)
-        return Neighbours(
-            task.title, self.data, chosen, near, task.weight, _size(task),
-            task.source_share, task.contrast, relations=task.relations,
-        )  # fmt: skip
-
-    def _links(self, task: LessonRecipe) -> Lesson:
-        chosen = self._entry_rows(task.parallel)
-        part = replace(self.data, weight=np.zeros_like(self.data.weight))
-        part.weight[chosen] = self.data.weight[chosen]
-        frozen = frozen_copy(self.student)
-        return WordLinks(
-            task.title, part, self.words, frozen, task.layers, task.weight, _size(task)
-        )
+        return Neighbours(task, self.data, chosen, near)
 
     def _swaps(self, task: LessonRecipe) -> Lesson:
         student, words = self.student, self.words
         names = [student.tokenizer.id_to_token(i) or "" for i in range(len(student.table))]
-        return Swaps(
-            task.title, self.data, self._entry_rows(task.parallel), words,
-            word_pairs(words, names, student.table.numpy(), near=task.near), frozen_copy(student),
-            Alter(words, task.mixed, task.dropped), task.weight, _size(task), task.contrast,
-            task.relations,
-        )  # fmt: skip
+        pairs = word_pairs(words, names, student.table.numpy(), near=task.near)
+        alter, rows = Alter(words, task.mixed, task.dropped), self._entry_rows(task.parallel)
+        return Swaps(task, self.data, rows, words, pairs, frozen_copy(student), alter)
 
     def _entry_rows(self, names: Sequence[str]) -> Ints:
         """Say which rows of what is distilled on belong to the entries named, or to all."""
@@ -170,15 +134,14 @@ def make_lessons(builder: LessonBuilder, stage: Tune) -> list[Lesson]:
     return lessons
 
 
-def scored_pairs(task: LessonRecipe, rows: Rows) -> ScoredPairs:
-    """Every language of the left against every one of the right, ranked by the score."""
+def scored_rows(task: LessonRecipe, rows: Rows) -> list[Row]:
+    """Give the score of each row with every language of the left and of the right."""
     spans, at = {}, 0
     for name, value in task.columns.items():
         width = 1 if isinstance(value, str) else len(value)
         spans[name], at = slice(at, at + width), at + width
     left, right, score = spans["left"], spans["right"], spans["score"].start
-    found = [(float(row[score]), row[left], row[right]) for row in rows]
-    return ScoredPairs(task.title, found, task.weight, _size(task))
+    return [(float(row[score]), row[left], row[right]) for row in rows]
 
 
 def word_senses(task: LessonRecipe, rows: Rows) -> WordSenses:
@@ -202,9 +165,7 @@ def word_senses(task: LessonRecipe, rows: Rows) -> WordSenses:
             words.setdefault(word, {})[SenseOccurrence(*columns, sense)] = None
     several = [list(found) for found in words.values() if len(found) > 1]
     _check_found(task, several)
-    return WordSenses(
-        task.title, several, task.layers, task.weight, _size(task), each=task.each, drop=task.drop
-    )
+    return WordSenses(task, several)
 
 
 def find_word(text: str, target: str) -> tuple[str, tuple[int, int]] | None:
@@ -239,27 +200,11 @@ def pairs(task: LessonRecipe, rows: Rows) -> PositivePairs:
 
 def groups(task: LessonRecipe, rows: Rows) -> PositivePairs:
     """Texts of one group mean the same; at most `most` of each are taken, the first ones."""
-    return _positive(task, _grouped(task, rows, "group", "text"))
-
-
-def names(task: LessonRecipe, rows: Rows) -> AlignedNames:
-    """Names by concept, or rows of two names that mean the same; in the order of the files."""
-    if "synonym" in task.columns:
-        found = dict.fromkeys((row["name"], row["synonym"]) for row in _cells(task, rows))
-        several: list[tuple[str, ...]] = [pair for pair in found if pair[0] != pair[1]]
-    else:
-        several = _grouped(task, rows, "concept", "name")
-    _check_found(task, several)
-    return AlignedNames(task.title, several, task.weight, _size(task), task.run)
-
-
-def _grouped(task: LessonRecipe, rows: Rows, group: str, text: str) -> list[tuple[str, ...]]:
-    """Gather different texts by their group, `most` at most; groups of one are left out."""
     by: dict[str, dict[str, None]] = {}
     for row in _cells(task, rows):
-        by.setdefault(row[group], {})[row[text]] = None
+        by.setdefault(row["group"], {})[row["text"]] = None
     found = (tuple(texts)[: task.most or None] for texts in by.values())
-    return [texts for texts in found if len(texts) > 1]
+    return _positive(task, [texts for texts in found if len(texts) > 1])
 
 
 def _cells(task: LessonRecipe, rows: Rows) -> list[dict[str, str]]:
@@ -275,9 +220,7 @@ def _positive(
     keys: Sequence[object] = (),
 ) -> PositivePairs:
     _check_found(task, found)
-    return PositivePairs(
-        task.title, found, hard, keys, weight=task.weight, size=_size(task), run=task.run
-    )
+    return PositivePairs(task, found, hard, keys)
 
 
 def _check_found(task: LessonRecipe, found: Sequence[object]) -> None:
@@ -286,7 +229,3 @@ def _check_found(task: LessonRecipe, found: Sequence[object]) -> None:
             f"task {task.title} has {counted(len(found), 'example')} in {', '.join(task.files)}; "
             "expected two or more. Check its columns and the values positive and negative."
         )
-
-
-def _size(task: LessonRecipe) -> int:
-    return task.size or LESSONS[task.kind].size

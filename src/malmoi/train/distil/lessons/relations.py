@@ -5,7 +5,6 @@ ones; every pair of the batch has a similarity by the teacher, at no cost beyond
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,10 +14,10 @@ from torch import Tensor
 
 from ....errors import DataError, counted
 from ....types import Ints
-from ...losses import mined_loss
 from ..distillation import DistillationTexts, bag_ids, contrast, distance
+from ..recipe import LessonRecipe
 from ..student import Student, embed_ids
-from .base import Matryoshka, cosent, normalize, pick, pick_by, pick_runs
+from .base import Lesson, Matryoshka, cosent, normalize, pick_by
 
 
 def nearest_rows(goals: NDArray[np.float32], count: int) -> Ints:
@@ -43,35 +42,25 @@ def nearest(unit: Tensor, keys: Tensor, count: int, *, block: int = 512) -> Ints
 
 
 @dataclass
-class Neighbours:
+class Neighbours(Lesson):
     """A batch of sentences with their neighbours: at the teacher's vectors, and in its order.
 
     `rows` are those of `data` that take part, `near` (n, k) the neighbours of each (numbers
     in `rows`). A batch has `size` sentences drawn by weight, and three neighbours of each: the
-    nearest, one of the next few, one of all. `source_share` of the batches are in the teacher's
-    language. `relations` and `contrast` weigh the order and the contrast against the distance.
+    nearest, one of the next few, one of all.
     """
 
-    name: str
     data: DistillationTexts
     rows: Ints
     near: Ints
-    weight: float = 1.0
-    size: int = 36
-    source_share: float = 0.2
-    contrast: float = 0.15
-    relations: float = 1.0
 
     def loss(self, student: Student, nested: Matryoshka, rng: np.random.Generator) -> Tensor:
         """Take the distance to the goals, and the order of near and of random pairs."""
         rows = self._batch(rng)
         goal = self.data.goal_at(rows)
-        side = self.data.source if rng.random() < self.source_share else self.data.target
+        side = self.data.source if rng.random() < self.task.source_share else self.data.target
         vectors = embed_ids(student, bag_ids(side, rows))
-        return toward(
-            vectors, goal, self.data.goal[rows], nested, rng,
-            contrasted=self.contrast, relations=self.relations,
-        )  # fmt: skip
+        return toward(vectors, goal, self.data.goal[rows], self.task, nested, rng)
 
     def _batch(self, rng: np.random.Generator) -> Ints:
         seeds = pick_by(self.data.weight[self.rows], self.size, rng)
@@ -88,16 +77,14 @@ def toward(
     vectors: Tensor,
     goal: Tensor,
     keys: Ints,
+    task: LessonRecipe,
     nested: Matryoshka,
     rng: np.random.Generator,
-    *,
-    contrasted: float,
-    relations: float,
 ) -> Tensor:
     """Bring vectors to their goals, and pairs of them into the order that the goals' pairs have.
 
-    `contrasted` weighs the finding of one's own goal among all (equal keys do not compete) and
-    `relations` the order, among the vectors and between them and the goals.
+    The task's `contrast` weighs the finding of one's own goal among all (equal keys do not
+    compete) and `relations` the order, among the vectors and between them and the goals.
     """
     one, two, alike = _ordered(goal, rng)
 
@@ -106,8 +93,8 @@ def toward(
         across = cosent((v[one] * g[two]).sum(1), alike)
         return (within + across) / 2 / math.log(len(alike) + 1)
 
-    near = contrasted * contrast(vectors, goal, keys, 0.05)
-    return 2.0 * distance(vectors, goal) + near + relations * nested(order, vectors, goal)
+    near = task.contrast * contrast(vectors, goal, keys, 0.05)
+    return 2.0 * distance(vectors, goal) + near + task.relations * nested(order, vectors, goal)
 
 
 def _ordered(goal: Tensor, rng: np.random.Generator) -> tuple[Ints, Ints, Tensor]:
@@ -117,29 +104,3 @@ def _ordered(goal: Tensor, rng: np.random.Generator) -> tuple[Ints, Ints, Tensor
     others = rng.choice(len(alike), min(400, len(alike)), replace=False)
     kept = np.unique(np.concatenate([np.argsort(-alike)[:200], others]))
     return one[kept], two[kept], torch.from_numpy(alike[kept])
-
-
-@dataclass
-class AlignedNames:
-    """Two names of each concept in a batch, by multi-similarity, next to confusable ones.
-
-    Concepts are sorted so that neighbours are easily confused; `run` of them are drawn together.
-    """
-
-    name: str
-    concepts: Sequence[Sequence[str]]
-    weight: float = 1.0
-    size: int = 64
-    run: int = 8
-
-    def loss(self, student: Student, nested: Matryoshka, rng: np.random.Generator) -> Tensor:
-        """Pull names of a concept above a cosine of 0.6, push those of the others below it."""
-        rows = pick_runs(len(self.concepts), -(-self.size // self.run), self.run, rng)
-        chosen = [self.concepts[row] for row in rows]
-        drawn = [[names[i] for i in pick(len(names), 2, rng)] for names in chosen]
-        labels = torch.tensor([i for i, names in enumerate(drawn) for _ in names])
-
-        def loss(unit: Tensor) -> Tensor:
-            return mined_loss(unit, labels, alpha=2.0, beta=50.0, threshold=0.6, epsilon=0.1)
-
-        return nested(loss, student.embed([name for names in drawn for name in names]))

@@ -1,8 +1,7 @@
 """Words in their sentence and in both languages: senses, translations, sentences with others.
 
-A sentence objective alone leaves a word's state much the same in every sentence. Two lessons
-change that: occurrences of a word are ranked by whether their sense is the same (`WordSenses`),
-and a word finds the state of its translation in the sentence's translation (`WordLinks`).
+A sentence objective alone leaves a word's state much the same in every sentence. To change that,
+occurrences of a word are ranked by whether their sense is the same (`WordSenses`).
 
 Translated sentences are few, and soon known by heart. Where a word of one side is linked to its
 translation on the other, both can be replaced by another such pair of similar meaning ("고양이",
@@ -26,12 +25,13 @@ from ...batching import pad, pool
 from ..alignment import Lexical
 from ..distillation import DistillationTexts, bag_ids
 from ..student import Student, embed_ids
-from .base import Matryoshka, cosent, dropout, in_batch, normalize, pick, pick_by
+from .base import Lesson, Matryoshka, cosent, dropout, normalize, pick, pick_by
 from .relations import nearest, toward
 
 # Shorter tokens are mostly endings, particles and the like, which no other can replace.
 _SHORTEST = (2, 3)
 _FEWEST_PIECES = 8
+_LONGEST, _VARIANTS = 48, 2  # pieces of a sentence that is swapped, and its variants
 
 
 @dataclass(frozen=True)
@@ -44,28 +44,21 @@ class SenseOccurrence:
 
 
 @dataclass
-class WordSenses:
+class WordSenses(Lesson):
     """Occurrences of a word are nearer to those of their own sense, in chosen hidden layers.
 
     `words` holds the occurrences of each word, two or more; only occurrences of one word are
     compared. All pairs of a batch are ranked together, so that one threshold serves every word.
-    `drop` is the dropout while this lesson is learnt: sentences with marked senses are few.
     """
 
-    name: str
     words: Sequence[Sequence[SenseOccurrence]]
-    layers: tuple[int, ...] = (4,)
-    weight: float = 1.0
-    size: int = 26
-    each: int = 5
-    drop: float = 0.1
 
     def loss(self, student: Student, nested: Matryoshka, rng: np.random.Generator) -> Tensor:
         """Rank pairs of occurrences: the same sense above another one."""
         drawn = [
             (word, self.words[word][i])
             for word in pick(len(self.words), self.size, rng)
-            for i in pick(len(self.words[word]), self.each, rng)
+            for i in pick(len(self.words[word]), self.task.each, rng)
         ]
         owner = np.array([word for word, _ in drawn])
         one, two = np.triu_indices(len(owner), 1)
@@ -73,8 +66,9 @@ class WordSenses:
         one, two = one[within], two[within]
         senses = np.array([found.sense for _, found in drawn])
         same = torch.from_numpy((senses[one] == senses[two]).astype(np.float32))
-        with dropout(student, self.drop, seed=int(rng.integers(1 << 31))):
-            states = word_states(student, [found for _, found in drawn], self.layers)
+        # Sentences with marked senses are few, hence the dropout.
+        with dropout(student, self.task.drop, seed=int(rng.integers(1 << 31))):
+            states = word_states(student, [found for _, found in drawn], self.task.layers)
         losses = [cosent((state[one] * state[two]).sum(1), same) for state in states]
         return torch.stack(losses).mean() / math.log(len(same) + 1)
 
@@ -137,51 +131,6 @@ def link(
     for _, position, at in sorted(found, reverse=True):
         linked.setdefault(at, position)
     return [(position, at) for at, position in linked.items()]
-
-
-@dataclass
-class WordLinks:
-    """A word's state finds the state of its translation among all linked words of the batch.
-
-    The translation is read by `model`, the student as it was when the lesson was made: its
-    language distinguishes the senses already (ship, pear, belly), and 배 is to follow.
-    """
-
-    name: str
-    data: DistillationTexts
-    words: Dictionary
-    model: torch.nn.Module
-    layers: tuple[int, ...] = (4, 5)
-    weight: float = 1.0
-    size: int = 80
-    most: int = 400
-
-    def loss(self, student: Student, nested: Matryoshka, rng: np.random.Generator) -> Tensor:
-        """Cross-entropy over the batch's linked words, and half the distance."""
-        rows = pick_by(self.data.weight, self.size, rng)
-        target, source = (
-            [ids[: student.longest] for ids in bag_ids(side, rows)]
-            for side in (self.data.target, self.data.source)
-        )
-        links = [
-            (row, position, at)
-            for row, (one, two) in enumerate(zip(target, source, strict=True))
-            for position, at in link(one, two, self.words)
-        ]
-        if len(links) < 2:  # nothing to distinguish
-            return torch.zeros((), requires_grad=True)
-        chosen = torch.tensor([links[i] for i in pick(len(links), self.most, rng)])
-        _, _, states = student.states(target, layers=True)
-        batch, mask = pad(source)
-        with torch.no_grad():
-            out = self.model(input_ids=batch, attention_mask=mask, output_hidden_states=True)
-        goals: tuple[Tensor, ...] = out.hidden_states
-        total = torch.zeros(())
-        for layer in self.layers:
-            one = normalize(states[layer][chosen[:, 0], chosen[:, 1]].float(), dim=1)
-            two = normalize(goals[layer][chosen[:, 0], chosen[:, 2]].float(), dim=1)
-            total = total + in_batch(one, two) + 0.5 * (one - two).square().sum(1).mean()
-        return total / len(self.layers)
 
 
 def frozen_copy(student: Student) -> torch.nn.Module:
@@ -289,26 +238,19 @@ class Alter:
 
 
 @dataclass
-class Swaps:
+class Swaps(Lesson):
     """Sentences with two variants of each: at the goals of their sources, and in their order.
 
-    `rows` are those of `data` that take part, drawn by weight; texts above `longest` pieces are
-    left out. `model` is the student as it was, which reads the sources.
+    `rows` are those of `data` that take part, drawn by weight; long texts are left out.
+    `model` is the student as it was, which reads the sources.
     """
 
-    name: str
     data: DistillationTexts
     rows: Ints
     words: Dictionary
     pairs: WordPairs
     model: torch.nn.Module
     alter: Alter
-    weight: float = 1.0
-    size: int = 48
-    contrast: float = 0.15
-    relations: float = 1.0
-    variants: int = 2
-    longest: int = 48
 
     def loss(self, student: Student, nested: Matryoshka, rng: np.random.Generator) -> Tensor:
         """Take the distance to the goals, and the order of near and of random pairs."""
@@ -318,20 +260,17 @@ class Swaps:
         goal = embed_ids(_Reader(self.model), [source for _, source in made])
         ids = [self.alter(target, source, rng) for target, source in made]
         keys = np.arange(len(made), dtype=np.int64)
-        return toward(
-            embed_ids(student, ids), goal, keys, nested, rng,
-            contrasted=self.contrast, relations=self.relations,
-        )  # fmt: skip
+        return toward(embed_ids(student, ids), goal, keys, self.task, nested, rng)
 
     def _batch(self, rng: np.random.Generator) -> list[tuple[list[int], list[int]]]:
         rows = self.rows[pick_by(self.data.weight[self.rows], self.size, rng)]
         made: dict[tuple[int, ...], tuple[list[int], list[int]]] = {}
         sides = (bag_ids(side, rows) for side in (self.data.target, self.data.source))
         for target, source in zip(*sides, strict=True):
-            if max(len(target), len(source)) > self.longest:
+            if max(len(target), len(source)) > _LONGEST:
                 continue
             made[tuple(source)] = target, source
-            for _ in range(self.variants):
+            for _ in range(_VARIANTS):
                 if new := swap(target, source, self.words, self.pairs, rng):
                     made[tuple(new[1])] = new
         return list(made.values())
