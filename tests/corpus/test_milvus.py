@@ -1,20 +1,25 @@
 """What is Milvus's own: addresses, filters as its conditions, copies either way."""
 
+import contextlib
 import json
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import malmoi
+from malmoi.corpus import Document, EncodedPassage, Stored
 from malmoi.corpus.filters import Filter
 from malmoi.corpus.ingest import copy_corpus
 from malmoi.corpus.keywords import stem
 from malmoi.corpus.milvus import Address, MilvusStore, expression, facts, quoted
+from malmoi.documents import Passage
 from malmoi.errors import CorpusError, DataError, OptionError
 from tests.support.graphs import Run
 
@@ -156,3 +161,46 @@ def test_a_file_left_by_a_killed_process_is_opened(tmp_path: Path, bundle: Path)
     assert done.returncode == -signal.SIGKILL
     with malmoi.Corpus.open(address, malmoi.load(bundle)) as corpus:
         assert [hit.id for hit in corpus.search("바다", 1)] == ["1"]
+
+
+def test_a_document_is_replaced_whole_or_not_at_all(
+    tmp_path: Path, encoder: malmoi.TextEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stored(texts: list[str]) -> Stored:
+        vectors = encoder.encode(texts)
+        passages = zip(texts, vectors, strict=True)
+        encoded = (EncodedPassage(Passage(text), np.stack([own, own])) for text, own in passages)
+        return Stored(Document("1", "\n\n".join(texts)), tuple(encoded))
+
+    states = [stored(["배를 타고", "바다", "고양이"]), stored(["강아지"]), stored(["산", "강"])]
+    with malmoi.Corpus.open(f"milvus:{tmp_path}/m.db", encoder, words="bigrams") as corpus:
+        store = corpus.store
+        assert isinstance(store, MilvusStore)
+        store.write(states[:1])
+        for old, new in zip(states, states[1:], strict=False):
+            for requests in range(3):  # as many are done before the process dies
+                left = iter(range(requests))
+                with monkeypatch.context() as patch:
+                    for name in ("upsert", "delete"):
+                        patch.setattr(store._client, name, _until(left, store._client, name))
+                    with contextlib.suppress(CorpusError):
+                        store.write([new])
+                [found] = store.scan()
+                texts = [one.passage.text for one in found.passages]
+                assert texts in [[one.passage.text for one in x.passages] for x in (old, new)]
+                assert store.get(["1"])["1"].text == "\n\n".join(texts)
+                assert store.passage_count() == len(texts)
+                hits = store.vector_search(encoder.encode("바다"), 9)
+                assert sorted(hit.number for hit in hits) == list(range(len(texts)))
+            store.write([new])
+
+
+def _until(left: Iterator[int], client: object, name: str) -> Callable[..., object]:
+    real = getattr(client, name)
+
+    def call(*args: object, **options: object) -> object:
+        if next(left, None) is None:
+            raise OSError("the process has died")
+        return real(*args, **options)
+
+    return call

@@ -3,9 +3,10 @@
 An address is `milvus://HOST:PORT/NAME` (also milvus+https://, with the token in MILVUS_TOKEN) or
 `milvus:FILE.db`. The collection NAME has a row for each vector; the first row of a passage (part
 0) holds its text, and the first row of a document its digest. What the corpus was made for and how
-far files were read is in NAME_state. Milvus has no transactions over several requests: the rows
-with the digests are written last, and the progress of a file after them, so that after a crash
-the last batch is written again, under the same ids.
+far files were read is in NAME_state. Milvus has no transactions over several requests, so all rows
+of a document go in one: those that an older state of it had besides are overwritten with rows of
+part -1, which no search gives, and deleted afterwards. The progress of a file is written last, so
+that after a crash the last batch is written again, under the same ids.
 
 Milvus compares single values, and a field of ours may hold a list, or numbers in one document and
 text in another. So each field's least and greatest number and text are stored, and every value
@@ -61,6 +62,7 @@ _VERSION = 2
 _SHOWN = ["document", "number", "text", "about"]
 _KEYS = "keys"
 _NO_WORDS = "0"  # of rows that are not searched by words; Milvus wants some text
+_NO_TEXTS = ("passage", "document", "file", "digest", "text")
 # What a word adds to a passage's score at most, in inverse frequencies, and in scores of the best
 # passage for this word alone.
 _AT_MOST, _OF_BEST = 2.2, 1.5
@@ -297,18 +299,16 @@ class MilvusStore(Store):
                 known = self._query("document", ids, ["document"], "part == 0 and number == 0")
                 self._check_mode(len(batch), len(known), mode)
             now = time.time_ns()
-            rows = [
-                row
-                for i, (one, words) in enumerate(batch)
-                for row in self._rows(one, words, now + i)
-            ]
-            first = [row for row in rows if row["number"] == row["part"] == 0]
-            self._upsert([row for row in rows if row["number"] or row["part"]])
-            for block in _blocks(ids):
-                listed = ", ".join(map(quoted, block))
-                older = f"serial < {now} and (number > 0 or part > 0)"
-                self._client.delete(self._name, filter=f"document in [{listed}] and {older}")
-            self._upsert(first)
+            older = self._keys(ids) if mode != "insert" else {}
+            documents = []
+            for i, (one, words) in enumerate(batch):
+                rows = list(self._rows(one, words, now + i))
+                surplus = older.get(one.document.id, set()) - {row["key"] for row in rows}
+                documents.append(rows + [self._hidden(key, now) for key in sorted(surplus)])
+            for request in _requests(documents):
+                self._client.upsert(self._name, request)
+            if any(row["part"] < 0 for rows in documents for row in rows):
+                self._client.delete(self._name, filter="part < 0")
             self._delete(delete)
             new = {name for one, _ in batch for name in one.document.fields} - self._fields
             if new:
@@ -319,9 +319,19 @@ class MilvusStore(Store):
             for file in files:
                 self._write_state(_state_key("file", file.path), _json(file))
 
-    def _upsert(self, rows: Sequence[dict[str, Any]]) -> None:
-        for start in range(0, len(rows), _ROWS):
-            self._client.upsert(self._name, list(rows[start : start + _ROWS]))
+    def _keys(self, ids: Sequence[str]) -> dict[str, set[str]]:
+        """The keys of all rows of documents."""
+        found: dict[str, set[str]] = {}
+        for row in self._query("document", ids, ["document", "key"]):
+            found.setdefault(row["document"], set()).add(row["key"])
+        return found
+
+    def _hidden(self, key: str, serial: int) -> dict[str, Any]:
+        """A row that takes the place of one which its document has no longer."""
+        texts = {"key": key, "words": _NO_WORDS} | dict.fromkeys(_NO_TEXTS, "")
+        numbers = {"number": -1, "part": -1, "hangul": -1, "serial": serial}
+        vector = [0.0] * self.about.dimension
+        return texts | numbers | {"about": {}, "facts": facts({}), "vector": vector}
 
     def _rows(
         self, stored: Stored, words: Sequence[Sequence[str]], serial: int
@@ -491,6 +501,7 @@ class MilvusStore(Store):
                     hit["entity"]["hangul"] if hit["entity"]["hangul"] >= 0 else None,
                 )
                 for hit in own
+                if hit["entity"]["number"] >= 0
             ]
             for own in found
         ]
@@ -658,6 +669,25 @@ def _blocks(items: Sequence[str]) -> Iterator[list[str]]:
     pending = iter(items)
     while block := list(itertools.islice(pending, _AT_ONCE)):
         yield block
+
+
+def _requests(documents: Sequence[list[dict[str, Any]]]) -> Iterator[list[dict[str, Any]]]:
+    """The rows of documents in requests, which are done whole or not at all.
+
+    A document is never in two of them, unless it has more rows than one may have; then its first
+    row, without which it is not there, is in the last.
+    """
+    request: list[dict[str, Any]] = []
+    for rows in documents:
+        if request and len(request) + len(rows) > _ROWS:
+            yield request
+            request = []
+        request += reversed(rows)
+        while len(request) > _MOST:
+            yield request[:_MOST]
+            request = request[_MOST:]
+    if request:
+        yield request
 
 
 def _short(text: str, most: int, what: str) -> str:
