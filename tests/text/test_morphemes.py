@@ -1,6 +1,7 @@
 """Morphology: nouns and particles apart, offsets that hold in the original text."""
 
 import threading
+import time
 import unicodedata
 
 import pytest
@@ -112,3 +113,16 @@ def test_without_kiwipiepy_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -
             morphemes.morphemes("배")
     finally:
         morphemes._make.cache_clear()
+
+
+def test_a_long_text_is_analysed_in_parts() -> None:
+    pytest.importorskip("kiwipiepy")
+    one = "배가 왔다. 환자는 혈액 투석을 받았다.\n"
+    short, long = morphemes.morphemes(one), morphemes.morphemes(one * 300)
+    assert [(found.text, found.tag) for found in long] == [(x.text, x.tag) for x in short] * 300
+    assert (one * 300)[long[-6].start : long[-6].end] == one[short[-6].start : short[-6].end]
+    [[*many], [single]] = morphemes.morphemes_of([one * 300, "배"])
+    assert many == long and single.text == "배"
+    began = time.process_time()
+    morphemes.morphemes("가" * 60_000)  # 7 s, when it was analysed at once
+    assert time.process_time() - began < 4

@@ -1,5 +1,6 @@
 """Words in their sentence: layers, merges, special tokens, offsets, and the two kinds of 배."""
 
+import time
 import unicodedata
 
 import numpy as np
@@ -326,3 +327,14 @@ def test_centred_similarity_leaves_out_what_all_share(encoder: malmoi.TextEncode
         similarity(own[:2], own[2:], centred=True), centred[:2, 2:], atol=1e-5
     )
     assert similarity([], centred=True).shape == (0, 0)
+
+
+def test_a_long_text_takes_no_longer_than_what_is_read_of_it(encoder: malmoi.TextEncoder) -> None:
+    pytest.importorskip("kiwipiepy")
+    text = "배를 타고 바다를 건넜다. " * 12_000
+    with pytest.warns(CutWarning):
+        encoder.words("배를 타고", by="morphemes"), encoder.words(text[:100_000], by="morphemes")
+    began = time.process_time()
+    with pytest.warns(CutWarning):
+        assert encoder.words(text, by="morphemes")[0].text == "배"
+    assert time.process_time() - began < 2

@@ -89,7 +89,7 @@ class TextTokenizer:
         # A quarter of overlap lets a sentence cut by one window stand whole in the next.
         self._stride = (max_tokens - specials) // 4
         tokenizer.enable_truncation(max_tokens, stride=self._stride)
-        self._limit = max_tokens * _CHARACTERS_A_TOKEN
+        self.limit = max_tokens * _CHARACTERS_A_TOKEN
         self.tokenizer = tokenizer
 
     @classmethod
@@ -102,7 +102,7 @@ class TextTokenizer:
         encodings = self._encode(texts, specials=True)
         inputs = [TokenizedText(i, encoding.ids) for i, encoding in enumerate(encodings)]
         cut = sum(
-            bool(encoding.overflowing) or len(text) > self._limit
+            bool(encoding.overflowing) or len(text) > self.limit
             for text, encoding in zip(texts, encodings, strict=True)
         )
         return inputs, cut
@@ -115,11 +115,11 @@ class TextTokenizer:
         for text, encoding in zip(texts, encodings, strict=True):
             ids, windows = encoding.ids, encoding.overflowing
             length = len(windows) * step + len(windows[-1].ids) if windows else len(ids)
-            found.append((ids, max(length, len(ids) + (len(text) > self._limit))))
+            found.append((ids, max(length, len(ids) + (len(text) > self.limit))))
         return found
 
     def _encode(self, texts: Sequence[str], *, specials: bool) -> "list[Encoding]":
-        short = [text if len(text) <= self._limit else text[: self._limit] for text in texts]
+        short = [text if len(text) <= self.limit else text[: self.limit] for text in texts]
         encodings: list[Encoding] = self.tokenizer.encode_batch_fast(
             short, add_special_tokens=specials
         )

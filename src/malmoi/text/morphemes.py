@@ -28,6 +28,7 @@ _ENDS = (*NOUNS, "XSN")
 _VERSION = re.compile(r"v(?:er)?\.?\d[\d.]*", re.IGNORECASE)
 _LETTER = re.compile(r"[A-Za-z]")
 _STEPS = ("surrogates", "compose")
+_LONGEST = 4000  # characters that are analysed at once
 _lock = threading.Lock()
 
 
@@ -76,21 +77,33 @@ def morphemes(text: str) -> list[Morpheme]:
     [('배', 0, 1, 'NNG'), ('가', 1, 2, 'JKS'), ('오', 3, 4, 'VV'), ('었', 3, 4, 'EP'), \
 ('다', 4, 5, 'EF')]
     """
-    aligned = align(as_text(text), _STEPS)
-    return _found(aligned, _kiwi().tokenize(aligned.text))
+    aligned, kiwi = align(as_text(text), _STEPS), _kiwi()
+    return [
+        one
+        for start, piece in _pieces(aligned.text)
+        for one in _found(aligned, kiwi.tokenize(piece), start)
+    ]
 
 
 def morphemes_of(texts: Iterable[str]) -> Iterator[list[Morpheme]]:
     """Split many texts, on all cores; one list a text, in their order."""
-    kept: list[Aligned] = []  # kiwi reads ahead of what has been yielded
+    kept: list[tuple[Aligned, int, bool]] = []  # kiwi reads ahead of what has been yielded
 
     def read() -> Iterator[str]:
         for text in texts:
-            kept.append(align(as_text(text), _STEPS))
-            yield kept[-1].text
+            aligned = align(as_text(text), _STEPS)
+            pieces = list(_pieces(aligned.text))
+            for number, (start, piece) in enumerate(pieces, start=1):
+                kept.append((aligned, start, number == len(pieces)))
+                yield piece
 
+    found: list[Morpheme] = []
     for tokens in _kiwi().tokenize(read()):
-        yield _found(kept.pop(0), tokens)
+        aligned, start, last = kept.pop(0)
+        found += _found(aligned, tokens, start)
+        if last:
+            yield found
+            found = []
 
 
 def forms_of(texts: Iterable[str]) -> Iterator[list[tuple[str, str]]]:
@@ -272,9 +285,30 @@ def _make() -> Any:
     return kiwi
 
 
-def _found(aligned: Aligned, tokens: Iterable[Any]) -> list[Morpheme]:
+def _pieces(text: str) -> Iterator[tuple[int, str]]:
+    """Cut a long text where a sentence, a line or a word ends, with the offsets of its parts.
+
+    The analyser's time grows with the square of a text's length.
+
+    >>> [len(piece) for _, piece in _pieces("배가 왔다. " * 1000)]
+    [3996, 3004]
+    """
+    start = 0
+    while len(text) - start > _LONGEST:
+        latest = start + _LONGEST
+        found = (text.rfind(mark, start, latest) for mark in (".", "\n", " "))
+        end = next((at + 1 for at in found if at > start), latest)
+        yield start, text[start:end]
+        start = end
+    yield start, text[start:]
+
+
+def _found(aligned: Aligned, tokens: Iterable[Any], offset: int) -> list[Morpheme]:
     return [
-        # An irregular stem's tag has a second part (VA-I); nothing here needs the difference.
-        Morpheme(token.form, *aligned.span(token.start, token.end), token.tag.partition("-")[0])
+        Morpheme(
+            token.form,
+            *aligned.span(offset + token.start, offset + token.end),
+            token.tag.partition("-")[0],  # VA-I is an irregular VA; nothing needs the difference
+        )
         for token in tokens
     ]

@@ -7,6 +7,7 @@ continuations of a word.
 
 import itertools
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -64,8 +65,11 @@ class Segmenter:
 
     def cut(self, text: str, by: By) -> Cut:
         """Give a text's tokens and words, with offsets into the text as given."""
-        spans = _spans(text, by)
-        aligned = align(text, self._steps)
+        # What lies far beyond the tokens that the model reads is not looked at: analysers take
+        # seconds for a long text.
+        near = text[: self._tokens.limit]
+        spans = _spans(near if isinstance(by, str) else text, by)
+        aligned = align(near, self._steps)
         encoding = self._tokens.tokenizer.encode(aligned.text)
         units = [
             Unit(token, start, end, bool(special))
@@ -80,7 +84,8 @@ class Segmenter:
             unit if unit.special else Unit(unit.id, *aligned.span(unit.start, unit.end), False)
             for unit in units
         ]
-        return Cut(tuple(placed), tuple(spans), shortened or bool(encoding.overflowing))
+        shortened = shortened or bool(encoding.overflowing) or len(near) < len(text)
+        return Cut(tuple(placed), tuple(spans), shortened)
 
     def _parted(self, aligned: Aligned, units: list[Unit], spans: Sequence[Span]) -> list[Unit]:
         """Tokenise again each chunk between spaces that has a word's border inside."""
@@ -88,8 +93,10 @@ class Segmenter:
         reach = max((unit.end for unit in units), default=0)  # a long text was cut there
         for chunk in _CHUNK.finditer(aligned.text):
             start, end = chunk.span()
-            inner = [border for border in borders if start < border < end]
-            if not inner or end > reach:
+            if end > reach:
+                break
+            inner = borders[bisect_right(borders, start) : bisect_left(borders, end)]
+            if not inner:
                 continue
             parts = self._parts(aligned.text, [start, *inner, end])
             own = [i for i, unit in enumerate(units) if unit.touches(start, end)]
