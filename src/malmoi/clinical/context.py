@@ -15,26 +15,28 @@ the same names extends them.
 
 import bisect
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
 
-from ..errors import DataError
 from ..linking.expansion import ANY, APART, sign
+from .rules import (
+    BABY,
+    FAMILY,
+    HISTORICAL,
+    HYPOTHETICAL,
+    INSTRUCTED,
+    MOTHER,
+    NEGATED,
+    PAST,
+    PATIENT,
+    POSSIBLE,
+    PRESENT,
+    RESOLVED,
+    ContextRules,
+    heading_key,
+)
 
-NEGATED, UNCERTAIN, FAMILY, HISTORY = "negated", "uncertain", "family", "history"
-PRESENT, POSSIBLE, HYPOTHETICAL, HISTORICAL = "present", "possible", "hypothetical", "historical"
-PATIENT, OTHER = "patient", "other"
-# Attributes of cues that are no status of their own; see cues.tsv.
-_INSTRUCTED, _RESOLVED = "instructed", "resolved"
-_MOTHER, _BABY, _PAST = "mother", "baby", "past"
-
-TABLES = Path(__file__).parent / "tables"
-_CUE_ATTRIBUTES = (NEGATED, POSSIBLE, HYPOTHETICAL, _INSTRUCTED, HISTORICAL, _RESOLVED)
-_DIRECTIONS = ("before", "after", "before-item", "after-item")
-_EFFECTS = ("", FAMILY, _PAST, HYPOTHETICAL, POSSIBLE, _MOTHER, _BABY)
-_PERSONS = (FAMILY, OTHER, PATIENT, _MOTHER, _BABY)
+UNCERTAIN, HISTORY = "uncertain", "history"
 
 
 @dataclass(frozen=True)
@@ -56,79 +58,6 @@ class Assertion:
         words = {POSSIBLE: UNCERTAIN, HISTORICAL: HISTORY}
         found = () if self.status == PRESENT else (words.get(self.status, self.status),)
         return found if self.experiencer == PATIENT else (*found, self.experiencer)
-
-
-def read_table(name: str, columns: Sequence[str], folders: Iterable[Path]) -> Iterator[list[str]]:
-    """Give the rows of a shipped table and of those of the same name in other folders."""
-    for path in (TABLES / name, *(folder / name for folder in folders)):
-        if path.parent != TABLES and not path.exists():
-            continue
-        lines = [line for line in path.read_text("utf-8-sig").splitlines() if line.strip()]
-        rows = [line.split("\t") for line in lines if not line.startswith("#")]
-        if not rows or rows[0][: len(columns)] != list(columns):
-            raise DataError(
-                f"{path} has the columns {', '.join(rows[0]) if rows else 'none'}; expected "
-                f"{', '.join(columns)}. Name them so in its first line."
-            )
-        for row in rows[1:]:
-            if len(row) < len(columns):
-                raise DataError(
-                    f"a line of {path} has {len(row)} columns; expected {len(columns)}: "
-                    f"{', '.join(columns)}, with tabs between. Complete or remove the line."
-                )
-            yield [cell.strip() for cell in row[: len(columns)]]
-
-
-def _check(value: str, known: Sequence[str], name: str, table: str) -> str:
-    if value not in known:
-        raise DataError(
-            f"{table} has a {name} that is not known; expected one of "
-            f"{', '.join(one for one in known if one)}. Correct the table."
-        )
-    return value
-
-
-def _pattern(words: Sequence[str], direction: str) -> "re.Pattern[str]":
-    """Make one expression of cues; the longer ones are tried first."""
-    plain = sorted((w for w in words if not w.startswith("/")), key=len, reverse=True)
-    parts = [word.strip("/") for word in words if word.startswith("/")]
-    parts += [re.escape(word).replace(r"\ ", r"\s+") for word in plain]
-    try:
-        if direction.startswith("before"):
-            # "뇌경색 r/o, HTN": a cue before a comma is about what precedes it.
-            tail = r"(?![a-z])(?:상|에|으로|의)?(?![가-힣])(?!\s*[,;.)])"
-            return re.compile(rf"(?<![a-z가-힣])(?:{'|'.join(parts)}){tail}", re.I | re.M)
-        # A word in Latin letters stands alone; Korean ones have endings.
-        whole = [
-            rf"(?<![a-z]){part}(?![a-z])" if re.match(r"[a-z(]", part, re.I) else part
-            for part in parts
-        ]
-        return re.compile("|".join(whole), re.I | re.M)
-    except re.error as error:
-        raise DataError(
-            f"cues.tsv has an expression that cannot be read ({error}); expected a regular "
-            "expression between slashes. Correct the table."
-        ) from error
-
-
-def _person_pattern(words: Sequence[str]) -> "re.Pattern[str]":
-    short = [word for word in words if len(word) == 1]
-    korean = sorted((w for w in words if len(w) > 1 and not w.isascii()), key=len, reverse=True)
-    latin = sorted((w for w in words if w.isascii()), key=len, reverse=True)
-    # 친언니, 사촌형, 큰이모
-    which = r"(?:친|외|큰|작은|막내|이종|고종|사촌|이복|첫째|둘째|셋째|쌍둥이)"
-    particle = r"(?:님|분|들)?(?:께서는|께서|이|가|은|는|도|의|에게|와|과|랑|만|에서|에는|에)?"
-    parts = [
-        # 부 and 모 alone: "부: 췌장암", "모 DM", but neither "A 형 간염" nor "모 병원".
-        rf"(?<![가-힣\w])(?<![A-Za-z0-9][ \t])(?:{which}{{1,2}})?(?:{'|'.join(short)})"
-        r"(?:는|도|가|이|은)?(?=\s*[:\-–(),/]|\s)"
-        r"(?!\s*(?:병원|의원|대학|기관|회사|씨|년|월|위\s|형\s))" if short else "",
-        rf"(?<![가-힣])(?:{which}\s?){{0,2}}(?:{'|'.join(map(re.escape, korean))})"
-        rf"{particle}(?![가-힣])"
-        if korean else "",
-        rf"(?<![a-z])(?:{'|'.join(map(re.escape, latin))})(?![a-z])" if latin else "",
-    ]  # fmt: skip
-    return re.compile("|".join(part for part in parts if part) or "(?!)", re.I)
 
 
 # Who reports is not whose disease it is: "어머니와 함께 내원", "mother reports fever".
@@ -153,85 +82,6 @@ _NEWBORN = re.compile(
     r"|재태|출생력|출생체중|출생 체중|생후\s*\d+\s*(?:일|시간)|신생아실|미숙아",
     re.IGNORECASE,
 )
-
-
-@dataclass(frozen=True)
-class ContextRules:
-    """The tables of context, ready to be used."""
-
-    cues: tuple[tuple[str, str, "re.Pattern[str]"], ...]  # attribute, direction, expression
-    persons: tuple[tuple[str, "re.Pattern[str]"], ...]
-    headings: "re.Pattern[str]"
-    inline: "re.Pattern[str]"
-    sections: dict[str, tuple[str, str]]  # heading → section, effect
-    chronic: tuple[str, ...]
-
-    @classmethod
-    def open(cls, *folders: Path) -> "ContextRules":
-        """Read the shipped tables, extended by those in other folders."""
-        return _open_rules(folders) if folders else _shipped_rules()
-
-    def is_chronic(self, code: str) -> bool:
-        """Tell whether a disease lasts."""
-        return code.startswith(self.chronic)
-
-
-@lru_cache(maxsize=1)
-def _shipped_rules() -> ContextRules:
-    return _open_rules(())
-
-
-def _open_rules(folders: tuple[Path, ...]) -> ContextRules:
-    words: dict[tuple[str, str], list[str]] = {}
-    for attribute, direction, cue in read_table(
-        "cues.tsv", ("attribute", "direction", "cue"), folders
-    ):
-        _check(attribute, _CUE_ATTRIBUTES, "attribute", "cues.tsv")
-        _check(direction, _DIRECTIONS, "direction", "cues.tsv")
-        words.setdefault((attribute, direction), []).append(cue)
-    persons: dict[str, list[str]] = {}
-    for who, names in read_table("persons.tsv", ("experiencer", "words"), folders):
-        _check(who, _PERSONS, "experiencer", "persons.tsv")
-        persons.setdefault(who, []).extend(names.split("|"))
-    sections: dict[str, tuple[str, str]] = {}
-    headings: set[str] = set()
-    for section, effect, names in read_table(
-        "sections.tsv", ("section", "effect", "headings"), folders
-    ):
-        _check(effect, _EFFECTS, "effect", "sections.tsv")
-        for name in names.split("|"):
-            sections[_heading_key(name)] = (section, effect)
-            headings.add(name.strip().casefold())
-    known = sorted(headings, key=lambda name: (-len(name), name))
-    any_heading = "|".join(re.escape(name).replace(r"\ ", r"\s*") for name in known)
-    # In running text only headings of some length count, and those with a point or a capital Hx.
-    long = "|".join(
-        re.escape(name).replace(r"\ ", r"\s*")
-        for name in known
-        if sections[_heading_key(name)][1] in (FAMILY, _PAST)
-        or (len(name) > 2 and not name.isascii())
-    )
-    return ContextRules(
-        tuple((*key, _pattern(cues, key[1])) for key, cues in words.items()),
-        tuple((who, _person_pattern(names)) for who, names in persons.items()),
-        re.compile(
-            r"^[ \t]*[-*•#<\[(【■◆▶○●□◇※]*[ \t]*(?:\d{1,2}[.)][ \t]*)?"
-            rf"(?P<name>{any_heading})[ \t]*(?P<mark>[\])>】]+[ \t]*[:：]?|[:：=\t]|\.(?=\s)"
-            rf"|[-–](?=\s)|(?=\r?$))",
-            re.IGNORECASE | re.MULTILINE,
-        ),
-        re.compile(
-            rf"(?<![a-z가-힣])(?P<name>{long})(?P<mark>\s*(?:[:：)>\]]|상\s|으로\s|에\s))",
-            re.IGNORECASE,
-        ),
-        sections,
-        tuple(code for code, _ in read_table("chronic.tsv", ("code", "what"), folders)),
-    )
-
-
-def _heading_key(name: str) -> str:
-    """Give a heading's key; spaces are left out, for 이학적소견 is 이학적 소견."""
-    return re.sub(r"\s+", "", name.casefold())
 
 
 # "가족력 없음, 고혈압 있음": a heading with nothing under it.
@@ -429,13 +279,13 @@ class NoteContext:
     def _find_headings(self) -> Iterator[_Heading]:
         note, sections = self.note, self.rules.sections
         found = {
-            match.end(): (match.start(), *sections[_heading_key(match["name"])], True)
+            match.end(): (match.start(), *sections[heading_key(match["name"])], True)
             for match in self.rules.headings.finditer(note)
             if self.hidden[match.start("name")] != MASK
         }
         for match in self.rules.inline.finditer(note):
             if match.end() not in found and self.hidden[match.start()] != MASK:
-                section, effect = sections[_heading_key(match["name"])]
+                section, effect = sections[heading_key(match["name"])]
                 found.setdefault(match.end(), (match.start(), section, effect, False))
         ends = sorted(found)
         for at, end in enumerate(ends):
@@ -469,7 +319,7 @@ class NoteContext:
     def _find_persons(self) -> Iterator[tuple[int, int, str]]:
         for who, pattern in self.rules.persons:
             for start, end in self._matches(pattern):
-                if who not in (PATIENT, _MOTHER, _BABY) and (
+                if who not in (PATIENT, MOTHER, BABY) and (
                     _INFORMS.match(self.note, end)
                     or _INFORMED.search(self.note[max(0, start - 30) : start])
                 ):
@@ -477,9 +327,9 @@ class NoteContext:
                 if who == PATIENT and self.note[end : end + 1] == "의":
                     continue
                 # Of a newborn the mother is family; a pregnant woman is the patient.
-                if who in (_MOTHER, _BABY):
+                if who in (MOTHER, BABY):
                     self._mothers.add((start, end))
-                    yield start, end, FAMILY if self.newborn == (who == _MOTHER) else PATIENT
+                    yield start, end, FAMILY if self.newborn == (who == MOTHER) else PATIENT
                 else:
                     yield start, end, who
 
@@ -496,7 +346,7 @@ class NoteContext:
         who = self._experiencer(start, end, heading)
         if heading is not None:
             found |= {
-                _PAST: {HISTORICAL}, POSSIBLE: {POSSIBLE}, HYPOTHETICAL: {_INSTRUCTED},
+                PAST: {HISTORICAL}, POSSIBLE: {POSSIBLE}, HYPOTHETICAL: {INSTRUCTED},
             }.get(heading.effect, set())  # fmt: skip
         found = self._signed(start, end, found)
         status = _status(found, chronic=chronic and who == PATIENT)
@@ -663,9 +513,9 @@ class NoteContext:
         if heading is not None:
             if heading.effect == FAMILY:
                 return FAMILY
-            if heading.effect == _MOTHER and self.newborn:
+            if heading.effect == MOTHER and self.newborn:
                 return FAMILY
-            if heading.effect == _BABY and not self.newborn:
+            if heading.effect == BABY and not self.newborn:
                 return FAMILY
         return PATIENT
 
@@ -688,7 +538,7 @@ class NoteContext:
         return f"{left}{self.note[start:end]}{right}"
 
 
-_PLANS = (HYPOTHETICAL, _INSTRUCTED)
+_PLANS = (HYPOTHETICAL, INSTRUCTED)
 _VERSUS = re.compile(r"vs\.?(?![a-z])|versus", re.IGNORECASE)
 # "CAP - ceftriaxone D7, ADE 없음", "GBS on IVIG, sepsis (-)", "diarrhea G1, fever 없음": an item
 # of a list about which something is said: how it is treated, or how bad it is.
@@ -713,7 +563,7 @@ def _leaves_item(between: str, attribute: str, *, listed: bool, item: bool) -> b
     return listed and _TREATED.search(between) is not None
 
 
-_FACTS = (NEGATED, HISTORICAL, _RESOLVED)
+_FACTS = (NEGATED, HISTORICAL, RESOLVED)
 _LIST = re.compile(
     rf"(?:{MASK}|[\s,/·+&()]|및|또는|와|과|이나|나|등의?|(?<![a-z])(?:and|or|vs\.?|rt|lt|both)(?![a-z]))*",
     re.IGNORECASE,
@@ -768,11 +618,11 @@ def _certainty(status: str, item: str) -> str:
 
 def _status(found: set[str], *, chronic: bool) -> str:
     """Choose the status of all that cues say; what would do harm is decided first."""
-    if _RESOLVED in found:
+    if RESOLVED in found:
         return HISTORICAL
     if NEGATED in found:
         return NEGATED
-    if HYPOTHETICAL in found or (_INSTRUCTED in found and not chronic):
+    if HYPOTHETICAL in found or (INSTRUCTED in found and not chronic):
         return HYPOTHETICAL
     if POSSIBLE in found:
         return POSSIBLE

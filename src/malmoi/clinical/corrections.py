@@ -21,16 +21,8 @@ from ..lexicon import Lexicon
 from ..lexicon.manifest import SHIPPED
 from ..linking.linker import Candidate, Linked, Linker
 from ..linking.normalize import key_of
-from .context import (
-    HISTORICAL,
-    HYPOTHETICAL,
-    NEGATED,
-    OTHER,
-    PATIENT,
-    POSSIBLE,
-    PRESENT,
-)
 from .reader import LEARNT, NoteMention
+from .rules import HISTORICAL, HYPOTHETICAL, NEGATED, OTHER, PATIENT, POSSIBLE, PRESENT
 
 FILE = "corrections.tsv"
 DECISIONS = ("accept", "reject", "change")

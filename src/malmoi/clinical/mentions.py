@@ -27,7 +27,7 @@ from ..linking.vocabulary import Vocabulary
 from ..text.aligned import align
 from ..text.cleanup import STANDARD
 from ..text.symbols import read_hanja
-from .context import read_table
+from .rules import read_table
 
 now = time.monotonic
 

@@ -13,7 +13,7 @@ from ..io.fingerprint import read_stamp
 from ..lexicon import Lexicon
 from ..linking.linker import Candidate, Linked, Linker, check_k
 from ..text.cleanup import as_text
-from .context import PATIENT, Assertion, ContextRules, NoteContext, read_table
+from .context import Assertion, NoteContext
 from .mentions import (
     Deadline,
     MentionFinder,
@@ -24,6 +24,7 @@ from .mentions import (
     longest,
 )
 from .output import html_page
+from .rules import PATIENT, ContextRules, read_table
 from .senses import NO_DIAGNOSIS, SenseTable, WeighedSense
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ..errors import DataError
 from ..lexicon.abbreviations import Abbreviations
-from .context import read_table
+from .rules import read_table
 
 NO_DIAGNOSIS = "-"
 _PATTERN, _MOST_EVIDENCE = 5.0, 3

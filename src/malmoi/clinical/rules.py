@@ -1,0 +1,179 @@
+"""The tables of context, ready to be used: cues, headings, words for persons, chronic diseases.
+
+They are files (`clinical/tables/*.tsv`), which a folder with tables of the same names extends.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from ..errors import DataError
+
+NEGATED, FAMILY = "negated", "family"
+PRESENT, POSSIBLE, HYPOTHETICAL, HISTORICAL = "present", "possible", "hypothetical", "historical"
+PATIENT, OTHER = "patient", "other"
+# Attributes of cues that are no status of their own; see cues.tsv.
+INSTRUCTED, RESOLVED = "instructed", "resolved"
+MOTHER, BABY, PAST = "mother", "baby", "past"
+
+TABLES = Path(__file__).parent / "tables"
+_CUE_ATTRIBUTES = (
+    NEGATED, POSSIBLE, HYPOTHETICAL, INSTRUCTED, HISTORICAL, RESOLVED, FAMILY, OTHER,
+)  # fmt: skip
+_DIRECTIONS = ("before", "after", "before-item", "after-item")
+_EFFECTS = ("", FAMILY, PAST, HYPOTHETICAL, POSSIBLE, MOTHER, BABY)
+_PERSONS = (FAMILY, OTHER, PATIENT, MOTHER, BABY)
+
+
+def read_table(name: str, columns: Sequence[str], folders: Iterable[Path]) -> Iterator[list[str]]:
+    """Give the rows of a shipped table and of those of the same name in other folders."""
+    for path in (TABLES / name, *(folder / name for folder in folders)):
+        if path.parent != TABLES and not path.exists():
+            continue
+        lines = [line for line in path.read_text("utf-8-sig").splitlines() if line.strip()]
+        rows = [line.split("\t") for line in lines if not line.startswith("#")]
+        if not rows or rows[0][: len(columns)] != list(columns):
+            raise DataError(
+                f"{path} has the columns {', '.join(rows[0]) if rows else 'none'}; expected "
+                f"{', '.join(columns)}. Name them so in its first line."
+            )
+        for row in rows[1:]:
+            if len(row) < len(columns):
+                raise DataError(
+                    f"a line of {path} has {len(row)} columns; expected {len(columns)}: "
+                    f"{', '.join(columns)}, with tabs between. Complete or remove the line."
+                )
+            yield [cell.strip() for cell in row[: len(columns)]]
+
+
+def _check(value: str, known: Sequence[str], name: str, table: str) -> str:
+    if value not in known:
+        raise DataError(
+            f"{table} has a {name} that is not known; expected one of "
+            f"{', '.join(one for one in known if one)}. Correct the table."
+        )
+    return value
+
+
+def _pattern(words: Sequence[str], direction: str) -> "re.Pattern[str]":
+    """Make one expression of cues; the longer ones are tried first."""
+    plain = sorted((w for w in words if not w.startswith("/")), key=len, reverse=True)
+    parts = [word.strip("/") for word in words if word.startswith("/")]
+    parts += [re.escape(word).replace(r"\ ", r"\s+") for word in plain]
+    try:
+        if direction.startswith("before"):
+            # "뇌경색 r/o, HTN": a cue before a comma is about what precedes it.
+            tail = r"(?![a-z])(?:상|에|으로|의)?(?![가-힣])(?!\s*[,;.)])"
+            return re.compile(rf"(?<![a-z가-힣])(?:{'|'.join(parts)}){tail}", re.I | re.M)
+        # A word in Latin letters stands alone; Korean ones have endings.
+        whole = [
+            rf"(?<![a-z]){part}(?![a-z])" if re.match(r"[a-z(]", part, re.I) else part
+            for part in parts
+        ]
+        return re.compile("|".join(whole), re.I | re.M)
+    except re.error as error:
+        raise DataError(
+            f"cues.tsv has an expression that cannot be read ({error}); expected a regular "
+            "expression between slashes. Correct the table."
+        ) from error
+
+
+def _person_pattern(words: Sequence[str]) -> "re.Pattern[str]":
+    short = [word for word in words if len(word) == 1]
+    korean = sorted((w for w in words if len(w) > 1 and not w.isascii()), key=len, reverse=True)
+    latin = sorted((w for w in words if w.isascii()), key=len, reverse=True)
+    # 친언니, 사촌형, 큰이모
+    which = r"(?:친|외|큰|작은|막내|이종|고종|사촌|이복|첫째|둘째|셋째|쌍둥이)"
+    particle = r"(?:님|분|들)?(?:께서는|께서|이|가|은|는|도|의|에게|와|과|랑|만|에서|에는|에)?"
+    parts = [
+        # 부 and 모 alone: "부: 췌장암", "모 DM", but neither "A 형 간염" nor "모 병원".
+        rf"(?<![가-힣\w])(?<![A-Za-z0-9][ \t])(?:{which}{{1,2}})?(?:{'|'.join(short)})"
+        r"(?:는|도|가|이|은)?(?=\s*[:\-–(),/]|\s)"
+        r"(?!\s*(?:병원|의원|대학|기관|회사|씨|년|월|위\s|형\s))" if short else "",
+        rf"(?<![가-힣])(?:{which}\s?){{0,2}}(?:{'|'.join(map(re.escape, korean))})"
+        rf"{particle}(?![가-힣])"
+        if korean else "",
+        rf"(?<![a-z])(?:{'|'.join(map(re.escape, latin))})(?![a-z])" if latin else "",
+    ]  # fmt: skip
+    return re.compile("|".join(part for part in parts if part) or "(?!)", re.I)
+
+
+@dataclass(frozen=True)
+class ContextRules:
+    """The tables of context, ready to be used."""
+
+    cues: tuple[tuple[str, str, "re.Pattern[str]"], ...]  # attribute, direction, expression
+    persons: tuple[tuple[str, "re.Pattern[str]"], ...]
+    headings: "re.Pattern[str]"
+    inline: "re.Pattern[str]"
+    sections: dict[str, tuple[str, str]]  # heading → section, effect
+    chronic: tuple[str, ...]
+
+    @classmethod
+    def open(cls, *folders: Path) -> "ContextRules":
+        """Read the shipped tables, extended by those in other folders."""
+        return _open_rules(folders) if folders else _shipped_rules()
+
+    def is_chronic(self, code: str) -> bool:
+        """Tell whether a disease lasts."""
+        return code.startswith(self.chronic)
+
+
+@lru_cache(maxsize=1)
+def _shipped_rules() -> ContextRules:
+    return _open_rules(())
+
+
+def _open_rules(folders: tuple[Path, ...]) -> ContextRules:
+    words: dict[tuple[str, str], list[str]] = {}
+    for attribute, direction, cue in read_table(
+        "cues.tsv", ("attribute", "direction", "cue"), folders
+    ):
+        _check(attribute, _CUE_ATTRIBUTES, "attribute", "cues.tsv")
+        _check(direction, _DIRECTIONS, "direction", "cues.tsv")
+        words.setdefault((attribute, direction), []).append(cue)
+    persons: dict[str, list[str]] = {}
+    for who, names in read_table("persons.tsv", ("experiencer", "words"), folders):
+        _check(who, _PERSONS, "experiencer", "persons.tsv")
+        persons.setdefault(who, []).extend(names.split("|"))
+    sections: dict[str, tuple[str, str]] = {}
+    headings: set[str] = set()
+    for section, effect, names in read_table(
+        "sections.tsv", ("section", "effect", "headings"), folders
+    ):
+        _check(effect, _EFFECTS, "effect", "sections.tsv")
+        for name in names.split("|"):
+            sections[heading_key(name)] = (section, effect)
+            headings.add(name.strip().casefold())
+    known = sorted(headings, key=lambda name: (-len(name), name))
+    any_heading = "|".join(re.escape(name).replace(r"\ ", r"\s*") for name in known)
+    # In running text only headings of some length count, and those with a point or a capital Hx.
+    long = "|".join(
+        re.escape(name).replace(r"\ ", r"\s*")
+        for name in known
+        if sections[heading_key(name)][1] in (FAMILY, PAST)
+        or (len(name) > 2 and not name.isascii())
+    )
+    return ContextRules(
+        tuple((*key, _pattern(cues, key[1])) for key, cues in words.items()),
+        tuple((who, _person_pattern(names)) for who, names in persons.items()),
+        re.compile(
+            r"^[ \t]*[-*•#<\[(【■◆▶○●□◇※]*[ \t]*(?:\d{1,2}[.)][ \t]*)?"
+            rf"(?P<name>{any_heading})[ \t]*(?P<mark>[\])>】]+[ \t]*[:：]?|[:：=\t]|\.(?=\s)"
+            rf"|[-–](?=\s)|(?=\r?$))",
+            re.IGNORECASE | re.MULTILINE,
+        ),
+        re.compile(
+            rf"(?<![a-z가-힣])(?P<name>{long})(?P<mark>\s*(?:[:：)>\]]|상\s|으로\s|에\s))",
+            re.IGNORECASE,
+        ),
+        sections,
+        tuple(code for code, _ in read_table("chronic.tsv", ("code", "what"), folders)),
+    )
+
+
+def heading_key(name: str) -> str:
+    """Give a heading's key; spaces are left out, for 이학적소견 is 이학적 소견."""
+    return re.sub(r"\s+", "", name.casefold())
