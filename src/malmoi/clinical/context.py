@@ -27,6 +27,7 @@ from .rules import (
     INSTRUCTED,
     MOTHER,
     NEGATED,
+    OTHER,
     PAST,
     PATIENT,
     POSSIBLE,
@@ -62,7 +63,7 @@ class Assertion:
 
 # Who reports is not whose disease it is: "어머니와 함께 내원", "mother reports fever".
 _INFORMS = re.compile(
-    r"\s*(?:\([^()\n]{0,10}\)\s*)?(?:와|과|랑)?\s*(?:함께|같이|동반|동행|말로는|말에|진술"
+    r"\s*(?:\([^()\n]{0,10}\)\s*|\))?(?:와|과|랑)?\s*(?:함께|같이|동반|동행|말로는|말에|진술"
     r"|의하면|에 의|에 따르|발견"
     r"|신고|목격|데리고|데려|업고|업혀|걱정|요청|동의|설명|상담|면담|연락|통해|호출|보고|관찰|부축|옆|면회|상주|전화|사별|이혼|별거|다툼|다투|싸우|싸움|갈등|거주|살고|사는|지냄|동거)"
     r"|\s*(?:report|stat|say|said|notic|note|found|find|brought|call|concern|worri|den[iy]|describ"
@@ -73,6 +74,12 @@ _INFORMED = re.compile(
     r"(?:brought|accompanied|witnessed|reported|noticed|found|per|with|by|to)\s+(?:in\s+)?(?:by\s+)?"
     r"(?:his|her|the)?\s*$",
     re.IGNORECASE,
+)
+# "아들이 폐렴 발견하고 모시고 옴", "남편에게 폐렴 설명함"
+_BRINGS = re.compile(r"[^,;.\n]{0,40}?(?:발견하|발견되어|목격하|모시고|데리고|데려)")
+_TO_WHOM = re.compile("(?:에게|한테|께)$")
+_TOLD = re.compile(
+    r"[^;.\n]{0,80}?(?:설명|교육|안내|고지|연락|상담|알림|알려|전달|통보|권유|면담|당부)"
 )
 # "환자 父 뇌동맥류" is the patient's father's.
 _WHOSE = re.compile(r"(?:환자|본인|pt|patient)(?:의|'s)?\s*$", re.IGNORECASE)
@@ -105,14 +112,18 @@ END = re.compile(
     r"|ing)|present to|p/w|has|had|reports?"
     r"|reported|c/o|complain\w*)(?![a-z])"
     r"|있[으었고음어는]|있다|하였|했|보이[며고]|호소|현재|\(\+\)|[A-Za-z가-힣]상 |에서|결과|[有]"
-    r"|[았었]고|[았었]으며|[았었]는데|[다라]고\s?(?:함|하[심며고])",
+    r"|[았었]고|[았었]으며|[았었]는데|[다라]고\s?(?:함|하[심며고])"
+    # "소견 보이나 폐렴 없음"; 이나 alone joins a list.
+    r"|(?:보이|되|하|지|으)나(?=[\s,])"
+    # "첫째 소아당뇨, 둘째는 없음"
+    r"|,\s*(?:둘째|셋째|나머지|그 외|그외|이외|다른)(?:는|은|에는|엔| [가-힣]+(?:은|는))",
     re.IGNORECASE,
 )
 # A measurement, a dose or a time. "제2형" and "COVID-19" have numbers in their names.
 _NUMBER = r"(?<![A-WYZa-wyz\d제-])\d+(?:[.,:/~-]\d+)*(?!\d)(?!\s?형)"
 _UNIT = r"\s?(?:[A-Za-z%℃°]+|일|주|개월|달|년|시간|분|회|번|도|점|세)?"
 _PREDICATES = (
-    rf"{_NUMBER}"
+    rf"{_NUMBER}|[一二三四五六七八九十數]+[年月日週]"
     # Korean predicates begin a word: 감소 in 체중감소 is none.
     r"|(?<![가-힣])(?:심[하한해함]|지속|호전|악화|증가|감소|발생|시작|동반|내원|입원|진단|확진|복용|치료"
     r"|투석|시행|수술|투여|처방|유지|교정|중단|변경|이송|전원|확인|관찰|보임|보여|나타|생[기김겨긴]|느[끼껴낌]|추적|조절|환자|합병증|재발|변화"
@@ -130,7 +141,8 @@ _PARTICLE = "(?:은|는|이|가|도|을|를|의|으로|로|만|에)"
 _TAIL = re.compile(
     r"(?:(?:소견|증거|증상|징후|양상|호소|동반|발생|재발|확인|관찰|병력|과거력|기왕력|가족력|치료력|여부|모두|전부|다"
     r"|삽화|가능성|시사하는|합당한|뒷받침하는|의심되는|의심할 만한|의심|의심소견|의심 소견"
-    r"|진행"
+    r"|진행|병변|음영|근거|단서|시사|뒷받침할|볼 ?만한|의심할 ?만한|의심할만한|의심할|의심하는|시사할|특별히|특별한"
+    r"|에 대해서는|에 대해서|에 대해"
     r"|[가-힣]{0,6}(?:검사|내시경|생검|초음파|촬영|영상|심전도|뇌파|배양)(?:상|에서는|에서|결과)?|결과|CT상|MRI상|CT에서|MRI에서"
     r"|초음파상|초음파에서|해당"
     r"|등|등 합병증|최근|현재|과거에도|과거에|예전에도|이전에도|지금까지|현재까지|당시|평소"
@@ -164,6 +176,7 @@ _POSITIVE = re.compile("(?:양성|positive)$", re.IGNORECASE)
 _DENIED = re.compile(r"(?:은|는|이|도)?\s*(?:아[니닌님]|없)")
 _LATIN = re.compile("[a-z]", re.IGNORECASE)
 _HEADED = re.compile(r"[a-z가-힣]\s*[:：]", re.IGNORECASE)
+_OLD = re.compile(r"(?:old|previous|prior|remote|healed)\s", re.IGNORECASE)
 _SENTENCE = re.compile(
     r"[.;\n](?=\s|$)|(?<![a-z])(?:but|however|then|otherwise|현재)(?![a-z])", re.I
 )
@@ -171,10 +184,10 @@ _ENDS = re.compile(r"[ \t]*(?:[,.;]|\r?\n|$)")
 _GLUE = re.compile(rf"및|또는|(?<={MASK})(?:이나|나|와|과)(?![가-힣])")
 # "Influenza Ag A(-)": words of a test between a name and its sign.
 _TESTED = re.compile(
-    r"(?:\s*[-–:]?\s*(?:Ag|Ab|antigen|antibody|항원|항체|PCR|RT-PCR|rapid|test|kit|검사|culture|배양|IgM|IgG|toxin|A|B|A/B"
+    r"(?:\s*[-–:]?\s*(?:가족력|과거력|기왕력|병력|유무|여부|F/?Hx?|P/?Hx|Ag|Ab|antigen|antibody|항원|항체|PCR|RT-PCR|rapid|test|kit|검사|culture|배양|IgM|IgG|toxin|A|B|A/B"
     r"|screening|screen|virus|sx|sign|Hx|CSF|smear|AFB|IGRA|QFT|biopsy|bx|doppler|echo|TTE|TEE|CT|MRI|MRA"
     r"|sono|USG|EGD|[A-Z][a-z]+-[A-Z][a-z]+|SLRT?|Spurling|Phalen|Tinel|Murphy|Homan|McMurray|Lachman))+"
-    r"(?=\s*[(（]\s*[-−+]|\s*[-−+](?!\s?\w))",
+    r"(?=\s*[:：]?\s*(?:[(（\[]\s*[-−+]|[-−+](?!\s?\w)|[무유](?![가-힣])))",
     re.IGNORECASE,
 )
 # "Sjogren r/o -> SSA/SSB (-/-)": what came of it.
@@ -202,9 +215,36 @@ def masked(note: str, spans: Sequence[tuple[int, int]]) -> str:
     return "".join([*parts, note[at:]])
 
 
-def is_closed(between: str) -> bool:
+def is_closed(between: str, attribute: str = NEGATED) -> bool:
     """Tell whether something else is said about an item before the cue that follows it."""
-    return _CLOSED.search(_bare(between)) is not None
+    if attribute in _PLANS:
+        if _HAD.search(between):
+            return True  # "위궤양 과거력으로 NSAID 주의"
+        # "출혈, 감염 등 합병증 발생 가능성 설명": nouns on the way to what was said.
+        between = _COMPLICATIONS.sub("", between)
+    return _CLOSED.search(_TOPIC.sub("", _bare(between))) is not None
+
+
+def _unless_closed(brackets: "re.Match[str]") -> str:
+    """Leave out an insertion in brackets that says nothing of its own."""
+    return brackets.group() if _CLOSED.search(brackets.group()) else " "
+
+
+# "증상 (통증, 열) 있으면": an insertion; a bracket that is open where the cue stands.
+_INSERTED = re.compile(r"\s?[(\[（][^()\[\]（）\n]{2,60}[)\]）]")
+_OPENED = re.compile(r"[(\[（][^()\[\]（）\n]*$")
+_ADJACENT = re.compile(r"\s?(?:은|는|이|가|의)?\s?")
+# "DVT는 하지 도플러에서 배제됨": the topic of a sentence reaches its predicate.
+_TOPIC = re.compile(
+    rf"^(?:은|는|도|의)\s[^,;\n{MASK}]{{0,40}}?(?:에서는?|상|결과|통해|후|으로|로)\s*$"
+)
+_COMPLICATIONS = re.compile(
+    r"(?:등)?(?:의|과|와)?\s*(?:[가-힣]{2,4}\s)?(?:합병증|후유증|부작용)"
+    r"(?:이|으로|과|와|의|을|은|에)?(?:\s*(?:사망|발생|위험|가능성))*(?:의|에)?\s*$"
+)
+_HAD = re.compile("과거력|기왕력|병력")
+_CONDITION = re.compile("시(?:에는|에도|에|엔|마다|는)?(?![가-힣])")
+_RESULT = re.compile("음성|negative|neg(?![a-z])", re.IGNORECASE)
 
 
 def _bare(between: str) -> str:
@@ -244,10 +284,12 @@ class NoteContext:
     def __init__(self, note: str, spans: Sequence[tuple[int, int]], rules: ContextRules) -> None:
         """Find everything once; the mentions are ascending and do not overlap."""
         self.note, self.hidden, self.rules = note, masked(note, spans), rules
-        self._cues = [
-            (attribute, direction, self._matches(pattern))
-            for attribute, direction, pattern in rules.cues
-        ]
+        self._cues = _without_parts(
+            [
+                (attribute, direction, self._matches(pattern))
+                for attribute, direction, pattern in rules.cues
+            ]
+        )
         self.newborn = _NEWBORN.search(note) is not None
         self._headings = list(self._find_headings())
         self._ends = [heading.end for heading in self._headings]
@@ -285,7 +327,7 @@ class NoteContext:
         }
         for match in self.rules.inline.finditer(note):
             if match.end() not in found and self.hidden[match.start()] != MASK:
-                section, effect = sections[heading_key(match["name"])]
+                section, effect = sections[heading_key(match["name"] or match["family"])]
                 found.setdefault(match.end(), (match.start(), section, effect, False))
         ends = sorted(found)
         for at, end in enumerate(ends):
@@ -321,6 +363,8 @@ class NoteContext:
             for start, end in self._matches(pattern):
                 if who not in (PATIENT, MOTHER, BABY) and (
                     _INFORMS.match(self.note, end)
+                    or _BRINGS.match(self.hidden, end)
+                    or (_TO_WHOM.search(self.note[start:end]) and _TOLD.match(self.note, end))
                     or _INFORMED.search(self.note[max(0, start - 30) : start])
                 ):
                     continue
@@ -341,13 +385,16 @@ class NoteContext:
         chronic  the disease lasts: in the past history it is present
         symptom  it is a sign or symptom: nobody suspects it, in "기침, 폐렴 의심"
         """
-        found = self._cued(start, end, symptom=symptom, chronic=chronic)
         heading = self._heading(start)
+        diagnoses = heading is not None and heading.section in ("diagnosis", "assessment")
+        found = self._cued(start, end, symptom=symptom, chronic=chronic, diagnoses=diagnoses)
         who = self._experiencer(start, end, heading)
+        if who == PATIENT:
+            who = next((one for one in (FAMILY, OTHER) if one in found), who)
         if heading is not None:
-            found |= {
-                PAST: {HISTORICAL}, POSSIBLE: {POSSIBLE}, HYPOTHETICAL: {INSTRUCTED},
-            }.get(heading.effect, set())  # fmt: skip
+            found |= {PAST: {HISTORICAL}}.get(heading.effect, {heading.effect})
+        if _OLD.match(self.note, start, end):
+            found |= {RESOLVED}
         found = self._signed(start, end, found)
         status = _status(found, chronic=chronic and who == PATIENT)
         if status == HISTORICAL and who != PATIENT:
@@ -364,13 +411,17 @@ class NoteContext:
             _first(_DATE, item),
         )
 
-    def _cued(self, start: int, end: int, *, symptom: bool, chronic: bool) -> set[str]:
+    def _cued(
+        self, start: int, end: int, *, symptom: bool, chronic: bool, diagnoses: bool
+    ) -> set[str]:
         found: set[str] = set()
         for attribute, direction, spans in self._cues:
             if attribute in found:
                 continue
-            item = direction.endswith("-item")
+            # "진단: 폐렴, 결핵 의심": a list of diagnoses, each with its own certainty.
+            item = direction.endswith("-item") or (diagnoses and attribute == POSSIBLE)
             if direction.startswith("before"):
+                item = direction.endswith("-item")
                 if self._reaches_forward(attribute, spans, start, end, item):
                     found.add(attribute)
             elif self._reaches_back(attribute, spans, end, item, symptom, chronic):
@@ -425,15 +476,31 @@ class NoteContext:
         for at in range(bisect.bisect_left(spans, (end, end)), len(spans)):
             first, last = spans[at]
             between = self.hidden[end:first]
-            if "\n" in between:
+            if "\n" in between or first - end > _WINDOW:
                 return False
-            if first - end > _WINDOW or not _is_near(between) or is_closed(between):
+            inside = _OPENED.search(between)
+            if inside:
+                # "dysphagia (VFSS: aspiration 없음)": what stands in brackets is said of no more
+                # than the item before them.
+                if MASK in between or not _ADJACENT.fullmatch(between[: inside.start()]):
+                    continue
+                if attribute in (HISTORICAL, RESOLVED) or not is_closed(inside.group()[1:]):
+                    return True
+                continue
+            between = _INSERTED.sub(_unless_closed, between)
+            if not _is_near(between) or is_closed(between, attribute):
                 return False
             listed = "," in between
             if _leaves_item(between, attribute, listed=listed, item=item):
                 return False
-            if listed and self._person_at(end) < self._person_at(first):
+            if self._person_at(end) < self._person_at(first):
                 return False  # "배우자 확진, 자녀 음성"
+            if _CONDITION.match(self.note, first) and not _LIST.fullmatch(_bare(between)):
+                return False  # "흉통 운동 시 악화" is there
+            if _RESULT.match(self.note, first) and not _LIST.fullmatch(_bare(between)):
+                listed = True  # "만성 위염, 헬리코박터 음성": the result of another test
+                if "," in between:
+                    return False
             if item and listed:
                 return False
             # "기침, 폐렴 의심", "HTN, stroke prevention": the first is there.
@@ -479,7 +546,7 @@ class NoteContext:
             if start - last > _WINDOW:
                 break
             between = _HIS.sub("", self.hidden[last:start])
-            if "\n" in between or NOTHING.match(between):
+            if "\n" in between or NOTHING.match(self.note, last):
                 break
             if person == PATIENT:
                 # "환자 父 뇌동맥류": the nearer one counts, which came first here.
@@ -614,6 +681,27 @@ def _certainty(status: str, item: str) -> str:
     if status == POSSIBLE:
         return "probable" if _PROBABLE.search(item) else "possible"
     return "certain"
+
+
+def _without_parts(
+    cues: list[tuple[str, str, list[tuple[int, int]]]],
+) -> list[tuple[str, str, list[tuple[int, int]]]]:
+    """Leave out cues that are a part of a longer one: "ruled out" in "cannot be ruled out"."""
+    every = sorted(
+        ((first, -last, attribute) for attribute, _, spans in cues for first, last in spans)
+    )
+    parts: set[tuple[int, int, str]] = set()
+    around: list[tuple[int, str]] = []  # the ends of the longer ones that began before
+    for first, minus, attribute in every:
+        last = -minus
+        around = [one for one in around if one[0] > first]
+        if any(end >= last and other != attribute for end, other in around):
+            parts.add((first, last, attribute))
+        around.append((last, attribute))
+    return [
+        (attribute, direction, [one for one in spans if (*one, attribute) not in parts])
+        for attribute, direction, spans in cues
+    ]
 
 
 def _status(found: set[str], *, chronic: bool) -> str:

@@ -23,7 +23,7 @@ _CUE_ATTRIBUTES = (
     NEGATED, POSSIBLE, HYPOTHETICAL, INSTRUCTED, HISTORICAL, RESOLVED, FAMILY, OTHER,
 )  # fmt: skip
 _DIRECTIONS = ("before", "after", "before-item", "after-item")
-_EFFECTS = ("", FAMILY, PAST, HYPOTHETICAL, POSSIBLE, MOTHER, BABY)
+_EFFECTS = ("", FAMILY, PAST, HYPOTHETICAL, INSTRUCTED, POSSIBLE, MOTHER, BABY)
 _PERSONS = (FAMILY, OTHER, PATIENT, MOTHER, BABY)
 
 
@@ -148,6 +148,9 @@ def _open_rules(folders: tuple[Path, ...]) -> ContextRules:
             sections[heading_key(name)] = (section, effect)
             headings.add(name.strip().casefold())
     known = sorted(headings, key=lambda name: (-len(name), name))
+    family = "|".join(
+        re.escape(name) for name in known if sections[heading_key(name)][1] == FAMILY
+    )
     any_heading = "|".join(re.escape(name).replace(r"\ ", r"\s*") for name in known)
     # In running text only headings of some length count, and those with a point or a capital Hx.
     long = "|".join(
@@ -161,12 +164,14 @@ def _open_rules(folders: tuple[Path, ...]) -> ContextRules:
         tuple((who, _person_pattern(names)) for who, names in persons.items()),
         re.compile(
             r"^[ \t]*[-*•#<\[(【■◆▶○●□◇※]*[ \t]*(?:\d{1,2}[.)][ \t]*)?"
-            rf"(?P<name>{any_heading})[ \t]*(?P<mark>[\])>】]+[ \t]*[:：]?|[:：=\t]|\.(?=\s)"
+            rf"(?P<name>{any_heading})[ \t]*(?P<mark>[\])>】]+[ \t]*[:：]?|[ \t]*\(\+\)[ \t]*[:：]?|[:：=\t]|\.(?=\s)"
             rf"|[-–](?=\s)|(?=\r?$))",
             re.IGNORECASE | re.MULTILINE,
         ),
         re.compile(
-            rf"(?<![a-z가-힣])(?P<name>{long})(?P<mark>\s*(?:[:：)>\]]|상\s|으로\s|에\s))",
+            rf"(?<![a-z가-힣])(?P<name>{long})(?P<mark>\s*(?:[:：)>\]]|상\s|으로\s|에\s))"
+            # "가족력 위암 있음", "FHx of DM": of families also without a mark.
+            rf"|(?:^|(?<=\n)|(?<=[,.;]\s))(?P<family>{family})(?=[ \t]+\S)",
             re.IGNORECASE,
         ),
         sections,

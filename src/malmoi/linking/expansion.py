@@ -114,7 +114,9 @@ def mistyped(text: str) -> str | None:
 _MINUS, _PLUS = "[-−–－]", "[+＋]{1,4}|±"
 _ONE = rf"(?:{_MINUS}|{_PLUS}|[OX무유](?![가-힣A-Za-z]))"
 # "(-)", "(+/-)", "(+, 1회)"; brackets may be full width.
-_BRACKETS = rf"[(（]\s*(?P<signs>{_ONE}(?:\s*/\s*{_ONE})*)\s*(?:[,:;][^()（）]{{0,20}})?[)）]"
+_BRACKETS = (
+    rf"[(（\[]\s*(?P<signs>{_ONE}(?:\s*/\s*{_ONE})*)\s*(?:[,:;][^()（）\[\]]{{0,20}})?[)）\]]"
+)
 # Without brackets a sign must be the last of its item: "기침+, 가래-", but no "post-op".
 _BARE = rf"\s?(?P<bare>{_ONE}(?:/{_ONE})*)(?=\s*(?:[,;.\n]|$))"
 # "rebound tenderness/guarding": words that share out the signs after them.
@@ -123,7 +125,16 @@ _OTHERS = (
     r"(?:[ \t](?![-−–－+＋±])[^\s/,;.()（）]+){0,2})*?)"
 )
 
-_AFTER = re.compile(rf"{_OTHERS}(?:\s*{_BRACKETS}|{_BARE})", re.IGNORECASE)
+_AFTER = re.compile(rf"{_OTHERS}\s*[:：]?(?:\s*{_BRACKETS}|{_BARE})", re.IGNORECASE)
+# "(+) fever (-) cough": a line that begins with a sign has them before its items.
+_LEADING = re.compile(rf"\s*(?:[^:()\n]{{0,20}}:)?\s*{_BRACKETS}\s*[^\s,;]")
+_JUST_BEFORE = re.compile(rf"{_BRACKETS}\s*$", re.IGNORECASE)
+# "□유 ■무", "☑ 있음 ☐ 없음"
+_TICKED = re.compile(
+    r"\s*[:：]?(?:\s*[□☐○◇]\s*[가-힣A-Za-z]{1,4})?\s*[■☑✔▣☒●]\s*"
+    r"(?P<tick>유|있음|예|양성|yes|무|없음|아니오|음성|no)(?![가-힣a-z])",
+    re.IGNORECASE,
+)
 _BEFORE = re.compile(rf"(?:^|[,;:.\n])\s*{_BRACKETS}\s*$", re.IGNORECASE)
 ANY = re.compile(_BRACKETS, re.IGNORECASE)
 APART = re.compile(rf"(?<=[^\s,;:.])\s+[(（]\s*{_MINUS}\s*[)）]")
@@ -136,15 +147,24 @@ def sign(left: str, right: str) -> str:
     ('-', '+', '+')
     >>> [sign("", rest) for rest in ("/DM/Tb (+/-/-)", "/Tb (+/-/-)", " (+/-/-)")]
     ['+', '-', '-']
+    >>> sign("", " □유 ■무"), sign("", ": -"), sign("(+) fever (-) ", " (+) sputum")
+    ('-', '-', '-')
     """
+    tick = _TICKED.match(right)
+    if tick:
+        return "-" if tick["tick"].casefold() in ("무", "없음", "아니오", "음성", "no") else "+"
+    line = left.rpartition("\n")[2]
+    if _LEADING.match(f"{line}-"):
+        own = _JUST_BEFORE.search(line)
+        return _plain(own["signs"]) if own and "/" not in own["signs"] else ""
     after = _AFTER.match(right)
     if after:
         signs = re.split(r"\s*/\s*", after.group("signs") or after.group("bare"))
         if len(signs) == 1:
             return _plain(signs[0])
         # Shared out from the right: the last sign is the last item's.
-        own = len(signs) - 1 - after.group("others").count("/")
-        return _plain(signs[own]) if own >= 0 else ""
+        place = len(signs) - 1 - after.group("others").count("/")
+        return _plain(signs[place]) if place >= 0 else ""
     before = _BEFORE.search(left)
     return _plain(before.group("signs")) if before and "/" not in before.group("signs") else ""
 
