@@ -21,6 +21,14 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 TEXTS = ["the cat sleeps", "배가 아프다", "patient has diabetes"]
 
 
+def cosines(found: Any, expected: Any) -> Any:
+    """The cosine of each vector with the one that was expected."""
+    rows, others = (np.asarray(one, dtype=np.float64) for one in (found, expected))
+    assert rows.shape == others.shape
+    lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(others, axis=1)
+    return (rows * others).sum(axis=1) / lengths
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("models")
@@ -92,6 +100,183 @@ def test_llama_index(
     kept = MalmoiRerank(reranker, top_n=2).postprocess_nodes(nodes, QueryBundle("cat"))
     expected = reranker.rank("cat", [one.text for one in nodes], k=2)
     assert [one.text for one in kept] == [one.text for one in expected]
+
+
+def test_llama_index_vector_store(encoder: malmoi.TextEncoder, tmp_path: Path) -> None:
+    from llama_index.core import MockEmbedding, StorageContext, VectorStoreIndex
+    from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode
+    from llama_index.core.vector_stores import MetadataFilter, MetadataFilters, VectorStoreQuery
+    from llama_index.core.vector_stores.types import FilterOperator, VectorStoreQueryMode
+
+    from malmoi.integrations.llama_index import CorpusVectorStore, MalmoiEmbedding
+
+    corpus = malmoi.Corpus.open(tmp_path / "own.malmoi", encoder)
+    store = CorpusVectorStore(corpus)
+    long = " ".join(["the cat sleeps. patient has diabetes."] * 200)  # one node, one passage
+    nodes = [
+        TextNode(
+            id_=str(i),
+            text=text,
+            metadata={"n": i, "id": "own"},
+            excluded_embed_metadata_keys=["n"],
+        )
+        for i, text in enumerate([*TEXTS, long])
+    ]
+    for node in nodes:
+        source = RelatedNodeInfo(node_id=f"doc{int(node.node_id) % 2}")
+        node.relationships[NodeRelationship.SOURCE] = source
+    # Vectors of another model, as an index makes them, are not used.
+    index = VectorStoreIndex(
+        nodes,
+        embed_model=MockEmbedding(embed_dim=3),
+        storage_context=StorageContext.from_defaults(vector_store=store),
+    )
+    found = index.as_retriever(similarity_top_k=3).retrieve("the cat")
+    assert [one.node_id for one in found] == [hit.id for hit in corpus.search("the cat", 3)]
+    same = {node.node_id: node for node in nodes}
+    assert [one.node.model_dump() for one in found] == [
+        same[one.node_id].model_copy(update={"embedding": None}).model_dump() for one in found
+    ]
+    own = VectorStoreIndex.from_vector_store(store, embed_model=MalmoiEmbedding(encoder))
+    only = MetadataFilters(filters=[MetadataFilter(key="n", value=1, operator=FilterOperator.LTE)])
+    dense = own.as_retriever(
+        similarity_top_k=9, filters=only, vector_store_query_mode="hybrid", alpha=1.0
+    )
+    assert {one.node_id for one in dense.retrieve("the cat")} == {"0", "1"}
+    keyword = VectorStoreQuery(query_str="diabetes", mode=VectorStoreQueryMode.TEXT_SEARCH)
+    assert store.query(keyword).ids == [
+        hit.id for hit in corpus.search("diabetes", 1, mode="keyword")
+    ]
+    assert store.query(VectorStoreQuery(query_str="cat", doc_ids=["doc1"])).ids != ["0"]
+    for wrong in (
+        {"query_embedding": [1.0] * 16, "query_str": None},
+        {"mode": VectorStoreQueryMode.MMR},
+        {"node_ids": ["0"]},
+        {"doc_ids": ["doc0", "doc1"]},
+        {"filters": MetadataFilters(filters=only.filters, condition="not")},
+        {"filters": MetadataFilters.from_dicts([{"key": "n", "value": [1], "operator": "in"}])},
+    ):
+        with pytest.raises(malmoi.OptionError):
+            store.query(VectorStoreQuery(**{"query_str": "cat", **wrong}))
+    assert [one.node_id for one in store.get_nodes(["1", "9"])] == ["1"]
+    assert {one.node_id for one in store.get_nodes(filters=only)} == {"0", "1"}
+    index.delete_ref_doc("doc1")
+    assert len(corpus) == 2
+    store.delete_nodes(["0"])
+    store.clear()
+    assert len(corpus) == 0
+    corpus.close()
+
+
+def test_chroma(folder: Path, encoder: malmoi.TextEncoder, tmp_path: Path) -> None:
+    import chromadb
+
+    from malmoi.integrations.chroma import MalmoiEmbeddingFunction
+
+    prompts = {"query": "the ", "document": "dog "}
+    prompted = malmoi.load(graphs.write_bundle(folder / "prompted", prompts=prompts))
+    quiet = chromadb.Settings(anonymized_telemetry=False)
+    client = chromadb.PersistentClient(tmp_path / "chroma", quiet)
+    for name, model in (("tiny", encoder), ("prompted", prompted)):
+        function = MalmoiEmbeddingFunction(str(folder / name))
+        made = client.create_collection(name, embedding_function=function)
+        made.add(ids=["0", "1", "2"], documents=TEXTS)
+        opened = client.get_collection(name)  # by the model that it was made with
+        stored = opened.get(include=["embeddings"])["embeddings"]
+        passages = model.encode(TEXTS, prompt="document" if name == "prompted" else None)
+        assert cosines(stored, passages).min() >= 0.9999
+        found = opened.query(query_texts=["cat"], n_results=3)
+        query = model.encode("cat", prompt="query" if name == "prompted" else None)
+        scores = passages @ query
+        order = np.argsort(-scores)
+        assert found["ids"][0] == [str(i) for i in order]
+        np.testing.assert_allclose(found["distances"][0], 1 - scores[order], atol=1e-4)
+    config = MalmoiEmbeddingFunction(str(folder / "tiny")).get_config()
+    with pytest.raises(malmoi.OptionError, match="another model"):
+        MalmoiEmbeddingFunction.build_from_config(config | {"model": str(folder / "prompted")})
+
+
+def test_lancedb(folder: Path, encoder: malmoi.TextEncoder, tmp_path: Path) -> None:
+    import lancedb
+    from lancedb.embeddings import get_registry
+    from lancedb.pydantic import LanceModel, Vector
+
+    import malmoi.integrations.lancedb
+
+    function = get_registry().get("malmoi").create(name=str(folder / "tiny"))
+
+    class Row(LanceModel):
+        text: str = function.SourceField()
+        vector: Vector(function.ndims()) = function.VectorField()  # type: ignore[valid-type]
+
+    database = lancedb.connect(tmp_path / "lance")
+    database.create_table("texts", schema=Row).add([{"text": text} for text in TEXTS])
+    table = database.open_table("texts")  # the function is made again from what the table keeps
+    stored = table.to_arrow().to_pydict()
+    assert cosines(stored["vector"], encoder.encode(stored["text"])).min() >= 0.9999
+    found = table.search("cat").distance_type("cosine").limit(3).to_list()
+    scores = encoder.similarity("cat", TEXTS)
+    assert [one["text"] for one in found] == [TEXTS[i] for i in np.argsort(-scores)]
+    kept = function.safe_model_dump()
+    with pytest.raises(ValueError, match="another model"):
+        get_registry().get("malmoi").create(**kept | {"revision": "other"})
+    with pytest.raises(ValueError):
+        get_registry().get("malmoi").create(nmae="tiny")
+
+
+def test_mteb(folder: Path, encoder: malmoi.TextEncoder) -> None:
+    """Two tasks made here: nothing is downloaded, and the results are those of the vectors."""
+    import mteb
+    from datasets import Dataset, DatasetDict
+    from mteb.abstasks import AbsTaskRetrieval, AbsTaskSTS
+    from scipy.stats import spearmanr
+
+    from malmoi.integrations.mteb import MalmoiEncoder
+
+    about: dict[str, Any] = {
+        "dataset": {"path": "none", "revision": "1"}, "description": "", "eval_splits": ["test"],
+        "eval_langs": ["kor-Hang"], "modalities": ["text"], "date": None, "domains": None,
+        "license": None, "annotations_creators": None, "dialect": None, "sample_creation": None,
+        "bibtex_citation": "",
+    }  # fmt: skip
+    gold = [5.0, 1.0, 3.0]
+
+    class STS(AbsTaskSTS):
+        metadata = mteb.TaskMetadata(
+            name="OwnSTS", type="STS", category="t2t", main_score="cosine_spearman", **about
+        )
+
+        def load_data(self, **options: Any) -> None:
+            rows = {"sentence1": TEXTS, "sentence2": TEXTS[::-1], "score": gold}
+            self.dataset = DatasetDict(test=Dataset.from_dict(rows))
+            self.data_loaded = True
+
+    class Retrieval(AbsTaskRetrieval):
+        metadata = mteb.TaskMetadata(
+            name="OwnRetrieval", type="Retrieval", category="t2t", main_score="ndcg_at_10", **about
+        )
+
+        def load_data(self, **options: Any) -> None:
+            texts = Dataset.from_dict({"id": ["0", "1", "2"], "text": TEXTS, "title": [""] * 3})
+            queries = Dataset.from_dict({"id": ["q"], "text": ["cat"]})
+            judged = {"q": {str(i): int(i == best) for i in range(3)}}
+            split = {"corpus": texts, "queries": queries, "relevant_docs": judged}
+            self.dataset = {"default": {"test": {**split, "top_ranked": None}}}
+            self.data_loaded = True
+
+    prompts = {"query": "the ", "passage": "dog "}
+    prompted = malmoi.load(graphs.write_bundle(folder / "for-mteb", prompts=prompts))
+    passages = prompted.encode(TEXTS, prompt="passage")
+    best = int(np.argmin(passages @ prompted.encode("cat", prompt="query")))
+    model = MalmoiEncoder(prompted)
+    options: dict[str, Any] = {"cache": None, "co2_tracker": False, "show_progress_bar": False}
+    found = mteb.evaluate(model, [STS(), Retrieval()], **options)
+    scores = {one.task_name: one.get_score() for one in found.task_results}
+    left, right = prompted.encode(TEXTS), prompted.encode(TEXTS[::-1])
+    assert scores["OwnSTS"] == pytest.approx(spearmanr(gold, (left * right).sum(axis=1))[0])
+    assert scores["OwnRetrieval"] == pytest.approx(1 / np.log2(4), abs=1e-4)  # the last of three
+    assert model.mteb_model_meta.name == f"malmoi/{prompted.name}"
+    assert model.mteb_model_meta.revision != MalmoiEncoder(encoder).mteb_model_meta.revision
 
 
 def test_haystack(
@@ -215,6 +400,8 @@ def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         exec(compile(block, "integrations.md", "exec"), names)
     assert names["kept"][0].page_content.startswith("환불")
     assert names["best"][0]["corpus_id"] == 0 and len(names["documents"][0].embedding) > 100
+    assert names["exchange"][0].text.startswith("교환")
+    assert names["refund"]["ids"] == [["1"]] and names["nearest"][0]["text"].startswith("환불")
     names["corpus"].close()
 
 
