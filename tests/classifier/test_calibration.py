@@ -60,3 +60,12 @@ def test_a_temperature_is_bounded_and_told() -> None:
     temperature, told = calibrate(said, [1, 0] * 40)  # always right, so never sure enough
     assert temperature == pytest.approx(0.5, rel=0.01) and "at its bound" in told
     assert soften([[0.42, 0.58]], temperature)[0, 1] < 0.7
+
+
+def test_labels_that_do_not_exclude_each_other() -> None:
+    assert soften([[0.8, 0.8]], 2.0, exclusive=False) == pytest.approx(np.array([[2 / 3, 2 / 3]]))
+    said, gold = [[0.9, 0.1]] * 60, [[1, 0]] * 42 + [[0, 1]] * 18
+    temperature, told = calibrate(said, gold)
+    assert soften(said, temperature, exclusive=False)[0] == pytest.approx([0.7, 0.3], abs=0.01)
+    assert "calibrated on 60 dev documents" in told
+    assert calibrate(said, [[1, 0]] * 60)[0] == 1.0

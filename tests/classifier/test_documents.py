@@ -5,7 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from malmoi.classifier.documents import LabelChoice, NoteDocument, leakage, part_of, read_documents
+from malmoi.classifier.documents import (
+    LabelChoice,
+    NoteDocument,
+    leakage,
+    part_of,
+    read_documents,
+    targets_of,
+)
 from malmoi.errors import DataError, OptionError
 from tests.support.logs import record_messages
 
@@ -99,3 +106,35 @@ def test_leakage_counts_patients_and_the_very_same_notes() -> None:
         "test": [NoteDocument("3", "a", ("같은   글",))],
     }
     assert leakage(parts) == {"patients of train and dev": 1, "notes of train and test": 1}
+
+
+def test_several_labels_in_a_cell_and_of_a_patient(tmp_path: Path) -> None:
+    rows = [("1", "AF; CHF", "a"), ("1", "COPD", "b"), ("2", "", "c"), ("3", '["AF"]', "d")]
+    file = write(tmp_path / "n.jsonl", rows)
+    problem = "multi_label_classification"
+    found = read_documents([file], COLUMNS, problem=problem, decide="patient")
+    assert [one.labels for one in found] == [("AF", "CHF", "COPD"), (), ("AF",)]
+    kept = read_documents([file], COLUMNS, problem=problem, choice=LabelChoice(largest=1))
+    assert [one.labels for one in kept] == [("AF",), (), (), ("AF",)]
+    known = ("CHF", "AF", "COPD")
+    found = read_documents([file], COLUMNS, problem=problem, labels=known)
+    assert targets_of(found, known, problem).tolist()[0] == [1, 1, 0]
+    with pytest.raises(DataError, match="1 label of the notes is not the model's"):
+        read_documents([file], COLUMNS, problem=problem, labels=("AF", "CHF"))
+    with pytest.raises(OptionError, match="Remove positive"):
+        read_documents([file], COLUMNS, problem=problem, choice=LabelChoice(positive=("AF",)))
+
+
+def test_numbers_of_notes(tmp_path: Path) -> None:
+    rows = [
+        ("1", "3", "a"),
+        ("1", "3", "b"),
+        ("2", "4.5", "c"),
+        ("3", "long", "d"),
+        ("4", "nan", "e"),
+    ]
+    file = write(tmp_path / "n.jsonl", rows)
+    told = record_messages()
+    found = read_documents([file], COLUMNS, problem="regression", decide="patient")
+    assert targets_of(found, (), "regression").tolist() == [3.0, 4.5]
+    assert "2 rows passed over (lines 4, 5)" in told[0]

@@ -1,6 +1,6 @@
 """Classification of long notes: windows → scores → one decision."""
 
-from .classifier import Decision, NoteClassifier, ScoredWindow, load_classifier
+from .classifier import Decision, Estimate, NoteClassifier, ScoredWindow, load_classifier
 from .decision import (
     RULES,
     Bin,
@@ -22,6 +22,7 @@ __all__ = [
     "Bin",
     "Category",
     "Decision",
+    "Estimate",
     "NoteClassifier",
     "Rule",
     "ScoredWindow",

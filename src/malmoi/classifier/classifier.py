@@ -18,14 +18,17 @@ from ..runtime.tokenizer import Batch, TextTokenizer
 from ..text.cleanup import SAFE, as_text, clean
 from ..types import Doubles, Floats
 from .decision import Rule, combine, soften
+from .documents import MULTI, REGRESSION, SINGLE
 from .windows import TextSpan, cut_windows
 
 DECISION = "decision.json"
+# What a bundle's activation says about its labels.
+ACTIVATIONS = {SINGLE: "softmax", MULTI: "sigmoid", REGRESSION: "identity"}
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredWindow:
-    """One window: its note, its span in the note, and each label's probability."""
+    """One window: its note, its span in the note, and each label's probability (or the number)."""
 
     note: int
     start: int
@@ -38,27 +41,51 @@ class ScoredWindow:
 class Decision:
     """The decision about one document, or one patient's notes together.
 
-    `probabilities` go with the model's `labels`; `windows` are in the order of the text.
+    `probabilities` go with the model's `labels`; `windows` are in the order of the text. `label`
+    is the most probable one, `labels` are all that hold: just this one, or any number where
+    they do not exclude each other.
     """
 
     label: str
     probability: float
     probabilities: dict[str, float]
     windows: tuple[ScoredWindow, ...]
+    labels: tuple[str, ...] = ()
 
-    def telling(self, labels: Sequence[str], *, k: int = 3) -> list[ScoredWindow]:
-        """Give the windows with the strongest evidence for the decision, best first."""
-        column = list(labels).index(self.label)
+    def telling(
+        self, labels: Sequence[str], *, k: int = 3, label: str | None = None
+    ) -> list[ScoredWindow]:
+        """Give the windows with the strongest evidence for the decision, or a label, best first."""
+        column = list(labels).index(self.label if label is None else label)
         return sorted(self.windows, key=lambda one: -one.probabilities[column])[:k]
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A number about one document, or one patient's notes together: what it is, and its value."""
+
+    name: str
+    number: float
+    windows: tuple[ScoredWindow, ...]
+
+
+_MORE = {"threshold": 0.5, "mean": 0.0, "scale": 1.0}  # of a pool, with their defaults
 
 
 @dataclass(frozen=True)
 class DecisionPool:
-    """How a bundle decides: its rule, its temperature, and attention's vector if it has one."""
+    """How a bundle decides: its rule, its temperature, and attention's vector if it has one.
+
+    Of several labels those hold whose probability reaches the `threshold`; a number is the
+    graph's output times `scale`, plus `mean`.
+    """
 
     rule: Rule = field(default_factory=Rule)
     temperature: float = 1.0
     direction: Doubles | None = None  # (hidden,)
+    threshold: float = 0.5
+    mean: float = 0.0
+    scale: float = 1.0
 
     @classmethod
     def read(cls, folder: Path) -> "DecisionPool":
@@ -73,6 +100,7 @@ class DecisionPool:
                 Rule(str(data["rule"]), float(data["c"])),
                 float(data["temperature"]),
                 None if direction is None else np.asarray(direction, dtype=np.float64),
+                **{name: float(data[name]) for name in _MORE if name in data},
             )
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise BundleError(
@@ -83,6 +111,7 @@ class DecisionPool:
     def to_json(self) -> dict[str, Any]:
         """Give what `read` reads."""
         data = {"rule": self.rule.name, "c": self.rule.c, "temperature": self.temperature}
+        data |= {name: getattr(self, name) for name in _MORE if getattr(self, name) != _MORE[name]}
         if self.direction is None:
             return data
         return data | {"attention": [round(float(x), 6) for x in self.direction]}
@@ -96,7 +125,10 @@ def attend(states: object, direction: object) -> Doubles:
 
 @dataclass(frozen=True)
 class ScoredWindows:
-    """A document's windows: note and span, probabilities (n, labels), states (n, hidden)."""
+    """A document's windows: note and span, probabilities (n, labels), states (n, hidden).
+
+    The one column of a model of numbers holds each window's number.
+    """
 
     spans: list[tuple[int, TextSpan]]
     shares: Floats
@@ -129,6 +161,8 @@ class NoteClassifier(GraphModel):
     ) -> None:
         super().__init__(bundle, threads=threads, device=device)
         self.pool = DecisionPool.read(bundle.folder)
+        found = {activation: problem for problem, activation in ACTIVATIONS.items()}
+        self.problem = found.get(bundle.manifest.activation, SINGLE)
         self._steps = bundle.manifest.clean or SAFE
         self._state = f"layer_{bundle.manifest.layers - 1}" if bundle.manifest.layers else None
         self._check_graph()
@@ -143,6 +177,17 @@ class NoteClassifier(GraphModel):
         """
         [scored] = self.score([[notes] if isinstance(notes, str) else list(notes)])
         return self.decide(scored, rule=rule)
+
+    def estimate(self, notes: str | Sequence[str], *, rule: Rule | None = None) -> Estimate:
+        """Give the number of one note, or of all the notes of one patient together."""
+        if self.problem != REGRESSION:
+            raise OptionError(
+                f"{self.name} decides among {', '.join(self.labels)}; expected a model trained "
+                'with problem_type = "regression". Call classify.'
+            )
+        [scored] = self.score([[notes] if isinstance(notes, str) else list(notes)])
+        joined, windows = self._joined(scored, rule)
+        return Estimate(self.labels[0], float(joined[0]), windows)
 
     def score(
         self, documents: Sequence[Sequence[str]], *, progress: bool = False
@@ -168,6 +213,24 @@ class NoteClassifier(GraphModel):
 
     def decide(self, scored: ScoredWindows, *, rule: Rule | None = None) -> Decision:
         """Make one decision from scored windows, by the bundle's own rule if none is given."""
+        if self.problem == REGRESSION:
+            raise OptionError(
+                f"{self.name} gives the number {self.labels[0]}; expected a model with labels. "
+                "Call estimate."
+            )
+        joined, windows = self._joined(scored, rule)
+        exclusive = self.problem == SINGLE
+        [softened] = soften(joined[None], self.pool.temperature, exclusive=exclusive).tolist()
+        probabilities = dict(zip(self.labels, softened, strict=True))
+        best = max(self.labels, key=probabilities.__getitem__)
+        held = tuple(one for one in self.labels if probabilities[one] >= self.pool.threshold)
+        labels = (best,) if exclusive else held
+        return Decision(best, probabilities[best], probabilities, windows, labels)
+
+    def _joined(
+        self, scored: ScoredWindows, rule: Rule | None
+    ) -> tuple[Doubles, tuple[ScoredWindow, ...]]:
+        """What the rule makes of the windows, (labels,), and the windows."""
         chosen = rule or self.pool.rule
         weights = None
         if chosen.name == "attention":
@@ -177,17 +240,15 @@ class NoteClassifier(GraphModel):
                     "Choose another rule."
                 )
             weights = attend(scored.states, self.pool.direction)
-        joined = combine(scored.shares, chosen, weights=weights)
-        [softened] = soften(joined[None], self.pool.temperature).tolist()
+        exclusive = self.problem == SINGLE
+        joined = combine(scored.shares, chosen, weights=weights, exclusive=exclusive)
         shares = [tuple(row) for row in scored.shares.tolist()]
         each = [None] * len(shares) if weights is None else weights.tolist()
         windows = tuple(
             ScoredWindow(note, span.start, span.end, row, weight)
             for (note, span), row, weight in zip(scored.spans, shares, each, strict=True)
         )
-        probabilities = dict(zip(self.labels, softened, strict=True))
-        best = max(self.labels, key=probabilities.__getitem__)
-        return Decision(best, probabilities[best], probabilities, windows)
+        return joined, windows
 
     def _outputs(self, texts: list[str], progress: bool) -> Floats:
         """Run texts through the graph; logits and state concatenated, (n, labels + hidden)."""
@@ -212,7 +273,8 @@ class NoteClassifier(GraphModel):
     def _split(
         self, spans: list[list[tuple[int, TextSpan]]], outputs: Floats
     ) -> list[ScoredWindows]:
-        shares = softmax(outputs[:, : len(self.labels)].astype(np.float64)).astype(np.float32)
+        logits = outputs[:, : len(self.labels)].astype(np.float64)
+        shares = window_shares(logits, self.problem, self.pool).astype(np.float32)
         states = outputs[:, len(self.labels) :] if self._state else None
         found, at = [], 0
         for own in spans:
@@ -224,11 +286,12 @@ class NoteClassifier(GraphModel):
     def _check_graph(self) -> None:
         """Run one short text, so that a graph which does not fit is found now."""
         session = self._runner.session
-        if len(self.labels) < 2 or self._state not in (None, *session.outputs):
+        least = 2 if self.problem == SINGLE else 1
+        if len(self.labels) < least or self._state not in (None, *session.outputs):
             raise BundleError(
                 f"{session.path} has the outputs {', '.join(session.outputs)} and "
-                f"{counted(len(self.labels), 'label')}; expected {self._state or LOGITS} and two "
-                "labels or more. Train the classifier again with: malmoi train"
+                f"{counted(len(self.labels), 'label')}; expected {self._state or LOGITS} and "
+                f"{counted(least, 'label')} or more. Train the classifier again with: malmoi train"
             )
         width = self._start(["가 a"])().shape[1]
         if width < len(self.labels):
@@ -237,6 +300,15 @@ class NoteClassifier(GraphModel):
                 f"{len(self.labels)} labels; expected as many. Train the classifier again with: "
                 "malmoi train"
             )
+
+
+def window_shares(logits: Doubles, problem: str, pool: DecisionPool) -> Doubles:
+    """Make of logits (n, labels) what windows say: probabilities, or the number (n, 1)."""
+    if problem == REGRESSION:
+        return logits * pool.scale + pool.mean
+    if problem == MULTI:
+        return softmax(np.stack([np.zeros_like(logits), logits], axis=-1))[..., 1]
+    return softmax(logits)
 
 
 def note_windows(note: str, tokens: TextTokenizer, steps: Sequence[str]) -> list[TextSpan]:

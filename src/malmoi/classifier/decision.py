@@ -54,8 +54,10 @@ def joint(windows: object, c: float = C) -> Doubles:
     return found
 
 
-def combine(windows: object, rule: Rule, *, weights: object = None) -> Doubles:
-    """Decide by a rule; of several labels the probabilities add up to 1 again.
+def combine(
+    windows: object, rule: Rule, *, weights: object = None, exclusive: bool = True
+) -> Doubles:
+    """Decide by a rule; of labels that exclude each other the probabilities add up to 1 again.
 
     `weights` (n,) are attention's, which add up to 1.
     """
@@ -73,6 +75,8 @@ def combine(windows: object, rule: Rule, *, weights: object = None) -> Doubles:
         found = table.max(axis=0)
     else:
         found = table[0] if rule.name == "first" else table.mean(axis=0)
+    if not exclusive:
+        return found
     # The formula is for the probability of one event, which dividing by the sum would change: of
     # two labels the second, the positive one, stays as the rule made it.
     if len(found) == 2:
@@ -81,14 +85,19 @@ def combine(windows: object, rule: Rule, *, weights: object = None) -> Doubles:
 
 
 def tune(
-    documents: Sequence[object], score: Callable[[list[Doubles]], float], *, grid: object = GRID
+    documents: Sequence[object],
+    score: Callable[[list[Doubles]], float],
+    *,
+    grid: object = GRID,
+    exclusive: bool = True,
 ) -> float:
     """Choose the `c` whose decisions have the best score; of equal ones the middle one.
 
     `documents` are tables of windows; `score` takes the list of their decisions.
     """
     choices = [float(c) for c in np.asarray(grid, dtype=np.float64)]
-    scores = [score([combine(one, Rule("joint", c)) for one in documents]) for c in choices]
+    rules = [Rule("joint", c) for c in choices]
+    scores = [score([combine(d, rule, exclusive=exclusive) for d in documents]) for rule in rules]
     best = [c for c, found in zip(choices, scores, strict=True) if found >= max(scores) - 1e-12]
     return best[len(best) // 2]
 
@@ -112,18 +121,25 @@ class Bin:
     was: float
 
 
-def soften(probabilities: object, temperature: float) -> Doubles:
+def soften(probabilities: object, temperature: float, *, exclusive: bool = True) -> Doubles:
     """Divide log-probabilities by the temperature and make them add up to 1 again; (n, labels).
+
+    Of labels that do not exclude each other, each adds up to 1 with its absence.
 
     >>> soften([[0.2, 0.8]], 1.0).round(3).tolist()
     [[0.2, 0.8]]
     """
-    logs: Doubles = np.log(np.clip(np.asarray(probabilities, dtype=np.float64), _TINY, 1.0))
+    given = np.asarray(probabilities, dtype=np.float64)
+    if not exclusive:
+        return soften(np.stack([1 - given, given], axis=-1), temperature)[..., 1]
+    logs: Doubles = np.log(np.clip(given, _TINY, 1.0))
     return softmax(logs / temperature)
 
 
 def fit_temperature(probabilities: object, labels: object) -> float:
     """Find the temperature, from 0.5 to 5, under which the labels are most probable.
+
+    `labels` are numbers (n,), or 0 and 1 for each label (n, labels) where several may be right.
 
     >>> said = [[0.1, 0.9]] * 10
     >>> round(float(soften(said, fit_temperature(said, [1] * 7 + [0] * 3))[0, 1]), 3)
@@ -146,18 +162,23 @@ def fit_temperature(probabilities: object, labels: object) -> float:
 def calibrate(probabilities: object, labels: object) -> tuple[float, str]:
     """Fit a temperature where there are enough decisions, else 1, and say which in one line.
 
+    The labels are those of `fit_temperature`.
+
     >>> calibrate([[0.42, 0.58]], [1])
     (1.0, 'probabilities are as the model gives them: 1 dev document, 50 are needed to calibrate')
     """
     gold = np.asarray(labels, dtype=np.intp)
     columns = np.asarray(probabilities).shape[-1]
-    fewest = int(np.bincount(gold, minlength=columns).min())
+    if gold.ndim == 2:
+        fewest = int(np.minimum(gold.sum(axis=0), (1 - gold).sum(axis=0)).min())
+    else:
+        fewest = int(np.bincount(gold, minlength=columns).min())
     as_given = "probabilities are as the model gives them"
     if len(gold) < ENOUGH:
         documents = counted(len(gold), "dev document")
         return 1.0, f"{as_given}: {documents}, {ENOUGH} are needed to calibrate"
     if fewest < ENOUGH_OF_EACH:
-        few = f"a label has {counted(fewest, 'dev document')}"
+        few = f"a label {'or its absence ' * (gold.ndim == 2)}has {counted(fewest, 'dev document')}"
         return 1.0, f"{as_given}: {few}, {ENOUGH_OF_EACH} are needed to calibrate"
     found = fit_temperature(probabilities, gold)
     bound = ", at its bound" if not _LEAST * 1.01 < found < _MOST / 1.01 else ""
@@ -190,5 +211,9 @@ def expected_error(bins: list[Bin]) -> float:
 
 
 def _surprise(table: Doubles, gold: NDArray[np.intp], logarithm: float) -> float:
-    softened = soften(table, float(np.exp(logarithm)))
-    return float(-np.log(np.clip(softened[np.arange(len(gold)), gold], _TINY, 1.0)).mean())
+    several = gold.ndim == 2
+    softened = soften(table, float(np.exp(logarithm)), exclusive=not several)
+    right = (
+        np.where(gold, softened, 1 - softened) if several else softened[np.arange(len(gold)), gold]
+    )
+    return float(-np.log(np.clip(right, _TINY, 1.0)).mean())

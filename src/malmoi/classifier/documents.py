@@ -4,28 +4,59 @@ A split is decided by a patient's id alone, so that all notes of a patient, late
 are in the same part.
 """
 
+import contextlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ..errors import DataError, OptionError, by_number, check_choice, counted
+from ..io.files import parse_json
 from ..io.fingerprint import hash_number
 from ..io.tables import BadRows, read_columns
 from ..text.cleanup import is_whole
 
 PARTS = ("train", "dev", "test")
 DECIDE = ("note", "patient")
+# transformers' names for: one label, any number of labels, a number.
+SINGLE, MULTI, REGRESSION = PROBLEMS = (
+    "single_label_classification",
+    "multi_label_classification",
+    "regression",
+)
+SEPARATOR = ";"
 
 
 @dataclass(frozen=True)
 class NoteDocument:
-    """What one decision is about: a patient's notes, or one note."""
+    """What one decision is about: a patient's notes, or one note.
+
+    `label` is its label, or its number as written; `labels` are all of several, maybe none.
+    """
 
     patient: str
     label: str
     notes: tuple[str, ...]
+    labels: tuple[str, ...] = ()
+
+
+def targets_of(
+    documents: Sequence[NoteDocument], labels: Sequence[str], problem: str
+) -> NDArray[np.int64] | NDArray[np.float64]:
+    """Give what a model is to say: label numbers (n,), 0 and 1 (n, labels), or numbers (n,)."""
+    if problem == REGRESSION:
+        return np.array([float(one.label) for one in documents])
+    numbers = {label: i for i, label in enumerate(labels)}
+    if problem == SINGLE:
+        return np.array([numbers[one.label] for one in documents], dtype=np.int64)
+    found = np.zeros((len(documents), len(labels)), dtype=np.int64)
+    for i, one in enumerate(documents):
+        found[i, [numbers[label] for label in one.labels]] = 1
+    return found
 
 
 @dataclass(frozen=True)
@@ -68,6 +99,8 @@ def read_documents(
     decide: str = "note",
     root: Path | None = None,
     strict: bool = False,
+    problem: str = SINGLE,
+    separator: str = SEPARATOR,
 ) -> list[NoteDocument]:
     """Read labelled notes; notes without text are passed over and counted.
 
@@ -76,11 +109,16 @@ def read_documents(
       does not depend on where the data are.
     - `labels`: the labels of a model; others are an error.
     - `decide`: whether a document is a "note" or all the notes of a "patient".
+    - `problem`: one of `PROBLEMS`. Where several labels may be right they stand in one cell, with
+      the `separator` between, or in a list of JSON; other labels than those kept are left out.
     """
     check_choice("decide", decide, DECIDE)
+    check_choice("problem", problem, PROBLEMS)
     named = ", ".join(map(str, files))
     choice = choice or LabelChoice()
-    rows = [row for file in files for row in _read(file, columns, root, strict)]
+    rows = [row for file in files for row in _read(file, columns, root, strict, problem)]
+    if problem == MULTI and rows:
+        return _several(rows, choice, labels, decide, separator)
     if choice.positive:
         have = {label for _, label, _ in rows}
         missing = [label for label in choice.positive if label not in have]
@@ -92,10 +130,11 @@ def read_documents(
         rows = [(p, "yes" if label in choice.positive else "no", n) for p, label, n in rows]
     found = [label for _, label, _ in rows]
     kept = set(choice.names(found))
-    if labels:
+    if labels and problem == SINGLE:
         _check_labels(kept if choice.labels or choice.largest else set(found), labels)
         kept = set(labels)
-    rows = [row for row in rows if row[1] in kept]
+    if problem == SINGLE:
+        rows = [row for row in rows if row[1] in kept]
     if not rows:
         raise DataError(
             f"{named} give no notes with text and a label; expected some. "
@@ -145,7 +184,7 @@ def say_leaked(what: str, count: int) -> str:
 
 
 def _read(
-    file: str | Path, columns: Mapping[str, str], root: Path | None, strict: bool
+    file: str | Path, columns: Mapping[str, str], root: Path | None, strict: bool, problem: str
 ) -> Iterator[_Row]:
     bad = BadRows(str(file), strict)
     inside = root is not None and Path(file).is_relative_to(root)
@@ -155,8 +194,10 @@ def _read(
         note, label = row[columns["text"]], row[columns["label"]].strip()
         if not note.strip():
             bad.add(line, "an empty note", "text")
-        elif not label or not is_whole(label):
+        elif not is_whole(label) or not (label or problem == MULTI):
             bad.add(line, "no label", "one")
+        elif problem == REGRESSION and not _is_number(label):
+            bad.add(line, "a label that is no number", "one")
         else:
             patient = row[columns["patient"]] if "patient" in columns else f"{name}:{line}"
             yield patient, label, note
@@ -169,11 +210,65 @@ def _by_patient(rows: Sequence[_Row]) -> list[NoteDocument]:
     for patient, label, note in rows:
         if labels.setdefault(patient, label) != label:
             raise DataError(
-                "a patient has notes with two different labels; expected one label a patient. "
+                "a patient has notes with two different labels; expected one a patient. "
                 'Correct the labels, or decide by note (decide = "note").'
             )
         notes.setdefault(patient, []).append(note)
     return [NoteDocument(patient, labels[patient], tuple(own)) for patient, own in notes.items()]
+
+
+def _several(
+    rows: Sequence[_Row],
+    choice: LabelChoice,
+    labels: Sequence[str],
+    decide: str,
+    separator: str,
+) -> list[NoteDocument]:
+    """Make documents with any number of labels; a patient has those of all the notes."""
+    if choice.positive:
+        raise OptionError(
+            "positive makes two classes of labels; expected labels or largest where several may "
+            "be right. Remove positive."
+        )
+    split = [(patient, _split(cell, separator), note) for patient, cell, note in rows]
+    found = [label for _, own, _ in split for label in own]
+    kept = choice.names(found)
+    if labels:
+        if not (choice.labels or choice.largest):
+            _check_labels(set(found), labels)
+        kept = tuple(labels)
+    gathered: dict[str, tuple[str, set[str], list[str]]] = {}
+    for i, (patient, own, note) in enumerate(split):
+        _, has, notes = gathered.setdefault(
+            patient if decide == "patient" else str(i), (patient, set(), [])
+        )
+        has.update(own)
+        notes.append(note)
+    return [
+        NoteDocument(patient, "", tuple(notes), tuple(label for label in kept if label in has))
+        for patient, has, notes in gathered.values()
+    ]
+
+
+def _split(cell: str, separator: str) -> list[str]:
+    """Give the labels of a cell, each once.
+
+    >>> _split("AF; CHF;AF", ";"), _split('["AF", "CHF"]', ";"), _split("", ";")
+    (['AF', 'CHF'], ['AF', 'CHF'], [])
+    """
+    listed: object = cell.split(separator)
+    if cell.startswith("["):
+        with contextlib.suppress(ValueError):
+            listed = parse_json(cell)
+    assert isinstance(listed, list)
+    return list(dict.fromkeys(name for one in listed if (name := str(one).strip())))
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        return bool(np.isfinite(float(cell)))
+    except ValueError:
+        return False
 
 
 def _check_labels(found: set[str], known: Sequence[str]) -> None:

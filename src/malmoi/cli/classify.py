@@ -9,12 +9,15 @@ from typing import Annotated
 
 from ..classifier import (
     Decision,
+    Estimate,
     NoteClassifier,
     Rule,
+    ScoredWindow,
     ZeroShotClassifier,
     load_classifier,
     load_zero_shot,
 )
+from ..classifier.documents import MULTI, REGRESSION
 from ..classifier.zero_shot import TEMPLATE
 from ..errors import DataError, OptionError
 from ..io.files import read_text
@@ -66,7 +69,10 @@ def classify(
     for name, notes in _documents(files, text=text, patient=patient, together=together):
         kept = [note for note in notes if note.strip()]
         if kept:
-            yield _row(name, kept, opened, opened.classify(kept, rule=chosen), windows)
+            if opened.problem == REGRESSION:
+                yield _number(name, kept, opened.estimate(kept, rule=chosen), windows)
+            else:
+                yield _row(name, kept, opened, opened.classify(kept, rule=chosen), windows)
         else:
             say(f"{name} has no text and is passed over")
 
@@ -117,23 +123,45 @@ def _notes(file: str, text: str, patient: str | None) -> Iterator[tuple[str, str
 def _row(
     name: str, notes: list[str], model: NoteClassifier, decision: Decision, k: int
 ) -> dict[str, object]:
-    column = model.labels.index(decision.label)
-    row: dict[str, object] = {
-        "note": name,
-        "label": decision.label,
-        "probability": round(decision.probability, 4),
+    several = model.problem == MULTI
+    row: dict[str, object] = {"note": name}
+    row |= (
+        {"labels": list(decision.labels)}
+        if several
+        else {"label": decision.label, "probability": round(decision.probability, 4)}
+    )
+    row |= {
         "probabilities": {label: round(p, 4) for label, p in decision.probabilities.items()},
         "windows": len(decision.windows),
     }
     if k:
         row["deciding"] = [
-            {
-                "note": one.note,
-                "start": one.start,
-                "end": one.end,
-                "probability": round(one.probabilities[column], 4),
-                "text": notes[one.note][one.start : one.end],
-            }
-            for one in decision.telling(model.labels, k=k)
+            ({"label": label} if several else {})
+            | _window(one, notes, "probability", one.probabilities[model.labels.index(label)])
+            for label in decision.labels
+            for one in decision.telling(model.labels, k=k, label=label)
         ]
     return row
+
+
+def _number(name: str, notes: list[str], found: Estimate, k: int) -> dict[str, object]:
+    row: dict[str, object] = {
+        "note": name,
+        "label": found.name,
+        "number": round(found.number, 4),
+        "windows": len(found.windows),
+    }
+    if k:
+        largest = sorted(found.windows, key=lambda one: -one.probabilities[0])[:k]
+        row["deciding"] = [_window(one, notes, "number", one.probabilities[0]) for one in largest]
+    return row
+
+
+def _window(one: ScoredWindow, notes: list[str], name: str, value: float) -> dict[str, object]:
+    return {
+        "note": one.note,
+        "start": one.start,
+        "end": one.end,
+        name: round(value, 4),
+        "text": notes[one.note][one.start : one.end],
+    }

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ..types import Doubles
 
 Measure = Callable[[Doubles], Doubles]
+LOWER_IS_BETTER = ("mae", "rmse")
 
 # A spread this much smaller than the values themselves is rounding, not variation.
 _ROUNDING = 1e-13
@@ -164,6 +165,55 @@ def macro_f1(predicted: object, gold: object) -> Measure:
         # A class that a resample lost altogether takes no part in its mean.
         f1 = np.divide(2 * hits, total, out=np.full_like(hits, np.nan), where=total > 0)
         return np.asarray(np.nanmean(f1, axis=1))
+
+    return measure
+
+
+def set_f1(predicted: object, gold: object, *, macro: bool = False) -> Measure:
+    """F1 of sets of labels (n, labels), 0 or 1 each: over all labels, or the mean over labels.
+
+    >>> round(value(set_f1([[1, 0], [1, 1]], [[1, 1], [0, 1]]), 2), 4)
+    0.6667
+    """
+    guess, truth = (np.asarray(side, dtype=np.float64) for side in (predicted, gold))
+    right, either = guess * truth, guess + truth
+    if not macro:
+        right, either = right.sum(axis=1, keepdims=True), either.sum(axis=1, keepdims=True)
+
+    def measure(weights: Doubles) -> Doubles:
+        hits, total = weights @ right, weights @ either
+        f1 = np.divide(2 * hits, total, out=np.full_like(hits, np.nan), where=total > 0)
+        return known_mean(f1.T)
+
+    return measure
+
+
+def known_mean(values: object) -> Doubles:
+    """The mean over the first axis of what is defined: a label that a resample lost is not."""
+    table = np.asarray(values, dtype=np.float64)
+    known = ~np.isnan(table)
+    return _ratio(np.where(known, table, 0.0).sum(axis=0), known.sum(axis=0).astype(np.float64))
+
+
+def root_mean_square(errors: object) -> Measure:
+    """The root of the mean square of one error an item."""
+    squares = mean(np.square(np.asarray(errors, dtype=np.float64)))
+    return lambda weights: np.asarray(np.sqrt(squares(weights)))
+
+
+def r_squared(predicted: object, gold: object) -> Measure:
+    """The share of the variance that is explained: 1 is perfect, 0 as good as the mean.
+
+    >>> round(value(r_squared([1, 2, 4], [1, 2, 3]), 3), 4)
+    0.5
+    """
+    truth = np.asarray(gold, dtype=np.float64)
+    errors = np.square(np.asarray(predicted, dtype=np.float64) - truth)
+
+    def measure(weights: Doubles) -> Doubles:
+        centre = (weights @ truth / weights.sum(axis=1))[:, None]
+        spread = (weights * np.square(truth[None] - centre)).sum(axis=1)
+        return 1 - _ratio(weights @ errors, spread)
 
     return measure
 

@@ -21,7 +21,7 @@ from ..errors import DataError, OptionError, counted
 from ..io.fingerprint import write_json
 from ..types import Doubles
 from .examples import ExampleSource
-from .measures import Measure
+from .measures import LOWER_IS_BETTER, Measure
 from .models import name_of
 from .task import Outcome, Settings
 from .tasks import TASKS
@@ -117,7 +117,10 @@ class Report:
                 if name in comparison.differences:
                     one = comparison.differences[name]
                     row = {"model": comparison.model, "metric": name, **vars(one.theirs)}
-                    row |= {"difference": one.difference.value, "p": one.p, "ours is": one.verdict}
+                    verdict = one.verdict
+                    if name in LOWER_IS_BETTER:
+                        verdict = {"better": "worse", "worse": "better"}.get(verdict, verdict)
+                    row |= {"difference": one.difference.value, "p": one.p, "ours is": verdict}
                     found.append(row)
         return found
 

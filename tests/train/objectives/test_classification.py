@@ -166,6 +166,120 @@ def test_the_command(trained: Path, tmp_path: Path, run: Run) -> None:
     assert found["deciding"][0]["text"] == "배. ship ship ship ship nephropathy."
 
 
+def write_stays(path: Path, *, patients: int = 120) -> Path:
+    """Notes whose words say how long the stay was and which of three diagnoses hold."""
+    rng = random.Random(3)
+    words = {
+        "sea": "ship ship ship ship.",
+        "kidney": "nephropathy nephropathy.",
+        "sky": "dawn dawn.",
+    }
+    lines = []
+    for i in range(patients):
+        held = [name for name in words if rng.random() < 0.4]
+        parts = [words[name] for name in held] + ["배 at the 갔다 배 at the 갔다."] * rng.randint(
+            2, 4
+        )
+        rng.shuffle(parts)
+        days = 2 + 5 * ("sea" in held) + 3 * ("kidney" in held)
+        row = {"patient": f"p{i}", "days": days, "found": ";".join(held), "text": " ".join(parts)}
+        lines.append(json.dumps(row | {"listed": held}, ensure_ascii=False))
+    path.write_text("\n".join(lines) + "\n", "utf-8")
+    return path
+
+
+def stays(folder: Path, problem: str, column: str, name: str, **data: Any) -> dict[str, Any]:
+    columns = {"text": "text", "label": column, "patient": "patient"}
+    given = {"files": ["stays.jsonl"], "columns": columns, "shares": {"dev": 0.45, "test": 0.2}}
+    return table(
+        folder,
+        problem_type=problem,
+        data=given | data,
+        output={"folder": str(folder / name)},
+        schedule={"epochs": 15, "batch_size": 16, "learning_rate": 3e-3},
+    )
+
+
+@pytest.fixture(scope="module")
+def several(folder: Path) -> Path:
+    write_stays(folder / "stays.jsonl")
+    done = train(
+        make_recipe(stays(folder, "multi_label_classification", "found", "several")), data=folder
+    )
+    assert done.scores["auroc"] > 0.9 and done.scores["micro_f1"] > 0.7
+    return done.bundles[0]
+
+
+@pytest.fixture(scope="module")
+def number(folder: Path) -> Path:
+    write_stays(folder / "stays.jsonl")
+    told = record_messages()
+    done = train(make_recipe(stays(folder, "regression", "days", "number")), data=folder)
+    assert any("days 2 to 10, mean" in line for line in told)
+    assert done.scores["r2"] > 0.2 and done.scores["spearman"] > 0.6
+    assert done.scores["mae"] < done.scores["rmse"] < 3
+    return done.bundles[0]
+
+
+def test_several_labels_of_one_note(several: Path, folder: Path) -> None:
+    model = malmoi.load_classifier(several)
+    assert model.labels == ("kidney", "sea", "sky") and model.manifest.activation == "sigmoid"
+    both = model.classify("ship ship ship ship. nephropathy nephropathy.")
+    assert {"kidney", "sea"} <= set(both.labels)
+    assert sum(both.probabilities.values()) > 1.2  # each by itself
+    [best] = both.telling(model.labels, k=1, label="sea")
+    assert best.probabilities[model.labels.index("sea")] > 0.5
+    report = json.loads((several.parent / "report.json").read_text("utf-8"))
+    assert set(report["metrics"]) == {"auroc", "micro_f1", "macro_f1"}
+    assert set(report["details"]["auroc"]) == set(model.labels)
+    card = (several / "README.md").read_text("utf-8")
+    assert "Finds which of kidney, sea, sky hold" in card and "threshold" in card
+    with pytest.raises(OptionError, match="Call classify"):
+        model.estimate("배")
+
+
+def test_a_number_about_a_note(number: Path) -> None:
+    model = malmoi.load_classifier(number)
+    assert model.labels == ("days",) and model.manifest.activation == "identity"
+    long = model.estimate("ship ship ship ship. nephropathy nephropathy.")
+    short = model.estimate(["배 at the 갔다.", "배 at the 갔다."])
+    assert long.name == "days" and long.number > short.number + 1
+    assert len(short.windows) == 2 and 0 < short.windows[0].probabilities[0] < 8
+    assert model.estimate("배 at the 갔다.", rule=Rule("mean")).number == pytest.approx(
+        short.windows[0].probabilities[0], abs=1e-4
+    )
+    with pytest.raises(OptionError, match="Call estimate"):
+        model.classify("배")
+
+
+def test_both_are_evaluated_on_a_file(several: Path, number: Path, folder: Path) -> None:
+    from malmoi.evaluate import Settings
+
+    for bundle, column, main in ((several, "listed", "auroc"), (number, "days", "r2")):
+        columns = {"text": "text", "label": column, "patient": "patient"}
+        report = evaluate(
+            malmoi.load_classifier(bundle),
+            "notes",
+            folder / "stays.jsonl",
+            settings=Settings(columns=columns),
+        )
+        assert report.main == main and report.metrics[main].value > 0.25
+        assert report.data.rows == 120
+    by_first = [row for row in report.rows() if row["metric"] == "mae" and row["p"] != ""]
+    for row in by_first:  # a smaller error is the better one
+        assert row["ours is"] in ("not clear", "better" if row["difference"] < 0 else "worse")
+
+
+def test_the_command_prints_labels_and_numbers(several: Path, number: Path, run: Run) -> None:
+    note = "ship ship ship ship. nephropathy nephropathy."
+    found = json.loads(run("classify", several, "-", "--windows", "1", stdin=note).stdout)
+    assert set(found) == {"note", "labels", "probabilities", "windows", "deciding"}
+    assert [one["label"] for one in found["deciding"]] == found["labels"]
+    found = json.loads(run("classify", number, "-", "--windows", "1", stdin=note).stdout)
+    assert found["label"] == "days" and found["number"] > 4
+    assert found["deciding"][0]["text"] == note
+
+
 def test_an_encoder_is_no_classifier(bundle: Path) -> None:
     with pytest.raises(BundleError, match="expected classifier"):
         malmoi.load_classifier(bundle)
@@ -236,6 +350,9 @@ def test_leakage_between_files_is_told(folder: Path, tmp_path: Path) -> None:
         ({"rule": "median"}, 'rule is "median"'),
         ({"rulle": "max"}, "Did you mean rule"),
         ({"dropout": 1.0}, "dropout"),
+        ({"problem_type": "regresion"}, "problem_type"),
+        ({"problem_type": "regression"}, "data.positive is set with problem_type regression"),
+        ({"problem_type": "multi_label_classification"}, "expected labels or largest"),
         ({"data": {"columns": COLUMNS}}, "no files"),
         ({"data": {"columns": {"text": "t"}, "files": ["a"]}}, "no label"),
         ({"data": {"columns": COLUMNS, "train": ["a"]}}, "data.dev is missing"),

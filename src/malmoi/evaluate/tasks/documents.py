@@ -10,10 +10,33 @@ from numpy.typing import NDArray
 
 from ...classifier.classifier import DecisionPool, NoteClassifier, ScoredWindows, attend
 from ...classifier.decision import RULES, Rule, combine, expected_error, reliability, soften
-from ...classifier.documents import LabelChoice, NoteDocument, read_documents
+from ...classifier.documents import (
+    MULTI,
+    REGRESSION,
+    SEPARATOR,
+    SINGLE,
+    LabelChoice,
+    NoteDocument,
+    read_documents,
+    targets_of,
+)
 from ...errors import DataError, OptionError
+from ...types import Doubles
 from ..examples import Examples, Roles, describe
-from ..measures import Measure, auroc, average_precision, macro_f1, mean, recall_at_precision
+from ..measures import (
+    Measure,
+    auroc,
+    average_precision,
+    known_mean,
+    macro_f1,
+    mean,
+    r_squared,
+    recall_at_precision,
+    root_mean_square,
+    set_f1,
+    spearman,
+    value,
+)
 from ..task import Outcome, Settings, Task
 
 PRECISION = 0.8
@@ -42,7 +65,8 @@ class NoteDecisions(Task[NoteFile]):
     def load(self, path: Path, settings: Settings) -> Examples[NoteFile]:
         """Read a file once without a model: bad rows are logged, the others counted."""
         columns = dict(settings.columns or {"text": "text", "label": "label"})
-        documents = read_documents([path], columns, strict=settings.strict)
+        # Whether a note may have no label, the model says later.
+        documents = read_documents([path], columns, strict=settings.strict, problem=MULTI)
         return Examples((path, columns), describe(path, len(documents), columns))
 
     def outcome(self, model: object, examples: Examples[NoteFile], settings: Settings) -> Outcome:
@@ -55,9 +79,19 @@ class NoteDecisions(Task[NoteFile]):
         data: Mapping[str, Any] = model.manifest.training.get("recipe", {}).get("data", {})
         positive = tuple(data.get("positive", ()))
         choice = LabelChoice(positive=positive) if positive else LabelChoice(labels=model.labels)
+        if model.problem == REGRESSION:
+            choice = LabelChoice()
         path, columns = examples.rows
         decide = str(data.get("decide", "note"))
-        documents = read_documents([path], columns, choice=choice, decide=decide)
+        documents = read_documents(
+            [path],
+            columns,
+            choice=choice,
+            decide=decide,
+            problem=model.problem,
+            separator=str(data.get("separator", SEPARATOR)),
+            strict=settings.strict,
+        )
         own, others = by_rules(model, documents)
         return replace(own, others=tuple(others))
 
@@ -71,8 +105,10 @@ def by_rules(
     weights = attention_weights(chosen, scored)
 
     def outcome(rule: Rule) -> Outcome:
-        found = probabilities(scored, rule, temperature=chosen.temperature, weights=weights)
-        return judge(found, documents, model.labels)
+        found = probabilities(
+            scored, rule, problem=model.problem, temperature=chosen.temperature, weights=weights
+        )
+        return judge(found, documents, model.labels, model.problem, threshold=chosen.threshold)
 
     names = [name for name in RULES if name != chosen.rule.name]
     if weights is None:
@@ -94,35 +130,54 @@ def probabilities(
     scored: Sequence[ScoredWindows],
     rule: Rule,
     *,
+    problem: str = SINGLE,
     temperature: float = 1.0,
     weights: Sequence[NDArray[np.float64]] | None = None,
 ) -> NDArray[np.float64]:
-    """Decide of every document by a rule; (documents, labels)."""
-    rows = [
-        combine(one.shares, rule, weights=None if weights is None else weights[i])
-        for i, one in enumerate(scored)
-    ]
-    return soften(np.stack(rows), temperature)
+    """Decide of every document by a rule; (documents, labels), or the number (documents, 1)."""
+    exclusive = problem == SINGLE
+    rows = np.stack(
+        [
+            combine(
+                one.shares,
+                rule,
+                weights=None if weights is None else weights[i],
+                exclusive=exclusive,
+            )
+            for i, one in enumerate(scored)
+        ]
+    )
+    return rows if problem == REGRESSION else soften(rows, temperature, exclusive=exclusive)
 
 
 def judge(
-    found: NDArray[np.float64], documents: Sequence[NoteDocument], labels: Sequence[str]
+    found: NDArray[np.float64],
+    documents: Sequence[NoteDocument],
+    labels: Sequence[str],
+    problem: str = SINGLE,
+    *,
+    threshold: float = 0.5,
 ) -> Outcome:
     """Measure decisions (documents, labels) against the documents' labels.
 
     Two labels: the second is the event, and the area under the ROC curve is the main measure,
     with that under precision and recall, and the recall where precision is 0.8. More labels:
-    accuracy, macro F1, and the mean area of one label against the rest. Patients are drawn whole.
+    accuracy, macro F1, and the mean area of one label against the rest. Several labels at once:
+    the mean area, and F1 over all and by label. A number: the share of its variance that is
+    explained, the mean and the root mean square error, and Spearman. Patients are drawn whole.
     """
-    numbers = {label: i for i, label in enumerate(labels)}
-    gold = np.array([numbers[one.label] for one in documents])
-    if len(set(gold.tolist())) < 2:
+    gold = targets_of(documents, labels, problem)
+    if not len(gold) or (gold == gold[0]).all():
         raise DataError(
             "all notes have the same label; expected two labels at least. Name another column "
             "with --columns text=…,label=…"
         )
     order: dict[str, int] = {}
     units = np.array([order.setdefault(one.patient, len(order)) for one in documents])
+    if problem == REGRESSION:
+        return _judge_number(found[:, 0], gold, units)
+    if problem == MULTI:
+        return _judge_sets(found, gold, labels, units, threshold)
     guess = found.argmax(axis=1)
     measures: dict[str, Measure]
     if len(labels) == 2:
@@ -147,3 +202,45 @@ def judge(
         "reliability": [{"said": b.said, "was": b.was, "count": b.count} for b in bins],
     }
     return Outcome(measures, units=units, main=next(iter(measures)), details=details)
+
+
+def _judge_number(found: Doubles, gold: NDArray[Any], units: NDArray[Any]) -> Outcome:
+    measures = {
+        "r2": r_squared(found, gold),
+        "mae": mean(np.abs(found - gold)),
+        "rmse": root_mean_square(found - gold),
+        "spearman": spearman(found, gold),
+    }
+    # What is to be beaten: the same number for everyone.
+    always = np.abs(np.median(gold) - gold).mean()
+    details = {"mae_of_the_median": round(float(always), 4)}
+    return Outcome(measures, units=units, main="r2", details=details)
+
+
+def _judge_sets(
+    found: Doubles,
+    gold: NDArray[Any],
+    labels: Sequence[str],
+    units: NDArray[Any],
+    threshold: float,
+) -> Outcome:
+    areas = {
+        label: auroc(found[:, i], gold[:, i])
+        for i, label in enumerate(labels)
+        if 0 < gold[:, i].sum() < len(gold)
+    }
+    guess = found >= threshold
+    measures: dict[str, Measure] = {
+        "auroc": lambda weights: known_mean([area(weights) for area in areas.values()]),
+        "micro_f1": set_f1(guess, gold),
+        "macro_f1": set_f1(guess, gold, macro=True),
+    }
+    bins = reliability(found.ravel(), gold.ravel())
+    details = {
+        "auroc": {label: round(value(area, len(gold)), 4) for label, area in areas.items()},
+        "documents": {label: int(gold[:, i].sum()) for i, label in enumerate(labels)},
+        "threshold": threshold,
+        "expected_calibration_error": round(expected_error(bins), 4),
+        "reliability": [{"said": b.said, "was": b.was, "count": b.count} for b in bins],
+    }
+    return Outcome(measures, units=units, main="auroc", details=details)

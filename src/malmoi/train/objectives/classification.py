@@ -9,13 +9,18 @@ from typing import Literal, Self
 from pydantic import model_validator as check
 
 from ...classifier.documents import (
+    MULTI,
     PARTS,
+    REGRESSION,
+    SEPARATOR,
+    SINGLE,
     LabelChoice,
     NoteDocument,
     leakage,
     part_of,
     read_documents,
     say_leaked,
+    targets_of,
 )
 from ...errors import DataError, OptionError, counted
 from ..data import check_classes, hash_named
@@ -47,6 +52,7 @@ class NoteData(DataParts):
     labels: Names = key((), "Use only these labels.")
     largest: Count = key(0, "Use only so many of the most frequent labels; 0 means all.")
     decide: Literal["note", "patient"] = key("note", "What gets one decision.")
+    separator: str = key(SEPARATOR, "multi_label_classification: between the labels of a cell.")
 
     @check(mode="after")
     def _fits(self) -> Self:
@@ -63,12 +69,31 @@ class Classification(ModelRecipe):
     objective: Literal["classify"] = key("classify", "Chooses this kind of recipe.")
     layers: Count = key(0, "Keep only so many layers, from the embeddings up; 0 keeps all.")
     dropout: PartShare = key(0.1, "Dropout while training.")
+    problem_type: Literal[
+        "single_label_classification", "multi_label_classification", "regression"
+    ] = key(SINGLE, "One label a document, any number of labels, or a number.")
     balance: bool = key(True, "Weigh labels by rarity, so that all count the same.")
     rule: Literal["joint", "max", "mean", "first", "attention"] = key(
         "joint", "How windows decide; the c of joint is chosen on dev."
     )
     windows: Count = key(0, "The most windows of a document in an epoch; 0 means all.")
     schedule: PairSchedule = key(PairSchedule(), "How long and how fast.")
+
+    @check(mode="after")
+    def _fits_problem(self) -> Self:
+        allowed = {MULTI: ("labels", "largest"), REGRESSION: ()}.get(self.problem_type)
+        for name in ("positive", "labels", "largest"):
+            if allowed is not None and name not in allowed and getattr(self.data, name):
+                raise OptionError(
+                    f"data.{name} is set with problem_type {self.problem_type}; expected "
+                    f"{' or '.join(allowed) or 'no choice of labels'}. Remove the key."
+                )
+        if self.problem_type == MULTI and not self.data.separator.strip():
+            raise OptionError(
+                "data.separator is empty; expected what stands between labels. Set it, as in "
+                f'separator = "{SEPARATOR}".'
+            )
+        return self
 
 
 SHARES = {"dev": 0.15, "test": 0.15}
@@ -89,15 +114,15 @@ def read_notes(recipe: Classification, root: Path, *, strict: bool) -> Notes:
     data = recipe.data
     hashes = hash_named(data.names, root)
     if data.files:
-        everything = _read(data, data.files, root, (), strict)
-        labels = _labels(data, everything)
+        everything = _read(recipe, data.files, root, (), strict)
+        labels = _labels(recipe, everything)
         parts = _divide(everything, data, recipe.seed)
     else:
-        train = _read(data, data.train, root, (), strict)
-        labels = _labels(data, train)
-        parts = {"train": train, "dev": _read(data, data.dev, root, labels, strict)}
-        parts["test"] = _read(data, data.test, root, labels, strict) if data.test else []
-    _check(parts, labels)
+        train = _read(recipe, data.train, root, (), strict)
+        labels = _labels(recipe, train)
+        parts = {"train": train, "dev": _read(recipe, data.dev, root, labels, strict)}
+        parts["test"] = _read(recipe, data.test, root, labels, strict) if data.test else []
+    _check(parts, labels, recipe.problem_type)
     leaked = leakage(parts)
     for what, count in leaked.items():
         logger.info(f"leakage: {say_leaked(what, count)}")
@@ -105,8 +130,13 @@ def read_notes(recipe: Classification, root: Path, *, strict: bool) -> Notes:
 
 
 def _read(
-    data: NoteData, files: tuple[str, ...], root: Path, labels: tuple[str, ...], strict: bool
+    recipe: Classification,
+    files: tuple[str, ...],
+    root: Path,
+    labels: tuple[str, ...],
+    strict: bool,
 ) -> list[NoteDocument]:
+    data = recipe.data
     # A model's labels are settled by its training notes; the others' rows are kept by them.
     choice = LabelChoice(data.positive, data.labels, data.largest)
     if labels and data.largest:
@@ -119,19 +149,25 @@ def _read(
         decide=data.decide,
         root=root,
         strict=strict,
+        problem=recipe.problem_type,
+        separator=data.separator,
     )
     return found[: data.limit] if data.limit else found
 
 
-def _labels(data: NoteData, documents: list[NoteDocument]) -> tuple[str, ...]:
+def _labels(recipe: Classification, documents: list[NoteDocument]) -> tuple[str, ...]:
+    data = recipe.data
     choice = LabelChoice(data.positive, data.labels, data.largest)
-    labels = choice.names([one.label for one in documents])
-    found = {one.label for one in documents}
-    if len(found) < 2:
+    several = recipe.problem_type == MULTI
+    kept = [one.labels if several else (one.label,) for one in documents]
+    labels = choice.names([label for own in kept for label in own])
+    if len(set(kept)) < 2:
         raise DataError(
             "all notes have the same label; expected two labels or more, because there is "
             "nothing to distinguish. Check the label column."
         )
+    if recipe.problem_type == REGRESSION:
+        return (data.columns["label"],)
     check_classes(labels, len(documents), where=", ".join(data.files or data.train))
     return labels
 
@@ -149,16 +185,19 @@ def _divide(
     return parts
 
 
-def _check(parts: dict[str, list[NoteDocument]], labels: tuple[str, ...]) -> None:
+def _check(parts: dict[str, list[NoteDocument]], labels: tuple[str, ...], problem: str) -> None:
     for part in ("train", "dev", *(("test",) if parts["test"] else ())):
-        if len({one.label for one in parts[part]}) < 2:
+        if len({(one.label, one.labels) for one in parts[part]}) < 2:
             raise DataError(
                 f"the {part} part has {counted(len(parts[part]), 'document')} of one label or "
                 "none; expected two labels at least. Add notes, or change data.shares or the seed."
             )
     for part, documents in parts.items():
-        counts = Counter(one.label for one in documents)
+        counts = Counter(label for one in documents for label in one.labels or (one.label,))
         shown = ", ".join(f"{label} {counts[label]:,}" for label in labels)
+        if problem == REGRESSION and documents:
+            numbers = targets_of(documents, labels, problem)
+            shown = f"{labels[0]} {numbers.min():g} to {numbers.max():g}, mean {numbers.mean():.2f}"
         logger.info(f"{part}: {counted(len(documents), 'document')} ({shown})")
 
 

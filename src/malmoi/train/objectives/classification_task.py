@@ -20,16 +20,26 @@ from torch.nn import functional
 from ...bundle.bundle import open_bundle
 from ...bundle.manifest import Manifest
 from ...classifier.classifier import (
+    ACTIVATIONS,
     DECISION,
     DecisionPool,
     NoteClassifier,
     ScoredWindows,
     note_windows,
+    window_shares,
 )
-from ...classifier.decision import Rule, calibrate, tune
-from ...classifier.documents import NoteDocument, say_leaked
+from ...classifier.decision import ENOUGH, Rule, calibrate, tune
+from ...classifier.documents import (
+    MULTI,
+    REGRESSION,
+    SINGLE,
+    NoteDocument,
+    say_leaked,
+    targets_of,
+)
 from ...errors import counted
 from ...evaluate.examples import ExampleSource
+from ...evaluate.measures import set_f1, value
 from ...evaluate.report import Report, make_report
 from ...evaluate.tasks.documents import attention_weights, by_rules, judge, probabilities
 from ...export.module import set_dropout
@@ -54,7 +64,7 @@ _DECAY = 1e-2
 
 
 def fit_attention(
-    scored: Sequence[ScoredWindows], gold: NDArray[np.int64]
+    scored: Sequence[ScoredWindows], gold: NDArray[Any], problem: str = SINGLE
 ) -> NDArray[np.float64] | None:
     """Find the direction under which the documents' labels are likeliest; None without states."""
     if any(one.states is None for one in scored):
@@ -63,13 +73,20 @@ def fit_attention(
     shares = torch.from_numpy(np.concatenate([one.shares for one in scored]).astype(np.float32))
     owners = torch.from_numpy(np.repeat(np.arange(len(scored)), [len(o.shares) for o in scored]))
     targets = torch.from_numpy(gold)
+    spread = float(gold.var()) or 1.0
     direction = torch.zeros(states.shape[1], requires_grad=True)
     optimizer = torch.optim.Adam([direction], lr=_RATE)
     for _ in range(_STEPS):
         optimizer.zero_grad()
         found = _pooled(states @ direction, shares, owners, len(scored))
-        right = found[torch.arange(len(targets)), targets].clamp(min=1e-6)
-        loss = -right.log().mean() + _DECAY * direction.square().sum()
+        if problem == REGRESSION:
+            loss = functional.mse_loss(found[:, 0], targets.float()) / spread
+        elif problem == MULTI:
+            loss = functional.binary_cross_entropy(found.clamp(1e-6, 1 - 1e-6), targets.float())
+        else:
+            right = found[torch.arange(len(targets)), targets].clamp(min=1e-6)
+            loss = -right.log().mean()
+        loss = loss + _DECAY * direction.square().sum()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
     fitted: NDArray[np.float64] = direction.detach().numpy().astype(np.float64)
@@ -96,8 +113,8 @@ class NoteWindows:
         labels: Sequence[str],
         tokens: Any,
         steps: Sequence[str],
+        problem: str = SINGLE,
     ) -> None:
-        numbers = {label: i for i, label in enumerate(labels)}
         owners: list[int] = []
         texts: list[str] = []
         self.spans: list[list[Any]] = []
@@ -113,8 +130,7 @@ class NoteWindows:
         self.pieces: list[TokenizedText] = tokens.encode(texts)[0]
         self.owners = np.array(owners, dtype=np.int64)
         self.lengths = np.array([len(piece.ids) for piece in self.pieces], dtype=np.int64)
-        gold = np.array([numbers[one.label] for one in documents], dtype=np.int64)
-        self.labels = gold[self.owners]
+        self.labels = targets_of(documents, labels, problem)[self.owners]
 
 
 class NoteTask(HeadTask):
@@ -133,9 +149,16 @@ class NoteTask(HeadTask):
         super().__init__(recipe, source, processes)
         self.notes = notes
         self.train_windows, self.dev_windows = (
-            NoteWindows(notes.parts[part], notes.labels, self.tokens, source.manifest.clean)
+            NoteWindows(
+                notes.parts[part],
+                notes.labels,
+                self.tokens,
+                source.manifest.clean,
+                recipe.problem_type,
+            )
             for part in ("train", "dev")
         )
+        self.pool = number_scale(notes, recipe.problem_type)
         model = self._build(notes.labels, recipe.dropout)
         set_dropout(model, recipe.dropout)
         self._settle(model)
@@ -143,8 +166,12 @@ class NoteTask(HeadTask):
 
     def _class_weights(self) -> Tensor | None:
         """Weigh labels so that each has the same say; None leaves them as common as they are."""
-        if not self.recipe.balance:
+        if not self.recipe.balance or self.recipe.problem_type == REGRESSION:
             return None
+        if self.recipe.problem_type == MULTI:  # a label against its absence
+            held = self.train_windows.labels.sum(axis=0)
+            ratio = (len(self.train_windows.labels) - held) / np.maximum(held, 1)
+            return torch.tensor(ratio, dtype=torch.float32, device=self.processes.device)
         counts = np.bincount(self.train_windows.labels, minlength=len(self.notes.labels))
         shares = counts.sum() / (len(counts) * np.maximum(counts, 1))
         return torch.tensor(shares, dtype=torch.float32, device=self.processes.device)
@@ -167,22 +194,43 @@ class NoteTask(HeadTask):
         return kept
 
     def loss(self, step: Step) -> Tensor:
-        """Give the cross-entropy of this step's windows, over all processes."""
+        """Give the loss of this step's windows, over all processes.
+
+        It is the cross-entropy of one label, that of each of several labels, or the square of the
+        difference of a number, taken in standard deviations.
+        """
         scores, rows = self.gathered(self.train_windows.pieces, step.rows)
-        targets = torch.from_numpy(self.train_windows.labels[rows])
-        return functional.cross_entropy(scores, targets.to(scores.device), weight=self.weights)
+        targets = torch.from_numpy(self.train_windows.labels[rows]).to(scores.device)
+        if self.recipe.problem_type == REGRESSION:
+            wanted = (targets - self.pool.mean) / self.pool.scale
+            return functional.mse_loss(scores[:, 0], wanted.float())
+        if self.recipe.problem_type == MULTI:
+            return functional.binary_cross_entropy_with_logits(
+                scores, targets.float(), pos_weight=self.weights
+            )
+        return functional.cross_entropy(scores, targets, weight=self.weights)
 
     def evaluate(self) -> dict[str, float]:
         """Judge the dev documents by the recipe's rule; the first score is the main one."""
-        windows = self.dev_windows
-        shares = self.run_all(windows.pieces).softmax(dim=1).cpu().numpy()
+        windows, problem = self.dev_windows, self.recipe.problem_type
+        logits = self.run_all(windows.pieces).double().cpu().numpy()
+        shares = window_shares(logits, problem, self.pool).astype(np.float32)
         scored = [
             ScoredWindows(spans, shares[windows.owners == i], None)
             for i, spans in enumerate(windows.spans)
         ]
         rule = Rule("joint" if self.recipe.rule == "attention" else self.recipe.rule)
-        outcome = judge(probabilities(scored, rule), self.notes.parts["dev"], self.notes.labels)
+        found = probabilities(scored, rule, problem=problem)
+        outcome = judge(found, self.notes.parts["dev"], self.notes.labels, problem)
         return {f"dev:{outcome.main}": outcome.values()[outcome.main]}
+
+
+def number_scale(notes: Notes, problem: str) -> DecisionPool:
+    """Say how a number is made of an output: by mean and standard deviation of the train part."""
+    if problem != REGRESSION:
+        return DecisionPool()
+    numbers = targets_of(notes.parts["train"], notes.labels, problem)
+    return DecisionPool(mean=float(numbers.mean()), scale=float(numbers.std()) or 1.0)
 
 
 def make_task(recipe: Classification, prepared: PreparedData, processes: Processes) -> NoteTask:
@@ -205,9 +253,13 @@ def write_bundle(
     )
     options = bundle_options(recipe, run.prepared.source, training, precision)
     written = export_reranker(run.paths.best, folder, layers=True, **options)
-    wanted = dataclasses.replace(written, kind="classifier", activation="softmax")
+    activation = ACTIVATIONS[recipe.problem_type]
+    wanted = dataclasses.replace(
+        written, kind="classifier", activation=activation, labels=notes.labels
+    )
     manifest = wanted.write(folder)
     model = NoteClassifier(open_bundle(folder, kinds=("classifier",)))
+    model.pool = number_scale(notes, recipe.problem_type)
     pool = choose_pool(model, notes.parts["dev"], rule=recipe.rule)
     with writing(folder / DECISION) as file:
         file.write(json.dumps(pool.to_json(), indent=2).encode() + b"\n")
@@ -220,22 +272,42 @@ def write_bundle(
 
 
 def choose_pool(model: NoteClassifier, dev: list[NoteDocument], *, rule: str) -> DecisionPool:
-    """Choose c, attention's direction and the temperature on development documents."""
+    """Choose c, attention's direction and the temperature on development documents.
+
+    Of several labels the threshold too, for the best F1 over all; a number has neither.
+    """
     scored = model.score([one.notes for one in dev])
-    numbers = {label: i for i, label in enumerate(model.labels)}
-    gold = np.array([numbers[one.label] for one in dev])
+    problem = model.problem
+    gold = targets_of(dev, model.labels, problem)
 
     def score(found: list[Any]) -> float:
-        outcome = judge(np.stack(found), dev, model.labels)
+        outcome = judge(np.stack(found), dev, model.labels, problem)
         return outcome.values()[outcome.main]
 
-    c = tune([one.shares for one in scored], score)
-    direction = fit_attention(scored, gold)
-    pool = DecisionPool(Rule(rule, c), 1.0, direction)
-    found = probabilities(scored, pool.rule, weights=attention_weights(pool, scored))
+    c = tune([one.shares for one in scored], score, exclusive=problem == SINGLE)
+    direction = fit_attention(scored, gold, problem)
+    pool = dataclasses.replace(model.pool, rule=Rule(rule, c), direction=direction)
+    if problem == REGRESSION:
+        return pool
+    weights = attention_weights(pool, scored)
+    found = probabilities(scored, pool.rule, problem=problem, weights=weights)
     temperature, told = calibrate(found, gold)
     logger.info(told)
-    return dataclasses.replace(pool, temperature=temperature)
+    pool = dataclasses.replace(pool, temperature=temperature)
+    if problem == MULTI and len(dev) >= ENOUGH:
+        found = probabilities(
+            scored, pool.rule, problem=problem, temperature=temperature, weights=weights
+        )
+        pool = dataclasses.replace(pool, threshold=best_threshold(found, gold))
+    return pool
+
+
+def best_threshold(found: NDArray[np.float64], gold: NDArray[Any]) -> float:
+    """Choose the threshold with the best F1 over all labels; of equal ones the middle one."""
+    grid = np.arange(5, 100, 5) / 100
+    scores = np.array([value(set_f1(found >= one, gold), len(gold)) for one in grid])
+    best = grid[np.nan_to_num(scores) >= np.nanmax([*scores, 0.0]) - 1e-12]
+    return float(best[len(best) // 2])
 
 
 def report_rules(
@@ -257,14 +329,26 @@ def classifier_card(
     recipe: Classification, notes: Notes, pool: DecisionPool, manifest: Manifest, report: Report
 ) -> str:
     """Say what the classifier decides, from what, and how well."""
+    does = {
+        SINGLE: f"Decides among {', '.join(notes.labels)}",
+        MULTI: f"Finds which of {', '.join(notes.labels)} hold",
+        REGRESSION: f"Estimates {notes.labels[0]}",
+    }[recipe.problem_type]
     about = (
-        f"Decides among {', '.join(notes.labels)} over notes of any length, cut into windows at "
-        f"sentence borders; trained with malmoi from `{recipe.base}`."
+        f"{does} over notes of any length, cut into windows at sentence borders; trained with "
+        f"malmoi from `{recipe.base}`."
     )
+    rule = f"Rule: {pool.rule.name}, c = {pool.rule.c:g}"
+    if recipe.problem_type == REGRESSION:
+        rule += ", chosen on the dev part."
+    else:
+        several = f"threshold {pool.threshold:g}; " if recipe.problem_type == MULTI else ""
+        rule += (
+            f"; {several}temperature {pool.temperature:.3f} (1 changes nothing; so it is where the "
+            "dev part is too small to fit one); all chosen on the dev part."
+        )
     body = [
-        f"Rule: {pool.rule.name}, c = {pool.rule.c:g}; temperature {pool.temperature:.3f} "
-        "(1 changes nothing; so it is where the dev part is too small to fit one); all chosen on "
-        "the dev part.",
+        rule,
         "",
         f"## Scores ({report.data.file}, {counted(report.data.rows, 'document')})",
         "",
