@@ -1,7 +1,7 @@
 """Help for people: commands in groups, an example each, and Korean where the reader's language is.
 
-English is what the commands say themselves. `korean.tsv` holds the sentences in Korean; what it
-does not have stays English. MALMOI_LANG (ko or en) decides, or else the locale.
+English is what the commands say themselves. `korean.tsv` holds the sentences in Korean: a test
+fails where one is missing. MALMOI_LANG (ko or en) decides, or else the locale.
 """
 
 import os
@@ -75,17 +75,25 @@ def read_korean() -> dict[str, str]:
 def translate(command: Any, korean: Mapping[str, str] | None = None) -> Any:
     """Put the help of a command, its options and all commands below it into Korean."""
     table = read_korean() if korean is None else korean
-    first, *more = (command.help or "").split("\n\n")
-    first = table.get(" ".join(first.split()), first)
-    command.help = "\n\n".join([first, *more])
+    parts = (command.help or "").split("\n\n")
+    command.help = "\n\n".join(table.get(" ".join(part.split()), part) for part in parts)
     if command.epilog:
         command.epilog = command.epilog.replace("Example:", table.get("Example:", "Example:"))
     panel = getattr(command, "rich_help_panel", None)
     if isinstance(panel, str):
         command.rich_help_panel = table.get(panel, panel)
     for option in command.params:
-        if (said := getattr(option, "help", None)) is not None:
-            option.help = table.get(said, said)
+        _translate_option(option, table)
+    own = command.get_help_option  # made anew where help is shown
+    command.get_help_option = lambda context: _translate_option(own(context), table)
     for below in getattr(command, "commands", {}).values():
         translate(below, table)
     return command
+
+
+def _translate_option(option: Any, table: Mapping[str, str]) -> Any:
+    if (said := getattr(option, "help", None)) is not None:
+        option.help = table.get(said, said)
+        title = f"{option.param_type_name.capitalize()}s"  # Arguments, Options
+        option.rich_help_panel = getattr(option, "rich_help_panel", None) or table.get(title)
+    return option
