@@ -4,6 +4,7 @@ import contextlib
 import csv
 import importlib.util
 import io
+import itertools
 import logging
 import math
 import time
@@ -139,30 +140,21 @@ def draw_log(path: Path, image: Path) -> bool:
     scores = [(int(row["step"]), float(row["score"])) for row in rows if row["score"]]
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     left = figure.add_subplot()
-    left.plot(*_split(losses), color="tab:blue", alpha=0.25, linewidth=0.8)
-    left.plot(*_split(_smoothed(losses)), color="tab:blue", label="loss")
+    values = [loss for _, loss in losses]
+    smooth = list(itertools.accumulate(values, lambda old, new: old + _SMOOTH * (new - old)))
+    steps = [step for step, _ in losses]
+    left.plot(steps, values, color="tab:blue", alpha=0.25, linewidth=0.8)
+    left.plot(steps, smooth, color="tab:blue", label="loss")
     left.set_xlabel("step")
     left.set_ylabel("loss")
     if scores:
         right = left.twinx()
-        right.plot(*_split(scores), color="tab:red", marker="o", label="dev score")
+        right.plot(*zip(*scores, strict=True), color="tab:red", marker="o", label="dev score")
         right.set_ylabel("dev score")
     figure.legend(loc="outside upper right", ncols=2)
     with writing(image) as file:
         figure.savefig(file, format="png", dpi=150)
     return True
-
-
-def _smoothed(points: list[tuple[int, float]]) -> list[tuple[int, float]]:
-    done: list[tuple[int, float]] = []
-    for step, loss in points:
-        old = done[-1][1] if done else loss
-        done.append((step, old + _SMOOTH * (loss - old)))
-    return done
-
-
-def _split(points: list[tuple[int, float]]) -> tuple[list[int], list[float]]:
-    return [x for x, _ in points], [y for _, y in points]
 
 
 def _lines(rows: list[tuple[str, ...]]) -> str:

@@ -16,7 +16,6 @@ from malmoi.train.checkpoint import write_tensors  # noqa: E402
 from malmoi.train.distil import distillation as d  # noqa: E402
 from malmoi.train.distil.alignment import Lexical  # noqa: E402
 from malmoi.train.distil.lessons import base as j  # noqa: E402
-from malmoi.train.distil.lessons import relations as near  # noqa: E402
 from malmoi.train.distil.lessons import words as w  # noqa: E402
 from malmoi.train.distil.recipe import Distil, StageSchedule, Tune  # noqa: E402
 from malmoi.train.distil.training import mix_weights  # noqa: E402
@@ -208,9 +207,9 @@ def test_tasks_take_turns_and_count_what_they_are_told_to() -> None:
 
 def test_neighbours_are_the_nearest_others() -> None:
     goals = np.array([[1, 0], [0.9, 0.1], [0, 1], [0.1, 0.9]], dtype=np.float32)
-    assert near.nearest_rows(goals, 1)[:, 0].tolist() == [1, 0, 3, 2]
+    assert j.nearest_rows(goals, 1)[:, 0].tolist() == [1, 0, 3, 2]
     with pytest.raises(DataError, match="too few"):
-        near.nearest_rows(goals, 4)
+        j.nearest_rows(goals, 4)
 
 
 def test_words_find_their_translation_in_its_sentence(tmp_path: Path) -> None:
@@ -223,8 +222,8 @@ def test_words_find_their_translation_in_its_sentence(tmp_path: Path) -> None:
     words = w.as_dictionary(lexical, targets.tolist())
     assert w.link([2, targets[0], 3], [2, 4, 3], words) == [(1, 1)]
     rows = np.arange(len(english))
-    found = near.nearest_rows(data.goal_at(rows).numpy(), 3)
-    beside = near.Neighbours(task("neighbours", size=4), data, rows, found)
+    found = j.nearest_rows(data.goal_at(rows).numpy(), 3)
+    beside = j.Neighbours(task("neighbours", size=4), data, rows, found)
     stage = Tune(steps=80, together=2, average=0, **SLOWER)
     assert all(map(falls, tune(student, [beside], stage, tmp_path / "run")))
 

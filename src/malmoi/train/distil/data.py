@@ -25,12 +25,12 @@ from ..data import (
     is_number,
     read_measure,
 )
-from ..schema import HeldRows
-from .recipe import Distillation, HeldPairs, LessonRecipe, Parallel, Text, Texts
+from .recipe import Distillation, ExtraFiles, HeldPairs, LessonRecipe, Parallel, Text, Texts
 
 logger = logging.getLogger(__name__)
 
 Pair = tuple[str, str]
+Entry = Parallel | Text | LessonRecipe | ExtraFiles | Texts | HeldPairs  # what names files
 
 # Placeholders, tags, options and addresses: one may occur in a sentence, with two it is none.
 _MARKUP = re.compile(r"[%$<>{}\\|=_]|--|https?:")
@@ -47,22 +47,18 @@ class TextReader:
     strict: bool = False
 
     def rows(
-        self,
-        files: Iterable[str],
-        columns: tuple[str, ...],
-        *,
-        where: dict[str, str],
-        held_out: HeldRows | None = None,
-        number: str = "",
+        self, entry: Entry, columns: tuple[str, ...], *, number: str = ""
     ) -> Iterator[tuple[str, ...]]:
         """Yield the columns of every row that has text in each and is not held out.
 
         The column `number`, if any, must hold one.
         """
+        where = {} if isinstance(entry, HeldPairs) else entry.where
+        held_out = None if isinstance(entry, HeldPairs) else entry.held_out
         needed = {name: name for name in columns}
         if held_out:
             needed[held_out.by] = held_out.by
-        for file in files:
+        for file in entry.files:
             path = locate(self.root, file)
             checks: dict[str, Check] = {number: is_number} if number else {}
             for _, _, row in file_rows(path, needed, where, checks, self.strict):
@@ -71,23 +67,17 @@ class TextReader:
 
     def texts(self, entry: Texts) -> Iterator[str]:
         """Yield the texts of an entry, column by column of each row."""
-        for row in self.rows(
-            entry.files, entry.columns, where=entry.where, held_out=entry.held_out
-        ):
+        for row in self.rows(entry, entry.columns):
             yield from row
 
     def task(self, task: LessonRecipe) -> list[tuple[str, ...]]:
         """Read the rows of a task: its columns in the order of `task_columns`."""
         columns = task_columns(task)
         number = str(task.columns["score"]) if task.kind == "scores" else ""
-        rows = list(
-            self.rows(task.files, columns, where=task.where, held_out=task.held_out, number=number)
-        )
+        rows = list(self.rows(task, columns, number=number))
         for more in task.also:
             names = tuple(more.columns[name] for name in task.columns)
-            for *others, last in self.rows(
-                more.files, names, where=more.where, held_out=more.held_out
-            ):
+            for *others, last in self.rows(more, names):
                 parts = last.split(more.split) if more.split else [last]
                 rows += [(*others, text) for part in parts if (text := tidy(part))]
         if not rows:
@@ -99,7 +89,7 @@ class TextReader:
         columns = (*entry.source, *entry.target)
         count = len(entry.source)
         found: dict[Pair, None] = {}
-        for row in self.rows(entry.files, columns, where=entry.where, held_out=entry.held_out):
+        for row in self.rows(entry, columns):
             found.update(dict.fromkeys(zip(row[:count], row[count:], strict=True)))
         if not found:
             raise no_rows(entry.files)
@@ -108,8 +98,7 @@ class TextReader:
     def lines(self, entry: Text) -> list[str]:
         """Read the texts of an entry, in the order of the files."""
         if entry.columns:
-            rows = self.rows(entry.files, entry.columns, where=entry.where, held_out=entry.held_out)
-            found = [text for row in rows for text in row]
+            found = [text for row in self.rows(entry, entry.columns) for text in row]
         else:
             paths = (locate(self.root, file) for file in entry.files)
             found = [text for path in paths for line in read_lines(path) if (text := tidy(line))]
@@ -119,7 +108,7 @@ class TextReader:
 
     def held(self, held: HeldPairs) -> list[Pair]:
         """Choose the pairs that no parallel file may teach."""
-        found = set(self.rows(held.files, (held.source, held.target), where={}))
+        found = set(self.rows(held, (held.source, held.target)))
         chosen: list[Pair] = []
         sources: set[str] = set()
         targets: set[str] = set()
@@ -226,13 +215,9 @@ def without(pairs: list[Pair], held: list[Pair]) -> list[Pair]:
 def named_files(recipe: Distillation) -> list[str]:
     """List every file that the recipe names, once."""
     vocabulary = recipe.vocabulary
-    entries: list[Parallel | Text | LessonRecipe | Texts | HeldPairs] = [
-        *recipe.parallel,
-        *recipe.text,
-        *recipe.task,
-        *((*vocabulary.text, *vocabulary.terms) if vocabulary else ()),
-        *([recipe.held_out] if recipe.held_out else []),
-    ]
+    entries: list[Entry] = [*recipe.parallel, *recipe.text, *recipe.task]
+    entries += [*vocabulary.text, *vocabulary.terms] if vocabulary else []
+    entries += [recipe.held_out] if recipe.held_out else []
     files = [file for entry in entries for file in entry.files]
     files += [file for task in recipe.task for more in task.also for file in more.files]
     return list(dict.fromkeys([*files, *(entry.file for entry in recipe.evaluation)]))

@@ -148,18 +148,10 @@ _LETTERS = re.compile(r"[^\W\d_]+")
 _SAMPLE = 5000
 
 
-@dataclass(frozen=True)
-class Words:
-    """A tokenizer for the student: its JSON, and the table row of each new piece."""
-
-    spec: Spec
-    rows: dict[str, int]
-
-    @classmethod
-    def read(cls, folder: Path) -> "Words":
-        """Read what `write_vocabulary` wrote."""
-        rows = json.loads((folder / "rows.json").read_text("utf-8"))
-        return cls(read_spec(folder), rows)
+def read_vocabulary(folder: Path) -> Extended:
+    """Read what `write_vocabulary` wrote."""
+    rows = json.loads((folder / "rows.json").read_text("utf-8"))
+    return Extended(read_spec(folder), rows, max(rows.values(), default=-1) + 1)
 
 
 def write_vocabulary(
@@ -240,15 +232,17 @@ def _syllables(counts: Counter[str]) -> list[str]:
 def _fertility(spec: Spec, made: Extended, dataset: DistillationData) -> str:
     share = max(1, sum(map(len, dataset.pairs.values())) // _SAMPLE)
     texts = [target for pairs in dataset.pairs.values() for _, target in pairs[::share]]
-    found = fertility(open_spec(spec), made.tokenizer(), texts)
+    (before, unknown), (after, missed) = (
+        fertility(tokenizer, texts) for tokenizer in (open_spec(spec), made.tokenizer())
+    )
     return (
-        f"a word takes {found.after:.2f} pieces, {found.before:.2f} before; unknown are "
-        f"{found.unknown_after:.2%}, {found.unknown_before:.2%} before"
+        f"a word takes {after:.2f} pieces, {before:.2f} before; unknown are {missed:.2%}, "
+        f"{unknown:.2%} before"
     )
 
 
 def write_table(
-    recipe: Distillation, dataset: DistillationData, base: Path, words: Words, path: Path
+    recipe: Distillation, dataset: DistillationData, base: Path, words: Extended, path: Path
 ) -> None:
     """Write the embedding table with a row for every new piece, started as the recipe says."""
     vocabulary = recipe.vocabulary
@@ -257,10 +251,9 @@ def write_table(
     assert isinstance(embeddings, torch.nn.Embedding)
     grown = table = embeddings.weight.detach().float().numpy()
     if vocabulary and words.rows:
-        extended = Extended(words.spec, words.rows, max(len(table), max(words.rows.values()) + 1))
         init = "random" if vocabulary.init == "align" else vocabulary.init
         before = open_spec(read_spec(base))
-        grown = grow_table(table, extended, before, init=init, seed=recipe.seed)
+        grown = grow_table(table, words, before, init=init, seed=recipe.seed)
         rare = {piece: row for piece, row in words.rows.items() if piece.endswith("*")}
         if vocabulary.init == "align" and len(rare) < len(words.rows):
             grown = _align(recipe, dataset, words, grown, path.parent)
@@ -270,7 +263,7 @@ def write_table(
 
 
 def _align(
-    recipe: Distillation, dataset: DistillationData, words: Words, table: Floats, scratch: Path
+    recipe: Distillation, dataset: DistillationData, words: Extended, table: Floats, scratch: Path
 ) -> Floats:
     settings, rows = recipe.align, list(words.rows.values())
     with tempfile.TemporaryDirectory(prefix=".bags-", dir=scratch) as folder:

@@ -221,17 +221,9 @@ class StageSchedule(RecipeTable):
 
     def schedule(self) -> Schedule:
         """Give the schedule of the training loop."""
-        return Schedule(
-            epochs=0,
-            steps=self.steps,
-            minutes=self.minutes,
-            learning_rate=self.learning_rate,
-            warmup=min(self.warmup, 0.999),
-            floor=self.floor,
-            weight_decay=self.weight_decay,
-            clip=self.clip,
-            evaluate_steps=self.evaluate_steps,
-        )
+        shared = type(self).model_fields.keys() & Schedule.model_fields.keys()
+        found: dict[str, Any] = {name: getattr(self, name) for name in shared}
+        return Schedule(**found | {"epochs": 0, "warmup": min(self.warmup, 0.999)})
 
 
 class Distil(StageSchedule):

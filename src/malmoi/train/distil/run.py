@@ -126,7 +126,7 @@ class _Run:
 
     def stages(self) -> TrainedRun:
         from .export import export_bundles, export_twin
-        from .pieces import Words, write_table, write_vocabulary
+        from .pieces import read_vocabulary, write_table, write_vocabulary
         from .training import prepare_stage, run_stage, stage_results, write_goals
 
         recipe, data, base, threads = self.recipe, self.dataset, self.source.root, self.threads
@@ -151,7 +151,7 @@ class _Run:
         stages.run(
             "align",
             self._settings("align"),
-            lambda _: write_table(recipe, data, base, Words.read(words), table),
+            lambda _: write_table(recipe, data, base, read_vocabulary(words), table),
         )
         if recipe.teachers:
             stages.run("goals", self._settings("goals"), lambda _: write_goals(self._context))

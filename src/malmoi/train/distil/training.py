@@ -37,10 +37,11 @@ from .distillation import (
 )
 from .lessons.base import Lesson, Matryoshka, draw_tasks
 from .lessons.build import LessonBuilder, make_lessons
-from .pieces import Words
+from .pieces import read_vocabulary
 from .recipe import Distil, Distillation, Parallel, StageSchedule, Text, Tune, trusted
 from .student import Student, open_student
 from .teachers import CachedTeacher, JointTeacher, Sides, TeacherCache, open_teacher
+from .vocabulary import Extended
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +58,7 @@ class Context:
     dataset: DistillationData
     base: Path
     folder: Path
-    words: Words
+    words: Extended
     teacher: CachedTeacher | JointTeacher
     precision: str
     processes: Processes
@@ -135,7 +136,7 @@ def open_context(
 ) -> Context:
     """Open the teachers and choose the precision that this machine computes in."""
     cache = Path(recipe.output.cache or folder / "cache").expanduser()
-    words = Words.read(folder / "vocabulary")
+    words = read_vocabulary(folder / "vocabulary")
     teacher: CachedTeacher | JointTeacher
     if recipe.teachers:
         names = [one.model for one in recipe.teachers]

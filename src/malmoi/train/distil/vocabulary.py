@@ -283,35 +283,13 @@ def term_pieces(
     return {_written(word, kind): math.log(count / total) for word, count in broken}
 
 
-@dataclass(frozen=True)
-class Fertility:
-    """How many pieces a word takes, before and after, over the same words."""
-
-    words: int
-    before: float
-    after: float
-    unknown_before: float
-    unknown_after: float
-
-
-def fertility(before: Tokenizer, after: Tokenizer, texts: Sequence[str]) -> Fertility:
-    """Measure tokens per white-space word, and the share of unknown ones, with both tokenizers."""
-    words = sum(len(text.split()) for text in texts)
-    if not words:
-        raise DataError(
-            "the texts hold no words; expected some to measure on. Give a sample of your text."
-        )
-    (n0, u0), (n1, u1) = _measure(before, texts), _measure(after, texts)
-    return Fertility(words, n0 / words, n1 / words, u0 / max(n0, 1), u1 / max(n1, 1))
-
-
-def _measure(tokenizer: Tokenizer, texts: Sequence[str]) -> tuple[int, int]:
+def fertility(tokenizer: Tokenizer, texts: Sequence[str]) -> tuple[float, float]:
+    """Give the tokens of a white-space word, and the share of tokens that are unknown."""
     unknown = {tokenizer.token_to_id("[UNK]"), tokenizer.token_to_id("<unk>")} - {None}
-    tokens = misses = 0
-    for encoding in tokenizer.encode_batch(list(texts), add_special_tokens=False):
-        tokens += len(encoding.ids)
-        misses += sum(i in unknown for i in encoding.ids)
-    return tokens, misses
+    encoded = tokenizer.encode_batch(list(texts), add_special_tokens=False)
+    tokens = sum(len(one.ids) for one in encoded)
+    missed = sum(id in unknown for one in encoded for id in one.ids)
+    return tokens / max(1, sum(len(text.split()) for text in texts)), missed / max(tokens, 1)
 
 
 def grow_table(

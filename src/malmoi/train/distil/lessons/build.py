@@ -18,14 +18,15 @@ from ..student import Student
 from ..teachers import CachedTeacher, JointTeacher
 from .base import (
     Lesson,
+    Neighbours,
     Passages,
     PositivePairs,
     Row,
     ScoredPairs,
     TeacherReplay,
     blend_scores,
+    nearest_rows,
 )
-from .relations import Neighbours, nearest_rows
 from .words import (
     Alter,
     Dictionary,

@@ -25,8 +25,17 @@ from ...batching import pad, pool
 from ..alignment import Lexical
 from ..distillation import DistillationTexts, bag_ids
 from ..student import Student, embed_ids
-from .base import Lesson, Matryoshka, cosent, dropout, normalize, pick, pick_by
-from .relations import nearest, toward
+from .base import (
+    Lesson,
+    Matryoshka,
+    cosent,
+    dropout,
+    nearest,
+    normalize,
+    pick,
+    pick_by,
+    toward,
+)
 
 # Shorter tokens are mostly endings, particles and the like, which no other can replace.
 _SHORTEST = (2, 3)
