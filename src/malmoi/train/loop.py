@@ -95,11 +95,7 @@ def check_bfloat16(setting: str = "schedule.bf16 is true") -> None:
 
 
 def best_precision() -> str:
-    """Say "bfloat16" where this machine computes faster in it, else "float32".
-
-    Tried in a process of its own: a virtual machine may promise AMX and hide its tile geometry,
-    and then the first product dies of an illegal instruction.
-    """
+    """Say "bfloat16" where a process of its own computes faster in it, else "float32"."""
     tried = subprocess.run([sys.executable, "-c", _FAST], capture_output=True, check=False)
     return "bfloat16" if tried.returncode == 0 else "float32"
 

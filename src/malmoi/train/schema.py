@@ -202,10 +202,8 @@ class ModelRecipe(BaseRecipe):
     base: str = needed("The encoder to start from.")
     output: Output = needed("Where the run writes.")
     max_tokens: int | None = key(None, "Tokens of a window; the base's limit when left out.")
-    clean: CleanSteps | None = key(
-        None, "Text clean-up before the tokenizer; the base's own when left out."
-    )
-    seed: Seed = key(1, "The seed of all random numbers.")
+    clean: CleanSteps | None = key(None, CLEAN)
+    seed: Seed = key(1, SEED)
     schedule: Schedule = key(Schedule(), "How long and how fast.")
 
 

@@ -204,11 +204,11 @@ def test_damaged_settings_are_refused(trained: TrainedRun, tmp_path: Path) -> No
 
 
 def test_questions_are_divided_by_text_and_asked_elsewhere(folder: Path) -> None:
-    from malmoi.train.objectives.answering import read_answering_data
+    from malmoi.train.objectives.answering import AnswerObjective
 
     data = {"files": ["train.json"], "unrelated": 0.5, "train": [], "dev": [], "test": []}
     recipe = make_recipe(table(folder, data=data), where="the recipe")
-    found = read_answering_data(recipe, folder, strict=False)
+    found = AnswerObjective().read(recipe, folder, strict=False)
     texts = [{one.context for one in found.parts[part]} for part in ("train", "dev", "test")]
     assert not texts[0] & texts[1] and not texts[0] & texts[2] and not texts[1] & texts[2]
     made = [one for one in found.parts["train"] if "/" in one.id]

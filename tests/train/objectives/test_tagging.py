@@ -191,11 +191,11 @@ def test_any_encoder_and_pieces_as_units(tmp_path: Path, architecture: str) -> N
 
 
 def test_files_are_divided_by_the_seed(folder: Path) -> None:
-    from malmoi.train.objectives.tagging import read_tagging_data
+    from malmoi.train.objectives.tagging import TagObjective
 
     data = {"train": [], "dev": [], "test": [], "files": ["train.tsv"], "shares": {"dev": 0.2}}
     recipes = [make_recipe(table(folder, data=data, seed=seed), where="") for seed in (1, 1, 2)]
-    found = [read_tagging_data(r, folder, strict=False) for r in recipes]
+    found = [TagObjective().read(r, folder, strict=False) for r in recipes]
     assert [len(found[0].parts[part]) for part in ("train", "dev", "test")] == [24, 6, 0]
     assert found[0].parts == found[1].parts != found[2].parts
 
@@ -261,19 +261,19 @@ def test_recipes_that_make_no_sense(folder: Path, changes: dict[str, Any], messa
 
 
 def test_files_without_entities_and_types_that_only_dev_has(folder: Path) -> None:
-    from malmoi.train.objectives.tagging import read_tagging_data
+    from malmoi.train.objectives.tagging import TagObjective
 
     (folder / "none.tsv").write_text("a\tO\nb\tO\n", "utf-8")
     (folder / "other.tsv").write_text("a\tB-Z\n", "utf-8")
     recipe = make_recipe(table(folder, data={"train": ["none.tsv"]}), where="")
     with pytest.raises(DataError, match="mark no entity"):
-        read_tagging_data(recipe, folder, strict=False)
+        TagObjective().read(recipe, folder, strict=False)
     recipe = make_recipe(table(folder, data={"types": ["Q"]}), where="")
     with pytest.raises(DataError, match="no entity of the types Q"):
-        read_tagging_data(recipe, folder, strict=False)
+        TagObjective().read(recipe, folder, strict=False)
     told = record_messages()
     recipe = make_recipe(table(folder, data={"test": ["other.tsv"]}), where="")
-    read_tagging_data(recipe, folder, strict=False)
+    TagObjective().read(recipe, folder, strict=False)
     assert any("type Z, which train has not" in line for line in told)
 
 

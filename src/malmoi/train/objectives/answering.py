@@ -58,25 +58,6 @@ class AnsweringData:
     repeated: int  # questions of dev and test whose text is trained on too
 
 
-def read_answering_data(recipe: Answering, root: Path, *, strict: bool) -> AnsweringData:
-    """Read everything a recipe names; bad data are reported before torch is imported."""
-    data = recipe.data
-    hashes = hash_named(data.names, root)
-    read = partial(read_questions, strict=strict)
-    parts = read_parts(data, root, read, seed=recipe.seed, by=lambda one: one.context)
-    known = {one.context for one in parts["train"]}
-    repeated = sum(one.context in known for part in ("dev", "test") for one in parts[part])
-    if repeated:
-        are = by_number(repeated, "is", "are")
-        logger.info(
-            f"{counted(repeated, 'question')} of dev and test {are} about a text of train too"
-        )
-    for i, part in enumerate(PARTS):
-        parts[part] += _unrelated(parts[part], data.unrelated, recipe.seed + i)
-    _check(parts)
-    return AnsweringData(parts, hashes, repeated)
-
-
 def _unrelated(questions: Sequence[Question], times: float, seed: int) -> list[Question]:
     """Ask questions of a text that another one is about; one that has the answer is left out."""
     if not times or len({one.context for one in questions}) < 2:
@@ -116,8 +97,22 @@ class AnswerObjective(Objective[Answering, PreparedData]):
     trainer = "malmoi.train.objectives.answering_task"
 
     def read(self, recipe: Answering, root: Path, *, strict: bool) -> AnsweringData:
-        """Read the questions."""
-        return read_answering_data(recipe, root, strict=strict)
+        """Read the questions; bad data are reported before torch is imported."""
+        data = recipe.data
+        hashes = hash_named(data.names, root)
+        read = partial(read_questions, strict=strict)
+        parts = read_parts(data, root, read, seed=recipe.seed, by=lambda one: one.context)
+        known = {one.context for one in parts["train"]}
+        repeated = sum(one.context in known for part in ("dev", "test") for one in parts[part])
+        if repeated:
+            are = by_number(repeated, "is", "are")
+            logger.info(
+                f"{counted(repeated, 'question')} of dev and test {are} about a text of train too"
+            )
+        for i, part in enumerate(PARTS):
+            parts[part] += _unrelated(parts[part], data.unrelated, recipe.seed + i)
+        _check(parts)
+        return AnsweringData(parts, hashes, repeated)
 
 
 OBJECTIVES = (AnswerObjective(),)

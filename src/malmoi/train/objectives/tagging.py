@@ -59,33 +59,6 @@ class TaggingData:
     repeated: int  # sentences of dev and test that are trained on too
 
 
-def read_tagging_data(recipe: Tagging, root: Path, *, strict: bool) -> TaggingData:
-    """Read everything a recipe names; bad data are reported before torch is imported."""
-    data = recipe.data
-    hashes = hash_named(data.names, root)
-    parts = read_parts(data, root, partial(_read, data, strict), seed=recipe.seed)
-    counts = {
-        part: Counter(span.type for marked in found for span in marked.spans)
-        for part, found in parts.items()
-    }
-    for part, found in parts.items():
-        shown = ", ".join(f"{name} {count:,}" for name, count in sorted(counts[part].items()))
-        logger.info(f"{part}: {counted(len(found), 'text')} ({shown or 'no entities'})")
-    if not counts["train"]:
-        kept = f" of the types {', '.join(data.types)}" if data.types else ""
-        raise DataError(
-            f"the training files mark no entity{kept}; expected some, as lines of a token, a tab "
-            "and a label. Check the files."
-        )
-    for part in ("dev", "test"):
-        for name in sorted(set(counts[part]) - set(counts["train"])):
-            logger.info(
-                f"{part} has {counts[part][name]:,} of the type {name}, which train has not"
-            )
-    repeated = _repeated(parts)
-    return TaggingData(parts, tuple(sorted(counts["train"])), hashes, repeated)
-
-
 def _read(data: TagData, strict: bool, path: Path) -> Iterator[Marked]:
     for one in read_marked(path, scheme=data.scheme, strict=strict):
         kept = (span for span in one.spans if not data.types or span.type in data.types)
@@ -112,8 +85,30 @@ class TagObjective(Objective[Tagging, PreparedData]):
     trainer = "malmoi.train.objectives.tagging_task"
 
     def read(self, recipe: Tagging, root: Path, *, strict: bool) -> TaggingData:
-        """Read the marked texts."""
-        return read_tagging_data(recipe, root, strict=strict)
+        """Read the marked texts; bad data are reported before torch is imported."""
+        data = recipe.data
+        hashes = hash_named(data.names, root)
+        parts = read_parts(data, root, partial(_read, data, strict), seed=recipe.seed)
+        counts = {
+            part: Counter(span.type for marked in found for span in marked.spans)
+            for part, found in parts.items()
+        }
+        for part, found in parts.items():
+            shown = ", ".join(f"{name} {count:,}" for name, count in sorted(counts[part].items()))
+            logger.info(f"{part}: {counted(len(found), 'text')} ({shown or 'no entities'})")
+        if not counts["train"]:
+            kept = f" of the types {', '.join(data.types)}" if data.types else ""
+            raise DataError(
+                f"the training files mark no entity{kept}; expected some, as lines of a token, a "
+                "tab and a label. Check the files."
+            )
+        for part in ("dev", "test"):
+            for name in sorted(set(counts[part]) - set(counts["train"])):
+                logger.info(
+                    f"{part} has {counts[part][name]:,} of the type {name}, which train has not"
+                )
+        repeated = _repeated(parts)
+        return TaggingData(parts, tuple(sorted(counts["train"])), hashes, repeated)
 
 
 OBJECTIVES = (TagObjective(),)
