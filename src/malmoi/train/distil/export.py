@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors.torch import load_file
 
 from ...bundle.manifest import Manifest
 from ...encoder import load
@@ -25,7 +24,7 @@ from ..run_dir import RunPaths, write_bundles
 from .data import DistillationData, Pair
 from .recipe import Distillation, StaticTwin
 from .student import save_folder
-from .training import Context
+from .training import Context, Weights
 
 logger = logging.getLogger(__name__)
 
@@ -62,10 +61,10 @@ def _stages(recipe: Distillation) -> list[str]:
     return lines
 
 
-def write_model(context: Context, source: ModelSource, weights: Path) -> Path:
+def write_model(context: Context, source: ModelSource, weights: Weights) -> Path:
     """Write the student with the given weights as a sentence-transformers folder."""
     student = context.student(context.recipe.distil)
-    student.load(load_file(weights))
+    student.load(weights)
     # The student is trained with the mean of its states, whatever the base's pooling is.
     manifest = dataclasses.replace(source.manifest, pooling="mean", normalize=True)
     mean = dataclasses.replace(source, manifest=manifest, steps=("pool", "normalize"))

@@ -1,10 +1,9 @@
 """A distillation: the stages in their order, each skipped if it is done already."""
 
-import contextlib
 import functools
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,11 +17,13 @@ from ..objective import Objective, PreparedData
 from ..run_dir import RunPaths, TrainedRun
 from ..schema import RecipeTable
 from .data import DistillationData, named_files, read_distillation_data
-from .recipe import BASE, Distil, Distillation, Tune
+from .recipe import Distil, Distillation, Tune
 
 logger = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from ..distributed import Processes
     from .training import Context
 
@@ -135,7 +136,10 @@ class _Run:
 
         def train(key: str) -> None:
             # In turn: a teacher's cache and its exported bundle are written by one process.
-            with self.processes.first_before_others(), self._start(titles, stage) as start:
+            with self.processes.first_before_others():
+                start = None
+                if isinstance(stage, Tune):
+                    start = self._weights(titles, stage.mix, averaged=stage.start == "average")
                 task = prepare_stage(self._context, stage, title, key, start)
             run_stage(self._context, task, title, key)
 
@@ -208,39 +212,17 @@ class _Run:
     def _model(self, titles: list[str]) -> None:
         from .export import write_model
 
-        with self._weights(titles, self.recipe.mix, averaged=True) as weights:
-            write_model(self._context, self.source, weights)
+        weights = self._weights(titles, self.recipe.mix, averaged=True)
+        write_model(self._context, self.source, weights)
 
-    def _start(
-        self, titles: list[str], stage: Distil | Tune
-    ) -> contextlib.AbstractContextManager[Path | None]:
-        """Give the weights that a stage starts from; None for those of the base."""
-        if not isinstance(stage, Tune):
-            return contextlib.nullcontext()
-        return self._weights(titles, stage.mix, averaged=stage.start == "average")
-
-    @contextlib.contextmanager
     def _weights(
         self, titles: list[str], mix: dict[str, float], *, averaged: bool
-    ) -> Iterator[Path]:
-        """Give a file with the mixed weights of the stages named, or of the last one alone."""
-        from .training import base_weights, mix_weights, stage_weights
+    ) -> "dict[str, Tensor]":
+        """Give the mixed weights of the stages named, or of the last one alone."""
+        from .training import mix_weights, read_weights
 
-        rank = self.processes.rank
-        base = self.folder / f".base-{rank}.safetensors"
-        path = self.folder / f".mixed-{rank}.safetensors"
-        try:
-            if BASE in mix:
-                base_weights(self._context, base)
-            parts = [
-                (base if name == BASE else stage_weights(self.folder / name, averaged=averaged), s)
-                for name, s in (mix or {titles[-1]: 1.0}).items()
-            ]
-            mix_weights(parts, path)
-            yield path
-        finally:
-            base.unlink(missing_ok=True)
-            path.unlink(missing_ok=True)
+        read = functools.partial(read_weights, self._context, averaged=averaged)
+        return mix_weights(mix or {titles[-1]: 1.0}, read)
 
 
 OBJECTIVES = (DistilObjective(),)

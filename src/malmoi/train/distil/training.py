@@ -3,7 +3,7 @@
 import json
 import logging
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from ...io.files import writing
 from ...io.fingerprint import read_stamp, write_json
 from ...types import Ints
 from ..batching import Step
-from ..checkpoint import State, found, tensor_errors, write_tensors
+from ..checkpoint import State, found
 from ..distributed import Processes
 from ..log import draw_log
 from ..loop import best_precision, check_bfloat16
@@ -38,12 +38,15 @@ from .distillation import (
 from .lessons.base import Lesson, Matryoshka, draw_tasks
 from .lessons.build import LessonBuilder, make_lessons
 from .pieces import read_vocabulary
-from .recipe import Distil, Distillation, Parallel, StageSchedule, Text, Tune, trusted
+from .recipe import BASE, Distil, Distillation, Parallel, StageSchedule, Text, Tune, trusted
 from .student import Student, open_student
 from .teachers import CachedTeacher, JointTeacher, Sides, TeacherCache, open_teacher
 from .vocabulary import Extended
 
 logger = logging.getLogger(__name__)
+
+Weights = Mapping[str, torch.Tensor]
+Read = Callable[[str], Weights]
 
 _STAMP = "stage.json"
 _FITTED = 10_000  # rows on which several teachers are joined
@@ -279,15 +282,15 @@ def begin_stage(folder: Path, key: str) -> None:
 
 
 def prepare_stage(
-    context: Context, stage: Distil | Tune, title: str, key: str, start: Path | None
+    context: Context, stage: Distil | Tune, title: str, key: str, start: Weights | None
 ) -> StageTask:
-    """Make the task of a stage that starts from the weights in `start`, or from the base's."""
+    """Make the task of a stage that starts from the weights `start`, or from the base's."""
     processes, recipe = context.processes, context.recipe
     if processes.first:
         begin_stage(context.folder / title, key)
     student = context.student(stage)
     if start is not None:
-        student.load(load_file(start))
+        student.load(start)
     # Everything that depends on the student as it starts is made before a checkpoint is read.
     student.model.eval()
     share = slice(processes.rank, None, processes.world)
@@ -325,34 +328,27 @@ def run_stage(context: Context, task: StageTask, title: str, key: str) -> State:
     return state
 
 
-def stage_weights(folder: Path, *, averaged: bool) -> Path:
-    """Give the file of the weights that a stage hands on, or of its last ones, not averaged."""
-    if averaged:
-        return RunPaths(folder).best / WEIGHTS
-    return found(RunPaths(folder).checkpoints)[-1] / "model.safetensors"
+def read_weights(context: Context, name: str, *, averaged: bool) -> dict[str, torch.Tensor]:
+    """Give the weights that a stage hands on, or its last ones, not averaged; or the base's."""
+    if name == BASE:
+        return context.student(context.recipe.distil).weights()
+    paths = RunPaths(context.folder / name)
+    last = paths.best / WEIGHTS if averaged else found(paths.checkpoints)[-1] / "model.safetensors"
+    return load_file(last)
 
 
-def base_weights(context: Context, out: Path) -> None:
-    """Write the weights that the first stage starts from."""
-    with tensor_errors():
-        write_tensors(context.student(context.recipe.distil).weights(), out)
-
-
-def mix_weights(parts: Sequence[tuple[Path, float]], out: Path) -> None:
-    """Write the weighted mean of weights; a part is a file and its share.
+def mix_weights(shares: Mapping[str, float], read: Read) -> dict[str, torch.Tensor]:
+    """Give the weighted mean of weights, which are read by their names one after another.
 
     Between a student before and after tuning lies one that keeps what tuning would forget.
     """
-    total = sum(share for _, share in parts)
+    total = sum(shares.values())
     mixed: dict[str, torch.Tensor] = {}
-    for path, share in parts:
-        for name, value in load_file(path).items():
+    for title, share in shares.items():
+        for name, value in read(title).items():
             part = value.float() * (share / total)
             mixed[name] = mixed[name] + part if name in mixed else part
-    partial = out.with_name(f".{out.name}.part")
-    with tensor_errors():
-        write_tensors(mixed, partial)
-    partial.replace(out)
+    return mixed
 
 
 def stage_results(folder: Path) -> dict[str, object]:

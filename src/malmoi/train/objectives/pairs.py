@@ -407,16 +407,10 @@ def count_repeated(pairs: Sequence[tuple[str, str]], examples: Sequence[Training
 
 
 def _rows(entry: Data, objective: PairObjective, root: Path, strict: bool) -> Iterator[Found]:
-    checks: dict[str, Check] = {}
-    if "score" in needed_columns(entry, objective):
-        checks["score"] = is_number
-    if "label" in needed_columns(entry, objective):
-        checks["label"] = is_label
-    optional = [name for name in objective.optional if name in entry.columns]
-    needed = {name: entry.columns[name] for name in needed_columns(entry, objective)}
-    needed |= {name: entry.columns[name] for name in optional}
-
-    return entry_rows(entry, root, needed, checks, strict)
+    checks: dict[str, Check] = {"score": is_number, "label": is_label}
+    names = [name for name in objective.optional if name in entry.columns]
+    columns = {name: entry.columns[name] for name in (*needed_columns(entry, objective), *names)}
+    return entry_rows(entry, root, columns, checks, strict)
 
 
 def entry_rows(
