@@ -212,6 +212,18 @@ class Encoder(LayerAccess, TextEncoder):
                 mask[(batch.ids[:, :size] == prompt).all(axis=1), :size] = 0
         return mask
 
+    def window_ids(self, text: str, *, prompt: str | None = None) -> list[list[int]]:
+        """Give the ids of the windows by which `encode` covers a long text."""
+        cleaned = self._cleaned([text], self._prefix(prompt))
+        groups = (parts for _, parts in _parts(cleaned))
+        return [window.ids for parts in groups for window in self._tokens.windows(parts)]
+
+    def mean_of_windows(self, vectors: Floats, lengths: Sequence[int]) -> Floats:
+        """Give a text's vector (dim,), of its windows' (n, dim) and their numbers of tokens."""
+        weights = np.array(lengths, dtype=np.float32)
+        mean: Floats = weights @ vectors / weights.sum()
+        return normalize(mean[None])[0] if self.manifest.normalize else mean
+
     def _in_windows(self, texts: list[str]) -> Floats:
         """Cover each text by windows and take the mean of their vectors by tokens, (n, dim)."""
         sums = np.zeros((len(texts), self.dimension), dtype=np.float32)

@@ -40,6 +40,7 @@ class _Job:
     left: int
     came: float
     waiting: int = 0  # parts in the queue
+    tokens: int = 0  # of these parts
 
 
 @dataclass(order=True)
@@ -80,7 +81,7 @@ class Batcher:
         self._stopping = False
         self._pace = _SECONDS_A_TOKEN
         self._clock = 0.0  # tokens that each waiting request has been served
-        self._active = 0  # requests with something in the queue
+        self._active = set[_Job]()  # requests with something in the queue
         self._left_over = False  # what waits has been due since the last batch was taken
         self.waiting_tokens = 0
         self.waiting_parts = 0
@@ -112,7 +113,7 @@ class Batcher:
         future: asyncio.Future[list[Any]] = self._loop.create_future()
         job = _Job(future, [None] * len(items), len(items), time.monotonic())
         with self._changed:
-            self._check_room(sum(costs), seconds)
+            self.check_room(sum(costs), seconds)
             self._enqueue(job, items, costs, group, counted)
         timer = self._loop.call_later(seconds, self._expire, job, seconds)
         try:
@@ -137,7 +138,7 @@ class Batcher:
         self, job: _Job, items: Sequence[Any], costs: Sequence[int], group: Hashable, counted: bool
     ) -> None:
         due, first = self._clock, not self.waiting_parts
-        self._active += 1
+        self._active.add(job)
         for start, end in _cuts(costs, 1 if counted else self._settings.budget):
             cost = sum(costs[start:end])
             part = _JobPart(due, next(self._numbers), job, start, items[start:end], cost)
@@ -146,18 +147,25 @@ class Batcher:
             self.waiting_parts += 1
             self.waiting_tokens += cost
             job.waiting += 1
+            job.tokens += cost
             due += cost
         # A worker is woken by the first text, to wait for others, and when it may start;
         # waking it for each one in between would cost more than its vector.
         if first or self._ready():
             self._changed.notify()
 
-    def _check_room(self, total: int, seconds: float) -> None:
+    def check_room(self, total: int, seconds: float) -> None:
+        """Refuse so many tokens where too many wait already."""
         if self._stopping:
             raise stopping()
         backlog = self.backlog_seconds()
-        full = self.waiting_tokens and self.waiting_tokens + total > self._settings.queue_tokens
-        if full or backlog > seconds:
+        # One request, however large, does not keep all others out: it counts as half a queue.
+        most, waiting = self._settings.queue_tokens, self.waiting_tokens
+        largest = max((job.tokens for job in [*self._active]), default=0)
+        full = waiting and waiting - max(largest - most // 2, 0) + total > most
+        # Requests share the workers: each other one gets no more tokens in the meantime.
+        shared = total * len(self._active) * self._pace / len(self._threads)
+        if full or min(backlog, shared) > seconds:
             message = f"{self.waiting_tokens:,} tokens are waiting, all that the server takes on."
             remedy = f"Try again in {max(round(backlog), 1)} s."
             raise APIError(429, "busy", f"{message} {remedy}", wait=backlog)
@@ -218,7 +226,7 @@ class Batcher:
             or not self._settings.together
             or self._left_over
             or self.waiting_tokens >= self._settings.budget
-            or self._active >= self._in_flight()
+            or len(self._active) >= self._in_flight()
             or self._patience() == 0
         )
 
@@ -238,7 +246,7 @@ class Batcher:
         if length and self._settings.together:
             for step in _STEPS:
                 parts += self._drain((group, length + step), _FEW - sum(p.cost for p in parts))
-        sharing = self._active + sum(not part.job.waiting for part in parts)
+        sharing = len(self._active) + sum(not part.job.waiting for part in parts)
         self._clock += sum(part.cost for part in parts) / max(sharing, 1)
         return (group, parts) if parts else None
 
@@ -250,7 +258,9 @@ class Batcher:
             self.waiting_parts -= 1
             self.waiting_tokens -= part.cost
             part.job.waiting -= 1
-            self._active -= not part.job.waiting
+            part.job.tokens -= part.cost
+            if not part.job.waiting:
+                self._active.discard(part.job)
             if not part.job.future.done():  # its client may have gone, or its time be over
                 parts.append(part)
                 room -= part.cost

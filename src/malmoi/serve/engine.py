@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from itertools import repeat
+from itertools import pairwise, repeat
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -143,6 +143,7 @@ class Engine:
             for lane, (threads, _) in _LANES.items()
         }
         self._json = ThreadPoolExecutor(1, thread_name_prefix="malmoi-json")
+        self._tokenising = ThreadPoolExecutor(1, thread_name_prefix="malmoi-tokens")
         self._pooled = dict.fromkeys(_LANES, 0)  # calls that wait for a thread or have one
         self._open = True
         self._trimming = False
@@ -159,6 +160,8 @@ class Engine:
             short_vectors = await self._encode_ids(ids, lengths, counted=True)
             was_cut = sum(map(_was_cut, repeat(encoder), texts, lengths))
             return Embedded(short_vectors, was_cut, sum(lengths))
+        if on_long == "windows" and isinstance(encoder, Encoder):
+            return await self._embed_windows(encoder, texts, prompt)
         longest = encoder.max_tokens if on_long == "cut" else None
         # No prompt and the model's own are one where it has none, and share their batches.
         own = encoder.manifest.default_prompt
@@ -167,6 +170,31 @@ class Engine:
         rows = await self._texts.submit(texts, costs, group=group, seconds=self._seconds)
         vectors, tokens, cut = zip(*rows, strict=True)
         return Embedded(np.stack(vectors), sum(cut), sum(tokens))
+
+    async def _embed_windows(
+        self, encoder: Encoder, texts: Sequence[str], prompt: str | None
+    ) -> Embedded:
+        """Read long texts whole; each of their windows is a text like any other to the batcher."""
+        if not self._open:
+            raise stopping()
+        self._texts.check_room(sum(_costs(texts, None)), self._seconds)
+        ids: list[list[int]] = []
+        ends: list[int] = []
+        tokens = 0
+        for text in texts:  # one after the other, between those of other requests
+            windows, count = await self.loop.run_in_executor(
+                self._tokenising, _windows, encoder, text, prompt
+            )
+            ids += windows
+            ends.append(len(ids))
+            tokens += count
+        lengths = [len(one) for one in ids]
+        vectors = await self._encode_ids(ids, lengths)
+        rows = [
+            encoder.mean_of_windows(vectors[start:end], lengths[start:end])
+            for start, end in pairwise([0, *ends])
+        ]
+        return Embedded(np.stack(rows), 0, tokens)
 
     async def embed_ids(self, ids: Sequence[Sequence[int]]) -> Embedded:
         """Turn token ids, special tokens among them, into unit vectors."""
@@ -253,7 +281,7 @@ class Engine:
     def close(self, *, seconds: float) -> None:
         """Finish what was accepted; blocks until then."""
         self._open = False
-        for pool in (self._json, *self._lanes.values()):  # their work ends in the batchers
+        for pool in (self._json, self._tokenising, *self._lanes.values()):  # their work ends in the batchers
             pool.shutdown(wait=True, cancel_futures=True)
         for batcher in (self._texts, self._pairs):
             if batcher is not None:
@@ -307,6 +335,11 @@ class Engine:
 def _costs(texts: Sequence[str], longest: int | None) -> list[int]:
     costs = [estimate(text) for text in texts]
     return costs if longest is None else [min(cost, longest) for cost in costs]
+
+
+def _windows(encoder: Encoder, text: str, prompt: str | None) -> tuple[list[list[int]], int]:
+    """The ids of a text's windows, and how many tokens it has."""
+    return encoder.window_ids(text, prompt=prompt), encoder.count_tokens([text])[0]
 
 
 def _was_cut(encoder: Encoder, text: str, length: int) -> bool:

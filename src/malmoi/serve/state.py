@@ -19,6 +19,7 @@ from ..errors import CutWarning, DataError, MalmoiError
 from ..io.tables import read_rows
 from ..linking import Linker
 from ..reranker.reranker import Reranker, load_reranker
+from ..text import morphemes
 from .api_keys import KeyRing, read_keys
 from .bounds import Connections, Memory
 from .engine import BatchedEncoder, Engine
@@ -233,6 +234,8 @@ class AppState:
     def warm(self) -> None:
         """Use every model and analyser once, so that the first request finds them loaded."""
         resources = self.resources
+        if morphemes.available():  # loading it holds every thread of Python for seconds
+            list(morphemes.forms_of([_WARM]))
         with warnings.catch_warnings(action="ignore", category=CutWarning):
             resources.encoder.encode([_WARM])
             if resources.reranker is not None:

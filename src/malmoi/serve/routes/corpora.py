@@ -77,9 +77,8 @@ def _passages(corpus: Corpus, request: PassagesRequest) -> dict[str, Any]:
 async def describe(state: AppState, request: CorpusRequest) -> Response:
     """Say what a corpus holds, by type and folder, and give questions that it answers."""
     name, corpus = state.resources.corpus(request.corpus)
-    known = state.overviews.get(name)
-    if known is None or known.documents != len(corpus) or time.monotonic() > known.made + _FRESH:
-        known = state.overviews[name] = await state.engine.call(partial(_describe, corpus))
+    work = partial(_overview, corpus, state.overviews.get(name))
+    known = state.overviews[name] = await state.engine.call(work)
     return json_response(
         {
             "corpus": name,
@@ -90,6 +89,13 @@ async def describe(state: AppState, request: CorpusRequest) -> Response:
             "questions": list(known.questions),
         }
     )
+
+
+def _overview(corpus: Corpus, known: Overview | None) -> Overview:
+    """What was found a short time ago, or else what is there now."""
+    if known is None or known.documents != len(corpus) or time.monotonic() > known.made + _FRESH:
+        return _describe(corpus)
+    return known
 
 
 def _describe(corpus: Corpus) -> Overview:
@@ -179,9 +185,12 @@ async def upload(state: AppState, request: UploadRequest) -> Response:
     if sum(len(file.content) * 3 // 4 for file in request.files) > limits.bytes + 2 * limits.files:
         message = f"the files have more than {limits.bytes:,} bytes. Send parts, or index them"
         raise APIError(413, "upload_too_large", f"{message} with: malmoi index", param="files")
-    work = partial(_upload, corpus, request.files, limits)
+    def work() -> dict[str, Any]:
+        files = _upload(corpus, request.files, limits)
+        return {"documents": len(corpus), "files": files}
+
     try:
-        files = await state.engine.call(work, lane="upload")
+        done = await state.engine.call(work, lane="upload")
     except APIError as error:
         if error.code != "deadline":
             raise
@@ -191,7 +200,7 @@ async def upload(state: AppState, request: UploadRequest) -> Response:
         raise APIError(413, "upload_too_slow", f"{message} {remedy}", param="files") from None
     finally:
         state.overviews.pop(name, None)
-    return json_response({"corpus": name, "documents": len(corpus), "files": files})
+    return json_response({"corpus": name} | done)
 
 
 def _upload(corpus: Corpus, files: Sequence[UploadFile], limits: Uploads) -> list[dict[str, Any]]:

@@ -42,10 +42,12 @@ async def similarity(state: AppState, request: SimilarityRequest) -> Response:
     texts = state.check_texts([*left, *right], param="a")
     found = await state.engine.embed(texts)
     vectors = normalize(found.vectors)
-    scores: Floats = vectors[: len(left)] @ vectors[len(left) :].T
+    others = vectors[len(left) :].T
+    scores = (row @ others for row in vectors[: len(left)])  # while they are written
     rounded = (row.astype(np.float64).round(6).tolist() for row in scores)
     answer = {"model": name, "scores": rounded}
-    return await write_response(state, answer, numbers=scores.size, cut=found.cut)
+    numbers = len(left) * len(right)
+    return await write_response(state, answer, numbers=numbers, cut=found.cut)
 
 
 async def rerank(state: AppState, request: RerankRequest) -> Response:

@@ -46,16 +46,21 @@ async def info(state: AppState) -> Response:
     """Say what is served and within which limits: what the page and the client begin with."""
     resources, limits = state.resources, state.settings.limits
     encoder, uploads = resources.encoder, state.settings.uploads
+
+    def describe() -> list[dict[str, object]]:
+        return [
+            {"name": name, "documents": len(corpus), "fields": corpus.store.fields()}
+            for name, corpus in resources.corpora.items()
+        ]
+
+    corpora = await state.engine.call(describe, lane="search")  # they are read from files
     return json_response(
         {
             "version": __version__,
             "encoder": _model(encoder.manifest),
             "reranker": _model(resources.reranker.manifest) if resources.reranker else None,
             "layers": encoder.reader.layers if isinstance(encoder, Encoder) else 0,
-            "corpora": [
-                {"name": name, "documents": len(corpus), "fields": corpus.store.fields()}
-                for name, corpus in resources.corpora.items()
-            ],
+            "corpora": corpora,
             "lexicons": [
                 {"name": name, "names": len(reader.linker.lexicon)}
                 for name, reader in resources.lexicons.items()

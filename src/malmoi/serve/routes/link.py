@@ -9,10 +9,11 @@ from ...linking import Linked
 from ..engine import check_stopped
 from ..schemas import LinkRequest, NoteRequest
 from ..state import AppState
-from . import as_list, json_response
+from . import as_list, write_response
 
 # Of the time a request has, so much is for reading its note; a part of an answer comes in time.
 _SHARE = 0.8
+_NUMBERS = 100  # that take as long to write as a candidate with its names and reasons
 _LEAST = 0.001  # seconds for a note that waited for its thread until then
 
 
@@ -29,7 +30,9 @@ async def link(state: AppState, request: LinkRequest) -> Response:
         return results
 
     found = await state.engine.call(work, lane="link")
-    return json_response({"lexicon": name, "results": found})
+    names = sum(len(one.candidates) for one in found)
+    answer = {"lexicon": name, "results": found}
+    return await write_response(state, answer, numbers=_NUMBERS * names)
 
 
 async def note(state: AppState, request: NoteRequest) -> Response:
@@ -43,6 +46,8 @@ async def note(state: AppState, request: NoteRequest) -> Response:
         return reader.scan(request.text, k=request.k, within=left)
 
     found = await state.engine.call(scan, lane="note")
-    mentions = [one.to_json() for one in found.mentions]
+    names = sum(len(one.linked.candidates) for one in found.mentions)
+    mentions = (one.to_json() for one in found.mentions)
     answer = {"lexicon": name, "mentions": mentions, "cut": found.cut}
-    return json_response(answer, cut=int(found.cut is not None))
+    was_cut = int(found.cut is not None)
+    return await write_response(state, answer, numbers=_NUMBERS * names, cut=was_cut)

@@ -20,7 +20,7 @@ from ..errors import APIError
 from ..schemas import MapRequest, SearchRequest
 from ..settings import ON_MAP
 from ..state import AppState
-from . import json_response
+from . import json_response, write_response
 
 _STAGES = ("fused", "dense", "keyword")  # before a reranker, the last one first
 _AT_ONCE = 100  # passages that are looked at for documents, and for few; as many keep the order
@@ -29,6 +29,7 @@ _LAST_OFFSET = 1000
 _WORD = re.compile(r"[0-9A-Za-z]+|[가-힣]+")
 _SHORTEST = 2  # a Korean word's stem; its endings and particles differ
 _TOPIC_WORDS = 3  # of a group's name
+_NUMBERS = 100  # that take as long to write as a passage
 
 
 async def search(state: AppState, request: SearchRequest) -> Response:
@@ -38,17 +39,17 @@ async def search(state: AppState, request: SearchRequest) -> Response:
     if not request.query.strip():
         message = "the query is empty; expected some text. Say what to look for."
         raise APIError(400, "empty_query", message, param="query")
-    filters = _filters(corpus, request)
     reranker = vector = None
     if request.rerank and state.resources.find_reranker():
         reranker = BatchedReranker(state.engine)
     if request.mode != "keyword":
         found = await state.engine.embed([request.query], prompt=corpus.query_prompt)
         [vector] = found.vectors
-    work = partial(_search, corpus, request, filters, reranker, vector)
+    work = partial(_search, corpus, request, reranker, vector)
     answer = await state.engine.call(work, lane="search")
     about = {"corpus": name, "mode": request.mode, "reranked": request.rerank}
-    return json_response(about | {"documents": len(corpus)} | answer)
+    passages = len(answer["hits"]) + sum(len(one["hits"]) for one in answer["groups"])
+    return await write_response(state, about | answer, numbers=_NUMBERS * passages)
 
 
 def _filters(corpus: Corpus, request: SearchRequest) -> dict[str, Any]:
@@ -69,10 +70,10 @@ def _filters(corpus: Corpus, request: SearchRequest) -> dict[str, Any]:
 def _search(
     corpus: Corpus,
     request: SearchRequest,
-    filters: dict[str, Any],
     reranker: BatchedReranker | None,
     vector: Floats | None,
 ) -> dict[str, Any]:
+    filters = _filters(corpus, request)
     depth, last = max(request.depth, request.k), request.offset + request.k
     ask = partial(
         corpus.search,
@@ -103,6 +104,7 @@ def _search(
         for row in shown
     ]
     return {
+        "documents": len(corpus),
         "hits": [] if request.group else [hit for row in found for hit in row["hits"]],
         "groups": found if request.group else [],
         "before": [
@@ -204,7 +206,7 @@ async def draw(state: AppState, request: MapRequest) -> Response:
     """Lay a corpus out flat, near in meaning near by, in groups with their words."""
     name, corpus = state.resources.corpus(request.corpus)
     found = await state.engine.call(partial(_draw, corpus, request.groups))
-    return json_response({"corpus": name, "documents": len(corpus)} | found)
+    return json_response({"corpus": name} | found)
 
 
 def _draw(corpus: Corpus, groups: int | None) -> dict[str, Any]:
@@ -215,6 +217,7 @@ def _draw(corpus: Corpus, groups: int | None) -> dict[str, Any]:
     labels = cluster(vectors, method="kmeans", count=count).labels
     points = 2 * flatten(vectors, labels) - 1 if texts else np.zeros((0, 2))
     return {
+        "documents": len(corpus),
         "shown": len(texts),
         "groups": [
             {"size": topic.size, "words": list(topic.terms[:_TOPIC_WORDS])}
