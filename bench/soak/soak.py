@@ -2,7 +2,8 @@
 
     python bench/run.py soak [--minutes 30] [--clients 8]
 
-Clients ask all routes, some of them badly, some of them leaving in the middle; a process adds
+Clients ask all routes that need no lexicon or reranker, some of them badly, some of them leaving in
+the middle; a process adds
 documents to the corpus that is served, and is killed now and then. The server is killed with
 SIGKILL, stopped with SIGTERM, told to read its keys again, its clock jumps a day back and a day
 ahead, and it is started with 96 open files, with files of a bounded size (a disk that is full) and
@@ -41,6 +42,41 @@ from tests.support.hostile import hostile
 from tests.support.servers import Served, process
 
 PEACE = 20.0  # seconds between two events
+_LONG = ["the cat sleeps, a dog barks. " * 200]
+# Asks whether the server lives, on one connection; for each answer a line with the milliseconds by
+# the clock, those that the thread of the event loop worked in the meantime, and those that it and
+# this process, which is ready to run, waited for a core: they say how busy the machine is.
+PROBE = """
+import http.client, os, sys, time
+def schedule(where):
+    with open(f"/proc/{where}/schedstat") as file:
+        worked, waited, _ = file.read().split()
+    return int(worked) / 1e6, int(waited) / 1e6
+link = pid = None
+while True:
+    time.sleep(0.02)
+    try:
+        with open(sys.argv[1]) as file:
+            now = file.read().split()
+        if now != pid:
+            pid = now
+            link = http.client.HTTPConnection("127.0.0.1", int(pid[0]), timeout=60) if pid else None
+            continue
+        if link is None:
+            continue
+        loop = f"{pid[1]}/task/{pid[1]}"
+        began, worked, own = time.perf_counter(), schedule(loop), schedule("self")
+        link.request("GET", "/health")
+        link.getresponse().read()
+        took = 1e3 * (time.perf_counter() - began)
+        after, later = schedule(loop), schedule("self")
+        with open(sys.argv[1]) as file:
+            if file.read().split() == pid:
+                waited = after[1] - worked[1] + later[1] - own[1]
+                print(took, after[0] - worked[0], waited, flush=True)
+    except (OSError, http.client.HTTPException):
+        link, pid = None, None
+"""
 WRITER = """
 import sys, malmoi
 from malmoi.corpus import Corpus
@@ -64,7 +100,7 @@ class Load:
 
     def __init__(self, encoder: malmoi.TextEncoder) -> None:
         self.port, self.ended, self.quiet = 0, threading.Event(), threading.Event()
-        self.counts, self.waits, self._lock = Counter[str](), list[float](), threading.Lock()
+        self.counts, self._lock = Counter[str](), threading.Lock()
         self._texts = [f"cat {i} dog" for i in range(50)]
         self._vectors = encoder.encode(self._texts)
 
@@ -80,6 +116,12 @@ class Load:
             lambda: self._post("/v1/search", {"query": chance.choice(self._texts), "k": 5}),
             lambda: self._post("/v1/similarity", {"a": self._texts[:9]}),
             lambda: self._post("/v1/embeddings", {"input": self._texts * 9}),
+            lambda: self._post("/v1/embeddings", {"input": _LONG, "on_long": "windows"}),
+            lambda: self._post("/v1/words", {"texts": self._texts[:3], "word": "cat"}),
+            lambda: self._post("/v1/keywords", {"text": "환자는 투석을 받았다. a cat"}),
+            lambda: self._post("/v1/passages", {"id": "0"}),
+            lambda: self._post("/embed", {"inputs": self._texts[:5]}),
+            lambda: self._post("/api/embed", {"model": "tiny", "input": self._texts[:5]}),
             lambda: self._get("/v1/info"),
             lambda: self._get("/metrics"),
             lambda: self._raw(next(bad).wire()),
@@ -94,16 +136,6 @@ class Load:
             except (OSError, http.client.HTTPException):
                 self.count("no connection")
                 time.sleep(0.05)
-
-    def probe(self) -> None:
-        """Ask whether the server lives, and how long it takes to say so."""
-        while not self.ended.is_set():
-            began = time.perf_counter()
-            with contextlib.suppress(OSError, http.client.HTTPException):
-                Served(self.port).get("/health")
-                if not self.quiet.is_set():
-                    self.waits.append(time.perf_counter() - began)
-            time.sleep(0.02)
 
     def _embed(self, i: int) -> None:
         answer = self._post("/v1/embeddings", {"input": self._texts[i]})
@@ -202,6 +234,12 @@ def memory(pid: int) -> float:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE") / 1e6
 
 
+def processor(pid: int) -> float:
+    """The seconds that a process has worked so far."""
+    times = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(times[11]) + int(times[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def run(options: argparse.Namespace) -> Iterator[Row]:
     """One row with everything that was counted."""
     until = time.monotonic() + 60 * options.minutes
@@ -214,9 +252,12 @@ def run(options: argparse.Namespace) -> Iterator[Row]:
             corpus.add([{"id": "0", "text": "the cat sleeps"}])
         load, starts, acknowledged, grown = Load(encoder), list[float](), 0, list[float]()
         threads = [threading.Thread(target=load.client, args=(i,)) for i in range(options.clients)]
-        threads.append(threading.Thread(target=load.probe))
+        seen, measured = folder / "seen", (folder / "waits").open("w")
+        seen.touch()
+        probe = subprocess.Popen([sys.executable, "-c", PROBE, str(seen)], stdout=measured)
+        stack.callback(probe.kill)
         served = ("--model", bundle, "--no-samples", "--reranker", "none", "--corpus", path)
-        log, round_, clock = "", 0, folder / "clock"
+        log, round_, clock, worked = "", 0, folder / "clock", list[float]()
         (folder / "site").mkdir()
         (folder / "site" / "sitecustomize.py").write_text(CLOCK)
         os.environ["SOAK_CLOCK"] = str(clock)
@@ -236,7 +277,9 @@ def run(options: argparse.Namespace) -> Iterator[Row]:
                 stack.callback(writer.kill)
             with process(*served, cwd=folder, preexec=limit, seconds=600) as (server, running):
                 starts.append(time.monotonic() - began)
+                worked.append(processor(running.pid))
                 load.port = server.port
+                seen.write_text(f"{server.port} {running.pid}")
                 if not round_:
                     for thread in threads:
                         thread.start()
@@ -248,6 +291,7 @@ def run(options: argparse.Namespace) -> Iterator[Row]:
                 time.sleep(PEACE / 2)
                 grown.append(memory(running.pid) / before)
                 load.quiet.set()
+                seen.write_text("")
                 if writer is not None:
                     writer.kill()
                     out, _ = writer.communicate()
@@ -262,11 +306,19 @@ def run(options: argparse.Namespace) -> Iterator[Row]:
         load.ended.set()
         for thread in threads:
             thread.join()
+        probe.kill()
+        probe.wait()
         with Corpus.open(path, encoder) as corpus:
             there = set(corpus.store.get([str(i) for i in range(acknowledged + 1)]))
             lost = acknowledged + 1 - len(there)
             healthy = corpus.store.check()
-        waits = sorted(load.waits)
+        lines = [line.split() for line in (folder / "waits").read_text().splitlines()]
+        waits = np.array([line for line in lines if len(line) == 3], dtype=float)  # (n, 3)
+        shares = {
+            "by the clock": waits[:, 0],
+            "without waiting for a core": np.maximum(waits[:, 0] - waits[:, 2], 0),
+            "work of the loop": waits[:, 1],
+        }
         counts = load.counts
         failed = sum(
             n for status, n in counts.items() if status.startswith("5") and status != "503"
@@ -287,8 +339,13 @@ def run(options: argparse.Namespace) -> Iterator[Row]:
             else "no mounts here",
             "jumps of the clock": len(grown),
             "recovery, s": round(float(np.median(starts)), 2),
-            "standstill p99, ms": round(1e3 * waits[int(0.99 * len(waits))], 1) if waits else None,
-            "longest standstill, ms": round(1e3 * waits[-1], 1) if waits else None,
+            "recovery, s of processor": round(float(np.median(worked)), 2),
+            "probes": len(waits),
+            **{
+                f"standstill {name}, {which}, ms": round(float(np.quantile(own, at)), 1)
+                for name, own in shares.items()
+                for which, at in (("p99", 0.99), ("most", 1.0))
+            },
             "memory grew, ×": round(max(grown), 3),
             "statuses": json.dumps(dict(sorted(counts.items()))),
         }

@@ -185,6 +185,7 @@ async def upload(state: AppState, request: UploadRequest) -> Response:
     if sum(len(file.content) * 3 // 4 for file in request.files) > limits.bytes + 2 * limits.files:
         message = f"the files have more than {limits.bytes:,} bytes. Send parts, or index them"
         raise APIError(413, "upload_too_large", f"{message} with: malmoi index", param="files")
+
     def work() -> dict[str, Any]:
         files = _upload(corpus, request.files, limits)
         return {"documents": len(corpus), "files": files}
