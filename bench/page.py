@@ -215,8 +215,33 @@ CLAIMS = [
         },
         small=True,
     ),
-    Claim("A writer killed again and again", RUN + "corpus_kill --kills 400", small=True),
-    Claim("A Ray node killed in the middle", RUN + "ray_kill", small=True),
+    Claim(
+        "Half an hour of everything at once",
+        RUN + "soak --minutes 30",
+        columns=(
+            *("minutes", "requests", "5xx", "tracebacks", "right vectors", "wrong vectors"),
+            *("documents acknowledged", "documents lost", "faults of the corpus", "restarts"),
+            *("of these on a read-only mount", "recovery, s", "recovery, s of processor"),
+            "standstill by the clock, p99, ms",
+            "standstill by the clock, most, ms",
+            "standstill without waiting for a core, p99, ms",
+            "standstill without waiting for a core, most, ms",
+            "standstill work of the loop, p99, ms",
+            "standstill work of the loop, most, ms",
+            "memory grew, ×",
+        ),
+        small=True,
+    ),
+    Claim(
+        "Writers and nodes killed again and again",
+        {
+            "SQLite": RUN + "corpus_kill --kills 400",
+            "Milvus Lite": RUN + "milvus_kill",
+            "a node of Ray": RUN + "ray_kill",
+        },
+        small=True,
+    ),
+    Claim("A corpus of more than two gigabytes", RUN + "large_corpus", small=True),
 ]
 
 

@@ -1,6 +1,7 @@
 """What is Milvus's own: addresses, filters as its conditions, copies either way."""
 
 import contextlib
+import itertools
 import json
 import signal
 import subprocess
@@ -177,7 +178,7 @@ def test_a_document_is_replaced_whole_or_not_at_all(
         store = corpus.store
         assert isinstance(store, MilvusStore)
         store.write(states[:1])
-        for old, new in zip(states, states[1:], strict=False):
+        for old, new in itertools.pairwise(states):
             for requests in range(3):  # as many are done before the process dies
                 left = iter(range(requests))
                 with monkeypatch.context() as patch:

@@ -56,6 +56,26 @@ def test_long_texts_are_cut_and_told_or_read_in_windows(
     np.testing.assert_allclose(answer.json["data"][0]["embedding"], expected, atol=1e-6)
 
 
+def test_windows_of_a_long_text_are_batched_like_texts(
+    server: Served, resources: Resources, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = resources.encoder
+    assert isinstance(encoder, malmoi.Encoder)
+    expected = encoder.encode(["cat dog " * 500, "cat"], on_long="windows")
+    sizes, encode_ids = list[int](), encoder.encode_ids
+
+    def counting(ids: list[list[int]], **options: bool) -> object:
+        sizes.append(sum(map(len, ids)))
+        return encode_ids(ids, **options)
+
+    monkeypatch.setattr(encoder, "encode_ids", counting)
+    body = {"input": ["cat dog " * 500, "cat"], "on_long": "windows"}
+    found = server.post("/v1/embeddings", body).json["data"]
+    np.testing.assert_allclose([row["embedding"] for row in found], expected, atol=1e-5)
+    # As one item, a long text would keep a worker busy for as long as all of it takes.
+    assert sum(sizes) > 1000 and max(sizes) <= server.state.settings.batching.budget
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_the_openai_client_works(server: Served, resources: Resources) -> None:
     with openai.OpenAI(base_url=f"{server.url}/v1", api_key="unused", max_retries=0) as client:

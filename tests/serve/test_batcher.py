@@ -129,6 +129,23 @@ async def test_too_much_is_refused_with_a_time_to_come_again() -> None:
 
 
 @in_loop
+async def test_one_large_request_does_not_keep_the_others_out() -> None:
+    record = Recorder()
+    record.gate.clear()
+    queue = batcher(record, queue_tokens=20)
+    large = asyncio.ensure_future(queue.submit(list(range(14, 114)), [8] * 100, seconds=9))
+    await asyncio.sleep(0.1)
+    small = asyncio.ensure_future(queue.submit([1], [8], seconds=9))
+    await asyncio.sleep(0.1)
+    with pytest.raises(APIError, match="tokens are waiting"):
+        await queue.submit([9] * 10, [8] * 10, seconds=9)  # a second one has to wait
+    record.gate.set()
+    assert await small == [2] and not large.done()
+    assert await large == [2 * item for item in range(14, 114)]
+    queue.close()
+
+
+@in_loop
 async def test_what_its_client_left_is_not_run() -> None:
     record = Recorder()
     record.gate.clear()

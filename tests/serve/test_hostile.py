@@ -10,9 +10,10 @@ import schemathesis
 from hypothesis import HealthCheck, settings
 from schemathesis.checks import not_a_server_error
 
+from malmoi.serve.app import ROUTES
 from malmoi.serve.settings import Limits, ServerSettings
 from malmoi.serve.state import Resources
-from tests.support.hostile import MARK, Hostile, hostile
+from tests.support.hostile import MARK, PATHS, Hostile, hostile
 from tests.support.servers import Served, serving
 
 
@@ -40,6 +41,10 @@ def status_of(answer: bytes) -> int:
     """The last status: a 100 may stand before it; 0 when it closed without a word."""
     heads = [part for part in answer.split(b"HTTP/1.1 ")[1:] if not part.startswith(b"100")]
     return int(heads[-1][:3]) if heads else 0
+
+
+def test_every_route_that_takes_a_body_gets_some() -> None:
+    assert set(PATHS) == {one.path for one in ROUTES if one.method == "POST"}
 
 
 def test_made_by_hand(patient: Served) -> None:

@@ -1,5 +1,7 @@
 """Search, linking, words and the map over HTTP, with the samples that ship."""
 
+import asyncio
+import contextlib
 import itertools
 import re
 import socket
@@ -17,13 +19,16 @@ import malmoi
 from malmoi.bundle.catalog import DEFAULT, shipped_models
 from malmoi.client import Client
 from malmoi.clinical import mentions as deadline
+from malmoi.clinical.reader import NoteMention
 from malmoi.corpus import Corpus
+from malmoi.corpus.sqlite import SqliteStore
 from malmoi.encoder import Encoder
 from malmoi.errors import CutWarning, DataError
 from malmoi.mining.keywords import keywords
 from malmoi.serve.engine import BatchedEncoder
 from malmoi.serve.settings import Limits, ServerSettings
-from malmoi.serve.state import Resources, SampleCorpus, load_resources
+from malmoi.serve.state import AppState, Resources, SampleCorpus, load_resources
+from malmoi.text import morphemes
 from tests.support import graphs
 from tests.support.servers import Served, hold_encoder, serving, wait_for
 
@@ -352,3 +357,41 @@ def test_work_ends_when_nobody_waits_for_it(
                 )
                 wait_for(lambda: working)
             wait_for(lambda: not working, 2)
+
+
+def test_the_event_loop_reads_no_file_and_writes_no_large_answer(
+    whole: Resources, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_loop = list[str]()
+
+    def watch(owner: type, name: str) -> None:
+        real = getattr(owner, name)
+
+        def watched(self: object, *args: object, **options: object) -> object:
+            with contextlib.suppress(RuntimeError):
+                asyncio.get_running_loop()
+                on_loop.append(name)
+            return real(self, *args, **options)
+
+        monkeypatch.setattr(owner, name, watched)
+
+    watch(SqliteStore, "__len__")
+    watch(SqliteStore, "fields")
+    watch(NoteMention, "to_json")
+    with serving(whole) as server:
+        server.get("/v1/info")
+        server.post("/v1/corpus", {})
+        assert server.post("/v1/search", {"query": "환불", "filter": {"lang": "ko"}}).json["hits"]
+        note = "pt has DM nephropathy, HTN. " * 200
+        assert server.post("/v1/link/note", {"text": note, "k": 5}).json["mentions"]
+    assert on_loop == []
+
+
+def test_the_analyser_is_loaded_before_the_first_request(
+    resources: Resources, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    analysed = list[str]()
+    monkeypatch.setattr(morphemes, "available", lambda: True)
+    monkeypatch.setattr(morphemes, "forms_of", lambda texts: analysed.extend(texts) or [])
+    AppState(resources, ServerSettings()).warm()  # it has no corpus
+    assert len(analysed) == 1

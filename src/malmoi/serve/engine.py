@@ -281,11 +281,8 @@ class Engine:
     def close(self, *, seconds: float) -> None:
         """Finish what was accepted; blocks until then."""
         self._open = False
-        for pool in (
-            self._json,
-            self._tokenising,
-            *self._lanes.values(),
-        ):  # their work ends in the batchers
+        # Their work ends in the batchers.
+        for pool in (self._json, self._tokenising, *self._lanes.values()):
             pool.shutdown(wait=True, cancel_futures=True)
         for batcher in (self._texts, self._pairs):
             if batcher is not None:
