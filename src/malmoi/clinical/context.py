@@ -114,9 +114,7 @@ END = re.compile(
     r"|있[으었고음어는]|있다|하였|했|보이[며고]|호소|현재|\(\+\)|[A-Za-z가-힣]상 |에서|결과|[有]"
     r"|[았었]고|[았었]으며|[았었]는데|[다라]고\s?(?:함|하[심며고])"
     # "소견 보이나 폐렴 없음"; 이나 alone joins a list.
-    r"|(?:보이|되|하|지|으)나(?=[\s,])"
-    # "첫째 소아당뇨, 둘째는 없음"
-    r"|,\s*(?:둘째|셋째|나머지|그 외|그외|이외|다른)(?:는|은|에는|엔| [가-힣]+(?:은|는))",
+    r"|(?:보이|되|하|지|으)나(?=[\s,])",
     re.IGNORECASE,
 )
 # A measurement, a dose or a time. "제2형" and "COVID-19" have numbers in their names.
@@ -177,6 +175,7 @@ _DENIED = re.compile(r"(?:은|는|이|도)?\s*(?:아[니닌님]|없)")
 _LATIN = re.compile("[a-z]", re.IGNORECASE)
 _HEADED = re.compile(r"[a-z가-힣]\s*[:：]", re.IGNORECASE)
 _OLD = re.compile(r"(?:old|previous|prior|remote|healed)\s", re.IGNORECASE)
+_DOUBTED = re.compile("(?:suspect|suspected|의심|의증)$", re.IGNORECASE)
 _SENTENCE = re.compile(
     r"[.;\n](?=\s|$)|(?<![a-z])(?:but|however|then|otherwise|현재)(?![a-z])", re.I
 )
@@ -267,6 +266,10 @@ def attributes_of(note: str, spans: Sequence[tuple[int, int]]) -> list[tuple[str
     return [context.assertion(*span).attributes for span in spans]
 
 
+# A birth history does not make a newborn of "생후 14개월 남아".
+_OLDER = re.compile(r"(?:생후\s*)?(?:[2-9]|\d\d)\s*개월(?:된)?\s*(?:남|여|환)아|생후\s*(?:[2-9]|\d\d)\s*개월|\d+\s*(?:세|살)\s*(?:된\s*)?(?:남|여|환)아")
+
+
 @dataclass(frozen=True)
 class _Heading:
     """A heading, and where the text under it ends."""
@@ -290,7 +293,7 @@ class NoteContext:
                 for attribute, direction, pattern in rules.cues
             ]
         )
-        self.newborn = _NEWBORN.search(note) is not None
+        self.newborn = _NEWBORN.search(note) is not None and not _OLDER.search(note)
         self._headings = list(self._find_headings())
         self._ends = [heading.end for heading in self._headings]
         self._mothers: set[tuple[int, int]] = set()
@@ -395,6 +398,8 @@ class NoteContext:
             found |= {PAST: {HISTORICAL}}.get(heading.effect, {heading.effect})
         if _OLD.match(self.note, start, end):
             found |= {RESOLVED}
+        if _DOUBTED.search(self.note[start:end]):
+            found |= {POSSIBLE}
         found = self._signed(start, end, found)
         status = _status(found, chronic=chronic and who == PATIENT)
         if status == HISTORICAL and who != PATIENT:
@@ -478,13 +483,15 @@ class NoteContext:
             between = self.hidden[end:first]
             if "\n" in between or first - end > _WINDOW:
                 return False
+            if self.note[end - 1] == "." and _LEADS_ON.match(between):
+                return False  # "renal cyst, Lt. RCC 의심": the point ended more than a word
             inside = _OPENED.search(between)
             if inside:
                 # "dysphagia (VFSS: aspiration 없음)": what stands in brackets is said of no more
                 # than the item before them.
                 if MASK in between or not _ADJACENT.fullmatch(between[: inside.start()]):
                     continue
-                if attribute in (HISTORICAL, RESOLVED) or not is_closed(inside.group()[1:]):
+                if attribute in (HISTORICAL, RESOLVED) or not _bare(inside.group()[1:]).strip():
                     return True
                 continue
             between = _INSERTED.sub(_unless_closed, between)
@@ -509,8 +516,11 @@ class NoteContext:
             ):
                 return False
             # "AFib on apixaban for stroke prevention": only a list is prevented together.
-            if attribute not in _FACTS and MASK in between and not _LIST.fullmatch(_bare(between)):
-                return False
+            if attribute not in _FACTS and MASK in between:
+                bare = _bare(_COMPLICATIONS.sub("", _bare(between)))
+                nouns = _LIST.fullmatch(bare) or (attribute in _PLANS and _NOUNS.fullmatch(bare))
+                if not nouns:
+                    return False
             leads_on = _LEADS_ON.match(self.hidden, last) and _LATIN.match(self.note[first])
             if leads_on and _VERSUS.match(self.note, first):
                 leads_on = None  # about both
@@ -618,12 +628,18 @@ _TREATED = re.compile(
 # "fever → TB lymphadenitis 확진, lymphoma 배제": what came next is another item.
 _NEXT = re.compile(rf"(?:->|→|=>|⇒)[^,;\n]*{MASK}")
 _STEP = re.compile("->|→|=>|⇒")
+# "첫째 소아당뇨, 둘째는 없음"
+_ANOTHER = re.compile(
+    rf"[,.]\s*(?:둘째|셋째|나머지|그 ?외|이외|다른 [가-힣]+)(?:는|은|에는|엔)"
+)
 _DASHED = re.compile(rf"\s[-–]\s*{MASK}")
 
 
 def _leaves_item(between: str, attribute: str, *, listed: bool, item: bool) -> bool:
     """Tell whether a cue after an item is about a later one, or about what is done."""
     if _NEXT.search(between) or (attribute in _PLANS and _STEP.search(between)):
+        return True
+    if _ANOTHER.search(between):
         return True
     if (item or attribute == POSSIBLE) and _DASHED.search(between):
         return True
@@ -635,6 +651,9 @@ _LIST = re.compile(
     rf"(?:{MASK}|[\s,/·+&()]|및|또는|와|과|이나|나|등의?|(?<![a-z])(?:and|or|vs\.?|rt|lt|both)(?![a-z]))*",
     re.IGNORECASE,
 )
+# Items of a list that are no mentions: "CSF leak·orbital hematoma·출혈", "PE, infection 등".
+_NOUN = rf"(?:[{MASK}가-힣]|(?!(?:on|for|with|by|since|after|and|due|via|of)\b)[A-Za-z])+"
+_NOUNS = re.compile(rf"\s*(?:[,/·+&]\s*{_NOUN}(?: {_NOUN}){{0,2}}\s*)+(?:등의?)?\s*", re.IGNORECASE)
 _LATERALITY = (
     ("bilateral", r"(?<![a-z])(?:both|bilateral|bilat|b/l|OU)(?![a-z])|양측|양쪽|양안"),
     ("right", r"(?<![a-z])(?:right|rt|OD)(?![a-z])|우측|오른쪽|우안"),
@@ -691,13 +710,16 @@ def _without_parts(
         ((first, -last, attribute) for attribute, _, spans in cues for first, last in spans)
     )
     parts: set[tuple[int, int, str]] = set()
-    around: list[tuple[int, str]] = []  # the ends of the longer ones that began before
+    around: list[tuple[int, int, str]] = []  # the cues that began before and reach further
     for first, minus, attribute in every:
         last = -minus
-        around = [one for one in around if one[0] > first]
-        if any(end >= last and other != attribute for end, other in around):
+        around = [one for one in around if one[1] > first]
+        if any(
+            end >= last and end - start > last - first and other != attribute
+            for start, end, other in around
+        ):
             parts.add((first, last, attribute))
-        around.append((last, attribute))
+        around.append((first, last, attribute))
     return [
         (attribute, direction, [one for one in spans if (*one, attribute) not in parts])
         for attribute, direction, spans in cues
@@ -722,6 +744,8 @@ def _signed_apart(right: str) -> bool:
     found = APART.search(right)
     if found is None or not _is_near(between := right[: found.start()]) or is_closed(between):
         return False
+    if ":" in between and not _LIST.fullmatch(_bare(between)):
+        return False  # "shoulder pain: laxity (-)"
     if "," in between and _TREATED.search(between):
         return False
     rest = right[found.end() :]

@@ -60,7 +60,8 @@ def _check(value: str, known: Sequence[str], name: str, table: str) -> str:
 def _pattern(words: Sequence[str], direction: str) -> "re.Pattern[str]":
     """Make one expression of cues; the longer ones are tried first."""
     plain = sorted((w for w in words if not w.startswith("/")), key=len, reverse=True)
-    parts = [word.strip("/") for word in words if word.startswith("/")]
+    parts = [word[1:-1] for word in words if word.startswith("/")]
+    parts.sort(key=len, reverse=True)
     parts += [re.escape(word).replace(r"\ ", r"\s+") for word in plain]
     try:
         if direction.startswith("before"):
