@@ -201,8 +201,9 @@ def test_lancedb(folder: Path, encoder: malmoi.TextEncoder, tmp_path: Path) -> N
     from lancedb.embeddings import get_registry
     from lancedb.pydantic import LanceModel, Vector
 
-    import malmoi.integrations.lancedb
+    from malmoi.integrations.lancedb import MalmoiEmbeddingFunction
 
+    assert get_registry().get("malmoi") is MalmoiEmbeddingFunction
     function = get_registry().get("malmoi").create(name=str(folder / "tiny"))
 
     class Row(LanceModel):

@@ -90,7 +90,16 @@ def test_langchain_openai_never_gets_a_wrong_vector(
     for text in TEXTS:
         with pytest.raises(openai.BadRequestError, match="check_embedding_ctx_length=False"):
             with_defaults.embed_query(text)
-    for ids in ([[1820, 8415, 72490]], [[5, 6, 7]], [[2, 5, 6]], [[2, 3]], [5, 6, 7]):
+    # The last one begins and ends as this model's ids do, and spells words that it knows.
+    foreign = (
+        [[1820, 8415, 72490]],
+        [[5, 6, 7]],
+        [[2, 5, 6]],
+        [[2, 3]],
+        [5, 6, 7],
+        [[2, 18, 20, 3]],
+    )
+    for ids in foreign:
         with pytest.raises(openai.BadRequestError, match="check_embedding_ctx_length=False"):
             plain.client.create(input=ids, model="tiny")
 
@@ -99,12 +108,14 @@ def test_ids_are_taken_when_they_are_marked(server: Served, resources: Resources
     encoder = resources.encoder
     assert isinstance(encoder, malmoi.Encoder)
     ids = encoder.token_ids(TEXTS)
-    for body in ({"input": ids}, {"input": ids, "tokenizer": "own"}):
-        data = server.post("/v1/embeddings", body).json["data"]
-        same([one["embedding"] for one in data], resources)
     inner = [one[1:-1] for one in ids]
-    assert server.post("/v1/embeddings", {"input": inner}).status == 400
-    assert server.post("/v1/embeddings", {"input": inner, "tokenizer": "own"}).status == 200
+    for given in (ids, inner):  # special tokens are added where they are missing
+        assert server.post("/v1/embeddings", {"input": given}).status == 400
+        data = server.post("/v1/embeddings", {"input": given, "tokenizer": "own"}).json["data"]
+        same([one["embedding"] for one in data], resources)
+    long, unknown = [[5] * 11], [[encoder.vocabulary]]
+    for given in (long, unknown):
+        assert server.post("/v1/embeddings", {"input": given, "tokenizer": "own"}).status == 400
 
 
 @pytest.mark.parametrize("field", ["truncate", "user", "input_type", "task", "prompt"])
@@ -137,7 +148,7 @@ def test_what_texts_are_for_picks_the_prompt(tmp_path: Path) -> None:
         same(server.post("/embed", body).json, prompted, prompt="query")
         two = {"input": TEXTS, "input_type": "query", "prompt": "passage"}
         assert server.post("/v1/embeddings", two).status == 400
-        ids = {"input": [[2, 18, 20, 3]], "input_type": "query"}
+        ids = {"input": [[2, 18, 20, 3]], "input_type": "query", "tokenizer": "own"}
         assert server.post("/v1/embeddings", ids).status == 400
 
 

@@ -93,21 +93,13 @@ class Encoder(LayerAccess, TextEncoder):
         """Give all layers of the tokens that `encode` reads of a text, (layers, tokens, width)."""
         return self.reader.hidden_states(self.token_ids(as_text(text), prompt=prompt))
 
-    def owns_ids(self, ids: Sequence[int]) -> bool:
-        """Tell whether ids are what this model's tokenizer makes of a text, with special tokens.
-
-        The ids of another tokenizer are numbers as good as any. The special tokens around them tell
-        them apart; that the pieces between spell a text which is cut likewise is weaker evidence.
-        """
+    def with_special_ids(self, ids: Sequence[int]) -> list[int]:
+        """Put the special tokens around ids of this model's tokenizer, unless they have them."""
         empty, letter = (one.ids for one in self._tokens.encode(["", "a"])[0])
         first = next((i for i, one in enumerate(empty) if letter[i] != one), len(empty))
-        inner = list(ids)[first : len(ids) - (len(empty) - first)]
-        if not empty or not inner or max(inner) >= self.vocabulary:
-            return False
-        if [*empty[:first], *inner, *empty[first:]] != list(ids):
-            return False
-        text = self._tokens.tokenizer.decode(inner, skip_special_tokens=False)
-        return [one.ids for one in self._tokens.encode([text])[0]] == [list(ids)]
+        before, after, given = empty[:first], empty[first:], list(ids)
+        inner = given[first : len(given) - len(after)]
+        return given if [*before, *inner, *after] == given else [*before, *given, *after]
 
     @overload
     def count_tokens(self, texts: str) -> int: ...  # type: ignore[overload-overlap]

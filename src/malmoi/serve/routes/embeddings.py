@@ -137,17 +137,22 @@ def _prompt(state: AppState, request: EmbeddingsRequest) -> str | None:
 
 
 def _check_ids(state: AppState, ids: list[list[int]], own: bool) -> list[list[int]]:
-    """Refuse ids that another tokenizer may have made: their vectors would be wrong."""
+    """Refuse ids that are not said to be this model's: those of others would be wrong vectors.
+
+    No look at the numbers can tell them apart: any tokenizer may begin and end a list with what are
+    this model's special tokens, and its ids in between may spell words here too.
+    """
     encoder = state.resources.encoder
     if not isinstance(encoder, Encoder):
         raise APIError(400, "no_token_ids", f"{encoder.name} reads text only.", param="input")
     state.check_count(len(ids), param="input")
-    longest, rows = max(map(len, ids)), encoder.vocabulary
-    if not own and not all(map(encoder.owns_ids, ids)):
+    if not own:
         message = "the input has token ids that are not marked as this model's. Send text (in"
         remedy = "LangChain's OpenAIEmbeddings: check_embedding_ctx_length=False), or, for ids of"
-        last = 'this model\'s tokenizer with its special tokens, "tokenizer": "own".'
+        last = 'this model\'s tokenizer, "tokenizer": "own".'
         raise APIError(400, "foreign_tokens", f"{message} {remedy} {last}", param="input")
+    ids, rows = [encoder.with_special_ids(one) for one in ids], encoder.vocabulary
+    longest = max(map(len, ids))
     if longest > encoder.max_tokens:
         message = f"a list has {longest:,} ids; the model reads {encoder.max_tokens}. Cut it."
         raise APIError(400, "too_many_tokens", message, param="input")
