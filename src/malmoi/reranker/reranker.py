@@ -187,6 +187,10 @@ class Reranker(GraphModel):
             )
         return self._activated(pairs, progress)
 
+    def count_cut(self, pairs: Sequence[Pair]) -> int:
+        """Count the pairs that are longer than the model reads, and would be cut."""
+        return self._pairs.encode(self._cleaned(pairs))[1]
+
     def rank(
         self, query: str, texts: Sequence[str], *, k: int | None = None, label: str | None = None
     ) -> list[RankedText]:

@@ -106,7 +106,13 @@ class NeighbourRerankRequest(RerankRequest):
     texts: Texts | None = None
     raw_scores: Annotated[bool | None, Field(description="TEI's: true is refused.")] = None
     return_text: Annotated[bool, Field(description="TEI's: give the texts too.")] = False
-    truncate: Annotated[bool | None, Field(description="TEI's: false is refused.")] = None
+    truncate: Annotated[
+        bool | None, Field(description="TEI's: false refuses pairs that are too long.")
+    ] = None
+    truncation_direction: Annotated[
+        Literal["left", "right", "Left", "Right"] | None,
+        Field(description="TEI's: left is refused."),
+    ] = None
 
 
 class NeighbourRank(Schema):

@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from ... import __version__
 from ...encoder import Encoder
+from ...errors import counted
 from ...runtime.pooling import normalize
 from ...runtime.precision import to_precision
 from ...types import Floats
@@ -105,9 +106,11 @@ async def rerank(state: AppState, request: NeighbourRerankRequest) -> Response:
     if (request.texts is None) == (request.documents is None):
         message = "the body has both of `documents` and `texts`, or none. Send one of them."
         raise APIError(400, "no_texts", message, param="documents")
+    if (request.truncation_direction or "").lower() == "left":
+        message = "texts that are too long are cut at their end. Leave the field out."
+        raise APIError(400, "unknown_truncation", message, param="truncation_direction")
     if request.truncate is False:
-        message = "pairs are cut to what the model reads. Leave the field out."
-        raise APIError(400, "always_cut", message, param="truncate")
+        await _check_uncut(state, request)
     if request.texts is None:
         return json_response(await rank(state, request))
     if request.raw_scores:
@@ -128,6 +131,21 @@ async def rerank(state: AppState, request: NeighbourRerankRequest) -> Response:
             for one in found["results"]
         ]
     )
+
+
+async def _check_uncut(state: AppState, request: NeighbourRerankRequest) -> None:
+    """Refuse pairs that the reranker would cut."""
+    reranker, given = state.resources.find_reranker(), request.texts or request.documents or []
+    texts = [text if isinstance(text, str) else text.text for text in given]
+    check_pairs(state, [request.query], texts, param="texts")
+    pairs = [(request.query, text) for text in texts]
+    cut = await state.engine.call(lambda: reranker.count_cut(pairs))
+    if cut:
+        message = (
+            f"{counted(cut, 'pair')} of this request is longer than the {reranker.max_tokens:,}"
+        )
+        remedy = "tokens that the model reads. Cut it, or allow that it is cut."
+        raise APIError(413, "text_too_long", f"{message} {remedy}", param="truncate")
 
 
 async def score(state: AppState, request: ScoreRequest) -> Response:
