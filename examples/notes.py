@@ -4,8 +4,8 @@
 
 Nobody's record is in them: every sentence comes from the lists below. A patient has one to four
 notes; whether the patient comes back within 30 days depends on how many warnings they contain, with
-some chance, so that no rule is right about all of them. `days` is the length of the stay and
-`diagnoses` what the notes mention, for experiments of your own.
+some chance, so that no rule is right about all of them. `days` is the length of the stay, which
+warnings make longer, and `diagnoses` are what the notes mention, with a semicolon between.
 """
 
 import argparse
@@ -70,8 +70,11 @@ def notes_of(number: int, random: random.Random) -> Iterator[dict[str, object]]:
         "sex_short": random.choice(["M", "F"]),
     }
     warnings = random.sample(WARNINGS, 2 * risk)
+    days = 2 + 3 * risk + random.randint(0, 4)
     for visit in range(random.randint(1, 4)):
         sentences = [random.choice(OPENING)]
+        if visit == 0 and len(own) > 1:
+            sentences.append(f"PMHx: {own[1]}.")
         sentences += random.sample(PLAIN, random.randint(4, 8))
         if visit == 0 or random.random() < 0.4:  # a warning may stand in any of the notes
             sentences += warnings
@@ -80,7 +83,7 @@ def notes_of(number: int, random: random.Random) -> Iterator[dict[str, object]]:
         body = sentences[1:]
         random.shuffle(body)
         values = facts | {
-            "diagnosis": random.choice(own),
+            "diagnosis": own[0] if visit == 0 else random.choice(own),
             "bp": random.randint(100, 160),
             "glucose": random.randint(90, 260),
             "creatinine": round(random.uniform(0.6, 3.5), 1),
@@ -89,7 +92,7 @@ def notes_of(number: int, random: random.Random) -> Iterator[dict[str, object]]:
             "patient_id": f"P{number:04}",
             "text": " ".join([sentences[0], *body]).format(**values),
             "readmitted": "yes" if returns else "no",
-            "days": 2 + 3 * risk + random.randint(0, 4),
+            "days": days,
             "diagnoses": "; ".join(own),
         }
 
