@@ -18,9 +18,10 @@ BOATS = [
     "바다에 배가 떠 있다",
 ]
 PEARS = ["배가 달고 맛있다", "시장에서 사과와 배를 샀다", "과일 가게에서 배를 깎아 주었다"]
-# In these the shipped model does not tell a pear from a belly: eating is all that they say.
-EATING = ["배를 먹는다", "배는 가을에 나는 과일이다", "배가 고파서 밥을 먹었다", "배가 부르다"]
-TEXTS = [*BOATS, *PEARS, *EATING]
+PEARS += ["배를 먹는다", "배는 가을에 나는 과일이다"]
+BELLIES = ["배가 고파서 밥을 먹었다", "배가 부르다"]
+TEXTS = [*BOATS, *PEARS, *BELLIES]
+MEANINGS = np.repeat([0, 1, 2], [len(BOATS), len(PEARS), len(BELLIES)])
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +69,16 @@ def test_a_boat_is_nearest_to_boats(encoder: malmoi.TextEncoder) -> None:
     assert sum(row.argmax() < boats for row in scores[:boats]) >= boats - 1
     pears = scores[boats : boats + len(PEARS)]
     assert (pears[:, boats:].mean(axis=1) > pears[:, :boats].mean(axis=1)).all()
+
+
+def test_nine_of_twelve_find_their_own_meaning(encoder: malmoi.TextEncoder) -> None:
+    """docs/words.md names the three that do not."""
+    scores = similarity(nouns(encoder, 5), centred=True)
+    np.fill_diagonal(scores, -1)
+    right = MEANINGS[scores.argmax(axis=1)] == MEANINGS
+    assert right.sum() >= 9
+    wrong = {text for text, found in zip(TEXTS, right, strict=True) if not found}
+    assert wrong <= {"배는 가을에 나는 과일이다", *BELLIES}
 
 
 def test_layers_separate_the_senses_step_by_step(encoder: malmoi.TextEncoder) -> None:
