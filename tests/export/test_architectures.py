@@ -16,7 +16,7 @@ from sentence_transformers.sentence_transformer.modules import Normalize
 import malmoi
 from malmoi.errors import BundleError
 from malmoi.export import build as building
-from malmoi.export import constants
+from malmoi.export import constants, graph
 from malmoi.export.export import export
 from malmoi.export.source import head_of
 from malmoi.runtime.tokenizer import Batch
@@ -212,3 +212,20 @@ def test_a_question_answering_model_becomes_an_answerer(tmp_path: Path) -> None:
     [found] = answerer._runner.session.run(batch, ["logits"])
     np.testing.assert_allclose(found[..., 0], expected.start_logits, atol=1e-4)
     np.testing.assert_allclose(found[..., 1], expected.end_logits, atol=1e-4)
+
+
+def test_weights_are_not_copied_to_infer_shapes(
+    tiny: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tracer would put them all into a graph: twice the weights in memory."""
+    usual, seen = getattr(torch._C, graph._INFER), [0]
+
+    def infer(traced: object, weights: dict[str, torch.Tensor], opset: int) -> object:
+        seen.extend(one.numel() for one in weights.values())
+        return usual(traced, weights, opset)
+
+    monkeypatch.setattr(torch._C, graph._INFER, infer)
+    monkeypatch.setattr(graph, "_SHAPED", 64)
+    export(tiny("bert"), tmp_path / "out")
+    assert 1 < max(seen) <= 64
+    assert getattr(torch._C, graph._INFER) is infer

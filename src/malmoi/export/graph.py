@@ -39,7 +39,7 @@ def trace(module: GraphModule, path: Path) -> int:
     types = torch.zeros_like(ids)
     made = {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
     arrays = tuple(made.get(name, mask) for name in module.inputs)
-    with torch.no_grad(), silenced_libraries(), _masks_by_index():
+    with torch.no_grad(), silenced_libraries(), _masks_by_index(), _shapes_without_weights():
         layers = len(module(*arrays)) - 1
         names = [f"layer_{i}" for i in range(layers)]
         free = {name: {0: "batch", 1: "length"} for name in (*module.inputs, *names)}
@@ -76,6 +76,31 @@ def _masks_by_index() -> Iterator[None]:
         yield
     finally:
         masks.pop("eager")
+
+
+_SHAPED = 1 << 12  # values of a weight that may say something of shapes
+
+
+@contextlib.contextmanager
+def _shapes_without_weights() -> Iterator[None]:
+    """Let the exporter infer shapes without large weights, which it would copy into its graph."""
+    usual = getattr(torch._C, _INFER, None)
+    if usual is None:  # another version of torch, which may take more memory
+        yield
+        return
+
+    def infer(graph: Any, weights: dict[str, torch.Tensor], opset: int) -> Any:
+        small = {name: one for name, one in weights.items() if one.numel() <= _SHAPED}
+        return usual(graph, small, opset)
+
+    setattr(torch._C, _INFER, infer)
+    try:
+        yield
+    finally:
+        setattr(torch._C, _INFER, usual)
+
+
+_INFER = "_jit_pass_onnx_graph_shape_type_inference"
 
 
 def _place_weights(graph: onnx.GraphProto, module: GraphModule, constants: Constants) -> None:
