@@ -32,6 +32,7 @@ NEWER: dict[str, dict[str, object]] = {
     },
     "gte": {},
     "jina_embeddings_v3": {},
+    "t5": {"d_kv": 8, "d_ff": 64},
 }
 
 TEXTS = [
@@ -146,7 +147,10 @@ def tiny_transformer(folder: Path, architecture: str = "bert", *, seed: int = 0)
     """
     tokenizer = tiny_tokenizer(architecture)
     config = tiny_config(architecture, tokenizer)
-    model = transformers.AutoModel.from_config(config)  # type: ignore[no-untyped-call]
+    loader = (
+        transformers.AutoModelForTextEncoding if architecture == "t5" else transformers.AutoModel
+    )
+    model = loader.from_config(config)  # type: ignore[no-untyped-call]
     random = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():

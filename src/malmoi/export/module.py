@@ -16,7 +16,13 @@ from typing import Any, ClassVar
 import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
-from transformers import CONFIG_MAPPING, AttentionInterface, AutoModel, PreTrainedModel
+from transformers import (
+    CONFIG_MAPPING,
+    AttentionInterface,
+    AutoModel,
+    AutoModelForTextEncoding,
+    PreTrainedModel,
+)
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
@@ -61,6 +67,8 @@ AttentionMaskInterface.register(_NAME, sdpa_mask)
 # The architectures that distinguish first and second sentence.
 WITH_TYPES = ("bert", "albert", "electra")
 POOLING_MASK = "pooling_mask"
+# Those with a decoder, of which sentence encoders keep the encoder alone.
+_WITH_DECODER = ("t5", "mt5", "umt5")
 
 _ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
     "identity": nn.Identity,
@@ -106,6 +114,8 @@ def load_transformer(
 
     `whole` also refuses weights that the encoder does not use: they are a head that would be lost.
     """
+    if loader is AutoModel and source.manifest.architecture in _WITH_DECODER:
+        loader = AutoModelForTextEncoding
     model, report = from_pretrained(
         source,
         loader,
