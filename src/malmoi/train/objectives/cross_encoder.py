@@ -141,9 +141,9 @@ def cross_loss(
 
 
 def _list_loss(scores: Tensor, targets: Tensor, queries: Tensor) -> Tensor:
-    _, at, counts = queries.unique(return_inverse=True, return_counts=True)
+    _, at, counts = torch.unique(queries, return_inverse=True, return_counts=True)
     order = at.argsort(stable=True)
-    parts = [part.split(counts.tolist()) for part in (scores[order], targets[order])]
+    parts = [torch.split(part, counts.tolist()) for part in (scores[order], targets[order])]
     lists = list(zip(*parts, strict=True))
     losses = [functional.cross_entropy(s[None], (t / t.sum())[None]) for s, t in lists]
     return torch.stack(losses).mean()
