@@ -24,7 +24,7 @@ from bench.soak.soak import write_on
 from malmoi.corpus import Corpus
 from tests.support.servers import process
 
-SENTENCES, BATCH = 12, 512
+SENTENCES, ORIGINAL, BATCH = 12, 400, 256
 OPEN = """
 import json, sys, time
 began = time.perf_counter(), time.process_time()
@@ -81,11 +81,14 @@ def make(path: Path, options: argparse.Namespace, listed: list[str]) -> Row:
 
 
 def document(number: int, listed: list[str]) -> dict[str, object]:
-    """A document of a dozen sentences, no two alike."""
+    """A document of a dozen sentences, no two alike, with a long field that is not searched."""
     at = number * 7919
     own = [listed[(at + i * (number % 97 + 1)) % len(listed)] for i in range(SENTENCES)]
     text = " ".join([*own, f"문서번호 {number}."])
-    return {"id": f"a{number}", "text": text, "title": own[0][:60], "year": 2015 + number % 10}
+    first = at % (len(listed) - ORIGINAL)
+    original = " ".join(listed[first : first + ORIGINAL])
+    about = {"title": own[0][:60], "year": 2015 + number % 10, "original": original}
+    return {"id": f"a{number}", "text": text} | about
 
 
 def kill_writer(path: Path, options: argparse.Namespace) -> Row:
@@ -158,4 +161,5 @@ def run(options: argparse.Namespace) -> Iterator[Row]:
         yield command("corpus", "check", path)
         yield command("corpus", "backup", path, copy)
         with Corpus.open(copy, malmoi.load(options.model)) as corpus:
-            yield {"step": "the copy", "documents": len(corpus), "faults": corpus.store.check()}
+            found = len(corpus.search(queries[0], 10))
+            yield {"step": "the copy", "documents": len(corpus), "found": found}
