@@ -293,7 +293,9 @@ class NoteContext:
                 for attribute, direction, pattern in rules.cues
             ]
         )
-        self.newborn = _NEWBORN.search(note) is not None and not _OLDER.search(note)
+        # Of a child the mother is family; the codes are a newborn's only in the first weeks.
+        self.newborn = _NEWBORN.search(note) is not None
+        self.neonate = self.newborn and not _OLDER.search(note)
         self._headings = list(self._find_headings())
         self._ends = [heading.end for heading in self._headings]
         self._mothers: set[tuple[int, int]] = set()
@@ -319,7 +321,7 @@ class NoteContext:
 
     def _matches(self, pattern: "re.Pattern[str]") -> list[tuple[int, int]]:
         found = (match.span() for match in pattern.finditer(self.note))
-        return [span for span in found if self.hidden[span[0]] != MASK]
+        return [span for span in found if MASK not in self.hidden[span[0] : span[1]]]
 
     def _find_headings(self) -> Iterator[_Heading]:
         note, sections = self.note, self.rules.sections

@@ -285,7 +285,7 @@ class NoteReader:
             chronic=self._rules.is_chronic(code),
             symptom=code.startswith("R"),
         )
-        if context.newborn and said.experiencer == PATIENT:
+        if context.neonate and said.experiencer == PATIENT:
             found = self._of_newborn(found)
         linked = calibrated(one, replace(found, mention=one.text), self.trust)
         sure = linked.best is not None and linked.best.score >= self.threshold
