@@ -129,6 +129,25 @@ def test_fields_of_neighbours(server: Served, field: str) -> None:
         assert server.post("/v1/embeddings", {"input": "cat", field: "START"}).status == 400
 
 
+def test_optional_fields_of_neighbours(server: Served, resources: Resources) -> None:
+    """What Jina and vLLM take too is honoured, or refused where it cannot be."""
+    for field, taken, refused in (
+        ("normalized", True, False), ("normalize", True, False), ("late_chunking", False, True),
+        ("truncate_prompt_tokens", -1, 3), ("truncate_prompt_tokens", 512, 0),
+        ("add_special_tokens", True, False), ("priority", 3, "x"), ("embedding_type", "float", "x"),
+    ):  # fmt: skip
+        data = server.post("/v1/embeddings", {"input": TEXTS, field: taken}).json["data"]
+        same([one["embedding"] for one in data], resources)
+        answer = server.post("/v1/embeddings", {"input": TEXTS, field: refused})
+        assert answer.status in (400, 422) and answer.json["error"]["param"] in (field, "normalize")
+    for path, body in (
+        ("/score", {"text_1": "cat", "text_2": TEXTS}),
+        ("/rerank", {"query": "cat", "documents": TEXTS}),
+    ):
+        assert server.post(path, body | {"truncate_prompt_tokens": -1, "priority": 1}).status == 200
+        assert server.post(path, body | {"truncate_prompt_tokens": 1}).status == 400
+
+
 def test_what_texts_are_for_picks_the_prompt(tmp_path: Path) -> None:
     prompts = {"query": "the ", "passage": "dog ", "clustering": "sea "}
     encoder = malmoi.load(graphs.write_bundle(tmp_path / "prompted", prompts=prompts))
@@ -161,13 +180,20 @@ def test_cohere(server: Served, resources: Resources) -> None:
     assert [(one.index, pytest.approx(one.relevance_score, abs=1e-5)) for one in found.results] == [
         (i, score) for i, score in ranked(resources)
     ]
+    documents = [{"title": "sea", "body": text} for text in TEXTS]
+    options: dict[str, Any] = {"model": "tiny-reranker", "documents": documents}
+    found = old.rerank(query="cat", rank_fields=["body"], max_chunks_per_doc=2, **options)
+    assert [one.index for one in found.results] == [i for i, _ in ranked(resources)]
+    with pytest.raises(cohere.BadRequestError, match="rank_fields"):
+        old.rerank(query="cat", **options)
     new = cohere.ClientV2(base_url=server.url, api_key="none")
-    types = ["float", "int8", "ubinary", "binary"]
+    types = ["float", "int8", "uint8", "ubinary", "binary"]
     given = new.embed(texts=TEXTS, model="tiny", input_type="clustering", embedding_types=types)
     same(given.embeddings.float_, resources)
     expected = resources.encoder.encode(TEXTS, precision="binary")
     assert given.embeddings.ubinary == expected.tolist()
     assert given.embeddings.binary == (expected.astype(int) - 128).tolist()
+    assert given.embeddings.uint8 == [[one + 128 for one in row] for row in given.embeddings.int8]
     assert given.embeddings.int8 == resources.encoder.encode(TEXTS, precision="int8").tolist()
     found = new.rerank(query="cat", documents=TEXTS, model="tiny-reranker", top_n=2)
     assert [one.index for one in found.results] == [i for i, _ in ranked(resources)][:2]
@@ -214,6 +240,9 @@ def test_huggingface_hub_reads_the_tei_routes(server: Served, resources: Resourc
 
     client = InferenceClient()
     same(client.feature_extraction(TEXTS, model=f"{server.url}/embed"), resources)
+    options: dict[str, Any] = {"truncate": True, "truncation_direction": "right"}
+    options |= {"normalize": True, "encoding_format": "float", "model": f"{server.url}/embed"}
+    same(client.feature_extraction(TEXTS, **options), resources)
     scores = client.sentence_similarity(TEXTS[0], TEXTS[1:], model=f"{server.url}/similarity")
     expected = resources.encoder.similarity(TEXTS[:1], TEXTS[1:])[0]
     np.testing.assert_allclose(scores, expected, atol=1e-5)

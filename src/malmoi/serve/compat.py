@@ -15,6 +15,7 @@ from .schemas import (
     InputType,
     ModelName,
     ModelSize,
+    PromptTokens,
     RerankRequest,
     RerankResponse,
     Schema,
@@ -30,8 +31,8 @@ Truncate = Annotated[
     Literal["NONE", "START", "END"] | None,
     Field(description="What is done with texts that are too long: NONE refuses them."),
 ]
-EmbeddingType = Literal["float", "base64", "int8", "binary", "ubinary"]
-EmbeddingTypes = Annotated[list[EmbeddingType], Field(min_length=1, max_length=5, fail_fast=True)]
+EmbeddingType = Literal["float", "base64", "int8", "uint8", "binary", "ubinary"]
+EmbeddingTypes = Annotated[list[EmbeddingType], Field(min_length=1, max_length=6, fail_fast=True)]
 Dimensions = Annotated[int | None, Field(ge=1, le=65536)]
 
 
@@ -113,6 +114,7 @@ class NeighbourRerankRequest(RerankRequest):
         Literal["left", "right", "Left", "Right"] | None,
         Field(description="TEI's: left is refused."),
     ] = None
+    truncate_prompt_tokens: PromptTokens = None
 
 
 class NeighbourRank(Schema):
@@ -140,6 +142,9 @@ class TEIEmbedRequest(Schema):
     truncation_direction: Literal["left", "right", "Left", "Right"] | None = None
     prompt_name: Annotated[str | None, Field(max_length=200)] = None
     dimensions: Dimensions = None
+    encoding_format: Annotated[
+        Literal["float"] | None, Field(description="What huggingface_hub may add.")
+    ] = None
 
 
 class TEIEmbedResponse(RootModel[list[list[float]]]):
@@ -243,6 +248,8 @@ class ScoreRequest(Schema):
     text_1: TextOrTexts
     text_2: TextOrTexts
     model: ModelName = None
+    truncate_prompt_tokens: PromptTokens = None
+    priority: Annotated[int, Field(ge=-(2**31), le=2**31, description=UNUSED)] = 0
     user: Annotated[str | None, Field(max_length=1000, description=UNUSED)] = None
 
     def answer_bytes(self, model: ModelSize) -> int:

@@ -51,6 +51,10 @@ InputType = Annotated[
     Field(description="What the texts are for: picks the model's prompt, if it has one."),
 ]
 Tokens = Annotated[int | None, Field(ge=1, le=2**31)]
+PromptTokens = Annotated[
+    int | None,
+    Field(ge=-1, le=2**31, description="vLLM's: -1, or at least what the model reads."),
+]
 UNUSED = "Taken and not used."
 # What a number of an answer takes: as float32, and as text or base64 in pieces and as a whole.
 _NUMBER = {"float": 32, "base64": 16}
@@ -143,6 +147,21 @@ class EmbeddingsRequest(Schema):
         bool | Literal["NONE", "START", "END"] | None,
         Field(description="false or NONE refuses texts that are longer than the model reads."),
     ] = None
+    normalize: Annotated[
+        bool | None, Field(description="false is refused where vectors have length one.")
+    ] = None
+    normalized: Annotated[bool | None, Field(description="Jina's name of `normalize`.")] = None
+    embedding_type: Annotated[
+        Format | None, Field(description="Jina's name of `encoding_format`.")
+    ] = None
+    late_chunking: Annotated[Literal[False] | None, Field(description="Jina's: not offered.")] = (
+        None
+    )
+    truncate_prompt_tokens: PromptTokens = None
+    add_special_tokens: Annotated[
+        Literal[True] | None, Field(description="vLLM's: special tokens are always added.")
+    ] = None
+    priority: Annotated[int, Field(ge=-(2**31), le=2**31, description=UNUSED)] = 0
     tokenizer: Annotated[
         Literal["own"] | None,
         Field(description='"own" says that token ids were made by this model\'s tokenizer.'),
@@ -154,7 +173,7 @@ class EmbeddingsRequest(Schema):
 
     def answer_bytes(self, model: ModelSize) -> int:
         texts, characters = self.measure_texts()
-        number = _NUMBER[self.encoding_format]
+        number = _NUMBER[self.embedding_type or self.encoding_format]
         width = min(self.dimensions or model.dimension, model.dimension)
         vectors = texts * (width * number + model.dimension * 8)
         return _OWN + vectors + characters * _CHARACTER
@@ -214,13 +233,14 @@ class RerankDocument(Schema):
     text: str
 
 
+Fields = Annotated[dict[str, str], Field(min_length=1, max_length=32)]
 Documents = Annotated[
-    list[str | RerankDocument],
+    list[str | Fields],
     Field(
         min_length=1,
         max_length=MOST_TEXTS,
         fail_fast=True,
-        description="Texts, or objects with a field `text`.",
+        description="Texts, or objects with a field `text`, or those of `rank_fields`.",
     ),
 ]
 
@@ -241,6 +261,15 @@ class RerankRequest(Schema):
     return_documents: bool = False
     max_tokens_per_doc: Annotated[
         Tokens, Field(description="At least what the model reads, which is all it is cut to.")
+    ] = None
+    rank_fields: Annotated[
+        list[Annotated[str, Field(max_length=200)]] | None,
+        Field(
+            min_length=1,
+            max_length=32,
+            fail_fast=True,
+            description="The fields of objects that are read, each on a line; `text` by default.",
+        ),
     ] = None
     max_chunks_per_doc: Annotated[Tokens, Field(description=UNUSED)] = None
     priority: Annotated[int, Field(ge=0, le=999, description=UNUSED)] = 0

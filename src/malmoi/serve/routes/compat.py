@@ -16,7 +16,7 @@ from ... import __version__
 from ...encoder import Encoder
 from ...errors import counted
 from ...runtime.pooling import normalize
-from ...runtime.precision import to_precision
+from ...runtime.precision import Precision, to_precision
 from ...types import Floats
 from ..compat import (
     CohereEmbedRequest,
@@ -34,7 +34,15 @@ from ..errors import APIError
 from ..schemas import RerankRequest
 from ..state import AppState
 from . import as_list, json_response, write_response, write_vectors
-from .embeddings import check_pairs, check_tokens, embed_texts, rank, shorten
+from .embeddings import (
+    check_normalized,
+    check_pairs,
+    check_tokens,
+    embed_texts,
+    rank,
+    shorten,
+    texts_of,
+)
 
 _EPOCH = "1970-01-01T00:00:00Z"  # a bundle does not say when it was made
 
@@ -93,12 +101,12 @@ async def _by_type(
 
 
 def _coded(vectors: Floats, kind: EmbeddingType) -> Iterator[Any]:
-    """Write vectors in one of Cohere's types; binary is ubinary less 128, as int8."""
+    """Write vectors in one of Cohere's types; signed ones are the unsigned less 128."""
     if kind in ("float", "base64"):
         return write_vectors(vectors, kind)
-    precision = "int8" if kind == "int8" else "binary"
+    precision: Precision = "binary" if kind in ("binary", "ubinary") else "int8"
     codes = to_precision(normalize(vectors), precision).astype(np.int16)
-    return iter((codes - 128 if kind == "binary" else codes).tolist())
+    return iter((codes + {"binary": -128, "uint8": 128}.get(kind, 0)).tolist())
 
 
 async def rerank(state: AppState, request: NeighbourRerankRequest) -> Response:
@@ -111,6 +119,8 @@ async def rerank(state: AppState, request: NeighbourRerankRequest) -> Response:
         raise APIError(400, "unknown_truncation", message, param="truncation_direction")
     if request.truncate is False:
         await _check_uncut(state, request)
+    read = state.resources.find_reranker().max_tokens
+    check_tokens(request.truncate_prompt_tokens, read, param="truncate_prompt_tokens")
     if request.texts is None:
         return json_response(await rank(state, request))
     if request.raw_scores:
@@ -135,8 +145,7 @@ async def rerank(state: AppState, request: NeighbourRerankRequest) -> Response:
 
 async def _check_uncut(state: AppState, request: NeighbourRerankRequest) -> None:
     """Refuse pairs that the reranker would cut."""
-    reranker, given = state.resources.find_reranker(), request.texts or request.documents or []
-    texts = [text if isinstance(text, str) else text.text for text in given]
+    reranker, texts = state.resources.find_reranker(), request.texts or texts_of(request)
     check_pairs(state, [request.query], texts, param="texts")
     pairs = [(request.query, text) for text in texts]
     cut = await state.engine.call(lambda: reranker.count_cut(pairs))
@@ -157,7 +166,10 @@ async def score(state: AppState, request: ScoreRequest) -> Response:
     check_pairs(state, left, right, param="text_2")
     resources = state.resources
     reranker, encoder = resources.reranker, resources.encoder
-    if reranker is None or request.model == encoder.name:
+    by_encoder = reranker is None or request.model == encoder.name
+    read = encoder.max_tokens if reranker is None or by_encoder else reranker.max_tokens
+    check_tokens(request.truncate_prompt_tokens, read, param="truncate_prompt_tokens")
+    if reranker is None or by_encoder:
         state.check_model(request.model, encoder.name)
         found = await embed_texts(state, [*left, *right], param="text_2")
         vectors = normalize(found.vectors)
@@ -179,9 +191,7 @@ async def score(state: AppState, request: ScoreRequest) -> Response:
 
 async def embed(state: AppState, request: TEIEmbedRequest) -> Response:
     """Turn texts into vectors; TEI's shape."""
-    if request.normalize is False and state.resources.encoder.manifest.normalize:
-        message = "the model's vectors have length one. Leave the field out."
-        raise APIError(400, "normalized", message, param="normalize")
+    check_normalized(state, request.normalize, param="normalize")
     found = await _tei(state, as_list(request.inputs), request)
     vectors = shorten(state, found.vectors, request.dimensions)
     if request.normalize is not False:

@@ -22,11 +22,21 @@ async def embeddings(state: AppState, request: EmbeddingsRequest) -> Response:
     """Turn texts, or token ids of the model, into vectors; OpenAI's shape."""
     name = state.resources.encoder.name
     state.check_model(request.model, name)
+    check_tokens(
+        request.truncate_prompt_tokens,
+        state.resources.encoder.max_tokens,
+        param="truncate_prompt_tokens",
+    )
+    wanted = {request.normalize, request.normalized}
+    for one in wanted:
+        check_normalized(state, one, param="normalize")
     found = await _embed(state, request)
     vectors = shorten(state, found.vectors, request.dimensions)
+    vectors = normalize(vectors) if True in wanted else vectors
+    encoding = request.embedding_type or request.encoding_format
     data = (
         {"object": "embedding", "index": i, "embedding": row}
-        for i, row in enumerate(write_vectors(vectors, request.encoding_format))
+        for i, row in enumerate(write_vectors(vectors, encoding))
     )
     usage = {"prompt_tokens": found.tokens, "total_tokens": found.tokens}
     answer = {"object": "list", "model": name, "data": data, "usage": usage}
@@ -60,7 +70,7 @@ async def rank(state: AppState, request: RerankRequest) -> dict[str, Any]:
     reranker = state.resources.find_reranker()
     state.check_model(request.model, reranker.name)
     check_tokens(request.max_tokens_per_doc, reranker.max_tokens, param="max_tokens_per_doc")
-    texts = [text if isinstance(text, str) else text.text for text in request.documents]
+    texts = texts_of(request)
     check_pairs(state, [request.query], texts, param="documents")
     scores = await state.engine.score(request.query, texts)
     order = sorted(range(len(texts)), key=lambda i: -scores[i])[: request.top_n]
@@ -70,6 +80,24 @@ async def rank(state: AppState, request: RerankRequest) -> dict[str, Any]:
         for i in order
     ]
     return {"model": reranker.name, "results": results}
+
+
+def texts_of(request: RerankRequest) -> list[str]:
+    """Give the documents of a request as texts: of an object, the fields that are to be read."""
+    fields, found = request.rank_fields or ["text"], []
+    for i, one in enumerate(request.documents or ()):
+        if isinstance(one, dict) and (missing := [name for name in fields if name not in one]):
+            message = f"document {i} has no field {missing[0]!r}. Add it, or set rank_fields."
+            raise APIError(400, "no_such_field", message, param="documents")
+        found.append(one if isinstance(one, str) else "\n".join(one[name] for name in fields))
+    return found
+
+
+def check_normalized(state: AppState, asked: bool | None, *, param: str) -> None:
+    """Refuse vectors of another length than one where the model gives no others."""
+    if asked is False and state.resources.encoder.manifest.normalize:
+        message = "the model's vectors have length one. Leave the field out."
+        raise APIError(400, "normalized", message, param=param)
 
 
 def check_pairs(state: AppState, queries: list[str], texts: list[str], *, param: str) -> None:
@@ -84,8 +112,8 @@ def check_pairs(state: AppState, queries: list[str], texts: list[str], *, param:
 
 
 def check_tokens(asked: int | None, read: int, *, param: str) -> None:
-    """Refuse a bound below what the model reads: texts are cut there and nowhere else."""
-    if asked is not None and asked < read:
+    """Refuse a bound below what the model reads: texts are cut there and nowhere else; -1 is it."""
+    if asked is not None and -1 < asked < read:
         message = f"texts are cut to the {read:,} tokens that the model reads, not to fewer."
         raise APIError(400, "too_few_tokens", f"{message} Leave the field out.", param=param)
 
