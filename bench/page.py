@@ -1,4 +1,4 @@
-"""docs/results.md, made from the records in bench/results: `python bench/run.py --page`.
+"""docs/results.md and its Korean twin, made from bench/results: `python bench/run.py --page`.
 
 A claim names the command that measures it; the page shows the newest record of that command. A
 claim with several commands puts their figures into one table, with the label of each in its
@@ -15,6 +15,8 @@ from bench.common import ROOT, Row
 
 RESULTS = ROOT / "bench" / "results"
 PAGE = ROOT / "docs" / "results.md"
+KOREAN_PAGE = ROOT / "docs" / "results.ko.md"
+TITLES = ROOT / "bench" / "results.ko.tsv"
 LONGEST = 200  # lines
 Record = dict[str, Any]
 RUN = "python bench/run.py "
@@ -280,6 +282,33 @@ def make(found: Iterable[Record]) -> str:
         origin = origins.replace("|", "\\|")
         lines.append(f"| {claim.title} | {figures} | {origin} |")
     return "\n".join(lines).rstrip() + "\n"
+
+
+def in_korean(made: str) -> str:
+    """The page with its headings in Korean; rows, columns, commands and figures stay."""
+    titles = dict(line.split("\t") for line in TITLES.read_text("utf-8").splitlines()[1:])
+    head, rest = made.split("\n\n## ", 1)
+    machine = head.rpartition("Unless a line says otherwise: ")[2]
+    lines = [KOREAN_HEAD.format(machine.replace(" cores of ", "코어, ").rstrip(".")), ""]
+    for line in ("## " + rest).splitlines():
+        if line.startswith("## "):
+            line = "## " + titles.get(line[3:], line[3:])
+        elif line.startswith("| "):
+            title, *more = line[2:-2].split(" | ")
+            if title == "claim":
+                more = [titles[one] for one in more]
+            line = "| " + " | ".join([titles.get(title, title), *more]) + " |"
+        lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+KOREAN_HEAD = """# 결과
+
+`python bench/run.py --page`가 `bench/results/`의 기록으로 만듭니다. 손으로 고치지 마십시오.
+범위가 있는 수치는 중앙값과 그 회차의 최솟값·최댓값이거나, 값과 95 % 구간입니다. ×는 비율이고,
+견주는 방법들은 한 번의 실행에서 번갈아 돕니다. 커밋은 잰 커밋이고, 이 쪽보다 오래된 수치는
+기록한 커밋입니다. 제목만 한국어이고 행, 열, 명령, 수치는 [영어 쪽](results.md)과 같습니다.
+까닭과 버린 것들: [결정들](decisions/README.ko.md). 따로 적지 않았으면: {}."""
 
 
 def _head(machine: str) -> Iterator[str]:

@@ -5,7 +5,7 @@
     python bench/run.py --no-record NAME …       run one and write nothing
     python bench/run.py --note TEXT NAME …       say something with the record, as "machine busy"
     python bench/run.py --against COMMIT NAME …  run it in turns with another commit's
-    python bench/run.py --page                   write docs/results.md from the records
+    python bench/run.py --page                   write docs/results.md and its twin from the records
 
 A record is one JSON object: bench, date, commit, machine, load (before and after), versions,
 command, figures (rows as the bench yields them) and, if given, a note.
@@ -162,7 +162,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--page", action="store_true", help="write docs/results.md and end")
+    parser.add_argument("--page", action="store_true", help="write the results pages and end")
     parser.add_argument("--no-record", action="store_true", help="write no record")
     parser.add_argument("--note", default="", help="a remark that is kept with the record")
     parser.add_argument("--against", metavar="COMMIT", help="another commit, run in turns")
@@ -171,7 +171,9 @@ def main() -> None:
     parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="…")
     options = parser.parse_args()
     if options.page:
-        page.PAGE.write_text(page.make(page.records()), "utf-8")
+        made = page.make(page.records())
+        page.PAGE.write_text(made, "utf-8")
+        page.KOREAN_PAGE.write_text(page.in_korean(made), "utf-8")
     elif options.name is None:
         print("\n".join(listing()))
     elif options.name not in benches():

@@ -25,6 +25,10 @@ def test_the_page_is_made_from_the_records() -> None:
     made = page.make(RECORDS)
     assert page.PAGE.read_text("utf-8") == made, "run: python bench/run.py --page"
     assert len(made.splitlines()) <= page.LONGEST
+    korean = page.KOREAN_PAGE.read_text("utf-8")
+    assert korean == page.in_korean(made), "run: python bench/run.py --page"
+    titles = re.findall("^## (.+)$", korean, re.MULTILINE)
+    assert all(re.search("[가-힣]", title) for title in titles), "add to results.ko.tsv"
 
 
 def test_commands_in_the_docs_name_a_bench() -> None:
@@ -39,7 +43,9 @@ def test_commands_in_the_docs_name_a_bench() -> None:
 def test_decisions_are_listed_and_short() -> None:
     folder = ROOT / "docs/decisions"
     listed = set(re.findall(r"\]\(([a-z-]+\.md)\)", (folder / "README.md").read_text("utf-8")))
-    assert listed == {path.name for path in folder.glob("*.md")} - {"README.md"}
+    pages = {path.name for path in folder.glob("*.md")} - {"README.md", "README.ko.md"}
+    korean = (folder / "README.ko.md").read_text("utf-8")
+    assert listed == pages == set(re.findall(r"\]\(([a-z-]+\.md)\)", korean))
     for path in folder.glob("*.md"):
         text = path.read_text("utf-8")
         assert len(text.splitlines()) <= 60, f"{path.name} is too long for one decision"

@@ -1,10 +1,15 @@
 """Writes docs/recipes.md, the reference of every recipe key, from the models that check them.
 
 python tools/recipe_page.py > docs/recipes.md
+python tools/recipe_page.py --korean > docs/recipes.ko.md
+
+The Korean page is the same one with the sentences of tools/recipes.ko.tsv.
 """
 
 import json
+import re
 import sys
+from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
@@ -22,12 +27,54 @@ models that check recipes: `python tools/recipe_page.py > docs/recipes.md`. How 
 used is explained in [training.md](training.md), [entities.md](entities.md), [notes.md](notes.md), \
 [pretraining.md](pretraining.md) and [distillation.md](distillation.md).
 
-한국어 요약: 모든 레시피 키의 자료형, 기본값, 범위, 뜻을 모은 표입니다. 표는 레시피를 \
-검사하는 모델에서 자동으로 만들어지므로 프로그램과 어긋나지 않습니다. 굵은 글씨의 \
-키는 반드시 적어야 하고, 나머지는 적지 않으면 기본값을 씁니다.
-
 Keys in bold are needed; the others have a default. A key that is not listed here is refused, with \
 the nearest one named."""
+_KOREAN_HEAD = """# 레시피 참고 표
+
+모든 레시피 키의 자료형, 기본값, 범위, 뜻입니다. 이 쪽은 레시피를 검사하는 모델에서 \
+만들어집니다: `python tools/recipe_page.py --korean > docs/recipes.ko.md`. 쓰는 법은 \
+[training.ko.md](training.ko.md), [entities.ko.md](entities.ko.md), \
+[notes.ko.md](notes.ko.md), [pretraining.ko.md](pretraining.ko.md), \
+[distillation.ko.md](distillation.ko.md)에 있습니다.
+
+굵은 글씨의 키는 반드시 적어야 하고, 나머지는 기본값이 있습니다. 여기 없는 키는 가장 \
+가까운 키를 알려 주며 거절합니다."""
+_SENTENCES = Path(__file__).with_name("recipes.ko.tsv")
+_WORDS = {
+    "key": "키",
+    "type": "자료형",
+    "default": "기본값",
+    "range": "범위",
+    "meaning": "뜻",
+    "objective": "목적 함수",
+    "kind": "종류",
+    "columns": "열",
+    "options": "옵션",
+    "usual size": "보통 크기",
+    "text": "글",
+    "whole number": "정수",
+    "number": "수",
+    "true or false": "참 또는 거짓",
+    "table": "표",
+    "tables": "표들",
+    "encoder and reranker": "인코더와 재순위 모델",
+    "Objectives of [[data]]": "[[data]]의 목적 함수",
+    "Kinds of [[task]]": "[[task]]의 종류",
+    "held_out of an entry": "자료의 held_out",
+    "[[vocabulary.text]] and [[vocabulary.terms]]": "[[vocabulary.text]]와 [[vocabulary.terms]]",
+}
+_PHRASES = (
+    (r"(list|table) of (.+)", lambda found: f"{_korean(found[2])}의 {_LISTS[found[1]]}"),
+    (r"(\S+) to (\S+)", r"\1부터 \2까지"),
+    (r"(\S+) or more and less than (\S+)", r"\1 이상 \2 미만"),
+    (r"more than (\S+) and less than (\S+)", r"\1 초과 \2 미만"),
+    (r"more than (\S+) and (\S+) or less", r"\1 초과 \2 이하"),
+    (r"(\S+) or more", r"\1 이상"),
+    (r"(\S+) or less", r"\1 이하"),
+    (r"more than (\S+)", r"\1 초과"),
+    (r"less than (\S+)", r"\1 미만"),
+)
+_LISTS = {"list": "목록", "table": "표"}
 _TYPES: dict[Any, str] = {str: "text", int: "whole number", float: "number", bool: "true or false"}
 
 
@@ -116,5 +163,44 @@ def _lessons() -> str:
     return "\n".join(rows)
 
 
+def write_korean(page: str) -> str:
+    """Put the page into Korean, its keys, types and figures as they are."""
+    lines = page.removeprefix(_HEAD).splitlines()
+    return _KOREAN_HEAD + "\n".join(map(_korean_line, lines)) + "\n"
+
+
+def read_sentences() -> dict[str, str]:
+    """Read the Korean of every description; of a table's also without its name in front."""
+    rows = (line.split("\t") for line in _SENTENCES.read_text("utf-8").splitlines()[1:])
+    found: dict[str, str] = dict(rows)
+    for english, korean in list(found.items()):
+        rest = english.partition(": ")[2]
+        if rest:
+            found.setdefault(rest[:1].upper() + rest[1:], korean.partition(": ")[2])
+    return found
+
+
+_KNOWN = read_sentences()
+
+
+def _korean_line(line: str) -> str:
+    if line.startswith("| "):
+        cells = (cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1])
+        return "| " + " | ".join(map(_korean, cells)) + " |"
+    marks, _, title = line.partition(" ") if line.startswith("#") else ("", "", line)
+    return f"{marks} {_korean(title)}" if marks else _korean(line)
+
+
+def _korean(cell: str) -> str:
+    if cell in _KNOWN or cell in _WORDS:
+        return _KNOWN.get(cell) or _WORDS[cell]
+    for pattern, said in _PHRASES:
+        found = re.fullmatch(pattern, cell)
+        if found:
+            return said(found) if callable(said) else found.expand(said)
+    return cell
+
+
 if __name__ == "__main__":
-    sys.stdout.write(write_reference())
+    text = write_reference()
+    sys.stdout.write(write_korean(text) if "--korean" in sys.argv[1:] else text)

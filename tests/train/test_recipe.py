@@ -15,7 +15,7 @@ from malmoi.train.objectives.pairs import pair_objectives
 from malmoi.train.recipe import Data, Evaluation, Output, Recipe, Schedule, load_recipe, make_recipe
 from malmoi.train.schema import RecipeTable, key, read_table, table_in
 from tests.support import ROOT, runs
-from tools.recipe_page import write_reference
+from tools.recipe_page import write_korean, write_reference
 
 RECIPES = ROOT / "recipes"
 
@@ -288,6 +288,13 @@ def test_checking_a_recipe_loads_no_torch() -> None:
 def test_the_reference_page_is_up_to_date() -> None:
     page = (ROOT / "docs/recipes.md").read_text("utf-8")
     assert page == write_reference(), "python tools/recipe_page.py > docs/recipes.md"
+    korean = (ROOT / "docs/recipes.ko.md").read_text("utf-8")
+    command = "python tools/recipe_page.py --korean > docs/recipes.ko.md"
+    assert korean == write_korean(page), command
+    for line in korean.splitlines():  # a description that tools/recipes.ko.tsv lacks is English
+        if line.startswith("| ") and line.count(" | ") == 4 and "`" in line:
+            meaning = line.rsplit(" | ", 1)[1]
+            assert re.search("[가-힣]", meaning), f"tools/recipes.ko.tsv lacks: {meaning}"
     for model in {one.recipe for one in objectives().values()}:
         assert all(f"`{name}`" in page for name in model.model_fields)
 
