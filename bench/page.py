@@ -85,6 +85,20 @@ CLAIMS = [
     ),
     Claim("Rerankers next to CrossEncoder", RUN + "rerank_speed", columns=("way", "×"), small=True),
     Claim(
+        "Exported architectures next to sentence-transformers (random weights, but minilm's and "
+        "ko-en-small's)",
+        {
+            " " * place: RUN + f"architectures {group}".rstrip()
+            for place, group in enumerate(("classic", "newer", "real", "true-size", ""))
+        },
+        columns=(
+            *("architecture", "float32: largest difference", "int8: least cosine"),
+            *("int8, MB", "float32, core s", "float32, peak MiB", "int8, peak MiB"),
+            *("float32, refused", "int8, refused"),
+        ),
+        small=True,
+    ),
+    Claim(
         "The shipped models on STS (Spearman × 100)",
         RUN + "shipped --test",
         columns=(

@@ -1,8 +1,11 @@
 """Folders with ONNX graphs as the hub has them: no modules, several graphs, heads."""
 
 import json
+import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import huggingface_hub
 import numpy as np
@@ -11,6 +14,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import malmoi
+from malmoi.bundle.bundle import outside_files
+from malmoi.bundle.catalog import GRAPH
 from malmoi.errors import BundleCorrupt, BundleError, OptionError
 from tests.support import graphs
 
@@ -75,6 +80,20 @@ def test_a_graph_is_chosen_by_name(folder: Path) -> None:
     assert (named.manifest.graph, named.name) == ("onnx/model_quantized.onnx", "model")
 
 
+def test_the_command_line_names_a_graph(
+    folder: Path, run_here: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bundles have one graph, which the option leaves alone."""
+    monkeypatch.setenv(GRAPH, "")
+    graphs.write_graph(folder / "onnx/model_quantized.onnx", pooled=True)
+    found = run_here("--graph", "model_quantized", "info", folder)
+    assert found.returncode == 0 and "model_quantized" in os.environ[GRAPH]
+    assert malmoi.load(folder).manifest.graph == "onnx/model_quantized.onnx"
+    assert malmoi.load(folder, graph="model").manifest.graph == "onnx/model.onnx"
+    assert malmoi.load(graphs.write_bundle(folder.parent / "bundle")).dimension == graphs.DIM
+    assert run_here("--graph", "model_q4", "info", folder).returncode == 1
+
+
 def test_weights_next_to_a_graph(folder: Path) -> None:
     path = folder / "onnx/model.onnx"
     expected = malmoi.load(folder).encode(TEXTS)
@@ -90,6 +109,12 @@ def test_weights_next_to_a_graph(folder: Path) -> None:
     path.write_bytes(data.replace(b"model.onnx_data", b"../onnx/elsewhe"))
     with pytest.raises(BundleCorrupt, match=r"reads its weights from '\.\./onnx/elsewhe'"):
         malmoi.load(folder)
+    far = "../" * 70 + "weights"  # its length takes two bytes
+    onnx.save(model, path, **options | {"location": "far"})
+    entry = onnx.StringStringEntryProto(key="location", value="far").SerializeToString()
+    longer = onnx.StringStringEntryProto(key="location", value=far).SerializeToString()
+    (folder / "far.bin").write_bytes(b"\x0a" + longer)
+    assert entry in path.read_bytes() and outside_files(folder / "far.bin") == [far]
 
 
 def write_decoder(path: Path) -> None:

@@ -83,6 +83,12 @@ def test_a_module_that_is_not_known_is_named(tmp_path: Path) -> None:
         open_bundle(folder)
 
 
+def test_two_poolings_are_refused(tmp_path: Path) -> None:
+    folder = graphs.write_foreign(tmp_path / "st", steps=("pool", "pool"))
+    with pytest.raises(BundleError, match="has 2 Pooling modules; expected one"):
+        open_bundle(folder)
+
+
 def test_an_unknown_pooling_of_a_foreign_folder_is_named(tmp_path: Path) -> None:
     folder = graphs.write_foreign(tmp_path / "st", steps=("pool",))
     (folder / "1_Pooling/config.json").write_text('{"pooling_mode": "attention"}')

@@ -16,7 +16,7 @@ from .transformers import find_kind, read_transformers_folder
 
 _WEIGHTS = ("*.safetensors", "*.bin", "*.pt")
 # How a graph names a file with weights: the field "location" of a tensor's external data.
-_LOCATION = re.compile(rb"\x0a\x08location\x12([\x01-\x7f])", re.DOTALL)
+_LOCATION = re.compile(rb"\x0a\x08location\x12([\x80-\xff]?[\x00-\x7f])", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,8 @@ def outside_files(graph: Path) -> Sequence[str]:
     names: dict[str, None] = {}
     with graph.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         for match in _LOCATION.finditer(data):
-            start = match.end()
-            name = data[start : start + match[1][0]]
+            # The length, in seven bits a byte, the lowest first.
+            length = sum((byte & 127) << 7 * place for place, byte in enumerate(match[1]))
+            name = data[match.end() : match.end() + length]
             names[name.decode("utf-8", errors="replace")] = None
     return list(names)

@@ -1,5 +1,6 @@
 """A model's name → its folder (shipped, on this disk, or on the hub); its kind → its class."""
 
+import os
 import re
 from dataclasses import dataclass
 from importlib import import_module
@@ -16,6 +17,7 @@ _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 _HUB_FILES = ["*.json", "*.txt", "*.model", "*_Dense/*"]
 _TORCH_FILES = ["*.json", "*.txt", "*.model", "*.safetensors"]
 _GRAPHS = ("onnx/model.onnx", "model.onnx")
+GRAPH = "MALMOI_GRAPH"  # the environment variable with the graph to use of folders with several
 
 
 def shipped_models() -> list[str]:
@@ -60,9 +62,12 @@ def find_model(
 def choose_graph(found: list[str], graph: str | None, *, where: str) -> str:
     """Choose one of a folder's graphs: by its path, its name or its name's stem, or the usual one.
 
+    What MALMOI_GRAPH names is the usual one, if it is set.
+
     >>> choose_graph(["onnx/model.onnx", "onnx/model_int8.onnx"], "model_int8", where="x")
     'onnx/model_int8.onnx'
     """
+    graph = graph or os.environ.get(GRAPH)
     if graph:
         fits = [name for name in found if graph in (name, Path(name).name, Path(name).stem)]
         if len(fits) == 1:
@@ -75,7 +80,7 @@ def choose_graph(found: list[str], graph: str | None, *, where: str) -> str:
         return usual[0]
     raise BundleError(
         f"{where} has the graphs {', '.join(found)}; expected one of {', '.join(_GRAPHS)}. "
-        'Name the one you want: malmoi.load(path, graph="…")'
+        'Name the one you want: malmoi.load(path, graph="…"), malmoi --graph'
     )
 
 

@@ -93,6 +93,11 @@ def read_folder(folder: Path, graph: str) -> ForeignFolder:
                 "Normalize and Dropout. Models of other kinds (sparse, or a vector a token) cannot "
                 "be used: choose one that gives a vector a text."
             )
+    if steps.count("pool") > 1:
+        raise BundleError(
+            f"{folder / MODULES} has {steps.count('pool')} Pooling modules; expected one. Several "
+            "poolings of one model are names in one module's configuration, joined."
+        )
     if "pool" not in steps:
         raise BundleError(
             f"{folder / MODULES} has no Pooling module; expected one. A model that gives a vector "

@@ -14,6 +14,7 @@ from typing import Annotated, Literal, NoReturn, TextIO
 import typer
 
 from .. import __version__
+from ..bundle.catalog import GRAPH
 from ..errors import CutWarning, MalmoiError
 from ..runtime.session import DEVICE
 from .help import PANELS, example_of, language, translate
@@ -74,10 +75,14 @@ def options(
         Literal["auto", "cpu", "cuda", "directml", "coreml", "openvino"] | None,
         opt("Where graphs run, if the installed onnxruntime can; the processor if left out."),
     ] = None,
+    graph: Annotated[
+        str | None, opt("The ONNX graph to use of a model folder with several, by its name.")
+    ] = None,
 ) -> None:
     """Apply the options before the command."""
-    if device is not None:
-        os.environ[DEVICE] = device  # read when a model is opened, by workers too
+    for name, value in ((DEVICE, device), (GRAPH, graph)):
+        if value is not None:
+            os.environ[name] = value  # read when a model is opened, by workers too
     install_handler(logging.DEBUG if verbose else logging.WARNING if quiet else logging.INFO)
 
 
