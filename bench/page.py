@@ -94,6 +94,7 @@ CLAIMS = [
         columns=(
             *("architecture", "float32: largest difference", "int8: least cosine"),
             *("int8, MB", "float32, core s", "float32, peak MiB", "int8, peak MiB"),
+            *("float32, × by processor time", "int8, × by processor time"),
             *("float32, refused", "int8, refused"),
         ),
         small=True,

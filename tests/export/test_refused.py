@@ -65,6 +65,20 @@ def test_an_unknown_architecture(tiny: Write, tmp_path: Path) -> None:
         export(coded, tmp_path / "out")
 
 
+def test_code_in_a_folder_is_not_run_and_that_is_said(
+    tiny: Write, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    code = {"AutoModel": "modeling.BertModel"}
+    source = spoilt_copy(tiny("bert"), tmp_path / "source", auto_map=code)
+    (source / "modeling.py").write_text("raise SystemExit")
+    export(source, tmp_path / "out")
+    said = "code of its own (auto_map), which is never run: the model is transformers' BertModel"
+    assert said in caplog.text
+    other = spoilt_copy(source, tmp_path / "other", model_type="distilbert")
+    with pytest.raises(BundleError, match=r"lack .*\(auto_map\) may know them, and is never run"):
+        export(other, tmp_path / "other-out")
+
+
 def test_pickled_weights_are_not_opened(tiny: Write, tmp_path: Path) -> None:
     source = spoilt_copy(tiny("bert"), tmp_path / "source")
     (source / "model.safetensors").rename(source / "pytorch_model.bin")

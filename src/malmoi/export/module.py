@@ -9,6 +9,7 @@ Shapes: ids and mask (n, length) int64, states (n, length, hidden) float32, vect
 
 import contextlib
 import inspect
+import logging
 import re
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -30,6 +31,8 @@ from ..bundle.sentence_transformers import DenseSpec, read_json
 from ..errors import BundleError
 from .silence import silenced_libraries
 from .source import ModelSource
+
+logger = logging.getLogger(__name__)
 
 _NAME = "sdpa_float32"
 
@@ -125,10 +128,21 @@ def load_transformer(
     )
     # A missing pooler is the rule for encoders trained on masked words, and never used here.
     missing = sorted(key for key in report["missing_keys"] if not key.startswith("pooler."))
+    coded = "auto_map" in read_json(source.root / "config.json")
     if missing:
+        remedy = (
+            "Its code (auto_map) may know them, and is never run: use the model's ONNX graph."
+            if coded
+            else "Copy the whole folder again."
+        )
         raise BundleError(
             f"the weights in {source.root} lack {', '.join(missing[:3])}; expected a whole "
-            "encoder. Copy the whole folder again."
+            f"encoder. {remedy}"
+        )
+    if coded:
+        logger.warning(
+            f"{source.root} has code of its own (auto_map), which is never run: the model is "
+            f"transformers' {type(model).__name__}. If that code computes otherwise, vectors differ"
         )
     lost = sorted(key for key in report["unexpected_keys"] if not _BUFFER.search(key))
     if whole and lost:
