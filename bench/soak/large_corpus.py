@@ -24,7 +24,7 @@ from bench.soak.soak import write_on
 from malmoi.corpus import Corpus
 from tests.support.servers import process
 
-SENTENCES, ORIGINAL, BATCH = 12, 400, 256
+SENTENCES, ORIGINAL, BATCH = 12, 4000, 64
 OPEN = """
 import json, sys, time
 began = time.perf_counter(), time.process_time()
