@@ -85,7 +85,8 @@ class Segmenter:
             for unit in units
         ]
         shortened = shortened or bool(encoding.overflowing) or len(near) < len(text)
-        return Cut(tuple(placed), tuple(spans), shortened)
+        read = max((unit.end for unit in placed if not unit.special), default=0)
+        return Cut(tuple(placed), tuple(span for span in spans if span[0] < read), shortened)
 
     def _parted(self, aligned: Aligned, units: list[Unit], spans: Sequence[Span]) -> list[Unit]:
         """Tokenise again each chunk between spaces that has a word's border inside."""
