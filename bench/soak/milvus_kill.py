@@ -1,6 +1,6 @@
 """Kill a writer of a Milvus Lite file and the Milvus in it, and look whether what it said is there.
 
-    python bench/run.py milvus_kill [--kills 20]
+    python bench/run.py milvus_kill [--kills 10]
 
 The writer adds, replaces and deletes documents of several passages, and says so after each batch;
 after a few of them it and all that it has started get SIGKILL at a moment nobody chose. Then the
@@ -30,7 +30,7 @@ from malmoi.documents import Passage
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--kills", type=int, default=10)
 
 
 def stored(step: int, slot: int) -> Stored:
