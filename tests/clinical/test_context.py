@@ -5,17 +5,25 @@ and "wrong" where what is expected does not come out yet.
 """
 
 import csv
+import re
 from pathlib import Path
 
 import pytest
 
-from malmoi.clinical.context import attributes_of
+from malmoi.clinical.context import NoteContext, attributes_of
 from malmoi.clinical.reader import NoteReader
 from malmoi.lexicon import build_lexicon
 from malmoi.linking import Linker
 from tests.support.lexicons import open_lexicon
 
 TABLE = Path(__file__).with_name("phrases.tsv")
+TEMPLATES = Path(__file__).with_name("templates.txt")
+NAMES = (
+    ("폐렴", "췌장염", "담낭염"), ("pneumonia", "DVT", "pancreatitis"), ("UTI", "폐색전증", "abscess"),
+)  # fmt: skip
+STATUSES = {
+    "n": "negated", "q": "possible", "h": "hypothetical", "x": "historical", "p": "present",
+}  # fmt: skip
 Items = dict[str, tuple[str, ...]]
 
 
@@ -86,3 +94,29 @@ def test_a_list_is_no_name_of_its_own_where_its_items_are(tmp_path: Path) -> Non
     found = [(m.text, m.attributes) for m in reader.read("기침, 가래(-), 폐렴, 상세불명")]
     assert found == [("기침", ()), ("가래", ("negated",)), ("폐렴, 상세불명", ())]
     assert [m.text for m in reader.read("기침 가래 있음")] == ["기침 가래"]
+
+
+def templates() -> list[str]:
+    lines = TEMPLATES.read_text("utf-8").splitlines()
+    return [line for line in lines if "{" in line and line.strip()]
+
+
+@pytest.mark.parametrize("names", NAMES)
+def test_templates_say_the_same_of_any_name(names: tuple[str, ...]) -> None:
+    """A phrase says of a disease what it says, whatever the disease is called."""
+    wrong = {}
+    for template in templates():
+        note, places, expected, at = "", [], [], 0
+        for i, mark in enumerate(re.finditer(r"\{(\w+)\}", template)):
+            note += template[at : mark.start()]
+            places.append((len(note), len(note) + len(names[i % 3])))
+            note, at = note + names[i % 3], mark.end()
+            who = {"f": "family", "o": "other"}.get(mark[1][-1], "patient")
+            expected.append((STATUSES[mark[1][0]], who))
+        note += template[at:]
+        context = NoteContext.of(note, places)
+        said = [context.assertion(*place) for place in places]
+        found = [(one.status, one.experiencer) for one in said]
+        if found != expected:
+            wrong[note] = found
+    assert not wrong

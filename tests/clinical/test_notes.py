@@ -55,6 +55,8 @@ def reader(lexicon: Path) -> NoteReader:
         ("held.jsonl", 0.85),
         ("lookalikes.jsonl", 0.95),
         ("more.jsonl", 0.94),
+        ("third.jsonl", 0.95),
+        ("fourth.jsonl", 0.94),
     ],
 )
 def test_marked_mentions_have_their_status(file: str, least: float) -> None:

@@ -38,6 +38,7 @@ from .rules import (
 )
 
 UNCERTAIN, HISTORY = "uncertain", "history"
+MASK = "\ue000"  # a letter of private use, which no note has
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,7 @@ _INFORMED = re.compile(
 )
 # "아들이 폐렴 발견하고 모시고 옴", "남편에게 폐렴 설명함"
 _BRINGS = re.compile(r"[^,;.\n]{0,40}?(?:발견하|발견되어|목격하|모시고|데리고|데려)")
+_DENIES = re.compile(rf"{MASK}(?:은|는|도|을|를|이|에 대해)?\s*$")
 _TO_WHOM = re.compile("(?:에게|한테|께)$")
 _TOLD = re.compile(
     r"[^;.\n]{0,80}?(?:설명|교육|안내|고지|연락|상담|알림|알려|전달|통보|권유|면담|당부)"
@@ -98,7 +100,6 @@ NOTHING = re.compile(
     re.IGNORECASE,
 )
 
-MASK = "\ue000"  # a letter of private use, which no note has
 
 # A clause ends here, and with it the reach of any cue: at line ends, not at commas.
 END = re.compile(
@@ -108,7 +109,7 @@ END = re.compile(
     # "r/o pneumonia, FHx: gastric cancer": a heading starts a new clause.
     r"|,\s*(?:f/?hx|p/?m?hx|p/?mh|(?:family|past|medical) (?:medical )?(?:history|hx)"
     r"|가족력|과거력|기왕력)\s*:"
-    r"|(?<![a-z])(?:but|however|except|although|with|who|which|now|currently|present(?:s|ed"
+    r"|(?<![a-z])(?:but|however|except|although|with|without|w/o|who|which|now|currently|present(?:s|ed"
     r"|ing)|present to|p/w|has|had|reports?"
     r"|reported|c/o|complain\w*)(?![a-z])"
     r"|있[으었고음어는]|있다|하였|했|보이[며고]|호소|현재|\(\+\)|[A-Za-z가-힣]상 |에서|결과|[有]"
@@ -139,7 +140,7 @@ _PARTICLE = "(?:은|는|이|가|도|을|를|의|으로|로|만|에)"
 _TAIL = re.compile(
     r"(?:(?:소견|증거|증상|징후|양상|호소|동반|발생|재발|확인|관찰|병력|과거력|기왕력|가족력|치료력|여부|모두|전부|다"
     r"|삽화|가능성|시사하는|합당한|뒷받침하는|의심되는|의심할 만한|의심|의심소견|의심 소견"
-    r"|진행|병변|음영|근거|단서|시사|뒷받침할|볼 ?만한|의심할 ?만한|의심할만한|의심할|의심하는|시사할|특별히|특별한"
+    r"|진행|의심(?:되는|할 ?만한|하는)? ?[가-힣A-Za-z]{1,8}|병변|음영|종괴|기준|근거|단서|시사|뒷받침할|볼 ?만한|의심할 ?만한|의심할만한|의심할|의심하는|시사할|특별히|특별한"
     r"|에 대해서는|에 대해서|에 대해"
     r"|[가-힣]{0,6}(?:검사|내시경|생검|초음파|촬영|영상|심전도|뇌파|배양)(?:상|에서는|에서|결과)?|결과|CT상|MRI상|CT에서|MRI에서"
     r"|초음파상|초음파에서|해당"
@@ -152,7 +153,7 @@ _TAIL = re.compile(
 )
 # "no fever, cough for 3 days": a predicate of one item of the list.
 _OWN = re.compile(
-    r"(?:은|는|이|가|도)?\s*(?:있|없|부인|호소|심[하한해함]|지속|양성|[無有]|present|positive|persist|improv"
+    r"(?:은|는|이|가|도)?\s*(?:있|없|부인|호소|심[하한해함]|지속|양성|[無有]|present|positive|persist|improv|s/p"
     rf"|worsen|since|(?:for|x)?\s*{_NUMBER})",
     re.IGNORECASE,
 )
@@ -267,7 +268,9 @@ def attributes_of(note: str, spans: Sequence[tuple[int, int]]) -> list[tuple[str
 
 
 # A birth history does not make a newborn of "생후 14개월 남아".
-_OLDER = re.compile(r"(?:생후\s*)?(?:[2-9]|\d\d)\s*개월(?:된)?\s*(?:남|여|환)아|생후\s*(?:[2-9]|\d\d)\s*개월|\d+\s*(?:세|살)\s*(?:된\s*)?(?:남|여|환)아")
+_OLDER = re.compile(
+    r"(?:생후\s*)?(?:[2-9]|\d\d)\s*개월(?:된)?\s*(?:남|여|환)아|생후\s*(?:[2-9]|\d\d)\s*개월|\d+\s*(?:세|살)\s*(?:된\s*)?(?:남|여|환)아"
+)
 
 
 @dataclass(frozen=True)
@@ -305,7 +308,14 @@ class NoteContext:
             found
             for i, found in enumerate(persons)
             if found[2] != PATIENT
-            or not any(
+            # "배우자 본인도 위암"
+            or not (
+                i
+                and persons[i - 1][2] != PATIENT
+                and note[persons[i - 1][1] : found[0]] == " "
+                and note[found[0] : found[1]].startswith("본인")
+            )
+            and not any(
                 one[2] != PATIENT and one[0] <= found[0] and found[1] <= one[1]
                 for one in (*persons[max(0, i - 3) : i], *persons[i + 1 : i + 3])
             )
@@ -374,6 +384,9 @@ class NoteContext:
                 ):
                     continue
                 if who == PATIENT and self.note[end : end + 1] == "의":
+                    continue
+                # "자살사고 부인": a denial, no wife.
+                if self.note[start:end] == "부인" and _DENIES.search(self.hidden[:start][-12:]):
                     continue
                 # Of a newborn the mother is family; a pregnant woman is the patient.
                 if who in (MOTHER, BABY):
@@ -451,6 +464,8 @@ class NoteContext:
                 return False
             if item and "," in between:
                 continue
+            if between.startswith(":") and self.hidden[:first].rstrip().endswith(MASK):
+                continue  # "Behcet r/o: 구강궤양(+)"
             if attribute == HYPOTHETICAL and _LATIN.match(self.note[first]):
                 # "If he develops chest pain": a condition has predicates of its own.
                 if not _SENTENCE.search(between):
@@ -566,6 +581,7 @@ class NoteContext:
                 break
             whole = self._in_family(heading) or (first, last) in self._mothers
             cut = re.search(r"[.;](?=\s)", between) if whole else END.search(between)
+            cut = cut or (not whole and _STEP.search(between))
             if cut or not _is_near(between):
                 break
             who = person
@@ -587,6 +603,13 @@ class NoteContext:
                 alone = named or re.match(r"\s*(?:[,.;/)\n(]|$)", self.note[last : last + 3])
                 if person != PATIENT and first - end == behind.end() and alone:
                     return person
+        # "폐암으로 형님 사망"
+        by = re.match(r"(?:으로|로)\s+", right)
+        place = self._person_at(end + by.end()) if by else len(self._persons)
+        if by and place < len(self._persons):
+            first, last, person = self._persons[place]
+            if first == end + by.end() and person != PATIENT and _SUFFERS.match(self.note, last):
+                return person
         if who == PATIENT:
             return PATIENT
         if heading is not None:
@@ -618,6 +641,7 @@ class NoteContext:
 
 
 _PLANS = (HYPOTHETICAL, INSTRUCTED)
+_SUFFERS = re.compile(r"\s*(?:\d+세에?\s*)?(?:사망|작고|별세|돌아가|수술|치료|투병|입원|진단|고생)")
 _VERSUS = re.compile(r"vs\.?(?![a-z])|versus", re.IGNORECASE)
 # "CAP - ceftriaxone D7, ADE 없음", "GBS on IVIG, sepsis (-)", "diarrhea G1, fever 없음": an item
 # of a list about which something is said: how it is treated, or how bad it is.
@@ -631,9 +655,7 @@ _TREATED = re.compile(
 _NEXT = re.compile(rf"(?:->|→|=>|⇒)[^,;\n]*{MASK}")
 _STEP = re.compile("->|→|=>|⇒")
 # "첫째 소아당뇨, 둘째는 없음"
-_ANOTHER = re.compile(
-    rf"[,.]\s*(?:둘째|셋째|나머지|그 ?외|이외|다른 [가-힣]+)(?:는|은|에는|엔)"
-)
+_ANOTHER = re.compile(rf"[,.]\s*(?:둘째|셋째|나머지|그 ?외|이외|다른 [가-힣]+)(?:는|은|에는|엔)")
 _DASHED = re.compile(rf"\s[-–]\s*{MASK}")
 
 

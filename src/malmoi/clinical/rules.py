@@ -149,9 +149,7 @@ def _open_rules(folders: tuple[Path, ...]) -> ContextRules:
             sections[heading_key(name)] = (section, effect)
             headings.add(name.strip().casefold())
     known = sorted(headings, key=lambda name: (-len(name), name))
-    family = "|".join(
-        re.escape(name) for name in known if sections[heading_key(name)][1] == FAMILY
-    )
+    family = "|".join(re.escape(name) for name in known if sections[heading_key(name)][1] == FAMILY)
     any_heading = "|".join(re.escape(name).replace(r"\ ", r"\s*") for name in known)
     # In running text only headings of some length count, and those with a point or a capital Hx.
     long = "|".join(
