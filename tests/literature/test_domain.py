@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from malmoi.classifier import calibrate, joint
-from malmoi.classifier.documents import part_of, read_documents
+from malmoi.classifier.documents import part_of, read_documents, targets_of
 from tests.support import ROOT
 
 COLUMNS = {"text": "text", "label": "readmitted", "patient": "patient_id"}
@@ -30,6 +30,24 @@ def test_the_sample_notes_are_what_the_recipe_reads(notes: Path) -> None:
     again = notes.with_name("again.jsonl")
     runpy.run_path(str(ROOT / "examples/notes.py"))["write_notes"](again, patients=60)
     assert again.read_bytes() == notes.read_bytes()
+
+
+def test_stays_and_diagnoses_of_the_same_notes(notes: Path) -> None:
+    """docs/notes.md: a number and several labels a patient, each of which the notes mention."""
+    stays = read_documents(
+        [notes], COLUMNS | {"label": "days"}, decide="patient", problem="regression"
+    )
+    days = targets_of(stays, (), "regression")
+    assert len(days) == 60 and 2 <= days.min() < days.max() <= 12
+    several = read_documents(
+        [notes],
+        COLUMNS | {"label": "diagnoses"},
+        decide="patient",
+        problem="multi_label_classification",
+    )
+    assert {len(one.labels) for one in several} == {1, 2}
+    for one in several:
+        assert all(label in " ".join(one.notes) for label in one.labels)
 
 
 def test_the_rule_of_clinicalbert() -> None:
