@@ -369,7 +369,31 @@ def test_sentence_transformer(
     expected = encoder.similarity(TEXTS, TEXTS)
     np.testing.assert_allclose(model.similarity(found, found), expected, atol=1e-5)
     np.testing.assert_allclose(model.similarity_pairwise(found, found), np.ones(3), atol=1e-5)
-    for wrong in ({"convert_to_tensor": True}, {"prompt_name": "x"}, {"output_value": None}):
+    assert model.encode(inputs=TEXTS).shape == model.encode(sentences=TEXTS).shape == (3, 16)
+    bits = encoder.encode(TEXTS, precision="binary")
+    np.testing.assert_array_equal(model.encode(TEXTS, precision="ubinary"), bits)
+    signed = model.encode(TEXTS, precision="binary")
+    np.testing.assert_array_equal(signed, (bits.astype(int) - 128).astype(np.int8), strict=True)
+    codes = model.encode(TEXTS, precision="uint8").astype(int) - 128
+    np.testing.assert_array_equal(codes, encoder.encode(TEXTS, precision="int8"))
+    model.max_seq_length = 12  # as it is
+    with pytest.raises(malmoi.OptionError, match="max_seq_length"):
+        model.max_seq_length = 6
+    own = malmoi.SentenceTransformer(
+        folder / "tiny", prompts={"query": "the ", "x": "dog "}, default_prompt_name="x",
+        similarity_fn_name="dot", trust_remote_code=False, backend="onnx",
+    )  # fmt: skip
+    for found, prompt in ((own.encode_query(TEXTS), "the "), (own.encode_document(TEXTS), "dog ")):
+        expected = encoder.encode([f"{prompt}{text}" for text in TEXTS])
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+    np.testing.assert_allclose(own.similarity([[2.0, 0]], [[3.0, 1]]), [[6.0]])
+    for wrong in ({"revision": "1"}, {"config_kwargs": {"a": 1}}, {"similarity_fn_name": "x"}):
+        with pytest.raises(malmoi.OptionError):
+            malmoi.SentenceTransformer(folder / "tiny", **wrong)
+    for wrong in (
+        {"convert_to_tensor": True}, {"prompt_name": "x"}, {"output_value": None},
+        {"precision": "x"}, {"sentences": TEXTS},
+    ):  # fmt: skip
         with pytest.raises(malmoi.OptionError):
             model.encode(TEXTS, **wrong)
     with pytest.raises(TypeError):
@@ -381,7 +405,13 @@ def test_cross_encoder(folder: Path, reranker: malmoi.Reranker) -> None:
     pairs = [("cat", text) for text in TEXTS]
     np.testing.assert_allclose(model.predict(pairs), reranker.score(pairs), atol=1e-6)
     assert model.predict(pairs[0]) == pytest.approx(float(reranker.score(pairs[:1])[0]))
-    found = model.rank("cat", TEXTS, top_k=2, return_documents=True)
+    np.testing.assert_array_equal(model.predict(sentences=pairs), model.predict(inputs=pairs))
+    for wrong in ({"max_length": 3}, {"num_labels": 7}, {"activation_fn": abs}):
+        with pytest.raises(malmoi.OptionError):
+            malmoi.CrossEncoder(folder / "tiny-reranker", **wrong)
+    with pytest.raises(malmoi.OptionError):
+        model.rank("cat", TEXTS, activation_fn=abs)
+    found = model.rank("cat", TEXTS, top_k=2, return_documents=True, batch_size=8)
     assert [(one["corpus_id"], one["text"]) for one in found] == [
         (one.index, one.text) for one in reranker.rank("cat", TEXTS, k=2)
     ]

@@ -162,7 +162,8 @@ def test_the_openapi_document_lists_every_route(server: Served) -> None:
     embeddings = document["components"]["schemas"]["EmbeddingsRequest"]
     assert set(embeddings["properties"]) == {
         *("input", "model", "dimensions", "encoding_format", "user", "prompt", "on_long"),
-        *("input_type", "task", "truncate", "tokenizer"),
+        *("input_type", "task", "truncate", "tokenizer", "normalize", "normalized", "priority"),
+        *("embedding_type", "late_chunking", "truncate_prompt_tokens", "add_special_tokens"),
     }
     assert embeddings["required"] == ["input"] and not embeddings["additionalProperties"]
     ids = {one["operationId"] for path in document["paths"].values() for one in path.values()}

@@ -493,7 +493,7 @@ def _about(encoder: TextEncoder, precision: str, dim: int | None, words: str | N
 
 
 # By these names models have prompts for passages, in sentence-transformers' order.
-_PASSAGE_PROMPTS = ("document", "passage", "corpus")
+PASSAGE_PROMPTS = ("document", "passage", "corpus")
 
 
 def prompts_of(encoder: TextEncoder) -> tuple[str, str] | None:
@@ -503,7 +503,7 @@ def prompts_of(encoder: TextEncoder) -> tuple[str, str] | None:
     """
     known, default = encoder.manifest.prompts, encoder.manifest.default_prompt or ""
     query = "query" if "query" in known else default
-    passage = next((name for name in _PASSAGE_PROMPTS if name in known), default)
+    passage = next((name for name in PASSAGE_PROMPTS if name in known), default)
     return (query, passage) if query or passage else None
 
 
