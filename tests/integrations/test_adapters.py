@@ -1,11 +1,13 @@
 """The adapters with the real libraries: their vectors and orders are those of the direct call."""
 
 import asyncio
+import importlib
 import json
 import logging
 import os
 import re
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -415,6 +417,33 @@ def test_cross_encoder(folder: Path, reranker: malmoi.Reranker) -> None:
     assert [(one["corpus_id"], one["text"]) for one in found] == [
         (one.index, one.text) for one in reranker.rank("cat", TEXTS, k=2)
     ]
+
+
+@pytest.mark.parametrize(
+    ("adapter", "package", "extra"),
+    [
+        ("langchain", "langchain_core", "langchain"), ("llama_index", "llama_index", "llama-index"),
+        ("haystack", "haystack", "haystack"), ("chroma", "chromadb", "chroma"),
+        ("lancedb", "lancedb", "lancedb"), ("mteb", "mteb", "mteb"), ("mcp", "mcp", "mcp"),
+        ("sklearn", "sklearn", "clusters"),
+    ],
+)  # fmt: skip
+def test_a_missing_package_names_its_extra(
+    adapter: str, package: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [one for one in sys.modules if one.split(".")[0] == package]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.delitem(sys.modules, f"malmoi.integrations.{adapter}", raising=False)
+    with pytest.raises(malmoi.MissingExtra, match=re.escape(f"malmoi[{extra}]")):
+        importlib.import_module(f"malmoi.integrations.{adapter}")
+
+
+def test_all_has_every_extra() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    [every] = extras.pop("all")
+    assert set(every.removeprefix("malmoi[").removesuffix("]").split(",")) == set(extras)
 
 
 def test_names_are_listed_and_come_late() -> None:
