@@ -111,6 +111,24 @@ def test_what_a_search_found_is_weighed_with_its_score(
     assert order["own"] == [list(texts)[i] for i in np.argsort(-own, kind="stable")]
 
 
+def test_only_the_order_within_a_search_counts(
+    monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    """A reranker that tells a search's texts apart, but whose level differs from query to query."""
+    reranker, random = malmoi.load_reranker(folder), np.random.default_rng(0)
+    searches, own = [], {}
+    for i in range(60):
+        right = [False] * 6
+        right[int(random.integers(6))] = True
+        level = random.normal() * 3
+        own[f"query {i}"] = squash(level + np.array(right) * 1.5 + random.normal(size=6) * 0.5)
+        texts = [f"text {j}" for j in range(6)]
+        searches.append(FoundTexts(f"query {i}", texts, random.normal(size=6).tolist(), right))
+    monkeypatch.setattr(malmoi.Reranker, "own_scores", lambda self, pairs: own[pairs[0][0]])
+    found = fit_found(reranker, searches)
+    assert found.cross > 1 and abs(found.rank) < 0.25 * found.cross
+
+
 def test_the_fit_of_searches_finds_which_score_is_right(folder: Path) -> None:
     words = ["배", "달다", "고양이", "boat", "환자", "the cat sleeps", "sweet pear"]
     reranker, random = malmoi.load_reranker(folder), np.random.default_rng(0)
