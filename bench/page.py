@@ -188,6 +188,12 @@ CLAIMS = [
         columns=("way", "ndcg@10", "ndcg@10 against dense"),
     ),
     Claim("A corpus of 932,000 documents", RUN + "corpus_cost --count 932000", small=True),
+    Claim(
+        "A question over 1,000 documents",
+        RUN + "answer_speed '…/bundle'",
+        columns=("way", "questions", "processor p50, core ms"),
+        small=True,
+    ),
     Claim("Indexing next to encoding alone", RUN + "corpus_cost --rate 80000", small=True),
     Claim(
         "A million documents on one core",
