@@ -184,7 +184,7 @@ _ENDS = re.compile(r"[ \t]*(?:[,.;]|\r?\n|$)")
 _GLUE = re.compile(rf"및|또는|(?<={MASK})(?:이나|나|와|과)(?![가-힣])")
 # "Influenza Ag A(-)": words of a test between a name and its sign.
 _TESTED = re.compile(
-    r"(?:\s*[-–:]?\s*(?:가족력|과거력|기왕력|병력|유무|여부|F/?Hx?|P/?Hx|Ag|Ab|antigen|antibody|항원|항체|PCR|RT-PCR|rapid|test|kit|검사|culture|배양|IgM|IgG|toxin|A|B|A/B"
+    r"(?:\s*[-–:]?\s*(?:가족력|과거력|기왕력|병력|증상|징후|소견|유무|여부|F/?Hx?|P/?Hx|Ag|Ab|antigen|antibody|항원|항체|PCR|RT-PCR|rapid|test|kit|검사|culture|배양|IgM|IgG|toxin|A|B|A/B"
     r"|screening|screen|virus|sx|sign|Hx|CSF|smear|AFB|IGRA|QFT|biopsy|bx|doppler|echo|TTE|TEE|CT|MRI|MRA"
     r"|sono|USG|EGD|[A-Z][a-z]+-[A-Z][a-z]+|SLRT?|Spurling|Phalen|Tinel|Murphy|Homan|McMurray|Lachman))+"
     r"(?=\s*[:：]?\s*(?:[(（\[]\s*[-−+]|[-−+](?!\s?\w)|[무유](?![가-힣])))",
@@ -593,11 +593,11 @@ class NoteContext:
         if after and not is_closed(right[: after.start()]):
             return FAMILY
         behind = re.match(
-            r"[^\n,;.]{0,12}(?:\(|\bin (?:her|his|the|a )?\s*|\bof (?:her|his) )|\s*[:：]\s*", right
+            r"[^\n,;.]{0,12}(?:\(|\bin (?:her|his|the|a )?\s*|\bof (?:her|his) )|\s*[:：\-–]\s*|\s", right
         )
         if behind:
             place = self._person_at(end + behind.end())
-            named = ":" not in behind.group() and "：" not in behind.group()
+            named = not re.fullmatch(r"\s*[:：\-–]?\s*", behind.group())
             for first, last, person in self._persons[place : place + 2]:
                 # "AMD: 모친.", but not "흉통: 아들과 다툰 후".
                 alone = named or re.match(r"\s*(?:[,.;/)\n(]|$)", self.note[last : last + 3])

@@ -70,7 +70,7 @@ def _pattern(words: Sequence[str], direction: str) -> "re.Pattern[str]":
             return re.compile(rf"(?<![a-z가-힣])(?:{'|'.join(parts)}){tail}", re.I | re.M)
         # A word in Latin letters stands alone; Korean ones have endings.
         whole = [
-            rf"(?<![a-z]){part}(?![a-z])" if re.match(r"[a-z(]", part, re.I) else part
+            rf"(?<![a-z]){part}(?![a-z])" if re.match(r"(?:\(\?:|\()*[a-z]", part, re.I) else part
             for part in parts
         ]
         return re.compile("|".join(whole), re.I | re.M)
@@ -91,7 +91,7 @@ def _person_pattern(words: Sequence[str]) -> "re.Pattern[str]":
     parts = [
         # 부 and 모 alone: "부: 췌장암", "모 DM", but neither "A 형 간염" nor "모 병원".
         rf"(?<![가-힣\w])(?<![A-Za-z0-9][ \t])(?:{which}{{1,2}})?(?:{'|'.join(short)})"
-        r"(?:는|도|가|이|은)?(?=\s*[:\-–(),/]|\s)"
+        r"(?:는|도|가|이|은)?(?=\s*[:\-–(),/]|\s|$)"
         r"(?!\s*(?:병원|의원|대학|기관|회사|씨|년|월|위\s|형\s))" if short else "",
         rf"(?<![가-힣])(?:{which}\s?){{0,2}}(?:{'|'.join(map(re.escape, korean))})"
         rf"{particle}(?![가-힣])"
