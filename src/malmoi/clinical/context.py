@@ -593,7 +593,8 @@ class NoteContext:
         if after and not is_closed(right[: after.start()]):
             return FAMILY
         behind = re.match(
-            r"[^\n,;.]{0,12}(?:\(|\bin (?:her|his|the|a )?\s*|\bof (?:her|his) )|\s*[:：\-–]\s*|\s", right
+            r"[^\n,;.]{0,12}(?:\(|\bin (?:her|his|the|a )?\s*|\bof (?:her|his) )|\s*[:：\-–]\s*|\s",
+            right,
         )
         if behind:
             place = self._person_at(end + behind.end())
