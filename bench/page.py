@@ -63,7 +63,7 @@ _UNKNOWN = (
     "sts/klue-sts-train.tsv --model ko-en-small"
 )
 # Of an architecture that was measured again the last row is shown.
-_ARCHITECTURES = ("classic", "newer", "real")
+_ARCHITECTURES = ("classic", "newer", "real", "roberta deberta-v2 minilm")
 CLAIMS = [
     Claim(
         "Encoding on the weights of all-MiniLM-L6-v2",
