@@ -199,6 +199,7 @@ CLAIMS = [
         "A million documents on one core",
         RUN + "scale_cost",
         columns=("stage", "measured on", "a core second", "MB a million", "a query, core ms"),
+        small=True,
     ),
     Claim("Purity of clusters", RUN + "clusters", small=True),
     Claim("The most similar pair of raw sentences", RUN + "mining pair", small=True),
