@@ -19,7 +19,8 @@ from tests.support.lexicons import open_lexicon
 TABLE = Path(__file__).with_name("phrases.tsv")
 TEMPLATES = Path(__file__).with_name("templates.txt")
 NAMES = (
-    ("폐렴", "췌장염", "담낭염"), ("pneumonia", "DVT", "pancreatitis"), ("UTI", "폐색전증", "abscess"),
+    ("폐렴", "췌장염", "담낭염"), ("pneumonia", "DVT", "pancreatitis"),
+    ("UTI", "폐색전증", "abscess"),
 )  # fmt: skip
 STATUSES = {
     "n": "negated", "q": "possible", "h": "hypothetical", "x": "historical", "p": "present",

@@ -140,7 +140,8 @@ _PARTICLE = "(?:은|는|이|가|도|을|를|의|으로|로|만|에)"
 _TAIL = re.compile(
     r"(?:(?:소견|증거|증상|징후|양상|호소|동반|발생|재발|확인|관찰|병력|과거력|기왕력|가족력|치료력|여부|모두|전부|다"
     r"|삽화|가능성|시사하는|합당한|뒷받침하는|의심되는|의심할 만한|의심|의심소견|의심 소견"
-    r"|진행|의심(?:되는|할 ?만한|하는)? ?[가-힣A-Za-z]{1,8}|병변|음영|종괴|기준|근거|단서|시사|뒷받침할|볼 ?만한|의심할 ?만한|의심할만한|의심할|의심하는|시사할|특별히|특별한"
+    r"|진행|의심(?:되는|할 ?만한|하는)? ?[가-힣A-Za-z]{1,8}|병변|음영|종괴|기준|근거"
+    r"|단서|시사|뒷받침할|볼 ?만한|의심할 ?만한|의심할만한|의심할|의심하는|시사할|특별히|특별한"
     r"|에 대해서는|에 대해서|에 대해"
     r"|[가-힣]{0,6}(?:검사|내시경|생검|초음파|촬영|영상|심전도|뇌파|배양)(?:상|에서는|에서|결과)?|결과|CT상|MRI상|CT에서|MRI에서"
     r"|초음파상|초음파에서|해당"
@@ -309,15 +310,17 @@ class NoteContext:
             for i, found in enumerate(persons)
             if found[2] != PATIENT
             # "배우자 본인도 위암"
-            or not (
-                i
-                and persons[i - 1][2] != PATIENT
-                and note[persons[i - 1][1] : found[0]] == " "
-                and note[found[0] : found[1]].startswith("본인")
-            )
-            and not any(
-                one[2] != PATIENT and one[0] <= found[0] and found[1] <= one[1]
-                for one in (*persons[max(0, i - 3) : i], *persons[i + 1 : i + 3])
+            or (
+                not (
+                    i
+                    and persons[i - 1][2] != PATIENT
+                    and note[persons[i - 1][1] : found[0]] == " "
+                    and note[found[0] : found[1]].startswith("본인")
+                )
+                and not any(
+                    one[2] != PATIENT and one[0] <= found[0] and found[1] <= one[1]
+                    for one in (*persons[max(0, i - 3) : i], *persons[i + 1 : i + 3])
+                )
             )
         ]
         self._places = [found[0] for found in self._persons]
@@ -656,7 +659,7 @@ _TREATED = re.compile(
 _NEXT = re.compile(rf"(?:->|→|=>|⇒)[^,;\n]*{MASK}")
 _STEP = re.compile("->|→|=>|⇒")
 # "첫째 소아당뇨, 둘째는 없음"
-_ANOTHER = re.compile(rf"[,.]\s*(?:둘째|셋째|나머지|그 ?외|이외|다른 [가-힣]+)(?:는|은|에는|엔)")
+_ANOTHER = re.compile(r"[,.]\s*(?:둘째|셋째|나머지|그 ?외|이외|다른 [가-힣]+)(?:는|은|에는|엔)")
 _DASHED = re.compile(rf"\s[-–]\s*{MASK}")
 
 

@@ -163,7 +163,8 @@ def _open_rules(folders: tuple[Path, ...]) -> ContextRules:
         tuple((who, _person_pattern(names)) for who, names in persons.items()),
         re.compile(
             r"^[ \t]*[-*•#<\[(【■◆▶○●□◇※]*[ \t]*(?:\d{1,2}[.)][ \t]*)?"
-            rf"(?P<name>{any_heading})[ \t]*(?P<mark>[\])>】]+[ \t]*[:：]?|[ \t]*\(\+\)[ \t]*[:：]?|[:：=\t]|\.(?=\s)"
+            rf"(?P<name>{any_heading})[ \t]*(?P<mark>[\])>】]+[ \t]*[:：]?"
+            rf"|[ \t]*\(\+\)[ \t]*[:：]?|[:：=\t]|\.(?=\s)"
             rf"|[-–](?=\s)|(?=\r?$))",
             re.IGNORECASE | re.MULTILINE,
         ),
