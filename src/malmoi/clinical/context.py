@@ -584,7 +584,7 @@ class NoteContext:
                 break
             whole = self._in_family(heading) or (first, last) in self._mothers
             cut = re.search(r"[.;](?=\s)", between) if whole else END.search(between)
-            cut = cut or (not whole and _STEP.search(between))
+            cut = cut or (None if whole else _STEP.search(between))
             if cut or not _is_near(between):
                 break
             who = person
