@@ -95,7 +95,8 @@ def _first_of_lists(lists: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarra
             middle = columns - share @ columns
             curve = curve + (middle * share[:, None]).T @ middle / len(lists)
         step = np.linalg.solve(curve, slope)
-        weights = weights - step
+        # A whole step can end where every softmax is sharp and flat, with no way back.
+        weights = weights - step * min(1.0, 0.5 / max(float(np.abs(step).max()), 1e-30))
         if np.abs(step).max() < 1e-10:
             break
     return weights
