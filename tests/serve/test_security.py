@@ -133,7 +133,7 @@ def test_back_pressure_and_cancelled_clients(
             )
             links.append(link)
             time.sleep(0.1)
-        refused = server.post("/v1/embeddings", {"input": "cat cat cat"})
+        refused = server.post("/v1/embeddings", {"input": "cat cat cat cat cat cat"})
         assert refused.status == 429 and int(refused.headers["retry-after"]) >= 1
         links[2].close()
         state = server.state

@@ -360,7 +360,7 @@ def test_work_ends_when_nobody_waits_for_it(
 
 
 def test_the_event_loop_reads_no_file_and_writes_no_large_answer(
-    whole: Resources, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     on_loop = list[str]()
 
@@ -378,12 +378,11 @@ def test_the_event_loop_reads_no_file_and_writes_no_large_answer(
     watch(SqliteStore, "__len__")
     watch(SqliteStore, "fields")
     watch(NoteMention, "to_json")
-    with serving(whole) as server:
-        server.get("/v1/info")
-        server.post("/v1/corpus", {})
-        assert server.post("/v1/search", {"query": "환불", "filter": {"lang": "ko"}}).json["hits"]
+    with serving(load_resources(reranker="none")) as site:
+        assert site.get("/v1/info").status == site.post("/v1/corpus", {}).status == 200
+        assert site.post("/v1/search", {"query": "환불", "filter": {"lang": "ko"}}).json["hits"]
         note = "pt has DM nephropathy, HTN. " * 200
-        assert server.post("/v1/link/note", {"text": note, "k": 5}).json["mentions"]
+        assert site.post("/v1/link/note", {"text": note, "k": 5}).json["mentions"]
     assert on_loop == []
 
 
