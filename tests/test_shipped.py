@@ -61,4 +61,4 @@ def test_the_reranker_reads_signs() -> None:
     pairs = list(SPELT.items())
     signs = reranker.score(pairs)
     plain = reranker.score([(clean(a, reranker.manifest.clean), b) for a, b in pairs])
-    assert signs.tolist() == pytest.approx(plain.tolist(), abs=1e-6) and min(signs) > 0.8
+    assert signs.tolist() == pytest.approx(plain.tolist(), abs=1e-6) and min(signs) > 0.7
