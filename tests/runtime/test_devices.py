@@ -56,6 +56,25 @@ def test_a_device_that_does_not_start_falls_back_and_says_so(
     np.testing.assert_allclose(np.linalg.norm(encoder.encode("배를 타고")), 1, atol=1e-5)
 
 
+def test_a_graph_that_a_device_cannot_compile_runs_on_the_processor(
+    bundle: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    usual = onnxruntime.InferenceSession
+
+    def start(path: str, options: Any, *, providers: list[str], **more: Any) -> Any:
+        if providers != ["CPUExecutionProvider"]:
+            raise RuntimeError("Exception during initialization")
+        return usual(path, options, providers=providers, **more)
+
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: WITH_GPU)
+    monkeypatch.setattr(onnxruntime, "InferenceSession", start)
+    monkeypatch.setattr(logging.getLogger("malmoi"), "propagate", True)
+    with caplog.at_level(logging.WARNING):
+        encoder: Any = malmoi.load(bundle, device="openvino")
+    assert "openvino cannot be used here; model.onnx runs on the cpu" in caplog.text
+    assert encoder._session.device == "cpu"
+
+
 def test_static_models_have_no_graph_to_place(tmp_path: Path) -> None:
     static = graphs.write_static(tmp_path / "static")
     assert malmoi.load(static, device="auto").encode("배").shape == (graphs.DIM,)

@@ -5,6 +5,7 @@ import logging
 import math
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -97,10 +98,15 @@ class Session:
         options.enable_mem_pattern = False
         # Threads that spin while they wait take the cores from everything else in the process.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        start = partial(ort.InferenceSession, str(path), options, disabled_optimizers=_SLOWER)
         try:
-            self._session: Any = ort.InferenceSession(
-                str(path), options, providers=providers, disabled_optimizers=_SLOWER
-            )
+            try:
+                self._session: Any = start(providers=providers)
+            except Exception:
+                if len(providers) == 1:
+                    raise
+                # OpenVINO fails on a graph with operators that it cannot compile, as in int8.
+                self._session = start(providers=providers[-1:])
         except Exception as error:  # onnxruntime's own exceptions share no base class
             raise BundleCorrupt(
                 f"{path} cannot be opened as an ONNX graph; expected a whole one made for this "
