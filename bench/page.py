@@ -122,7 +122,7 @@ CLAIMS = [
         small=True,
     ),
     Claim(
-        "The shipped reranker",
+        "The reranker of 0.2.0 (the present one: decisions/reranking.md)",
         f"malmoi evaluate ko-en-reranker --task sts {_STS}ko|en|ko-en --against ko-en-small; "
         "--task rerank --encoder ko-en-small --top 15 --k 1,9 (ParaKQC)",
     ),
