@@ -72,7 +72,7 @@ def fit_found(reranker: Reranker, searches: Sequence[FoundTexts]) -> FoundBlend:
     cross, rank = _first_of_lists(lists)
     scores = np.concatenate([columns @ (cross, rank) for columns, _ in lists])
     right, weight = np.concatenate([right for _, right in lists]), np.concatenate(shares)
-    # The constant at which both sides weigh the same, found by halving: the sum falls with it.
+    # The constant at which both sides weigh the same, found by halving: the sum rises with it.
     low, high = -100.0, 100.0
     for _ in range(60):
         constant = (low + high) / 2
