@@ -67,19 +67,20 @@ _INFORMS = re.compile(
     r"\s*(?:\([^()\n]{0,10}\)\s*|\))?(?:와|과|랑)?\s*(?:함께|같이|동반|동행|말로는|말에|진술"
     r"|의하면|에 의|에 따르|발견"
     r"|신고|목격|데리고|데려|업고|업혀|걱정|요청|동의|설명|상담|면담|연락|통해|호출|보고|관찰|부축|옆|면회|상주|전화|사별|이혼|별거|다툼|다투|싸우|싸움|갈등|거주|살고|사는|지냄|동거)"
-    r"|\s*(?:report|stat|say|said|notic|note|found|find|brought|call|concern|worri|den[iy]|describ"
+    r"|\s*(?:report(?!edly)|stat|say|said|notic|note|found|find|brought|call|concern|worri|den[iy]|describ"
     r"|at bedside|present at|agreed|informed)\w*",
     re.IGNORECASE,
 )
 _INFORMED = re.compile(
     r"(?:brought|accompanied|witnessed|reported|noticed|found|per|with|by|to)\s+(?:in\s+)?(?:by\s+)?"
-    r"(?:his|her|the)?\s*$",
+    r"(?:his|her|the)?\s*(?:\w+(?:/|\s(?:and|&)\s))?$",
     re.IGNORECASE,
 )
 # "아들이 폐렴 발견하고 모시고 옴", "남편에게 폐렴 설명함"
 _BRINGS = re.compile(r"[^,;.\n]{0,40}?(?:발견하|발견되어|목격하|모시고|데리고|데려)")
 _DENIES = re.compile(rf"{MASK}(?:은|는|도|을|를|이|에 대해)?\s*$")
 _TO_WHOM = re.compile("(?:에게|한테|께)$")
+_ASIDE = re.compile(r"\)(?:에게|한테|께)")  # "보호자(처)에게 설명"
 _TOLD = re.compile(
     r"[^;.\n]{0,80}?(?:설명|교육|안내|고지|연락|상담|알림|알려|전달|통보|권유|면담|당부)"
 )
@@ -103,7 +104,7 @@ NOTHING = re.compile(
 
 # A clause ends here, and with it the reach of any cue: at line ends, not at commas.
 END = re.compile(
-    r"(?<!vs)(?:(?<!\d)(?<![a-z]\.[a-z])(?<!fx)(?<!ca)(?<!rt)(?<!lt)\.|\.(?!\d))(?![\w])|[;。\n\r]|#|(?:^|\s)\d{1,2}[.)]\s"
+    r"(?<!vs)(?:(?<!\d)(?<![a-z]\.[a-z])(?<!fx)(?<!ca)(?<!rt)(?<!lt)(?<!hx)(?<!sx)(?<!inj)(?<!prev)\.|\.(?!\d))(?![\w])|[;。\n\r]|#|(?:^|\s)\d{1,2}[.)]\s"
     # RTF that was pasted with its marks: "HTN \\par pneumonia (-)".
     r"|\\(?:par|pard|line|cell|row|tab)(?![a-z])"
     # "r/o pneumonia, FHx: gastric cancer": a heading starts a new clause.
@@ -119,7 +120,7 @@ END = re.compile(
     re.IGNORECASE,
 )
 # A measurement, a dose or a time. "제2형" and "COVID-19" have numbers in their names.
-_NUMBER = r"(?<![A-WYZa-wyz\d제-])\d+(?:[.,:/~-]\d+)*(?!\d)(?!\s?형)"
+_NUMBER = r"(?<![A-WYZa-wyz\d제-])\d+(?:[.,:/~-]\d+)*(?!\d)(?!\s?(?:형|차(?![가-힣])))"
 _UNIT = r"\s?(?:[A-Za-z%℃°]+|일|주|개월|달|년|시간|분|회|번|도|점|세)?"
 _PREDICATES = (
     rf"{_NUMBER}|[一二三四五六七八九十數]+[年月日週]"
@@ -128,7 +129,7 @@ _PREDICATES = (
     r"|투석|시행|수술|투여|처방|유지|교정|중단|변경|이송|전원|확인|관찰|보임|보여|나타|생[기김겨긴]|느[끼껴낌]|추적|조절|환자|합병증|재발|변화"
     r"|예방|착용|적용|위해|위하여|목적|이상|특이|문제|차도|불편|양성|중(?=[\s,])|후(?=\s)|외(?:에는|에|엔)?(?=\s)|이외|말고|제외)"
     r"|[가-힣](?:함|됨|하며|되며|이며|하고|되고|이고|하여|되어|해서|지만|는데)(?=[\s,])|보다"
-    r"|없[음으었고는다이어]|부인(?!과)|의심|의증|추정|가능성|[無无有]"
+    r"|(?<![a-z])old(?![a-z])|없[음으었고는다이어]|부인(?!과)|의심|의증|추정|가능성|[無无有]"
     r"|(?<![a-z])(?:f/u|r/o|s/p|d/t|present|positive|persist\w*|improv\w*|worsen\w*|resolv\w*"
     r"|develop\w*|show\w*|started|since|due to|treated|admitted|noted|on (?:med|tx|hd)\w*)(?![a-z])"
     # An item with a particle of its own has a predicate of its own, if more follows.
@@ -140,7 +141,7 @@ _PARTICLE = "(?:은|는|이|가|도|을|를|의|으로|로|만|에)"
 _TAIL = re.compile(
     r"(?:(?:소견|증거|증상|징후|양상|호소|동반|발생|재발|확인|관찰|병력|과거력|기왕력|가족력|치료력|여부|모두|전부|다"
     r"|삽화|가능성|시사하는|합당한|뒷받침하는|의심되는|의심할 만한|의심|의심소견|의심 소견"
-    r"|진행|의심(?:되는|할 ?만한|하는)? ?[가-힣A-Za-z]{1,8}|병변|음영|종괴|기준|근거"
+    r"|진행|(?:의심(?:되는|할 ?만한|하는)?|시사하는|합당한)(?: ?[가-힣A-Za-z]{1,14}){1,4}|병변|음영|종괴|기준|근거"
     r"|단서|시사|뒷받침할|볼 ?만한|의심할 ?만한|의심할만한|의심할|의심하는|시사할|특별히|특별한"
     r"|에 대해서는|에 대해서|에 대해"
     r"|[가-힣]{0,6}(?:검사|내시경|생검|초음파|촬영|영상|심전도|뇌파|배양)(?:상|에서는|에서|결과)?|결과|CT상|MRI상|CT에서|MRI에서"
@@ -148,7 +149,7 @@ _TAIL = re.compile(
     r"|등|등 합병증|최근|현재|과거에도|과거에|예전에도|이전에도|지금까지|현재까지|당시|평소"
     r"|최근에도|그동안|전혀|아직|별다른|다른|더 이상|특별한"
     r"|뚜렷한|명백한|(?<![a-z])(?:is|was|are|were|sx|sign|signs"
-    r"|symptoms?|hx|history|ct|mri|:|-)"
+    r"|symptoms?|hx\.?|sx\.?|history|evidence|findings?|clinically|currently|ct|mri|:|-)"
     rf"|{_NUMBER}{_UNIT}\s?(?:간|동안|째|전부터|전|이내|이상)?){_PARTICLE}?|{_PARTICLE}|[:\-–=,]?\s*\t)\s*$",
     re.IGNORECASE,
 )
@@ -170,6 +171,8 @@ _HIS = re.compile(
     re.IGNORECASE,
 )
 # "HTN, r/o pneumonia": a cue between two items is about the second.
+_AFTERWARDS = re.compile(r"\s*(?:[:→)]|[-–]\s)")
+_DASH = re.compile(r"\s[-–]\s")
 _LEADS_ON = re.compile(rf"[ \t]*(?:for\s+|of\s+)?{MASK}")
 # "HIV 양성, RPR 음성": the sign is part of the name; but "HIV 양성 아님".
 _POSITIVE = re.compile("(?:양성|positive)$", re.IGNORECASE)
@@ -234,6 +237,9 @@ def _unless_closed(brackets: "re.Match[str]") -> str:
 # "증상 (통증, 열) 있으면": an insertion; a bracket that is open where the cue stands.
 _INSERTED = re.compile(r"\s?[(\[（][^()\[\]（）\n]{2,60}[)\]）]")
 _OPENED = re.compile(r"[(\[（][^()\[\]（）\n]*$")
+# "(ESRD 월수금), 해제 여부": the item's bracket is closed, and something else follows.
+_OUTSIDE = re.compile(r"^[^(\[（]*[)\]）]\s*[,.;]")
+_NAMED = re.compile("[가-힣]{2}|[A-Za-z]{2}")
 _ADJACENT = re.compile(r"\s?(?:은|는|이|가|의)?\s?")
 # "DVT는 하지 도플러에서 배제됨": the topic of a sentence reaches its predicate.
 _TOPIC = re.compile(
@@ -382,7 +388,10 @@ class NoteContext:
                 if who not in (PATIENT, MOTHER, BABY) and (
                     _INFORMS.match(self.note, end)
                     or _BRINGS.match(self.hidden, end)
-                    or (_TO_WHOM.search(self.note[start:end]) and _TOLD.match(self.note, end))
+                    or (
+                        (_TO_WHOM.search(self.note[start:end]) or _ASIDE.match(self.note, end))
+                        and _TOLD.match(self.note, end)
+                    )
                     or _INFORMED.search(self.note[max(0, start - 30) : start])
                 ):
                     continue
@@ -414,13 +423,16 @@ class NoteContext:
             who = next((one for one in (FAMILY, OTHER) if one in found), who)
         if heading is not None:
             found |= {PAST: {HISTORICAL}}.get(heading.effect, {heading.effect})
+            grown = {"obstetric history": self.newborn, "birth": self.neonate}
+            if not grown.get(heading.section, True):
+                found.add(HISTORICAL)
         if _OLD.match(self.note, start, end):
             found |= {RESOLVED}
         if _DOUBTED.search(self.note[start:end]):
             found |= {POSSIBLE}
         found = self._signed(start, end, found)
         status = _status(found, chronic=chronic and who == PATIENT)
-        if status == HISTORICAL and who != PATIENT:
+        if status == HISTORICAL and who != PATIENT and RESOLVED not in found:
             status = PRESENT  # "family history of" is nobody's past illness
         item = self._item(start, end)
         return Assertion(
@@ -467,8 +479,10 @@ class NoteContext:
                 return False
             if item and "," in between:
                 continue
-            if between.startswith(":") and self.hidden[:first].rstrip().endswith(MASK):
-                continue  # "Behcet r/o: 구강궤양(+)"
+            if _AFTERWARDS.match(between) and self.hidden[:first].rstrip(" .").endswith(MASK):
+                continue  # "Behcet r/o: 구강궤양(+)", "EM ca. r/o - 비만 있음"
+            if attribute == POSSIBLE and _DASH.search(between):
+                continue  # "r/o sepsis – maternal chorioamnionitis"
             if attribute == HYPOTHETICAL and _LATIN.match(self.note[first]):
                 # "If he develops chest pain": a condition has predicates of its own.
                 if not _SENTENCE.search(between):
@@ -515,6 +529,8 @@ class NoteContext:
                     return True
                 continue
             between = _INSERTED.sub(_unless_closed, between)
+            if _OUTSIDE.search(between) or self._is_of_another(between, attribute, symptom):
+                return False
             if not _is_near(between) or is_closed(between, attribute):
                 return False
             listed = "," in between
@@ -549,6 +565,16 @@ class NoteContext:
             if not leads_on and (ends or not between.rstrip().endswith(",")):
                 return True
         return False
+
+    @staticmethod
+    def _is_of_another(between: str, attribute: str, symptom: bool) -> bool:
+        """Tell whether a noun that is no mention stands between a comma and the cue.
+
+        "Hyperkalemia, EKG peaked T 없음": the cue is about that noun. Symptoms are denied together.
+        """
+        last = _bare(between.rpartition(",")[2])
+        unknown = "," in between and MASK not in last and _NAMED.search(last)
+        return bool(unknown) and not (symptom and attribute == NEGATED)
 
     def _signed(self, start: int, end: int, found: set[str]) -> set[str]:
         """Let the item's own sign decide whatever is said about the list."""
@@ -681,7 +707,10 @@ _LIST = re.compile(
 )
 # Items of a list that are no mentions: "CSF leak·orbital hematoma·출혈", "PE, infection 등".
 _NOUN = rf"(?:[{MASK}가-힣]|(?!(?:on|for|with|by|since|after|and|due|via|of)\b)[A-Za-z])+"
-_NOUNS = re.compile(rf"\s*(?:[,/·+&]\s*{_NOUN}(?: {_NOUN}){{0,2}}\s*)+(?:등의?)?\s*", re.IGNORECASE)
+_NOUNS = re.compile(
+    rf"\s*(?:(?:[,/·+&]|(?:or|and|및|또는)\s)\s*{_NOUN}\.?(?: {_NOUN}\.?){{0,2}}\s*)+(?:등의?)?\s*",
+    re.IGNORECASE,
+)
 _LATERALITY = (
     ("bilateral", r"(?<![a-z])(?:both|bilateral|bilat|b/l|OU)(?![a-z])|양측|양쪽|양안"),
     ("right", r"(?<![a-z])(?:right|rt|OD)(?![a-z])|우측|오른쪽|우안"),

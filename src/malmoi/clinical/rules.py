@@ -57,12 +57,19 @@ def _check(value: str, known: Sequence[str], name: str, table: str) -> str:
     return value
 
 
+# Korean is spaced as one likes: "진단받은 적 없음" is "진단받은적없음".
+_KOREAN_SPACE = re.compile(r"(?<=[가-힣)]) (?=[가-힣(])")
+
+
 def _pattern(words: Sequence[str], direction: str) -> "re.Pattern[str]":
     """Make one expression of cues; the longer ones are tried first."""
     plain = sorted((w for w in words if not w.startswith("/")), key=len, reverse=True)
-    parts = [word[1:-1] for word in words if word.startswith("/")]
+    parts = [_KOREAN_SPACE.sub(" ?", word[1:-1]) for word in words if word.startswith("/")]
     parts.sort(key=len, reverse=True)
-    parts += [re.escape(word).replace(r"\ ", r"\s+") for word in plain]
+    parts += [
+        re.escape(_KOREAN_SPACE.sub("\0", word)).replace(r"\ ", r"\s+").replace("\0", r"\s?")
+        for word in plain
+    ]
     try:
         if direction.startswith("before"):
             # "뇌경색 r/o, HTN": a cue before a comma is about what precedes it.
@@ -81,6 +88,10 @@ def _pattern(words: Sequence[str], direction: str) -> "re.Pattern[str]":
         ) from error
 
 
+def _spaced(word: str) -> str:
+    return re.escape(word).replace(r"\ ", r"\s?")
+
+
 def _person_pattern(words: Sequence[str]) -> "re.Pattern[str]":
     short = [word for word in words if len(word) == 1]
     korean = sorted((w for w in words if len(w) > 1 and not w.isascii()), key=len, reverse=True)
@@ -93,7 +104,7 @@ def _person_pattern(words: Sequence[str]) -> "re.Pattern[str]":
         rf"(?<![가-힣\w])(?<![A-Za-z0-9][ \t])(?:{which}{{1,2}})?(?:{'|'.join(short)})"
         r"(?:는|도|가|이|은)?(?=\s*[:\-–(),/]|\s|$)"
         r"(?!\s*(?:병원|의원|대학|기관|회사|씨|년|월|위\s|형\s))" if short else "",
-        rf"(?<![가-힣])(?:{which}\s?){{0,2}}(?:{'|'.join(map(re.escape, korean))})"
+        rf"(?<![가-힣])(?:{which}\s?){{0,2}}(?:{'|'.join(map(_spaced, korean))})"
         rf"{particle}(?![가-힣])"
         if korean else "",
         rf"(?<![a-z])(?:{'|'.join(map(re.escape, latin))})(?![a-z])" if latin else "",

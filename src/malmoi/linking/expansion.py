@@ -118,14 +118,18 @@ _BRACKETS = (
     rf"[(（\[]\s*(?P<signs>{_ONE}(?:\s*/\s*{_ONE})*)\s*(?:[,:;][^()（）\[\]]{{0,20}})?[)）\]]"
 )
 # Without brackets a sign must be the last of its item: "기침+, 가래-", but no "post-op".
-_BARE = rf"\s?(?P<bare>{_ONE}(?:/{_ONE})*)(?=\s*(?:[,;.\n]|$))"
+# "DM - / AF + (2021)", and a run of them: "저림 - 발열 - .", but no "폐렴 - 항생제 - 호전".
+_SPACED = rf"(?:[ \t]+[^\s,;./()+-]+(?:\s[^\s,;./()+-]+)?\s(?:{_MINUS}|{_PLUS}))*"
+_BARE = rf"[ \t]?(?P<bare>{_ONE}(?:/{_ONE})*)(?={_SPACED}[ \t]*(?:[,;.\n(]|/\s|$))"
 # "rebound tenderness/guarding": words that share out the signs after them.
 _OTHERS = (
     r"(?P<others>(?:[ \t]?/[ \t]?[^\s/,;.()（）]+"
     r"(?:[ \t](?![-−–－+＋±])[^\s/,;.()（）]+){0,2})*?)"
 )
 
-_AFTER = re.compile(rf"{_OTHERS}\s*[:：]?(?:\s*{_BRACKETS}|{_BARE})", re.IGNORECASE)
+_AFTER = re.compile(
+    rf"{_OTHERS}[ \t]*[:：]?(?:[ \t]*{_BRACKETS}|{_BARE})", re.IGNORECASE
+)
 # "(+) fever (-) cough": a line that begins with a sign has them before its items.
 _LEADING = re.compile(rf"\s*(?:[^:()\n]{{0,20}}:)?\s*{_BRACKETS}\s*[^\s,;]")
 _JUST_BEFORE = re.compile(rf"{_BRACKETS}\s*$", re.IGNORECASE)
@@ -135,6 +139,9 @@ _TICKED = re.compile(
     r"(?P<tick>유|있음|예|양성|yes|무|없음|아니오|음성|no)(?![가-힣a-z])",
     re.IGNORECASE,
 )
+# "☑ HTN ☐ angina": a form with boxes before its items; boxes of one kind are bullets.
+_BOXED = re.compile(r"(?P<box>[□☐☑✔✓☒■])[ \t]*$")
+_EMPTY, _FULL = "□☐", "☑✔✓☒■"
 _BEFORE = re.compile(rf"(?:^|[,;:.\n])\s*{_BRACKETS}\s*$", re.IGNORECASE)
 ANY = re.compile(_BRACKETS, re.IGNORECASE)
 APART = re.compile(rf"(?<=[^\s,;:.])\s+[(（]\s*{_MINUS}\s*[)）]")
@@ -149,11 +156,17 @@ def sign(left: str, right: str) -> str:
     ['+', '-', '-']
     >>> sign("", " □유 ■무"), sign("", ": -"), sign("(+) fever (-) ", " (+) sputum")
     ('-', '-', '-')
+    >>> sign("☑ HTN ☐ ", " ☑ CKD"), sign("■ ", " 없음")
+    ('-', '')
     """
     tick = _TICKED.match(right)
     if tick:
         return "-" if tick["tick"].casefold() in ("무", "없음", "아니오", "음성", "no") else "+"
     line = left.rpartition("\n")[2]
+    boxed = _BOXED.search(line)
+    around = left + right
+    if boxed and any(box in around for box in _EMPTY) and any(box in around for box in _FULL):
+        return "-" if boxed["box"] in _EMPTY else "+"
     if _LEADING.match(f"{line}-"):
         own = _JUST_BEFORE.search(line)
         return _plain(own["signs"]) if own and "/" not in own["signs"] else ""
