@@ -35,6 +35,7 @@ from .rules import (
     RESOLVED,
     ContextRules,
     heading_key,
+    read_hanja_words,
 )
 
 UNCERTAIN, HISTORY = "uncertain", "history"
@@ -78,6 +79,10 @@ _INFORMED = re.compile(
 )
 # "아들이 폐렴 발견하고 모시고 옴", "남편에게 폐렴 설명함"
 _BRINGS = re.compile(r"[^,;.\n]{0,40}?(?:발견하|발견되어|목격하|모시고|데리고|데려)")
+_PARENT = re.compile("어머니|어머님|엄마|모친|아버지|아버님|아빠|부친|시어머니|시아버지|장모|장인")
+_CHILD_TELLS = re.compile(
+    r"보호자\s?\((?:큰|작은|막내|첫째|둘째)?\s?(?:딸|아들|자녀|며느리|사위|손자|손녀)\)"
+)
 _DENIES = re.compile(rf"{MASK}(?:은|는|도|을|를|이|에 대해)?\s*$")
 _TO_WHOM = re.compile("(?:에게|한테|께)$")
 _ASIDE = re.compile(r"\)(?:에게|한테|께)")  # "보호자(처)에게 설명"
@@ -87,9 +92,15 @@ _TOLD = re.compile(
 # "환자 父 뇌동맥류" is the patient's father's.
 _WHOSE = re.compile(r"(?:환자|본인|pt|patient)(?:의|'s)?\s*$", re.IGNORECASE)
 _NEWBORN = re.compile(
-    r"(?<![a-z])(?:DOL|NICU|BW\s*:?\s*(?:\d[,.]?\d{2,3}\s*(?:g|gm|kg)?(?!\d)"
+    r"(?<![a-z])(?:DOL|BW\s*:?\s*(?:\d[,.]?\d{2,3}\s*(?:g|gm|kg)?(?!\d)"
     r"|[0-5](?:\.\d+)?\s*kg)|BBW|Apgar|A/S\s*:?\s*\d|baby of|newborn)(?![a-z])"
     r"|재태|출생력|출생체중|출생 체중|생후\s*\d+\s*(?:일|시간)|신생아실|미숙아",
+    re.IGNORECASE,
+)
+_NICU = re.compile(r"(?<![a-z])NICU(?![a-z])", re.IGNORECASE)
+# A pregnant woman's note may name the ward that waits for her child.
+_PREGNANT = re.compile(
+    r"(?<![a-z])(?:NST|CTX|IUP|FHR|FHB|G\d ?P\d|preterm labor)(?![a-z])|진통|자궁수축|태동|임신 ?\d+ ?주|양막",
     re.IGNORECASE,
 )
 
@@ -141,13 +152,13 @@ _PARTICLE = "(?:은|는|이|가|도|을|를|의|으로|로|만|에)"
 _TAIL = re.compile(
     r"(?:(?:소견|증거|증상|징후|양상|호소|동반|발생|재발|확인|관찰|병력|과거력|기왕력|가족력|치료력|여부|모두|전부|다"
     r"|삽화|가능성|시사하는|합당한|뒷받침하는|의심되는|의심할 만한|의심|의심소견|의심 소견"
-    r"|진행|(?:의심(?:되는|할 ?만한|하는)?|시사하는|합당한)(?: ?[가-힣A-Za-z]{1,14}){1,4}|병변|음영|종괴|기준|근거"
+    r"|진행|(?:의심|시사|합당|뒷받침|해당)(?:되는|할 ?만한|하는|할|한)?(?: ?[가-힣A-Za-z·]{1,14}){1,4}|병변|음영|종괴|기준|근거"
     r"|단서|시사|뒷받침할|볼 ?만한|의심할 ?만한|의심할만한|의심할|의심하는|시사할|특별히|특별한"
     r"|에 대해서는|에 대해서|에 대해"
     r"|[가-힣]{0,6}(?:검사|내시경|생검|초음파|촬영|영상|심전도|뇌파|배양)(?:상|에서는|에서|결과)?|결과|CT상|MRI상|CT에서|MRI에서"
     r"|초음파상|초음파에서|해당"
     r"|등|등 합병증|최근|현재|과거에도|과거에|예전에도|이전에도|지금까지|현재까지|당시|평소"
-    r"|최근에도|그동안|전혀|아직|별다른|다른|더 이상|특별한"
+    r"|최근에도|그동안|전혀|아직|(?:발작은? ?)?(?:아직 ?)?(?:단 ?)?한 ?번도|거의|집안에 아무도|별다른|다른|더 이상|특별한"
     r"|뚜렷한|명백한|(?<![a-z])(?:is|was|are|were|sx|sign|signs"
     r"|symptoms?|hx\.?|sx\.?|history|evidence|findings?|clinically|currently|ct|mri|:|-)"
     rf"|{_NUMBER}{_UNIT}\s?(?:간|동안|째|전부터|전|이내|이상)?){_PARTICLE}?|{_PARTICLE}|[:\-–=,]?\s*\t)\s*$",
@@ -165,7 +176,7 @@ _REACH, _WINDOW = 80, 400
 _LINE = 200  # characters that a heading reaches in running text
 # "father had colon cancer": the experiencer reaches over the verb.
 _HIS = re.compile(
-    r"^\s*(?:(?:is|was|were|are|also|both|who|recently|\w+ly)\s+)*(?:had|has|have|having|with"
+    r"^\s*,?\s*(?:(?:is|was|were|are|also|both|who|recently|\w+ly)\s+)*(?:had|has|have|having|with"
     r"|died (?:of|from|at \d+ of)"
     r"|diagnosed (?:with|as)|suffer\w* from|treated for|history of|hx of|h/o)(?![a-z])",
     re.IGNORECASE,
@@ -200,8 +211,17 @@ _ARROW = re.compile(
     r"|없|아님|배제|[無无]|[(（]\s*[-−–](?:\s*/\s*[-−–])*\s*[)）])",
     re.IGNORECASE,
 )
+# What is said of a person goes on over "있었고": "시아버지도 코골이 심했고 심근경색으로 돌아가심".
+_STOP = re.compile(r"[.;](?=\s)")
+_PERSON_END = re.compile(
+    r"[.;。\n#](?=\s|$)|->|→|=>|⇒|(?<![가-힣])(?:현재|금일|내원|입원|본원|당원|이번|오늘|어제)"
+    r"|\d+ ?(?:일|주|시간|개월|달) ?전부터|[A-Za-z가-힣]상 |결과|확인되|\(\+\)|호소|\s{3,}"
+    r"|(?<![a-z])(?:but|however|except|although|now|currently|presents?|presented|p/w|c/o|complain\w*"
+    r"|admitted|with|without)(?![a-z])",
+    re.IGNORECASE,
+)
 _FAMILY_AFTER = re.compile(
-    r"(?:가족력|(?<![a-z])(?:f/?hx?|family (?:history|hx)))(?![a-z])(?!\s*(?:상|:|으로|에\s|\)|>))",
+    r"(?:가족 중|집안에|가족력|(?<![a-z])(?:f/?hx?|family (?:history|hx)))(?![a-z])(?!\s*(?:상|:|으로|에\s|\)|>))",
     re.IGNORECASE,
 )
 
@@ -239,12 +259,12 @@ _INSERTED = re.compile(r"\s?[(\[（][^()\[\]（）\n]{2,60}[)\]）]")
 _OPENED = re.compile(r"[(\[（][^()\[\]（）\n]*$")
 # "(ESRD 월수금), 해제 여부": the item's bracket is closed, and something else follows.
 _OUTSIDE = re.compile(r"^[^(\[（]*[)\]）]\s*[,.;]")
+_OBSERVED = re.compile("관찰|보이|확인|발견|안 ?보|미관찰|미발견")
+_HEADED_LIST = re.compile(r"[:—–]\s[^,]*,")
 _NAMED = re.compile("[가-힣]{2}|[A-Za-z]{2}")
 _ADJACENT = re.compile(r"\s?(?:은|는|이|가|의)?\s?")
 # "DVT는 하지 도플러에서 배제됨": the topic of a sentence reaches its predicate.
-_TOPIC = re.compile(
-    rf"^(?:은|는|도|의)\s[^,;\n{MASK}]{{0,40}}?(?:에서는?|상|결과|통해|후|으로|로)\s*$"
-)
+_TOPIC = re.compile(r"^(?:은|는|도|의)\s[^,;\n]{0,60}?(?:에서는?|상|결과|통해|후|으로|로)\s*$")
 _COMPLICATIONS = re.compile(
     r"(?:등)?(?:의|과|와)?\s*(?:[가-힣]{2,4}\s)?(?:합병증|후유증|부작용)"
     r"(?:이|으로|과|와|의|을|은|에)?(?:\s*(?:사망|발생|위험|가능성))*(?:의|에)?\s*$"
@@ -296,6 +316,7 @@ class NoteContext:
 
     def __init__(self, note: str, spans: Sequence[tuple[int, int]], rules: ContextRules) -> None:
         """Find everything once; the mentions are ascending and do not overlap."""
+        note = read_hanja_words(note)
         self.note, self.hidden, self.rules = note, masked(note, spans), rules
         self._cues = _without_parts(
             [
@@ -304,7 +325,9 @@ class NoteContext:
             ]
         )
         # Of a child the mother is family; the codes are a newborn's only in the first weeks.
-        self.newborn = _NEWBORN.search(note) is not None
+        self.newborn = _NEWBORN.search(note) is not None or (
+            _NICU.search(note) is not None and not _PREGNANT.search(note)
+        )
         self.neonate = self.newborn and not _OLDER.search(note)
         self._headings = list(self._find_headings())
         self._ends = [heading.end for heading in self._headings]
@@ -397,6 +420,8 @@ class NoteContext:
                     continue
                 if who == PATIENT and self.note[end : end + 1] == "의":
                     continue
+                if self._is_label(start, end) or self._is_patient_by_child(start, end):
+                    continue
                 # "자살사고 부인": a denial, no wife.
                 if self.note[start:end] == "부인" and _DENIES.search(self.hidden[:start][-12:]):
                     continue
@@ -406,6 +431,17 @@ class NoteContext:
                     yield start, end, FAMILY if self.newborn == (who == MOTHER) else PATIENT
                 else:
                     yield start, end, who
+
+    def _is_label(self, start: int, end: int) -> bool:
+        """Tell whether it is the 부 of "(주) 폐렴 (부) 당뇨": the main and the other diagnoses."""
+        return self.note[start - 1 : end + 1] == "(부)" and "(주)" in self.note
+
+    def _is_patient_by_child(self, start: int, end: int) -> bool:
+        """Tell whether a child speaks of the patient: "보호자(딸): 어머니 예전에 폐렴"."""
+        if not _PARENT.match(self.note, start, end):
+            return False
+        line = self.note[self.note.rfind("\n", 0, start) + 1 : start]
+        return _CHILD_TELLS.search(line) is not None
 
     def assertion(
         self, start: int, end: int, *, chronic: bool = False, symptom: bool = False
@@ -483,9 +519,10 @@ class NoteContext:
                 continue  # "Behcet r/o: 구강궤양(+)", "EM ca. r/o - 비만 있음"
             if attribute == POSSIBLE and _DASH.search(between):
                 continue  # "r/o sepsis – maternal chorioamnionitis"
-            if attribute == HYPOTHETICAL and _LATIN.match(self.note[first]):
+            if attribute == HYPOTHETICAL:
                 # "If he develops chest pain": a condition has predicates of its own.
-                if not _SENTENCE.search(between):
+                own = _OWN.match(self.hidden, end) if "," in between else None
+                if not _SENTENCE.search(between) and not own:
                     return True
             elif not self._is_cut_off(attribute, between, end):
                 return True
@@ -495,6 +532,10 @@ class NoteContext:
         # "no C-spine fx. pelvis: pubic rami fx.": a heading of its own.
         if _CLOSED.search(between) or _HEADED.search(between):
             return True
+        # "no active lung lesion, atelectasis LLL": the cue has a noun of its own.
+        head, comma, _ = between.partition(",")
+        if attribute == NEGATED and comma and MASK not in head and not _OR.search(between):
+            return len(head.split()) > 1
         # An item that a cue reaches over a comma may have a predicate of its own.
         right = self.hidden[end : end + _WINDOW]
         if "," in between and not _OR.search(between) and _OWN.match(right):
@@ -546,6 +587,11 @@ class NoteContext:
                     return False
             if item and listed:
                 return False
+            if not symptom and listed and _OBSERVED.match(self.note, first):
+                if re.search(f"{MASK}(?:은|는)", between):
+                    return False  # "역류성 식도염, 식도정맥류는 관찰되지 않음"
+            if listed and _HEADED_LIST.search(between):
+                return False  # "Dysphagia — VFSS: 물 흡인, PEG 없음"
             # "기침, 폐렴 의심", "HTN, stroke prevention": the first is there.
             if listed and (
                 (symptom and attribute == POSSIBLE) or (chronic and attribute in _PLANS)
@@ -609,8 +655,7 @@ class NoteContext:
                 who = PATIENT
                 break
             whole = self._in_family(heading) or (first, last) in self._mothers
-            cut = re.search(r"[.;](?=\s)", between) if whole else END.search(between)
-            cut = cut or (None if whole else _STEP.search(between))
+            cut = (_STOP if whole else _PERSON_END).search(between)
             if cut or not _is_near(between):
                 break
             who = person
@@ -678,7 +723,8 @@ _VERSUS = re.compile(r"vs\.?(?![a-z])|versus", re.IGNORECASE)
 _TREATED = re.compile(
     rf"^[^,]*?(?:\s[-–:]\s?[^\W{MASK}]|(?<![a-z])on [a-z]"
     r"|(?<![a-z])(?:D|G|gr\.?|grade|stage)\s?[\dIV]"
-    r"|(?<![a-z])(?:mild|moderate|severe|mod|trivial|controlled)\.?\s*(?=,)|(?:경도|중등도|경증|중증)\s*(?=,))",
+    r"|(?<![a-z])(?:mild|moderate|severe|mod|trivial|controlled|multiple|several)\.?\s*(?=,)"
+    r"|(?:경도|중등도|경증|중증|여러 ?(?:개|군데)|다수|다발성|소량|중등량|다량|약간|일부|경미|조금)\s*(?=,))",
     re.IGNORECASE,
 )
 # "fever → TB lymphadenitis 확진, lymphoma 배제": what came next is another item.
@@ -706,7 +752,7 @@ _LIST = re.compile(
     re.IGNORECASE,
 )
 # Items of a list that are no mentions: "CSF leak·orbital hematoma·출혈", "PE, infection 등".
-_NOUN = rf"(?:[{MASK}가-힣]|(?!(?:on|for|with|by|since|after|and|due|via|of)\b)[A-Za-z])+"
+_NOUN = rf"(?:[{MASK}가-힣-]|(?!(?:on|for|with|by|since|after|and|due|via|of)\b)[A-Za-z])+"
 _NOUNS = re.compile(
     rf"\s*(?:(?:[,/·+&]|(?:or|and|및|또는)\s)\s*{_NOUN}\.?(?: {_NOUN}\.?){{0,2}}\s*)+(?:등의?)?\s*",
     re.IGNORECASE,

@@ -26,8 +26,7 @@ from ..linking.normalize import LONGEST, STOP, NormalForms, Normalizer, key_of
 from ..linking.vocabulary import Vocabulary
 from ..text.aligned import align
 from ..text.cleanup import STANDARD
-from ..text.symbols import read_hanja
-from .rules import read_table
+from .rules import read_hanja_words, read_table
 
 now = time.monotonic
 
@@ -163,10 +162,6 @@ _PART = re.compile(r"[^,/\s](?:[^,/]*[^,/\s])?")  # an item between commas and s
 _LOOK = 80  # characters after a name in which a result may stand
 # White space stays as it is: no name goes on in the next line or cell.
 _STEPS = tuple(step for step in STANDARD if step != "spaces")
-# 胃癌 is 위암. One letter is a sign or a person, and ends the word: 結核無, 父肺癌.
-_HANJA_WORD = re.compile(
-    "(?![無无有疑父母兄弟])[\u4e00-\u9fff\uf900-\ufaff](?:(?![無无有疑])[\u4e00-\u9fff\uf900-\ufaff])+"
-)
 # A dash with a space on either side is between two things: "pain Rt - adhesive capsulitis".
 _GAP = re.compile(r"(?!\s-\s)[ \xa0\-·/'’,()]{0,3}")
 # "fx.," and "Rt. ": the point of an abbreviation does not end a name.
@@ -300,7 +295,7 @@ class MentionFinder:
         if deadline.passed():
             return [], 0
         aligned = align(note, _STEPS)
-        text = _HANJA_WORD.sub(lambda word: read_hanja(word.group()), aligned.text)
+        text = read_hanja_words(aligned.text)
         kept: list[MentionSpan] = []
         cut = None
         for tries in _portions(self._runs(text)):

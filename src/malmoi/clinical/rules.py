@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from ..errors import DataError
+from ..text.symbols import read_hanja
 
 NEGATED, FAMILY = "negated", "family"
 PRESENT, POSSIBLE, HYPOTHETICAL, HISTORICAL = "present", "possible", "hypothetical", "historical"
@@ -166,7 +167,7 @@ def _open_rules(folders: tuple[Path, ...]) -> ContextRules:
     long = "|".join(
         re.escape(name).replace(r"\ ", r"\s*")
         for name in known
-        if sections[heading_key(name)][1] in (FAMILY, PAST)
+        if sections[heading_key(name)][1] in (FAMILY, PAST, HYPOTHETICAL)
         or (len(name) > 2 and not name.isascii())
     )
     return ContextRules(
@@ -188,6 +189,21 @@ def _open_rules(folders: tuple[Path, ...]) -> ContextRules:
         sections,
         tuple(code for code, _ in read_table("chronic.tsv", ("code", "what"), folders)),
     )
+
+
+# 豫防 is 예방. One letter alone is a sign or a person: 無, 父. One in a word may be both: 結核無.
+_HANJA_WORD = re.compile(
+    "(?![無无有疑父母兄弟])[\u4e00-\u9fff\uf900-\ufaff](?:(?![無无有疑])[\u4e00-\u9fff\uf900-\ufaff])+"
+)
+
+
+def read_hanja_words(text: str) -> str:
+    """Write words of hanja by their Korean reading, letter for letter.
+
+    >>> read_hanja_words("父 胃癌, 結核無")
+    '父 위암, 결핵無'
+    """
+    return _HANJA_WORD.sub(lambda word: read_hanja(word.group()), text)
 
 
 def heading_key(name: str) -> str:

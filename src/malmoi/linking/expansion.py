@@ -112,14 +112,14 @@ def mistyped(text: str) -> str | None:
 
 
 _MINUS, _PLUS = "[-−–－]", "[+＋]{1,4}|±"
-_ONE = rf"(?:{_MINUS}|{_PLUS}|[OX무유](?![가-힣A-Za-z]))"
+_ONE = rf"(?:{_MINUS}|{_PLUS}|×|[OX무유](?![가-힣A-Za-z]))"
 # "(-)", "(+/-)", "(+, 1회)"; brackets may be full width.
 _BRACKETS = (
     rf"[(（\[]\s*(?P<signs>{_ONE}(?:\s*/\s*{_ONE})*)\s*(?:[,:;][^()（）\[\]]{{0,20}})?[)）\]]"
 )
 # Without brackets a sign must be the last of its item: "기침+, 가래-", but no "post-op".
 # "DM - / AF + (2021)", and a run of them: "저림 - 발열 - .", but no "폐렴 - 항생제 - 호전".
-_SPACED = rf"(?:[ \t]+[^\s,;./()+-]+(?:\s[^\s,;./()+-]+)?\s(?:{_MINUS}|{_PLUS}))*"
+_SPACED = rf"(?:[ \t]+[^\s,;./()+-]+(?:\s[^\s,;./()+-]+)?\s?{_ONE})*"
 _BARE = rf"[ \t]?(?P<bare>{_ONE}(?:/{_ONE})*)(?={_SPACED}[ \t]*(?:[,;.\n(]|/\s|$))"
 # "rebound tenderness/guarding": words that share out the signs after them.
 _OTHERS = (
@@ -127,9 +127,7 @@ _OTHERS = (
     r"(?:[ \t](?![-−–－+＋±])[^\s/,;.()（）]+){0,2})*?)"
 )
 
-_AFTER = re.compile(
-    rf"{_OTHERS}[ \t]*[:：]?(?:[ \t]*{_BRACKETS}|{_BARE})", re.IGNORECASE
-)
+_AFTER = re.compile(rf"{_OTHERS}[ \t]*[:：]?(?:[ \t]*{_BRACKETS}|{_BARE})", re.IGNORECASE)
 # "(+) fever (-) cough": a line that begins with a sign has them before its items.
 _LEADING = re.compile(rf"\s*(?:[^:()\n]{{0,20}}:)?\s*{_BRACKETS}\s*[^\s,;]")
 _JUST_BEFORE = re.compile(rf"{_BRACKETS}\s*$", re.IGNORECASE)
@@ -174,7 +172,9 @@ def sign(left: str, right: str) -> str:
     if after:
         signs = re.split(r"\s*/\s*", after.group("signs") or after.group("bare"))
         if len(signs) == 1:
-            return _plain(signs[0])
+            # "CKD 3 / DM(-)" is DM's alone, "fever / chills (-)" is of both.
+            shared = not re.search(r"\s/|/\s", after["others"]) or APART.search(after.group())
+            return _plain(signs[0]) if shared else ""
         # Shared out from the right: the last sign is the last item's.
         place = len(signs) - 1 - after.group("others").count("/")
         return _plain(signs[place]) if place >= 0 else ""
@@ -183,7 +183,7 @@ def sign(left: str, right: str) -> str:
 
 
 def _plain(one: str) -> str:
-    return "-" if re.fullmatch(rf"{_MINUS}|[xX무]", one) else "+"
+    return "-" if re.fullmatch(rf"{_MINUS}|[xX×무]", one) else "+"
 
 
 _WORDS = re.compile(
