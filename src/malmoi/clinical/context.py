@@ -158,7 +158,7 @@ _TAIL = re.compile(
     r"|[가-힣]{0,6}(?:검사|내시경|생검|초음파|촬영|영상|심전도|뇌파|배양)(?:상|에서는|에서|결과)?|결과|CT상|MRI상|CT에서|MRI에서"
     r"|초음파상|초음파에서|해당"
     r"|등|등 합병증|최근|현재|과거에도|과거에|예전에도|이전에도|지금까지|현재까지|당시|평소"
-    r"|최근에도|그동안|전혀|아직|(?:발작은? ?)?(?:아직 ?)?(?:단 ?)?한 ?번도|거의|집안에 아무도|별다른|다른|더 이상|특별한"
+    r"|최근에도|그동안|전혀|아직|(?:발작은? ?)?(?:아직 ?)?(?:단 ?)?한 ?번도|거의|안정 ?시|휴식 ?시|보행 ?시|야간에|집안에 아무도|별다른|다른|더 이상|특별한"
     r"|뚜렷한|명백한|(?<![a-z])(?:is|was|are|were|sx|sign|signs"
     r"|symptoms?|hx\.?|sx\.?|history|evidence|findings?|clinically|currently|ct|mri|:|-)"
     rf"|{_NUMBER}{_UNIT}\s?(?:간|동안|째|전부터|전|이내|이상)?){_PARTICLE}?|{_PARTICLE}|[:\-–=,]?\s*\t)\s*$",
@@ -199,7 +199,7 @@ _ENDS = re.compile(r"[ \t]*(?:[,.;]|\r?\n|$)")
 _GLUE = re.compile(rf"및|또는|(?<={MASK})(?:이나|나|와|과)(?![가-힣])")
 # "Influenza Ag A(-)": words of a test between a name and its sign.
 _TESTED = re.compile(
-    r"(?:\s*[-–:]?\s*(?:가족력|과거력|기왕력|병력|증상|징후|소견|유무|여부|F/?Hx?|P/?Hx|Ag|Ab|antigen|antibody|항원|항체|PCR|RT-PCR|rapid|test|kit|검사|culture|배양|IgM|IgG|toxin|A|B|A/B"
+    r"(?:\s*[-–:]?\s*(?:현재|지금|금일|최근|아직|at onset|on exam|가족력|과거력|기왕력|병력|증상|징후|소견|유무|여부|F/?Hx?|P/?Hx|Ag|Ab|antigen|antibody|항원|항체|PCR|RT-PCR|rapid|test|kit|검사|culture|배양|IgM|IgG|toxin|A|B|A/B"
     r"|screening|screen|virus|sx|sign|Hx|CSF|smear|AFB|IGRA|QFT|biopsy|bx|doppler|echo|TTE|TEE|CT|MRI|MRA"
     r"|sono|USG|EGD|[A-Z][a-z]+-[A-Z][a-z]+|SLRT?|Spurling|Phalen|Tinel|Murphy|Homan|McMurray|Lachman))+"
     r"(?=\s*[:：]?\s*(?:[(（\[]\s*[-−+]|[-−+](?!\s?\w)|[무유](?![가-힣])))",
@@ -311,6 +311,28 @@ class _Heading:
     effect: str
 
 
+# What people are told of: "출혈, 감염 가능성 설명함", "consent: bleeding, infection".
+_TELLS = re.compile(
+    r"설명|고지|안내|교육|동의(?:서|함|받|를|하에| ?득)|당부|경고"
+    r"|(?<![a-z])(?:explain(?:ed|s)?|discussed|informed|consent(?:ed)?|counsel\w*|warned|educated?"
+    r"|education|instructed)(?![a-z])",
+    re.IGNORECASE,
+)
+# ... where it has not come: a list of what the patient has is told without such a word.
+_MAY_COME = re.compile(
+    r"합병증|부작용|후유증|위험|가능|수 ?있|우려|예후|드물게|발생|경우|대처|동의|예방|재발|악화|증상|[가-힣]면\s"
+    r"|(?<![a-z])(?:risks?|side effects?|complications?|consent|possib\w+|may|can|if|signs?)(?![a-z])",
+    re.IGNORECASE,
+)
+_OPENS = re.compile(r"[^\S\n]*(?:함|사항|내용)?(?:(?:to|with|about)\s[\w/ ]{1,20})?\s?[:：(\[]")
+# A clause before it in the same sentence: "PCA 시작하고 오심 가능성 설명".
+_SAID_OWN = re.compile(r"있[어음으고]|(?:으로|로)\s|진단|확인|의심|\(\+\)|환자|중(?:이|인|으로)|치료 중")
+_CLAUSE = re.compile(
+    r"(?:->|→|=>|⇒|[가-힣](?:고|며|서|여|음|함|됨|나|데)(?=[,\s])|(?:시작|예정|시행|의뢰|처방|추가|권유)(?=[,\s])"
+    r"|[.;\n]|\d[.)]\s|(?<![a-z])(?:plan|tx|p)\s?[:)>])"
+)
+
+
 class NoteContext:
     """A note with its mentions masked, and every cue, person and heading in it."""
 
@@ -353,6 +375,7 @@ class NoteContext:
             )
         ]
         self._places = [found[0] for found in self._persons]
+        self._told = list(self._find_told())
 
     @classmethod
     def of(
@@ -432,6 +455,32 @@ class NoteContext:
                 else:
                     yield start, end, who
 
+    def _find_told(self) -> Iterator[tuple[int, int, int]]:
+        """Give the stretches of what somebody was told may come."""
+        for tells in _TELLS.finditer(self.hidden):
+            line = self.hidden.rfind("\n", 0, tells.start()) + 1
+            opens = _OPENS.match(self.hidden, tells.end())
+            if opens:
+                ends = re.compile(r"[.;](?=\s)|\n|$").search(self.hidden, opens.end())
+                stretch = (opens.end(), ends.start() if ends else len(self.hidden))
+            else:
+                before = self.hidden[line : tells.start()]
+                starts = [one.end() for one in _CLAUSE.finditer(before.rstrip())]
+                stretch = (line + max(starts, default=0), tells.start())
+            told = self.hidden[max(line, stretch[0] - 20) : min(stretch[1] + 6, len(self.hidden))]
+            may = list(_MAY_COME.finditer(told))
+            if may:
+                yield (*stretch, max(line, stretch[0] - 20) + may[-1].start())
+
+    def _is_told(self, start: int, end: int, chronic: bool) -> str:
+        """Give what it means to be among what may come; "" where something else is said."""
+        own = re.split(r"[,/·\n]", self.hidden[end : end + 40])[0]
+        for first, last, may in self._told:
+            if first <= start < last and not _SAID_OWN.search(own):
+                # "당뇨, 저혈당 증상 교육": a lasting disease may be there.
+                return INSTRUCTED if chronic and may < end else HYPOTHETICAL
+        return ""
+
     def _is_label(self, start: int, end: int) -> bool:
         """Tell whether it is the 부 of "(주) 폐렴 (부) 당뇨": the main and the other diagnoses."""
         return self.note[start - 1 : end + 1] == "(부)" and "(주)" in self.note
@@ -466,6 +515,7 @@ class NoteContext:
             found |= {RESOLVED}
         if _DOUBTED.search(self.note[start:end]):
             found |= {POSSIBLE}
+        found |= {self._is_told(start, end, chronic)}
         found = self._signed(start, end, found)
         status = _status(found, chronic=chronic and who == PATIENT)
         if status == HISTORICAL and who != PATIENT and RESOLVED not in found:
@@ -587,14 +637,16 @@ class NoteContext:
                     return False
             if item and listed:
                 return False
-            if not symptom and listed and _OBSERVED.match(self.note, first):
-                if re.search(f"{MASK}(?:은|는)", between):
+            topic = re.search(f"{MASK}(?:은|는)", between) if listed else None
+            if topic and not symptom and _OBSERVED.match(self.note, first):
+                if len(re.findall(f"{MASK}+", between)) == 1:
                     return False  # "역류성 식도염, 식도정맥류는 관찰되지 않음"
             if listed and _HEADED_LIST.search(between):
                 return False  # "Dysphagia — VFSS: 물 흡인, PEG 없음"
             # "기침, 폐렴 의심", "HTN, stroke prevention": the first is there.
             if listed and (
-                (symptom and attribute == POSSIBLE) or (chronic and attribute in _PLANS)
+                (symptom and attribute == POSSIBLE)
+                or (chronic and attribute in _PLANS and "등" not in between)
             ):
                 return False
             # "AFib on apixaban for stroke prevention": only a list is prevented together.
