@@ -155,13 +155,13 @@ _TAIL = re.compile(
     r"|진행|(?:의심|시사|합당|뒷받침|해당)(?:되는|할 ?만한|하는|할|한)?(?: ?[가-힣A-Za-z·]{1,14}){1,4}|병변|음영|종괴|기준|근거"
     r"|단서|시사|뒷받침할|볼 ?만한|의심할 ?만한|의심할만한|의심할|의심하는|시사할|특별히|특별한"
     r"|에 대해서는|에 대해서|에 대해"
-    r"|[가-힣]{0,6}(?:검사|내시경|생검|초음파|촬영|영상|심전도|뇌파|배양)(?:상|에서는|에서|결과)?|결과|CT상|MRI상|CT에서|MRI에서"
+    r"|[가-힣]{0,6}(?:검사|내시경|생검|초음파|촬영|영상|심전도|뇌파|배양)(?:상|에서는|에서|결과)?|결과|[가-힣]{1,5}상|CT상|MRI상|CT에서|MRI에서"
     r"|초음파상|초음파에서|해당"
     r"|등|등 합병증|최근|현재|과거에도|과거에|예전에도|이전에도|지금까지|현재까지|당시|평소"
     r"|최근에도|그동안|전혀|아직|(?:발작은? ?)?(?:아직 ?)?(?:단 ?)?한 ?번도|거의|안정 ?시|휴식 ?시|보행 ?시|야간에|집안에 아무도|별다른|다른|더 이상|특별한"
     r"|뚜렷한|명백한|(?<![a-z])(?:is|was|are|were|sx|sign|signs"
     r"|symptoms?|hx\.?|sx\.?|history|evidence|findings?|clinically|currently|ct|mri|:|-)"
-    rf"|{_NUMBER}{_UNIT}\s?(?:간|동안|째|전부터|전|이내|이상)?){_PARTICLE}?|{_PARTICLE}|[:\-–=,]?\s*\t)\s*$",
+    rf"|{_NUMBER}{_UNIT}\s?(?:간|동안|째|전부터|전|이내|내에?|안에|이상)?){_PARTICLE}?|{_PARTICLE}|[:\-–=,]?\s*\t)\s*$",
     re.IGNORECASE,
 )
 # "no fever, cough for 3 days": a predicate of one item of the list.
@@ -199,7 +199,7 @@ _ENDS = re.compile(r"[ \t]*(?:[,.;]|\r?\n|$)")
 _GLUE = re.compile(rf"및|또는|(?<={MASK})(?:이나|나|와|과)(?![가-힣])")
 # "Influenza Ag A(-)": words of a test between a name and its sign.
 _TESTED = re.compile(
-    r"(?:\s*[-–:]?\s*(?:현재|지금|금일|최근|아직|at onset|on exam|가족력|과거력|기왕력|병력|증상|징후|소견|유무|여부|F/?Hx?|P/?Hx|Ag|Ab|antigen|antibody|항원|항체|PCR|RT-PCR|rapid|test|kit|검사|culture|배양|IgM|IgG|toxin|A|B|A/B"
+    r"(?:\s*[-–:]?\s*(?:현재|지금|금일|최근|아직|모두|둘 ?다|세 ?가지 ?모두|전부|기왕|at onset|on exam|가족력|과거력|기왕력|병력|증상|징후|소견|유무|여부|F/?Hx?|P/?Hx|Ag|Ab|antigen|antibody|항원|항체|PCR|RT-PCR|rapid|test|kit|검사|culture|배양|IgM|IgG|toxin|A|B|A/B"
     r"|screening|screen|virus|sx|sign|Hx|CSF|smear|AFB|IGRA|QFT|biopsy|bx|doppler|echo|TTE|TEE|CT|MRI|MRA"
     r"|sono|USG|EGD|[A-Z][a-z]+-[A-Z][a-z]+|SLRT?|Spurling|Phalen|Tinel|Murphy|Homan|McMurray|Lachman))+"
     r"(?=\s*[:：]?\s*(?:[(（\[]\s*[-−+]|[-−+](?!\s?\w)|[무유](?![가-힣])))",
@@ -211,6 +211,7 @@ _ARROW = re.compile(
     r"|없|아님|배제|[無无]|[(（]\s*[-−–](?:\s*/\s*[-−–])*\s*[)）])",
     re.IGNORECASE,
 )
+_NOW = re.compile(r"^\s*(?:\([^()\n]{1,12}\))?(?:가|이|는|은|도)?\s*현재")  # "누나(4세)가 현재"
 # What is said of a person goes on over "있었고": "시아버지도 코골이 심했고 심근경색으로 돌아가심".
 _STOP = re.compile(r"[.;](?=\s)")
 _PERSON_END = re.compile(
@@ -246,6 +247,8 @@ def is_closed(between: str, attribute: str = NEGATED) -> bool:
             return True  # "위궤양 과거력으로 NSAID 주의"
         # "출혈, 감염 등 합병증 발생 가능성 설명": nouns on the way to what was said.
         between = _COMPLICATIONS.sub("", between)
+        if "," not in between:
+            between = _SOON.sub(" ", between)  # "24-72h 후 올 수 있으므로"
     return _CLOSED.search(_TOPIC.sub("", _bare(between))) is not None
 
 
@@ -269,6 +272,7 @@ _COMPLICATIONS = re.compile(
     r"(?:등)?(?:의|과|와)?\s*(?:[가-힣]{2,4}\s)?(?:합병증|후유증|부작용)"
     r"(?:이|으로|과|와|의|을|은|에)?(?:\s*(?:사망|발생|위험|가능성))*(?:의|에)?\s*$"
 )
+_SOON = re.compile(rf"{_NUMBER}{_UNIT}\s?(?:후|뒤|이내|내)?(?:에)?")
 _HAD = re.compile("과거력|기왕력|병력")
 _CONDITION = re.compile("시(?:에는|에도|에|엔|마다|는)?(?![가-힣])")
 _RESULT = re.compile("음성|negative|neg(?![a-z])", re.IGNORECASE)
@@ -313,7 +317,7 @@ class _Heading:
 
 # What people are told of: "출혈, 감염 가능성 설명함", "consent: bleeding, infection".
 _TELLS = re.compile(
-    r"설명|고지|안내|교육|동의(?:서|함|받|를|하에| ?득)|당부|경고"
+    r"설명|고지|안내|교육|동의(?:서|함|받|를|하에| ?득|(?=\s?[:：]))|당부|경고"
     r"|(?<![a-z])(?:explain(?:ed|s)?|discussed|informed|consent(?:ed)?|counsel\w*|warned|educated?"
     r"|education|instructed)(?![a-z])",
     re.IGNORECASE,
@@ -324,9 +328,19 @@ _MAY_COME = re.compile(
     r"|(?<![a-z])(?:risks?|side effects?|complications?|consent|possib\w+|may|can|if|signs?)(?![a-z])",
     re.IGNORECASE,
 )
-_OPENS = re.compile(r"[^\S\n]*(?:함|사항|내용)?(?:(?:to|with|about)\s[\w/ ]{1,20})?\s?[:：(\[]")
+_OPENS = re.compile(
+    r"[^\S\n]*(?:함|사항|내용)?(?:(?:to|with|about)\s[\w/ ]{1,20})?(?:\s?[:：(\[]|\s[-–—]\s)"
+)
+# "아래와 같은 문제가 생길 수 있음을 설명함", "이럴 때는 바로 119", and the lines listed below it.
+_LISTED = re.compile(
+    r"^[^\n]*(?:아래|다음|이럴|이런|following)[^\n]*(?:경우|증상|때|문제|합병증|부작용|위험|symptoms?"
+    r"|complications?|risks?|signs?)[^\n]*\n(?P<items>(?:[ \t]*(?:[-*•·▶○①-⑳]|\d+[.)]|[가-하][.)])[^\n]*(?:\n|$))+)",
+    re.IGNORECASE | re.MULTILINE,
+)
 # A clause before it in the same sentence: "PCA 시작하고 오심 가능성 설명".
-_SAID_OWN = re.compile(r"있[어음으고]|(?:으로|로)\s|진단|확인|의심|\(\+\)|환자|중(?:이|인|으로)|치료 중")
+_SAID_OWN = re.compile(
+    r"있[어음으고]|(?:으로|로)\s|진단|확인|의심|\(\+\)|환자|중(?:이|인|으로)|치료 중"
+)
 _CLAUSE = re.compile(
     r"(?:->|→|=>|⇒|[가-힣](?:고|며|서|여|음|함|됨|나|데)(?=[,\s])|(?:시작|예정|시행|의뢰|처방|추가|권유)(?=[,\s])"
     r"|[.;\n]|\d[.)]\s|(?<![a-z])(?:plan|tx|p)\s?[:)>])"
@@ -461,16 +475,19 @@ class NoteContext:
             line = self.hidden.rfind("\n", 0, tells.start()) + 1
             opens = _OPENS.match(self.hidden, tells.end())
             if opens:
-                ends = re.compile(r"[.;](?=\s)|\n|$").search(self.hidden, opens.end())
-                stretch = (opens.end(), ends.start() if ends else len(self.hidden))
+                ends = re.compile(r"\.(?=\s)|\n|$").search(self.hidden, opens.end())
+                last = ends.start() if ends else len(self.hidden)
+                yield opens.end(), last, opens.end()
             else:
                 before = self.hidden[line : tells.start()]
                 starts = [one.end() for one in _CLAUSE.finditer(before.rstrip())]
-                stretch = (line + max(starts, default=0), tells.start())
-            told = self.hidden[max(line, stretch[0] - 20) : min(stretch[1] + 6, len(self.hidden))]
-            may = list(_MAY_COME.finditer(told))
-            if may:
-                yield (*stretch, max(line, stretch[0] - 20) + may[-1].start())
+                first = line + max(starts, default=0)
+                at = max(line, first - 20)
+                may = list(_MAY_COME.finditer(self.hidden, at, tells.end() + 6))
+                if may:
+                    yield first, tells.start(), may[-1].start()
+        for block in _LISTED.finditer(self.hidden):
+            yield (*block.span("items"), block.start())
 
     def _is_told(self, start: int, end: int, chronic: bool) -> str:
         """Give what it means to be among what may come; "" where something else is said."""
@@ -699,7 +716,7 @@ class NoteContext:
                 continue
             if start - last > _WINDOW:
                 break
-            between = _HIS.sub("", self.hidden[last:start])
+            between = _NOW.sub("", _HIS.sub("", self.hidden[last:start]))
             if "\n" in between or NOTHING.match(self.note, last):
                 break
             if person == PATIENT:

@@ -120,14 +120,16 @@ _BRACKETS = (
 # Without brackets a sign must be the last of its item: "기침+, 가래-", but no "post-op".
 # "DM - / AF + (2021)", and a run of them: "저림 - 발열 - .", but no "폐렴 - 항생제 - 호전".
 _SPACED = rf"(?:[ \t]+[^\s,;./()+-]+(?:\s[^\s,;./()+-]+)?\s?{_ONE})*"
-_BARE = rf"[ \t]?(?P<bare>{_ONE}(?:/{_ONE})*)(?={_SPACED}[ \t]*(?:[,;.\n()]|/\s|$))"
+_BARE = rf"[ \t]?(?P<bare>{_ONE}(?:/{_ONE})*)(?={_SPACED}[ \t]*(?:[,;.\n()|]|/\s|$))"
 # "rebound tenderness/guarding": words that share out the signs after them.
 _OTHERS = (
     r"(?P<others>(?:[ \t]?/[ \t]?[^\s/,;.()（）]+"
     r"(?:[ \t](?![-−–－+＋±])[^\s/,;.()（）]+){0,2})*?)"
 )
 
-_AFTER = re.compile(rf"{_OTHERS}[ \t]*[:：]?(?:[ \t]*{_BRACKETS}|{_BARE})", re.IGNORECASE)
+_AFTER = re.compile(
+    rf"{_OTHERS}[ \t]*(?:[:：]|\|[ \t])?(?:[ \t]*{_BRACKETS}|{_BARE})", re.IGNORECASE
+)
 # "(+) fever (-) cough": a line that begins with a sign has them before its items.
 _LEADING = re.compile(rf"\s*(?:[^:()\n]{{0,20}}:)?\s*{_BRACKETS}\s*[^\s,;]")
 _JUST_BEFORE = re.compile(rf"{_BRACKETS}\s*$", re.IGNORECASE)
