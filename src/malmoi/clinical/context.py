@@ -155,7 +155,7 @@ _TAIL = re.compile(
     r"|진행|(?:의심|시사|합당|뒷받침|해당)(?:되는|할 ?만한|하는|할|한)?(?: ?[가-힣A-Za-z·]{1,14}){1,4}|병변|음영|종괴|기준|근거"
     r"|단서|시사|뒷받침할|볼 ?만한|의심할 ?만한|의심할만한|의심할|의심하는|시사할|특별히|특별한"
     r"|에 대해서는|에 대해서|에 대해"
-    r"|[가-힣]{0,6}(?:검사|내시경|생검|초음파|촬영|영상|심전도|뇌파|배양)(?:상|에서는|에서|결과)?|결과|[가-힣]{1,5}상|CT상|MRI상|CT에서|MRI에서"
+    r"|[가-힣]{0,6}(?:검사|내시경|생검|초음파|촬영|영상|심전도|뇌파|배양)(?:상|에서는|에서|결과)?|결과|[가-힣]{1,5}상|[A-Za-z가-힣]{2,8}에서는?|CT상|MRI상|CT에서|MRI에서"
     r"|초음파상|초음파에서|해당"
     r"|등|등 합병증|최근|현재|과거에도|과거에|예전에도|이전에도|지금까지|현재까지|당시|평소"
     r"|최근에도|그동안|전혀|아직|(?:발작은? ?)?(?:아직 ?)?(?:단 ?)?한 ?번도|거의|안정 ?시|휴식 ?시|보행 ?시|야간에|집안에 아무도|별다른|다른|더 이상|특별한"
@@ -197,11 +197,14 @@ _SENTENCE = re.compile(
 )
 _ENDS = re.compile(r"[ \t]*(?:[,.;]|\r?\n|$)")
 _GLUE = re.compile(rf"및|또는|(?<={MASK})(?:이나|나|와|과)(?![가-힣])")
+# "asthma N / COPD Y": a form, where there are several.
+_YES_NO = re.compile(r"[ \t]?[:：]?[ \t]?(?P<yn>[NYny])(?:[oO]|es|ES)?(?![A-Za-z./-])")
+_FORM = re.compile(r"[a-z가-힣)][ :：]{1,2}(?-i:[NY])(?=\s|[,/;(]|$)", re.IGNORECASE)
 # "Influenza Ag A(-)": words of a test between a name and its sign.
 _TESTED = re.compile(
-    r"(?:\s*[-–:]?\s*(?:현재|지금|금일|최근|아직|모두|둘 ?다|세 ?가지 ?모두|전부|기왕|at onset|on exam|가족력|과거력|기왕력|병력|증상|징후|소견|유무|여부|F/?Hx?|P/?Hx|Ag|Ab|antigen|antibody|항원|항체|PCR|RT-PCR|rapid|test|kit|검사|culture|배양|IgM|IgG|toxin|A|B|A/B"
+    r"(?:\s*[-–:]?\s*(?:현재는?|지금은?|금일|최근|아직은?|양상|모두|둘 ?다|세 ?가지 ?모두|전부|기왕|at onset|on exam|가족력|과거력|기왕력|병력|증상|징후|소견|유무|여부|F/?Hx?|P/?Hx|Ag|Ab|antigen|antibody|항원|항체|PCR|RT-PCR|rapid|test|kit|검사|culture|배양|IgM|IgG|toxin|A|B|A/B"
     r"|screening|screen|virus|sx|sign|Hx|CSF|smear|AFB|IGRA|QFT|biopsy|bx|doppler|echo|TTE|TEE|CT|MRI|MRA"
-    r"|sono|USG|EGD|[A-Z][a-z]+-[A-Z][a-z]+|SLRT?|Spurling|Phalen|Tinel|Murphy|Homan|McMurray|Lachman))+"
+    r"|sono|USG|EGD|[A-Z][a-z]+-[A-Z][a-z]+|SLRT?|Ortolani|Barlow|Babinski|Kernig|Brudzinski|Romberg|Spurling|Phalen|Tinel|Murphy|Homan|McMurray|Lachman))+"
     r"(?=\s*[:：]?\s*(?:[(（\[]\s*[-−+]|[-−+](?!\s?\w)|[무유](?![가-힣])))",
     re.IGNORECASE,
 )
@@ -218,7 +221,7 @@ _PERSON_END = re.compile(
     r"[.;。\n#](?=\s|$)|->|→|=>|⇒|(?<![가-힣])(?:현재|금일|내원|입원|본원|당원|이번|오늘|어제)"
     r"|\d+ ?(?:일|주|시간|개월|달) ?전부터|[A-Za-z가-힣]상 |결과|확인되|\(\+\)|호소|\s{3,}"
     r"|(?<![a-z])(?:but|however|except|although|now|currently|presents?|presented|p/w|c/o|complain\w*"
-    r"|admitted|with|without)(?![a-z])",
+    r"|admitted|without)(?![a-z])",
     re.IGNORECASE,
 )
 _FAMILY_AFTER = re.compile(
@@ -317,7 +320,7 @@ class _Heading:
 
 # What people are told of: "출혈, 감염 가능성 설명함", "consent: bleeding, infection".
 _TELLS = re.compile(
-    r"설명|고지|안내|교육|동의(?:서|함|받|를|하에| ?득|(?=\s?[:：]))|당부|경고"
+    r"설명|고지|안내|교육|동의(?:서|함|받|를|하에| ?득|(?=\s?[:：]))|당부|경고|말씀드[렸림]|일러[둠두둔]"
     r"|(?<![a-z])(?:explain(?:ed|s)?|discussed|informed|consent(?:ed)?|counsel\w*|warned|educated?"
     r"|education|instructed)(?![a-z])",
     re.IGNORECASE,
@@ -390,6 +393,7 @@ class NoteContext:
         ]
         self._places = [found[0] for found in self._persons]
         self._told = list(self._find_told())
+        self._yes_no = len(_FORM.findall(self.hidden.replace(MASK, "x"))) > 2
 
     @classmethod
     def of(
@@ -698,6 +702,9 @@ class NoteContext:
         right = hidden[end : end + _WINDOW]
         tested = _TESTED.match(right)
         own = sign(left, right[tested.end() :] if tested else right)
+        yes_no = _YES_NO.match(note, end) if self._yes_no else None
+        if not own and yes_no:
+            own = "-" if yes_no["yn"] in "Nn" else "+"
         if _POSITIVE.search(note[start:end]) and not _DENIED.match(note, end):
             own = "+"
         if own:

@@ -177,7 +177,7 @@ def _open_rules(folders: tuple[Path, ...]) -> ContextRules:
             r"^[ \t]*[-*•#<\[(【■◆▶○●□◇※]*[ \t]*(?:\d{1,2}[.)][ \t]*)?"
             rf"(?P<name>{any_heading})[ \t]*(?P<mark>[\])>】]+[ \t]*[:：]?"
             rf"|[ \t]*\(\+\)[ \t]*[:：]?|[:：=\t]|\.(?=\s)"
-            rf"|[-–](?=\s)|(?=\r?$))",
+            rf"|[-–](?=\s)|[ \t]{{2,}}|(?=\r?$))",
             re.IGNORECASE | re.MULTILINE,
         ),
         re.compile(

@@ -111,7 +111,7 @@ def mistyped(text: str) -> str | None:
     return None if _JAMO.search(typed) or len(text) < 4 else typed
 
 
-_MINUS, _PLUS = "[-−–－]", "[+＋]{1,4}|±"
+_MINUS, _PLUS = "[-−–－—ㅡ]", "[+＋]{1,4}|±"
 _ONE = rf"(?:{_MINUS}|{_PLUS}|×|[OX무유](?![가-힣A-Za-z]))"
 # "(-)", "(+/-)", "(+, 1회)"; brackets may be full width.
 _BRACKETS = (
@@ -141,6 +141,7 @@ _TICKED = re.compile(
 )
 # "☑ HTN ☐ angina": a form with boxes before its items; boxes of one kind are bullets.
 _BOXED = re.compile(r"(?P<box>[□☐☑✔✓☒■])[ \t]*$")
+_BOX_AFTER = re.compile(r"[ \t]?[:：]?[ \t]?(?P<box>[□☐☑✔✓☒■])(?=[ \t]*(?:[/,;(\n]|$))")
 _EMPTY, _FULL = "□☐", "☑✔✓☒■"
 _BEFORE = re.compile(rf"(?:^|[,;:.\n])\s*{_BRACKETS}\s*$", re.IGNORECASE)
 ANY = re.compile(_BRACKETS, re.IGNORECASE)
@@ -163,7 +164,7 @@ def sign(left: str, right: str) -> str:
     if tick:
         return "-" if tick["tick"].casefold() in ("무", "없음", "아니오", "음성", "no") else "+"
     line = left.rpartition("\n")[2]
-    boxed = _BOXED.search(line)
+    boxed = _BOXED.search(line) or _BOX_AFTER.match(right)
     around = left + right
     if boxed and any(box in around for box in _EMPTY) and any(box in around for box in _FULL):
         return "-" if boxed["box"] in _EMPTY else "+"
