@@ -403,8 +403,16 @@ class NoteContext:
         return cls(note, spans, rules or ContextRules.open())
 
     def _matches(self, pattern: "re.Pattern[str]") -> list[tuple[int, int]]:
-        found = (match.span() for match in pattern.finditer(self.note))
-        return [span for span in found if MASK not in self.hidden[span[0] : span[1]]]
+        """Give where an expression matches outside of the mentions."""
+        found, at = [], 0
+        while match := pattern.search(self.note, at):
+            inside = self.hidden.rfind(MASK, match.start(), match.end())
+            if inside >= 0:
+                at = inside + 1  # it began within a mention; the rest may be a match
+                continue
+            found.append(match.span())
+            at = max(match.end(), match.start() + 1)
+        return found
 
     def _find_headings(self) -> Iterator[_Heading]:
         note, sections = self.note, self.rules.sections
