@@ -155,7 +155,7 @@ _TAIL = re.compile(
     r"|진행|(?:의심|시사|합당|뒷받침|해당)(?:되는|할 ?만한|하는|할|한)?(?: ?[가-힣A-Za-z·]{1,14}){1,4}|병변|음영|종괴|기준|근거"
     r"|단서|시사|뒷받침할|볼 ?만한|의심할 ?만한|의심할만한|의심할|의심하는|시사할|특별히|특별한"
     r"|에 대해서는|에 대해서|에 대해"
-    r"|[가-힣]{0,6}(?:검사|내시경|생검|초음파|촬영|영상|심전도|뇌파|배양)(?:상|에서는|에서|결과)?|결과|[가-힣]{1,5}상|[A-Za-z가-힣]{2,8}에서는?|CT상|MRI상|CT에서|MRI에서"
+    r"|[가-힣]{0,6}(?:검사|내시경|생검|초음파|촬영|영상|심전도|뇌파|배양)(?:상|에서는|에서|결과)?|결과|(?:문진|질문|면담|진찰|신체검사|청진|촉진|시진|육안|영상|판독|기록|내시경|조직|혈액|근전도|임상)상|[A-Za-z가-힣]{2,8}에서는?|CT상|MRI상|CT에서|MRI에서"
     r"|초음파상|초음파에서|해당"
     r"|등|등 합병증|최근|현재|과거에도|과거에|예전에도|이전에도|지금까지|현재까지|당시|평소"
     r"|최근에도|그동안|전혀|아직|(?:발작은? ?)?(?:아직 ?)?(?:단 ?)?한 ?번도|거의|안정 ?시|휴식 ?시|보행 ?시|야간에|집안에 아무도|별다른|다른|더 이상|특별한"
@@ -252,7 +252,10 @@ def is_closed(between: str, attribute: str = NEGATED) -> bool:
         between = _COMPLICATIONS.sub("", between)
         if "," not in between:
             between = _SOON.sub(" ", between)  # "24-72h 후 올 수 있으므로"
-    return _CLOSED.search(_TOPIC.sub("", _bare(between))) is not None
+    return all(
+        _CLOSED.search(text)
+        for text in (_TOPIC.sub("", _bare(between)), _bare(_TOPIC.sub("", between)))
+    )
 
 
 def _unless_closed(brackets: "re.Match[str]") -> str:
@@ -265,6 +268,8 @@ _INSERTED = re.compile(r"\s?[(\[（][^()\[\]（）\n]{2,60}[)\]）]")
 _OPENED = re.compile(r"[(\[（][^()\[\]（）\n]*$")
 # "(ESRD 월수금), 해제 여부": the item's bracket is closed, and something else follows.
 _OUTSIDE = re.compile(r"^[^(\[（]*[)\]）]\s*[,.;]")
+_WORDS = re.compile(r"\w+")
+_JOINED = re.compile(r",\s*(?:n?or|and)(?![a-z])", re.IGNORECASE)
 _OBSERVED = re.compile("관찰|보이|확인|발견|안 ?보|미관찰|미발견")
 _HEADED_LIST = re.compile(r"[:—–]\s[^,]*,")
 _NAMED = re.compile("[가-힣]{2}|[A-Za-z]{2}")
@@ -345,7 +350,7 @@ _SAID_OWN = re.compile(
     r"있[어음으고]|(?:으로|로)\s|진단|확인|의심|\(\+\)|환자|중(?:이|인|으로)|치료 중"
 )
 _CLAUSE = re.compile(
-    r"(?:->|→|=>|⇒|[가-힣](?:고|며|서|여|음|함|됨|나|데)(?=[,\s])|(?:시작|예정|시행|의뢰|처방|추가|권유)(?=[,\s])"
+    r"(?:->|→|=>|⇒|[가-힣](?:고|며|서|여|음|함|됨|나|데)(?=[,\s])|(?:시작|예정|시행|의뢰|처방|추가|권유|입원|내원|진단)(?=[,\s])"
     r"|[.;\n]|\d[.)]\s|(?<![a-z])(?:plan|tx|p)\s?[:)>])"
 )
 
@@ -613,8 +618,10 @@ class NoteContext:
             return True
         # "no active lung lesion, atelectasis LLL": the cue has a noun of its own.
         head, comma, _ = between.partition(",")
+        more = re.split(r"[.;\n]", self.hidden[end : end + _REACH])[0]
         if attribute == NEGATED and comma and MASK not in head and not _OR.search(between):
-            return len(head.split()) > 1
+            if len(_WORDS.findall(head)) > 1 and not _JOINED.search(more):
+                return True
         # An item that a cue reaches over a comma may have a predicate of its own.
         right = self.hidden[end : end + _WINDOW]
         if "," in between and not _OR.search(between) and _OWN.match(right):
@@ -697,11 +704,13 @@ class NoteContext:
     def _is_of_another(between: str, attribute: str, symptom: bool) -> bool:
         """Tell whether a noun that is no mention stands between a comma and the cue.
 
-        "Hyperkalemia, EKG peaked T 없음": the cue is about that noun. Symptoms are denied together.
+        "Hyperkalemia, EKG peaked T 없음": the cue is about that. Symptoms are denied together, and
+        one word may be a symptom that the lexicon does not have.
         """
         last = _bare(between.rpartition(",")[2])
-        unknown = "," in between and MASK not in last and _NAMED.search(last)
-        return bool(unknown) and not (symptom and attribute == NEGATED)
+        if "," not in between or MASK in last or not _NAMED.search(last):
+            return False
+        return len(last.split()) > 1 and not (symptom and attribute == NEGATED)
 
     def _signed(self, start: int, end: int, found: set[str]) -> set[str]:
         """Let the item's own sign decide whatever is said about the list."""
