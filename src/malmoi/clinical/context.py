@@ -1,16 +1,9 @@
 """What a note says about its mentions: status, whose it is, how certain, which section (ConText).
 
 Cues are words with a direction: English ones mostly precede what they are about ("no fever, cough
-or chills"), Korean ones follow it ("발열, 기침 없음"). A cue reaches through a list, up to an item
-about which something else is said:
-
-    체중감소 5kg, 야간발한 없음      the number closes the first item: the cue is about the second
-    발열, 기침, 가래 없음            nothing does: the cue is about all three
-    기침이 심하고 발열 없음          a predicate closes it, and so does its particle
-
-Mentions are masked while this is decided, so that 감소 in 체중감소 is no predicate. Cues, headings,
-words for persons and chronic diseases are tables (`clinical/tables/*.tsv`); a folder with tables of
-the same names extends them.
+or chills"), Korean ones follow it ("발열, 기침 없음"). `scope` says how far a cue reaches.
+Cues, headings, words for persons and chronic diseases are tables (`clinical/tables/*.tsv`); a
+folder with tables of the same names extends them.
 """
 
 import bisect
@@ -18,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ..linking.expansion import ANY, APART, sign
+from ..linking.expansion import sign
 from .rules import (
     BABY,
     FAMILY,
@@ -37,9 +30,29 @@ from .rules import (
     heading_key,
     read_hanja_words,
 )
+from .scope import (
+    CLOSED,
+    COMPLICATIONS,
+    INSERTED,
+    LIST,
+    MASK,
+    NOUNS,
+    NUMBER,
+    OPENED,
+    OUTSIDE,
+    PLANS,
+    REACH,
+    WINDOW,
+    is_closed,
+    is_near,
+    leaves_item,
+    masked,
+    signed_apart,
+    unless_closed,
+    without_tail,
+)
 
 UNCERTAIN, HISTORY = "uncertain", "history"
-MASK = "\ue000"  # a letter of private use, which no note has
 
 
 @dataclass(frozen=True)
@@ -67,8 +80,11 @@ class Assertion:
 _INFORMS = re.compile(
     r"\s*(?:\([^()\n]{0,10}\)\s*|\))?(?:와|과|랑)?\s*(?:함께|같이|동반|동행|말로는|말에|진술"
     r"|의하면|에 의|에 따르|발견"
-    r"|신고|목격|데리고|데려|업고|업혀|걱정|요청|동의|설명|상담|면담|연락|통해|호출|보고|관찰|부축|옆|면회|상주|전화|사별|이혼|별거|다툼|다투|싸우|싸움|갈등|거주|살고|사는|지냄|동거)"
-    r"|\s*(?:report(?!edly)|stat|say|said|notic|note|found|find|brought|call|concern|worri|den[iy]|describ"
+    r"|신고|목격|데리고|데려|업고|업혀|걱정|요청|동의|설명|상담|면담|연락|통해|호출|보고"
+    r"|관찰|부축|옆|면회|상주|전화|사별|이혼|별거|다툼|다투|싸우|싸움|갈등|거주|살고|사는"
+    r"|지냄|동거)"
+    r"|\s*(?:report(?!edly)|stat|say|said|notic|note|found|find|brought|call|concern|worri"
+    r"|den[iy]|describ"
     r"|at bedside|present at|agreed|informed)\w*",
     re.IGNORECASE,
 )
@@ -100,79 +116,24 @@ _NEWBORN = re.compile(
 _NICU = re.compile(r"(?<![a-z])NICU(?![a-z])", re.IGNORECASE)
 # A pregnant woman's note may name the ward that waits for her child.
 _PREGNANT = re.compile(
-    r"(?<![a-z])(?:NST|CTX|IUP|FHR|FHB|G\d ?P\d|preterm labor)(?![a-z])|진통|자궁수축|태동|임신 ?\d+ ?주|양막",
+    r"(?<![a-z])(?:NST|CTX|IUP|FHR|FHB|G\d ?P\d|preterm labor)(?![a-z])|진통|자궁수축"
+    r"|태동|임신 ?\d+ ?주|양막",
     re.IGNORECASE,
 )
-
-
 # "가족력 없음, 고혈압 있음": a heading with nothing under it.
 NOTHING = re.compile(
     r"[\s:)>\]=]*(?:없|none|특이|unremarkable|non-?contrib|n/?c(?![a-z])|no(?:ne|t)?\b[^,;\n]{0,15}[.;\n]"
     r"|denied|(?:\(|（)\s*[-−–]|[-−–](?=\s*(?:[,.\n]|$)))",
     re.IGNORECASE,
 )
-
-
-# A clause ends here, and with it the reach of any cue: at line ends, not at commas.
-END = re.compile(
-    r"(?<!vs)(?:(?<!\d)(?<![a-z]\.[a-z])(?<!fx)(?<!ca)(?<!rt)(?<!lt)(?<!hx)(?<!sx)(?<!inj)(?<!prev)\.|\.(?!\d))(?![\w])|[;。\n\r]|#|(?:^|\s)\d{1,2}[.)]\s"
-    # RTF that was pasted with its marks: "HTN \\par pneumonia (-)".
-    r"|\\(?:par|pard|line|cell|row|tab)(?![a-z])"
-    # "r/o pneumonia, FHx: gastric cancer": a heading starts a new clause.
-    r"|,\s*(?:f/?hx|p/?m?hx|p/?mh|(?:family|past|medical) (?:medical )?(?:history|hx)"
-    r"|가족력|과거력|기왕력)\s*:"
-    r"|(?<![a-z])(?:but|however|except|although|with|without|w/o|who|which|now|currently|present(?:s|ed"
-    r"|ing)|present to|p/w|has|had|reports?"
-    r"|reported|c/o|complain\w*)(?![a-z])"
-    r"|있[으었고음어는]|있다|하였|했|보이[며고]|호소|현재|\(\+\)|[A-Za-z가-힣]상 |에서|결과|[有]"
-    r"|[았었]고|[았었]으며|[았었]는데|[다라]고\s?(?:함|하[심며고])"
-    # "소견 보이나 폐렴 없음"; 이나 alone joins a list.
-    r"|(?:보이|되|하|지|으)나(?=[\s,])",
-    re.IGNORECASE,
-)
-# A measurement, a dose or a time. "제2형" and "COVID-19" have numbers in their names.
-_NUMBER = r"(?<![A-WYZa-wyz\d제-])\d+(?:[.,:/~-]\d+)*(?!\d)(?!\s?(?:형|차(?![가-힣])))"
-_UNIT = r"\s?(?:[A-Za-z%℃°]+|일|주|개월|달|년|시간|분|회|번|도|점|세)?"
-_PREDICATES = (
-    rf"{_NUMBER}|[一二三四五六七八九十數]+[年月日週]"
-    # Korean predicates begin a word: 감소 in 체중감소 is none.
-    r"|(?<![가-힣])(?:심[하한해함]|지속|호전|악화|증가|감소|발생|시작|동반|내원|입원|진단|확진|복용|치료"
-    r"|투석|시행|수술|투여|처방|유지|교정|중단|변경|이송|전원|확인|관찰|보임|보여|나타|생[기김겨긴]|느[끼껴낌]|추적|조절|환자|합병증|재발|변화"
-    r"|예방|착용|적용|위해|위하여|목적|이상|특이|문제|차도|불편|양성|중(?=[\s,])|후(?=\s)|외(?:에는|에|엔)?(?=\s)|이외|말고|제외)"
-    r"|[가-힣](?:함|됨|하며|되며|이며|하고|되고|이고|하여|되어|해서|지만|는데)(?=[\s,])|보다"
-    r"|(?<![a-z])old(?![a-z])|없[음으었고는다이어]|부인(?!과)|의심|의증|추정|가능성|[無无有]"
-    r"|(?<![a-z])(?:f/u|r/o|s/p|d/t|present|positive|persist\w*|improv\w*|worsen\w*|resolv\w*"
-    r"|develop\w*|show\w*|started|since|due to|treated|admitted|noted|on (?:med|tx|hd)\w*)(?![a-z])"
-    # An item with a particle of its own has a predicate of its own, if more follows.
-    rf"|(?:^|{MASK})(?:이|가|을|를|의|에|으로|로|은|는|만)\s+(?=\S)"
-)
-_CLOSED = re.compile(rf"{END.pattern}|{_PREDICATES}|{ANY.pattern.replace('?P<signs>', '?:')}", re.I)
-# What may stand between an item and its own predicate: "증상 없음", "3일 전부터 없음".
-_PARTICLE = "(?:은|는|이|가|도|을|를|의|으로|로|만|에)"
-_TAIL = re.compile(
-    r"(?:(?:소견|증거|증상|징후|양상|호소|동반|발생|재발|확인|관찰|병력|과거력|기왕력|가족력|치료력|여부|모두|전부|다"
-    r"|삽화|가능성|시사하는|합당한|뒷받침하는|의심되는|의심할 만한|의심|의심소견|의심 소견"
-    r"|진행|(?:의심|시사|합당|뒷받침|해당)(?:되는|할 ?만한|하는|할|한)?(?: ?[가-힣A-Za-z·]{1,14}){1,4}|병변|음영|종괴|기준|근거"
-    r"|단서|시사|뒷받침할|볼 ?만한|의심할 ?만한|의심할만한|의심할|의심하는|시사할|특별히|특별한"
-    r"|에 대해서는|에 대해서|에 대해"
-    r"|[가-힣]{0,6}(?:검사|내시경|생검|초음파|촬영|영상|심전도|뇌파|배양)(?:상|에서는|에서|결과)?|결과|(?:문진|질문|면담|진찰|신체검사|청진|촉진|시진|육안|영상|판독|기록|내시경|조직|혈액|근전도|임상)상|[A-Za-z가-힣]{2,8}에서는?|CT상|MRI상|CT에서|MRI에서"
-    r"|초음파상|초음파에서|해당"
-    r"|등|등 합병증|최근|현재|과거에도|과거에|예전에도|이전에도|지금까지|현재까지|당시|평소"
-    r"|최근에도|그동안|전혀|아직|(?:발작은? ?)?(?:아직 ?)?(?:단 ?)?한 ?번도|거의|안정 ?시|휴식 ?시|보행 ?시|야간에|집안에 아무도|별다른|다른|더 이상|특별한"
-    r"|뚜렷한|명백한|(?<![a-z])(?:is|was|are|were|sx|sign|signs"
-    r"|symptoms?|hx\.?|sx\.?|history|evidence|findings?|clinically|currently|ct|mri|:|-)"
-    rf"|{_NUMBER}{_UNIT}\s?(?:간|동안|째|전부터|전|이내|내에?|안에|이상)?){_PARTICLE}?|{_PARTICLE}|[:\-–=,]?\s*\t)\s*$",
-    re.IGNORECASE,
-)
 # "no fever, cough for 3 days": a predicate of one item of the list.
 _OWN = re.compile(
-    r"(?:은|는|이|가|도)?\s*(?:있|없|부인|호소|심[하한해함]|지속|양성|[無有]|present|positive|persist|improv|s/p"
-    rf"|worsen|since|(?:for|x)?\s*{_NUMBER})",
+    r"(?:은|는|이|가|도)?\s*(?:있|없|부인|호소|심[하한해함]|지속|양성|[無有]|present|positive"
+    r"|persist|improv|s/p"
+    rf"|worsen|since|(?:for|x)?\s*{NUMBER})",
     re.IGNORECASE,
 )
 _OR = re.compile(r"(?<![a-z])n?or\s+(?:\w+\s+)?$", re.IGNORECASE)
-# Characters between a cue and its item, other mentions not counted; and with them.
-_REACH, _WINDOW = 80, 400
 _LINE = 200  # characters that a heading reaches in running text
 # "father had colon cancer": the experiencer reaches over the verb.
 _HIS = re.compile(
@@ -202,15 +163,21 @@ _YES_NO = re.compile(r"[ \t]?[:：]?[ \t]?(?P<yn>[NYny])(?:[oO]|es|ES)?(?![A-Za-
 _FORM = re.compile(r"[a-z가-힣)][ :：]{1,2}(?-i:[NY])(?=\s|[,/;(]|$)", re.IGNORECASE)
 # "Influenza Ag A(-)": words of a test between a name and its sign.
 _TESTED = re.compile(
-    r"(?:\s*[-–:]?\s*(?:현재는?|지금은?|금일|최근|아직은?|양상|모두|둘 ?다|세 ?가지 ?모두|전부|기왕|at onset|on exam|가족력|과거력|기왕력|병력|증상|징후|소견|유무|여부|F/?Hx?|P/?Hx|Ag|Ab|antigen|antibody|항원|항체|PCR|RT-PCR|rapid|test|kit|검사|culture|배양|IgM|IgG|toxin|A|B|A/B"
-    r"|screening|screen|virus|sx|sign|Hx|CSF|smear|AFB|IGRA|QFT|biopsy|bx|doppler|echo|TTE|TEE|CT|MRI|MRA"
-    r"|sono|USG|EGD|[A-Z][a-z]+-[A-Z][a-z]+|SLRT?|Ortolani|Barlow|Babinski|Kernig|Brudzinski|Romberg|Spurling|Phalen|Tinel|Murphy|Homan|McMurray|Lachman))+"
+    r"(?:\s*[-–:]?\s*(?:현재는?|지금은?|금일|최근|아직은?|양상|모두|둘 ?다|세 ?가지 ?모두"
+    r"|전부|기왕|at onset|on exam|가족력|과거력|기왕력|병력|증상|징후|소견|유무|여부|F/?Hx?"
+    r"|P/?Hx|Ag|Ab|antigen|antibody|항원|항체|PCR|RT-PCR|rapid|test|kit|검사|culture|배양"
+    r"|IgM|IgG|toxin|A|B|A/B"
+    r"|screening|screen|virus|sx|sign|Hx|CSF|smear|AFB|IGRA|QFT|biopsy|bx|doppler|echo"
+    r"|TTE|TEE|CT|MRI|MRA"
+    r"|sono|USG|EGD|[A-Z][a-z]+-[A-Z][a-z]+|SLRT?|Ortolani|Barlow|Babinski|Kernig|Brudzinski"
+    r"|Romberg|Spurling|Phalen|Tinel|Murphy|Homan|McMurray|Lachman))+"
     r"(?=\s*[:：]?\s*(?:[(（\[]\s*[-−+]|[-−+](?!\s?\w)|[무유](?![가-힣])))",
     re.IGNORECASE,
 )
 # "Sjogren r/o -> SSA/SSB (-/-)": what came of it.
 _ARROW = re.compile(
-    r"[^\n;]{0,60}?(?:->|→|=>|⇒|위해(?:서)?[^\n;.]{0,20}?(?:시행|촬영|검사|확인))[^\n;]{0,60}?(?:(?<![a-z])(?:neg(?:ative)?|wnl|normal|none|no|not)(?![a-z])|정상|음성"
+    r"[^\n;]{0,60}?(?:->|→|=>|⇒|위해(?:서)?[^\n;.]{0,20}?(?:시행|촬영|검사|확인))[^\n;]{0,60}?(?:(?<![a-z])(?:neg(?:ative)?"
+    r"|wnl|normal|none|no|not)(?![a-z])|정상|음성"
     r"|없|아님|배제|[無无]|[(（]\s*[-−–](?:\s*/\s*[-−–])*\s*[)）])",
     re.IGNORECASE,
 )
@@ -220,78 +187,24 @@ _STOP = re.compile(r"[.;](?=\s)")
 _PERSON_END = re.compile(
     r"[.;。\n#](?=\s|$)|->|→|=>|⇒|(?<![가-힣])(?:현재|금일|내원|입원|본원|당원|이번|오늘|어제)"
     r"|\d+ ?(?:일|주|시간|개월|달) ?전부터|[A-Za-z가-힣]상 |결과|확인되|\(\+\)|호소|\s{3,}"
-    r"|(?<![a-z])(?:but|however|except|although|now|currently|presents?|presented|p/w|c/o|complain\w*"
+    r"|(?<![a-z])(?:but|however|except|although|now|currently|presents?|presented|p/w"
+    r"|c/o|complain\w*"
     r"|admitted|without)(?![a-z])",
     re.IGNORECASE,
 )
 _FAMILY_AFTER = re.compile(
-    r"(?:가족 중|집안에|가족력|(?<![a-z])(?:f/?hx?|family (?:history|hx)))(?![a-z])(?!\s*(?:상|:|으로|에\s|\)|>))",
+    r"(?:가족 중|집안에|가족력|(?<![a-z])(?:f/?hx?|family (?:history|hx)))(?![a-z])(?!\s*(?:상"
+    r"|:|으로|에\s|\)|>))",
     re.IGNORECASE,
 )
-
-
-def masked(note: str, spans: Sequence[tuple[int, int]]) -> str:
-    """Replace spans of a note, ascending and not overlapping, by masks of the same length.
-
-    >>> masked("no fever, cough", [(3, 8)]).replace(MASK, "_")
-    'no _____, cough'
-    """
-    parts, at = [], 0
-    for start, end in spans:
-        parts += [note[at:start], MASK * (end - start)]
-        at = end
-    return "".join([*parts, note[at:]])
-
-
-def is_closed(between: str, attribute: str = NEGATED) -> bool:
-    """Tell whether something else is said about an item before the cue that follows it."""
-    if attribute in _PLANS:
-        if _HAD.search(between):
-            return True  # "위궤양 과거력으로 NSAID 주의"
-        # "출혈, 감염 등 합병증 발생 가능성 설명": nouns on the way to what was said.
-        between = _COMPLICATIONS.sub("", between)
-        if "," not in between:
-            between = _SOON.sub(" ", between)  # "24-72h 후 올 수 있으므로"
-    return all(
-        _CLOSED.search(text)
-        for text in (_TOPIC.sub("", _bare(between)), _bare(_TOPIC.sub("", between)))
-    )
-
-
-def _unless_closed(brackets: "re.Match[str]") -> str:
-    """Leave out an insertion in brackets that says nothing of its own."""
-    return brackets.group() if _CLOSED.search(brackets.group()) else " "
-
-
-# "증상 (통증, 열) 있으면": an insertion; a bracket that is open where the cue stands.
-_INSERTED = re.compile(r"\s?[(\[（][^()\[\]（）\n]{2,60}[)\]）]")
-_OPENED = re.compile(r"[(\[（][^()\[\]（）\n]*$")
-# "(ESRD 월수금), 해제 여부": the item's bracket is closed, and something else follows.
-_OUTSIDE = re.compile(r"^[^(\[（]*[)\]）]\s*[,.;]")
 _WORDS = re.compile(r"\w+")
 _JOINED = re.compile(r",\s*(?:n?or|and)(?![a-z])", re.IGNORECASE)
 _OBSERVED = re.compile("관찰|보이|확인|발견|안 ?보|미관찰|미발견")
 _HEADED_LIST = re.compile(r"[:—–]\s[^,]*,")
 _NAMED = re.compile("[가-힣]{2}|[A-Za-z]{2}")
 _ADJACENT = re.compile(r"\s?(?:은|는|이|가|의)?\s?")
-# "DVT는 하지 도플러에서 배제됨": the topic of a sentence reaches its predicate.
-_TOPIC = re.compile(r"^(?:은|는|도|의)\s[^,;\n]{0,60}?(?:에서는?|상|결과|통해|후|으로|로)\s*$")
-_COMPLICATIONS = re.compile(
-    r"(?:등)?(?:의|과|와)?\s*(?:[가-힣]{2,4}\s)?(?:합병증|후유증|부작용)"
-    r"(?:이|으로|과|와|의|을|은|에)?(?:\s*(?:사망|발생|위험|가능성))*(?:의|에)?\s*$"
-)
-_SOON = re.compile(rf"{_NUMBER}{_UNIT}\s?(?:후|뒤|이내|내)?(?:에)?")
-_HAD = re.compile("과거력|기왕력|병력")
 _CONDITION = re.compile("시(?:에는|에도|에|엔|마다|는)?(?![가-힣])")
 _RESULT = re.compile("음성|negative|neg(?![a-z])", re.IGNORECASE)
-
-
-def _bare(between: str) -> str:
-    """Remove what belongs to the predicate of an item: "증상은", "3일 전부터"."""
-    shorter = _TAIL.sub("", between.rstrip())
-    while shorter != between:
-        between, shorter = shorter, _TAIL.sub("", shorter.rstrip())
-    return between
 
 
 def attributes_of(note: str, spans: Sequence[tuple[int, int]]) -> list[tuple[str, ...]]:
@@ -308,7 +221,8 @@ def attributes_of(note: str, spans: Sequence[tuple[int, int]]) -> list[tuple[str
 
 # A birth history does not make a newborn of "생후 14개월 남아".
 _OLDER = re.compile(
-    r"(?:생후\s*)?(?:[2-9]|\d\d)\s*개월(?:된)?\s*(?:남|여|환)아|생후\s*(?:[2-9]|\d\d)\s*개월|\d+\s*(?:세|살)\s*(?:된\s*)?(?:남|여|환)아"
+    r"(?:생후\s*)?(?:[2-9]|\d\d)\s*개월(?:된)?\s*(?:남|여|환)아|생후\s*(?:[2-9]|\d\d)\s*개월"
+    r"|\d+\s*(?:세|살)\s*(?:된\s*)?(?:남|여|환)아"
 )
 
 
@@ -325,24 +239,35 @@ class _Heading:
 
 # What people are told of: "출혈, 감염 가능성 설명함", "consent: bleeding, infection".
 _TELLS = re.compile(
-    r"설명|고지|안내|교육|동의(?:서|함|받|를|하에| ?득|(?=\s?[:：]))|당부|경고|말씀드[렸림]|일러[둠두둔]"
+    r"설명|고지|안내|교육|동의(?:서|함|받|를|하에| ?득|(?=\s?[:：]))|당부|경고|말씀드[렸림]"
+    r"|일러[둠두둔]"
     r"|(?<![a-z])(?:explain(?:ed|s)?|discussed|informed|consent(?:ed)?|counsel\w*|warned|educated?"
     r"|education|instructed)(?![a-z])",
     re.IGNORECASE,
 )
 # ... where it has not come: a list of what the patient has is told without such a word.
 _MAY_COME = re.compile(
-    r"합병증|부작용|후유증|위험|가능|수 ?있|우려|예후|드물게|발생|경우|대처|동의|예방|재발|악화|증상|[가-힣]면\s"
-    r"|(?<![a-z])(?:risks?|side effects?|complications?|consent|possib\w+|may|can|if|signs?)(?![a-z])",
+    r"합병증|부작용|후유증|위험|가능|수 ?있|우려|예후|드물게|발생|경우|대처|동의|예방"
+    r"|재발|악화|증상|[가-힣]면\s"
+    r"|(?<![a-z])(?:risks?|side effects?|complications?|consent|possib\w+|may|can|if"
+    r"|signs?)(?![a-z])",
     re.IGNORECASE,
+)
+# A sentence, and those after it that still say what may come.
+_SENTENCES = re.compile(
+    rf"(?:[^.\n]|\.(?!\s))*(?:\.\s+(?:[^.\n]|\.(?!\s))*?(?:{_MAY_COME.pattern})(?:[^.\n]"
+    rf"|\.(?!\s))*)*",
+    re.I,
 )
 _OPENS = re.compile(
     r"[^\S\n]*(?:함|사항|내용)?(?:(?:to|with|about)\s[\w/ ]{1,20})?(?:\s?[:：(\[]|\s[-–—]\s)"
 )
 # "아래와 같은 문제가 생길 수 있음을 설명함", "이럴 때는 바로 119", and the lines listed below it.
 _LISTED = re.compile(
-    r"^[^\n]*(?:아래|다음|이럴|이런|following)[^\n]*(?:경우|증상|때|문제|합병증|부작용|위험|symptoms?"
-    r"|complications?|risks?|signs?)[^\n]*\n(?P<items>(?:[ \t]*(?:[-*•·▶○①-⑳]|\d+[.)]|[가-하][.)])[^\n]*(?:\n|$))+)",
+    r"^[^\n]{0,80}(?:아래|다음|이럴|이런|following)[^\n]{0,80}(?:경우|증상|때|문제|합병증"
+    r"|부작용|위험|symptoms?"
+    r"|complications?|risks?|signs?)[^\n]{0,80}\n(?P<items>(?:[ \t]*(?:[-*•·▶○①-⑳]|\d+[.)]"
+    r"|[가-하][.)])[^\n]*(?:\n|$))+)",
     re.IGNORECASE | re.MULTILINE,
 )
 # A clause before it in the same sentence: "PCA 시작하고 오심 가능성 설명".
@@ -350,7 +275,8 @@ _SAID_OWN = re.compile(
     r"있[어음으고]|(?:으로|로)\s|진단|확인|의심|\(\+\)|환자|중(?:이|인|으로)|치료 중"
 )
 _CLAUSE = re.compile(
-    r"(?:->|→|=>|⇒|[가-힣](?:고|며|서|여|음|함|됨|나|데)(?=[,\s])|(?:시작|예정|시행|의뢰|처방|추가|권유|입원|내원|진단)(?=[,\s])"
+    r"(?:->|→|=>|⇒|[가-힣](?:고|며|서|여|음|함|됨|나|데)(?=[,\s])|(?:시작|예정|시행|의뢰"
+    r"|처방|추가|권유|입원|내원|진단)(?=[,\s])"
     r"|[.;\n]|\d[.)]\s|(?<![a-z])(?:plan|tx|p)\s?[:)>])"
 )
 
@@ -397,7 +323,7 @@ class NoteContext:
             )
         ]
         self._places = [found[0] for found in self._persons]
-        self._told = list(self._find_told())
+        self._told = sorted(self._find_told())
         self._yes_no = len(_FORM.findall(self.hidden.replace(MASK, "x"))) > 2
 
     @classmethod
@@ -489,12 +415,12 @@ class NoteContext:
     def _find_told(self) -> Iterator[tuple[int, int, int]]:
         """Give the stretches of what somebody was told may come."""
         for tells in _TELLS.finditer(self.hidden):
-            line = self.hidden.rfind("\n", 0, tells.start()) + 1
+            near = max(0, tells.start() - WINDOW)
+            line = max(near, self.hidden.rfind("\n", near, tells.start()) + 1)
             opens = _OPENS.match(self.hidden, tells.end())
             if opens:
-                ends = re.compile(r"\.(?=\s)|\n|$").search(self.hidden, opens.end())
-                last = ends.start() if ends else len(self.hidden)
-                yield opens.end(), last, opens.end()
+                told = _SENTENCES.match(self.hidden, opens.end(), opens.end() + WINDOW)
+                yield opens.end(), told.end() if told else opens.end(), opens.end()
             else:
                 before = self.hidden[line : tells.start()]
                 starts = [one.end() for one in _CLAUSE.finditer(before.rstrip())]
@@ -509,7 +435,8 @@ class NoteContext:
     def _is_told(self, start: int, end: int, chronic: bool) -> str:
         """Give what it means to be among what may come; "" where something else is said."""
         own = re.split(r"[,/·\n]", self.hidden[end : end + 40])[0]
-        for first, last, may in self._told:
+        at = bisect.bisect_right(self._told, (start, len(self.note), 0))
+        for first, last, may in self._told[max(0, at - 8) : at]:
             if first <= start < last and not _SAID_OWN.search(own):
                 # "당뇨, 저혈당 증상 교육": a lasting disease may be there.
                 return INSTRUCTED if chronic and may < end else HYPOTHETICAL
@@ -523,7 +450,7 @@ class NoteContext:
         """Tell whether a child speaks of the patient: "보호자(딸): 어머니 예전에 폐렴"."""
         if not _PARENT.match(self.note, start, end):
             return False
-        line = self.note[self.note.rfind("\n", 0, start) + 1 : start]
+        line = self.note[max(0, start - WINDOW) : start].rpartition("\n")[2]
         return _CHILD_TELLS.search(line) is not None
 
     def assertion(
@@ -592,14 +519,15 @@ class NoteContext:
             first, last = spans[at]
             if last > start:
                 continue
-            if start - last > _WINDOW:
+            if start - last > WINDOW:
                 return False
             between = self.hidden[last:start]
-            if not _is_near(between) or "\n" in between:
+            if not is_near(between) or "\n" in between:
                 return False
             if item and "," in between:
                 continue
-            if _AFTERWARDS.match(between) and self.hidden[:first].rstrip(" .").endswith(MASK):
+            before = self.hidden[max(0, first - 4) : first].rstrip(" .")
+            if _AFTERWARDS.match(between) and before.endswith(MASK):
                 continue  # "Behcet r/o: 구강궤양(+)", "EM ca. r/o - 비만 있음"
             if attribute == POSSIBLE and _DASH.search(between):
                 continue  # "r/o sepsis – maternal chorioamnionitis"
@@ -614,16 +542,17 @@ class NoteContext:
 
     def _is_cut_off(self, attribute: str, between: str, end: int) -> bool:
         # "no C-spine fx. pelvis: pubic rami fx.": a heading of its own.
-        if _CLOSED.search(between) or _HEADED.search(between):
+        if CLOSED.search(between) or _HEADED.search(between):
             return True
         # "no active lung lesion, atelectasis LLL": the cue has a noun of its own.
         head, comma, _ = between.partition(",")
-        more = re.split(r"[.;\n]", self.hidden[end : end + _REACH])[0]
-        if attribute == NEGATED and comma and MASK not in head and not _OR.search(between):
-            if len(_WORDS.findall(head)) > 1 and not _JOINED.search(more):
-                return True
+        more = re.split(r"[.;\n]", self.hidden[end : end + REACH])[0]
+        named = comma and MASK not in head and len(_WORDS.findall(head)) > 1
+        joined = _OR.search(between) or _JOINED.search(more)
+        if attribute == NEGATED and named and not joined:
+            return True
         # An item that a cue reaches over a comma may have a predicate of its own.
-        right = self.hidden[end : end + _WINDOW]
+        right = self.hidden[end : end + WINDOW]
         if "," in between and not _OR.search(between) and _OWN.match(right):
             return True
         # Korean after an English cue belongs to another clause: "no fever, 어제부터 기침".
@@ -642,53 +571,56 @@ class NoteContext:
         for at in range(bisect.bisect_left(spans, (end, end)), len(spans)):
             first, last = spans[at]
             between = self.hidden[end:first]
-            if "\n" in between or first - end > _WINDOW:
+            if "\n" in between or first - end > WINDOW:
                 return False
             if self.note[end - 1] == "." and _LEADS_ON.match(between):
                 return False  # "renal cyst, Lt. RCC 의심": the point ended more than a word
-            inside = _OPENED.search(between)
+            inside = OPENED.search(between)
             if inside:
                 # "dysphagia (VFSS: aspiration 없음)": what stands in brackets is said of no more
                 # than the item before them.
                 if MASK in between or not _ADJACENT.fullmatch(between[: inside.start()]):
                     continue
-                if attribute in (HISTORICAL, RESOLVED) or not _bare(inside.group()[1:]).strip():
+                if (
+                    attribute in (HISTORICAL, RESOLVED)
+                    or not without_tail(inside.group()[1:]).strip()
+                ):
                     return True
                 continue
-            between = _INSERTED.sub(_unless_closed, between)
-            if _OUTSIDE.search(between) or self._is_of_another(between, attribute, symptom):
+            between = INSERTED.sub(unless_closed, between)
+            if OUTSIDE.search(between) or self._is_of_another(between, attribute, symptom):
                 return False
-            if not _is_near(between) or is_closed(between, attribute):
+            if not is_near(between) or is_closed(between, attribute):
                 return False
             listed = "," in between
-            if _leaves_item(between, attribute, listed=listed, item=item):
+            if leaves_item(between, attribute, listed=listed, item=item):
                 return False
             if self._person_at(end) < self._person_at(first):
                 return False  # "배우자 확진, 자녀 음성"
-            if _CONDITION.match(self.note, first) and not _LIST.fullmatch(_bare(between)):
+            if _CONDITION.match(self.note, first) and not LIST.fullmatch(without_tail(between)):
                 return False  # "흉통 운동 시 악화" is there
-            if _RESULT.match(self.note, first) and not _LIST.fullmatch(_bare(between)):
+            if _RESULT.match(self.note, first) and not LIST.fullmatch(without_tail(between)):
                 listed = True  # "만성 위염, 헬리코박터 음성": the result of another test
                 if "," in between:
                     return False
             if item and listed:
                 return False
-            topic = re.search(f"{MASK}(?:은|는)", between) if listed else None
-            if topic and not symptom and _OBSERVED.match(self.note, first):
-                if len(re.findall(f"{MASK}+", between)) == 1:
-                    return False  # "역류성 식도염, 식도정맥류는 관찰되지 않음"
+            two = listed and len(re.findall(f"{MASK}+", between)) == 1
+            topic = two and not symptom and re.search(f"{MASK}(?:은|는)", between)
+            if topic and _OBSERVED.match(self.note, first):
+                return False  # "역류성 식도염, 식도정맥류는 관찰되지 않음"
             if listed and _HEADED_LIST.search(between):
                 return False  # "Dysphagia — VFSS: 물 흡인, PEG 없음"
             # "기침, 폐렴 의심", "HTN, stroke prevention": the first is there.
             if listed and (
                 (symptom and attribute == POSSIBLE)
-                or (chronic and attribute in _PLANS and "등" not in between)
+                or (chronic and attribute in PLANS and "등" not in between)
             ):
                 return False
             # "AFib on apixaban for stroke prevention": only a list is prevented together.
             if attribute not in _FACTS and MASK in between:
-                bare = _bare(_COMPLICATIONS.sub("", _bare(between)))
-                nouns = _LIST.fullmatch(bare) or (attribute in _PLANS and _NOUNS.fullmatch(bare))
+                rest = without_tail(COMPLICATIONS.sub("", without_tail(between)))
+                nouns = LIST.fullmatch(rest) or (attribute in PLANS and NOUNS.fullmatch(rest))
                 if not nouns:
                     return False
             leads_on = _LEADS_ON.match(self.hidden, last) and _LATIN.match(self.note[first])
@@ -707,7 +639,7 @@ class NoteContext:
         "Hyperkalemia, EKG peaked T 없음": the cue is about that. Symptoms are denied together, and
         one word may be a symptom that the lexicon does not have.
         """
-        last = _bare(between.rpartition(",")[2])
+        last = without_tail(between.rpartition(",")[2])
         if "," not in between or MASK in last or not _NAMED.search(last):
             return False
         return len(last.split()) > 1 and not (symptom and attribute == NEGATED)
@@ -715,8 +647,8 @@ class NoteContext:
     def _signed(self, start: int, end: int, found: set[str]) -> set[str]:
         """Let the item's own sign decide whatever is said about the list."""
         note, hidden = self.note, self.hidden
-        left = hidden[max(0, start - _WINDOW) : start]
-        right = hidden[end : end + _WINDOW]
+        left = hidden[max(0, start - WINDOW) : start]
+        right = hidden[end : end + WINDOW]
         tested = _TESTED.match(right)
         own = sign(left, right[tested.end() :] if tested else right)
         yes_no = _YES_NO.match(note, end) if self._yes_no else None
@@ -726,7 +658,7 @@ class NoteContext:
             own = "+"
         if own:
             found = found - {NEGATED}
-        if own == "-" or (not own and _signed_apart(right)):
+        if own == "-" or (not own and signed_apart(right)):
             found = found | {NEGATED}
         if POSSIBLE in found and _ARROW.match(right):
             found = found | {NEGATED}
@@ -738,7 +670,7 @@ class NoteContext:
             first, last, person = self._persons[at]
             if last > start:
                 continue
-            if start - last > _WINDOW:
+            if start - last > WINDOW:
                 break
             between = _NOW.sub("", _HIS.sub("", self.hidden[last:start]))
             if "\n" in between or NOTHING.match(self.note, last):
@@ -749,7 +681,7 @@ class NoteContext:
                 break
             whole = self._in_family(heading) or (first, last) in self._mothers
             cut = (_STOP if whole else _PERSON_END).search(between)
-            if cut or not _is_near(between):
+            if cut or not is_near(between):
                 break
             who = person
             break
@@ -808,48 +740,9 @@ class NoteContext:
         return f"{left}{self.note[start:end]}{right}"
 
 
-_PLANS = (HYPOTHETICAL, INSTRUCTED)
 _SUFFERS = re.compile(r"\s*(?:\d+세에?\s*)?(?:사망|작고|별세|돌아가|수술|치료|투병|입원|진단|고생)")
 _VERSUS = re.compile(r"vs\.?(?![a-z])|versus", re.IGNORECASE)
-# "CAP - ceftriaxone D7, ADE 없음", "GBS on IVIG, sepsis (-)", "diarrhea G1, fever 없음": an item
-# of a list about which something is said: how it is treated, or how bad it is.
-_TREATED = re.compile(
-    rf"^[^,]*?(?:\s[-–:]\s?[^\W{MASK}]|(?<![a-z])on [a-z]"
-    r"|(?<![a-z])(?:D|G|gr\.?|grade|stage)\s?[\dIV]"
-    r"|(?<![a-z])(?:mild|moderate|severe|mod|trivial|controlled|multiple|several)\.?\s*(?=,)"
-    r"|(?:경도|중등도|경증|중증|여러 ?(?:개|군데)|다수|다발성|소량|중등량|다량|약간|일부|경미|조금)\s*(?=,))",
-    re.IGNORECASE,
-)
-# "fever → TB lymphadenitis 확진, lymphoma 배제": what came next is another item.
-_NEXT = re.compile(rf"(?:->|→|=>|⇒)[^,;\n]*{MASK}")
-_STEP = re.compile("->|→|=>|⇒")
-# "첫째 소아당뇨, 둘째는 없음"
-_ANOTHER = re.compile(r"[,.]\s*(?:둘째|셋째|나머지|그 ?외|이외|다른 [가-힣]+)(?:는|은|에는|엔)")
-_DASHED = re.compile(rf"\s[-–]\s*{MASK}")
-
-
-def _leaves_item(between: str, attribute: str, *, listed: bool, item: bool) -> bool:
-    """Tell whether a cue after an item is about a later one, or about what is done."""
-    if _NEXT.search(between) or (attribute in _PLANS and _STEP.search(between)):
-        return True
-    if _ANOTHER.search(between):
-        return True
-    if (item or attribute == POSSIBLE) and _DASHED.search(between):
-        return True
-    return listed and _TREATED.search(between) is not None
-
-
 _FACTS = (NEGATED, HISTORICAL, RESOLVED)
-_LIST = re.compile(
-    rf"(?:{MASK}|[\s,/·+&()]|및|또는|와|과|이나|나|등의?|(?<![a-z])(?:and|or|vs\.?|rt|lt|both)(?![a-z]))*",
-    re.IGNORECASE,
-)
-# Items of a list that are no mentions: "CSF leak·orbital hematoma·출혈", "PE, infection 등".
-_NOUN = rf"(?:[{MASK}가-힣-]|(?!(?:on|for|with|by|since|after|and|due|via|of)\b)[A-Za-z])+"
-_NOUNS = re.compile(
-    rf"\s*(?:(?:[,/·+&]|(?:or|and|및|또는)\s)\s*{_NOUN}\.?(?: {_NOUN}\.?){{0,2}}\s*)+(?:등의?)?\s*",
-    re.IGNORECASE,
-)
 _LATERALITY = (
     ("bilateral", r"(?<![a-z])(?:both|bilateral|bilat|b/l|OU)(?![a-z])|양측|양쪽|양안"),
     ("right", r"(?<![a-z])(?:right|rt|OD)(?![a-z])|우측|오른쪽|우안"),
@@ -863,8 +756,10 @@ _SEVERITY = (
 _STAGE = (
     (
         "",
-        r"^[\s,(]*(?:with\s+)?((?:stage|grade|gr|class|type|NYHA|GOLD|CTP|Child(?:-Pugh)?|K-?L|Forrest|Garden|ECOG)"
-        r"\.?\s*(?:gr\.?\s*)?(?:[IV]{1,3}[ABCabc]?|\d[ABCabc]?|[A-D])(?![a-z\d])|\d기|제?\d형|c?p?T\d\w*N\d\w*M\d\w*)",
+        r"^[\s,(]*(?:with\s+)?((?:stage|grade|gr|class|type|NYHA|GOLD|CTP|Child(?:-Pugh)?"
+        r"|K-?L|Forrest|Garden|ECOG)"
+        r"\.?\s*(?:gr\.?\s*)?(?:[IV]{1,3}[ABCabc]?|\d[ABCabc]?|[A-D])(?![a-z\d])|\d기"
+        r"|제?\d형|c?p?T\d\w*N\d\w*M\d\w*)",
     ),
 )
 _DATE = (
@@ -933,21 +828,3 @@ def _status(found: set[str], *, chronic: bool) -> str:
     if POSSIBLE in found:
         return POSSIBLE
     return HISTORICAL if HISTORICAL in found and not chronic else PRESENT
-
-
-def _signed_apart(right: str) -> bool:
-    """Tell whether a list ends with one sign for all items: "fever, chills (-)"."""
-    found = APART.search(right)
-    if found is None or not _is_near(between := right[: found.start()]) or is_closed(between):
-        return False
-    if ":" in between and not _LIST.fullmatch(_bare(between)):
-        return False  # "shoulder pain: laxity (-)"
-    if "," in between and _TREATED.search(between):
-        return False
-    rest = right[found.end() :]
-    end = END.search(rest)
-    return not ANY.search(rest[: end.start()] if end else rest)
-
-
-def _is_near(between: str) -> bool:
-    return len(between.replace(MASK, "")) <= _REACH
