@@ -159,6 +159,7 @@ _SENTENCE = re.compile(
 _ENDS = re.compile(r"[ \t]*(?:[,.;]|\r?\n|$)")
 _GLUE = re.compile(rf"및|또는|(?<={MASK})(?:이나|나|와|과)(?![가-힣])")
 # "asthma N / COPD Y": a form, where there are several.
+_WHEN = re.compile(r"시(?:에는|에도|에|엔|마다|는)?(?=[\s,.;:)/]|$)")
 _YES_NO = re.compile(r"[ \t]?[:：]?[ \t]?(?P<yn>[NYny])(?:[oO]|es|ES)?(?![A-Za-z./-])")
 _FORM = re.compile(r"[a-z가-힣)][ :：]{1,2}(?-i:[NY])(?=\s|[,/;(]|$)", re.IGNORECASE)
 # "Influenza Ag A(-)": words of a test between a name and its sign.
@@ -313,7 +314,7 @@ class NoteContext:
                 not (
                     i
                     and persons[i - 1][2] != PATIENT
-                    and note[persons[i - 1][1] : found[0]] == " "
+                    and note[persons[i - 1][1] : found[0]] in (" ", "(", " (")
                     and note[found[0] : found[1]].startswith("본인")
                 )
                 and not any(
@@ -434,7 +435,7 @@ class NoteContext:
 
     def _is_told(self, start: int, end: int, chronic: bool) -> str:
         """Give what it means to be among what may come; "" where something else is said."""
-        own = re.split(r"[,/·\n]", self.hidden[end : end + 40])[0]
+        own = re.split(r"[,/·\n.;]", self.hidden[end : end + 40])[0]
         at = bisect.bisect_right(self._told, (start, len(self.note), 0))
         for first, last, may in self._told[max(0, at - 8) : at]:
             if first <= start < last and not _SAID_OWN.search(own):
@@ -477,6 +478,8 @@ class NoteContext:
         if _DOUBTED.search(self.note[start:end]):
             found |= {POSSIBLE}
         found |= {self._is_told(start, end, chronic)}
+        if _WHEN.match(self.hidden, end):
+            found.add(HYPOTHETICAL)  # "시력저하시 내원"
         found = self._signed(start, end, found)
         status = _status(found, chronic=chronic and who == PATIENT)
         if status == HISTORICAL and who != PATIENT and RESOLVED not in found:
@@ -689,6 +692,8 @@ class NoteContext:
             return who
         right = self.hidden[end : end + 60]
         after = _FAMILY_AFTER.search(right)
+        if re.match(r"\s?의?\s?가족력", right):
+            return FAMILY  # "기흉 가족력 : 친형(+)"
         if after and not is_closed(right[: after.start()]):
             return FAMILY
         behind = re.match(

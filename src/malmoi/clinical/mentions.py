@@ -333,6 +333,8 @@ class MentionFinder:
                 if token.end() - first.start() > LONGEST:
                     break  # no name is that long
                 last_end, before = token.end(), token.group()
+                if j > i and len(token.group()) == 1 and text[last_end : last_end + 1] == "/":
+                    break  # "Pt c/o"
                 if j > i and _glued(token, tokens[j - 1]):
                     continue  # the particle of "depression에"
                 # "gastric ca.": the point is part of the abbreviation.
@@ -357,7 +359,11 @@ class MentionFinder:
 
     def _results(self, tries: Sequence[MentionSpan], text: str) -> Iterator[MentionSpan]:
         """Give the runs that are tests with a result, where the lexicon has a name for it."""
-        given = [one for one in tries if _may_be_signed(text, one.end)]
+        given = [
+            one
+            for one in tries
+            if _may_be_signed(text, one.end) and key_of(one.text) not in self._ordinary.alone
+        ]
         given = [one for one in given if result(one.text, text[one.end : one.end + _LOOK])]
         forms = [self._normalizer.form(positive(one.text)) for one in given]
         named = self._has([form.key for form in forms], plain=True)
@@ -545,6 +551,8 @@ def _portions(tries: Iterator[MentionSpan]) -> Iterator[list[MentionSpan]]:
 def _is_unit(token: "re.Match[str]", text: str) -> bool:
     """Tell a unit, as in "100mCi" and "4점", from a name."""
     at, word = token.start(), token.group()
+    if word in ("M", "F") and re.match(r"\s?/\s?\d", text[token.end() : token.end() + 4]):
+        return True  # "M/45"
     follows = at > 0 and text[at - 1].isdigit()
     return follows and not word[0].isdigit() and len(word) <= (4 if word.isascii() else 1)
 

@@ -74,6 +74,7 @@ class SenseTable:
         return self._of(form)
 
     def _meanings(self, form: str) -> Sequence[Sense]:
+        form = form.rstrip(".")
         listed = self._senses.get(form) or (
             self._senses.get(form.upper()) if form.isascii() and len(form) > 2 else None
         )

@@ -143,6 +143,9 @@ _TICKED = re.compile(
 _BOXED = re.compile(r"(?P<box>[□☐☑✔✓☒■])[ \t]*$")
 _BOX_AFTER = re.compile(r"[ \t]?[:：]?[ \t]?(?P<box>[□☐☑✔✓☒■])(?=[ \t]*(?:[/,;(\n]|$))")
 _EMPTY, _FULL = "□☐", "☑✔✓☒■"
+# "[ ] 고혈압 [v] 당뇨": the same with brackets.
+_TICK_BOX = re.compile(r"\[[ \t]?(?P<mark>[vVxXoO✓√]?)[ \t]?\]")
+_TICK_BOX_LAST = re.compile(rf"{_TICK_BOX.pattern}[ \t]*$")
 _BEFORE = re.compile(rf"(?:^|[,;:.\n])\s*{_BRACKETS}\s*$", re.IGNORECASE)
 ANY = re.compile(_BRACKETS, re.IGNORECASE)
 APART = re.compile(rf"(?<=[^\s,;:.])\s+[(（]\s*{_MINUS}\s*[)）]")
@@ -157,8 +160,8 @@ def sign(left: str, right: str) -> str:
     ['+', '-', '-']
     >>> sign("", " □유 ■무"), sign("", ": -"), sign("(+) fever (-) ", " (+) sputum")
     ('-', '-', '-')
-    >>> sign("☑ HTN ☐ ", " ☑ CKD"), sign("■ ", " 없음")
-    ('-', '')
+    >>> sign("☑ HTN ☐ ", " ☑ CKD"), sign("■ ", " 없음"), sign("[v] HTN [ ] ", "")
+    ('-', '', '-')
     """
     tick = _TICKED.match(right)
     if tick:
@@ -168,6 +171,9 @@ def sign(left: str, right: str) -> str:
     around = left + right
     if boxed and any(box in around for box in _EMPTY) and any(box in around for box in _FULL):
         return "-" if boxed["box"] in _EMPTY else "+"
+    boxed = _TICK_BOX_LAST.search(line)
+    if boxed and len({bool(box["mark"]) for box in _TICK_BOX.finditer(around)}) == 2:
+        return "+" if boxed["mark"] else "-"
     if _LEADING.match(f"{line}-"):
         own = _JUST_BEFORE.search(line)
         return _plain(own["signs"]) if own and "/" not in own["signs"] else ""
