@@ -289,6 +289,7 @@ class NoteContext:
         """Find everything once; the mentions are ascending and do not overlap."""
         note = read_hanja_words(note)
         self.note, self.hidden, self.rules = note, masked(note, spans), rules
+        self._lines = _lines_with(MASK, self.hidden)
         self._cues = _without_parts(
             [
                 (attribute, direction, self._matches(pattern))
@@ -335,15 +336,19 @@ class NoteContext:
         return cls(note, spans, rules or ContextRules.open())
 
     def _matches(self, pattern: "re.Pattern[str]") -> list[tuple[int, int]]:
-        """Give where an expression matches outside of the mentions."""
-        found, at = [], 0
-        while match := pattern.search(self.note, at):
-            inside = self.hidden.rfind(MASK, match.start(), match.end())
-            if inside >= 0:
-                at = inside + 1  # it began within a mention; the rest may be a match
-                continue
-            found.append(match.span())
-            at = max(match.end(), match.start() + 1)
+        """Give where an expression matches outside of the mentions, in the lines that have some.
+
+        What is said in other lines reaches none.
+        """
+        found = []
+        for at, end in self._lines:
+            while match := pattern.search(self.note, at, end):
+                inside = self.hidden.rfind(MASK, match.start(), match.end())
+                if inside >= 0:
+                    at = inside + 1  # it began within a mention; the rest may be a match
+                    continue
+                found.append(match.span())
+                at = max(match.end(), match.start() + 1)
         return found
 
     def _find_headings(self) -> Iterator[_Heading]:
@@ -782,6 +787,18 @@ _COMPILED = {
     for table in (_LATERALITY, _SEVERITY, _STAGE, _DATE)
 }
 _PROBABLE = re.compile(r"(?<![a-z])(?:likely|probabl[ey]|presumed|suggest\w*)(?![a-z])|추정", re.I)
+
+
+def _lines_with(mark: str, text: str) -> list[tuple[int, int]]:
+    """Give the start and end of every line that has a mark."""
+    found = []
+    at = text.find(mark)
+    while at >= 0:
+        end = text.find("\n", at)
+        end = len(text) if end < 0 else end
+        found.append((text.rfind("\n", 0, at) + 1, end))
+        at = text.find(mark, end)
+    return found
 
 
 def _first(table: tuple[tuple[str, str], ...], text: str) -> str:
