@@ -49,17 +49,24 @@ def reader(lexicon: Path) -> NoteReader:
 
 
 @pytest.mark.parametrize(
-    ("file", "least"),
+    ("file", "least", "most"),
     [
-        ("dev.jsonl", 0.97),
-        ("held.jsonl", 0.85),
-        ("lookalikes.jsonl", 0.95),
-        ("more.jsonl", 0.94),
-        ("third.jsonl", 0.95),
-        ("fourth.jsonl", 0.94),
+        ("dev.jsonl", 0.97, 0.06),
+        ("held.jsonl", 0.85, 0.06),
+        ("lookalikes.jsonl", 0.95, 0.06),
+        ("more.jsonl", 0.94, 0.06),
+        ("third.jsonl", 0.95, 0.06),
+        ("fourth.jsonl", 0.94, 0.06),
+        # By people who had not seen the rules; 4 and 5 never say a thing in the same way twice.
+        ("blind-1.jsonl", 0.92, 0.05),
+        ("blind-2.jsonl", 0.92, 0.05),
+        ("blind-3.jsonl", 0.9, 0.06),
+        ("blind-4.jsonl", 0.81, 0.12),
+        ("blind-5.jsonl", 0.83, 0.11),
+        ("blind-6.jsonl", 0.9, 0.05),
     ],
 )
-def test_marked_mentions_have_their_status(file: str, least: float) -> None:
+def test_marked_mentions_have_their_status(file: str, least: float, most: float) -> None:
     """Spans and codes as people marked them: only what is said about them is judged."""
     rules = ContextRules.open()
     right = harm = unsafe = count = 0
@@ -74,7 +81,7 @@ def test_marked_mentions_have_their_status(file: str, least: float) -> None:
             if not one.is_safe:
                 unsafe += 1
                 harm += (said.status, said.experiencer) == ("present", "patient")
-    assert right >= least * count and harm <= 0.06 * unsafe
+    assert right >= least * count and harm <= most * unsafe
 
 
 @pytest.mark.parametrize(
@@ -116,6 +123,40 @@ def test_marked_mentions_have_their_status(file: str, least: float) -> None:
         ("과거력: 고혈압, 폐렴", "폐렴", "historical", "patient"),
         ("가족력\n- 폐렴\n\n진단\n위암", "위암", "present", "patient"),
         ("가족력\n- 폐렴\n\n진단\n위암", "폐렴", "present", "family"),
+        # Signs with spaces, crosses, boxes, letters: each is its own item's.
+        ("위암 + / 폐렴 - / 고혈압 +", "폐렴", "negated", "patient"),
+        ("위암 - 폐렴 - .", "위암", "negated", "patient"),
+        ("폐렴 - 항생제 - 호전", "폐렴", "present", "patient"),
+        ("폐렴× 위암×", "폐렴", "negated", "patient"),
+        ("폐렴 3 / 위암(-)", "폐렴", "present", "patient"),
+        ("☑ 위암  ☐ 폐렴", "폐렴", "negated", "patient"),
+        ("위암 ☑ / 폐렴 ☐ / 고혈압 ☑", "폐렴", "negated", "patient"),
+        ("[v] 위암  [ ] 폐렴", "폐렴", "negated", "patient"),
+        ("■ 폐렴 없음", "폐렴", "negated", "patient"),
+        ("위암 N / 폐렴 Y / 고혈압 N", "위암", "negated", "patient"),
+        ("위암 | -\n폐렴 | +", "위암", "negated", "patient"),
+        # Korean is spaced as one likes.
+        ("폐렴 진단받은적 없음", "폐렴", "negated", "patient"),
+        ("옆침대 환자 폐렴 확진", "폐렴", "present", "other"),
+        # What people are told may come.
+        ("위암, 폐렴 가능성 보호자에게 설명함", "위암", "hypothetical", "patient"),
+        ("합병증 설명: 폐렴, 사망 가능", "폐렴", "hypothetical", "patient"),
+        ("아래의 경우 바로 응급실로\n - 위암\n - 폐렴", "폐렴", "hypothetical", "patient"),
+        ("폐렴 있어 항생제 시작, 위암 가능성 설명함", "폐렴", "present", "patient"),
+        # Conditions, with what is to be done.
+        ("폐렴이 다시 도지거든 오세요", "폐렴", "hypothetical", "patient"),
+        ("38도 넘으면 폐렴 검사 필요", "폐렴", "hypothetical", "patient"),
+        ("폐렴시 내원", "폐렴", "hypothetical", "patient"),
+        ("肺炎 豫防", "肺炎", "hypothetical", "patient"),
+        # Whose it is, over the whole sentence.
+        ("시아버지도 기침 심했고 폐렴으로 돌아가심", "폐렴", "present", "family"),
+        ("폐렴 가족력 : 친형(+)", "폐렴", "present", "family"),
+        ("보호자(딸)가 어머니 예전에 폐렴 앓으셨다 함", "폐렴", "historical", "patient"),
+        ("(주) 위암 (부) 폐렴", "폐렴", "present", "patient"),
+        ("PATIENT'S SISTER REPORTEDLY HAS PNEUMONIA", "PNEUMONIA", "present", "family"),
+        # A noun between a comma and the cue has the cue.
+        ("폐렴, EKG peaked T wave 없음", "폐렴", "present", "patient"),
+        ("no active lung lesion, pneumonia LLL", "pneumonia", "present", "patient"),
     ],
 )
 def test_status_and_experiencer(

@@ -406,7 +406,10 @@ class NoteContext:
                     continue
                 if who == PATIENT and self.note[end : end + 1] == "의":
                     continue
-                if self._is_label(start, end) or self._is_patient_by_child(start, end):
+                if self._is_label(start, end):
+                    continue
+                if self._is_patient_by_child(start, end):
+                    yield start, end, PATIENT
                     continue
                 # "자살사고 부인": a denial, no wife.
                 if self.note[start:end] == "부인" and _DENIES.search(self.hidden[:start][-12:]):
