@@ -223,6 +223,11 @@ CLAIMS = [
         columns=("kind", "at 1 / 5 / 10"),
         small=True,
     ),
+    Claim(
+        "What English notes say of 1,170 marked mentions (malmoi's rules were worked on with them)",
+        RUN + "notes_context --medspacy '…/python'",
+        small=True,
+    ),
     Claim("NIL decided", RUN + "linking_public --nil --spelling", small=True),
     Claim(
         "The server under 64 clients",
