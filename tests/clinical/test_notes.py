@@ -64,6 +64,7 @@ def reader(lexicon: Path) -> NoteReader:
         ("blind-4.jsonl", 0.81, 0.12),
         ("blind-5.jsonl", 0.83, 0.11),
         ("blind-6.jsonl", 0.9, 0.05),
+        ("blind-7.jsonl", 0.88, 0.06),
     ],
 )
 def test_marked_mentions_have_their_status(file: str, least: float, most: float) -> None:

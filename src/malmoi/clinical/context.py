@@ -164,15 +164,15 @@ _YES_NO = re.compile(r"[ \t]?[:：]?[ \t]?(?P<yn>[NYny])(?:[oO]|es|ES)?(?![A-Za-
 _FORM = re.compile(r"[a-z가-힣)][ :：]{1,2}(?-i:[NY])(?=\s|[,/;(]|$)", re.IGNORECASE)
 # "Influenza Ag A(-)": words of a test between a name and its sign.
 _TESTED = re.compile(
-    r"(?:\s*[-–:]?\s*(?:현재는?|지금은?|금일|최근|아직은?|양상|모두|둘 ?다|세 ?가지 ?모두"
+    r"(?:(?:은|는)?\s*[-–:]?\s*(?:현재는?|지금은?|금일|최근|아직은?|양상|모두|둘 ?다|세 ?가지 ?모두"
     r"|전부|기왕|at onset|on exam|가족력|과거력|기왕력|병력|증상|징후|소견|유무|여부|F/?Hx?"
     r"|P/?Hx|Ag|Ab|antigen|antibody|항원|항체|PCR|RT-PCR|rapid|test|kit|검사|culture|배양"
     r"|IgM|IgG|toxin|A|B|A/B"
     r"|screening|screen|virus|sx|sign|Hx|CSF|smear|AFB|IGRA|QFT|biopsy|bx|doppler|echo"
     r"|TTE|TEE|CT|MRI|MRA"
-    r"|sono|USG|EGD|[A-Z][a-z]+-[A-Z][a-z]+|SLRT?|Ortolani|Barlow|Babinski|Kernig|Brudzinski"
+    r"|sono|USG|EGD|[A-Z][a-z]+-[A-Z][a-z]+|KOH|SLRT?|Ortolani|Barlow|Babinski|Kernig|Brudzinski"
     r"|Romberg|Spurling|Phalen|Tinel|Murphy|Homan|McMurray|Lachman))+"
-    r"(?=\s*[:：]?\s*(?:[(（\[]\s*[-−+]|[-−+](?!\s?\w)|[무유](?![가-힣])))",
+    r"(?=\s*[:：]?\s*(?:[(（\[]\s*[-−+]|[-−+](?!\s?\w)|[무유](?![가-힣])|[xX×](?![A-Za-z가-힣])))",
     re.IGNORECASE,
 )
 # "Sjogren r/o -> SSA/SSB (-/-)": what came of it.

@@ -188,8 +188,8 @@ def signed_apart(right: str) -> bool:
         return False
     if ":" in between and not LIST.fullmatch(without_tail(between)):
         return False  # "shoulder pain: laxity (-)"
-    if "," in between and _TREATED.search(between):
-        return False
+    if "," in between and (_TREATED.search(between) or not LIST.fullmatch(without_tail(between))):
+        return False  # "매복치 horizontal, pericoronitis (-)"
     rest = right[found.end() :]
     end = _END.search(rest)
     return not ANY.search(rest[: end.start()] if end else rest)

@@ -120,7 +120,8 @@ _BRACKETS = (
 # Without brackets a sign must be the last of its item: "기침+, 가래-", but no "post-op".
 # "DM - / AF + (2021)", and a run of them: "저림 - 발열 - .", but no "폐렴 - 항생제 - 호전".
 _SPACED = rf"(?:[ \t]+[^\s,;./()+-]+(?:\s[^\s,;./()+-]+)?\s?{_ONE})*"
-_BARE = rf"[ \t]?(?P<bare>{_ONE}(?:/{_ONE})*)(?={_SPACED}[ \t]*(?:[,;.\n()|]|/\s|$))"
+_CROSSED = r"(?<=[xX×])[ \t]+[^\s,;./()+-]+[ \t]?[xX×](?=\s|$)"  # "인후통 x 기침 x 설사 3회"
+_BARE = rf"[ \t]?(?P<bare>{_ONE}(?:/{_ONE})*)(?={_SPACED}[ \t]*(?:[,;.\n()|]|/\s|$)|{_CROSSED})"
 # "rebound tenderness/guarding": words that share out the signs after them.
 _OTHERS = (
     r"(?P<others>(?:[ \t]?/[ \t]?[^\s/,;.()（）]+"
