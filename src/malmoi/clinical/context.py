@@ -172,7 +172,7 @@ _TESTED = re.compile(
     r"|TTE|TEE|CT|MRI|MRA"
     r"|sono|USG|EGD|[A-Z][a-z]+-[A-Z][a-z]+|KOH|SLRT?|Ortolani|Barlow|Babinski|Kernig|Brudzinski"
     r"|Romberg|Spurling|Phalen|Tinel|Murphy|Homan|McMurray|Lachman))+"
-    r"(?=\s*[:：]?\s*(?:[(（\[]\s*[-−+]|[-−+](?!\s?\w)|[무유](?![가-힣])|[xX×](?![A-Za-z가-힣])))",
+    r"(?=\s*[:：]?\s*(?:[(（\[]\s*[-−+]|[-−+](?!\s?\w)|[무유](?![가-힣])|(?<![A-Za-z])[xX×](?![A-Za-z가-힣])))",
     re.IGNORECASE,
 )
 # "Sjogren r/o -> SSA/SSB (-/-)": what came of it.

@@ -188,7 +188,10 @@ def signed_apart(right: str) -> bool:
         return False
     if ":" in between and not LIST.fullmatch(without_tail(between)):
         return False  # "shoulder pain: laxity (-)"
-    if "," in between and (_TREATED.search(between) or not LIST.fullmatch(without_tail(between))):
+    if "," in between and _TREATED.search(between):
+        return False
+    own = without_tail(between.partition(",")[0]) if "," in between else ""
+    if re.search("[a-z]{3}", own, re.IGNORECASE):
         return False  # "매복치 horizontal, pericoronitis (-)"
     rest = right[found.end() :]
     end = _END.search(rest)
