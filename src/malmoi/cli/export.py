@@ -20,7 +20,10 @@ def export(
         typer.Option(help="How token states become one vector; mean for a bare transformer."),
     ] = None,
     precision: Annotated[
-        Literal["float32", "int8"], typer.Option(help="What the graph's weights are stored as.")
+        Literal["float32", "float16", "int8"],
+        typer.Option(
+            help="What the graph's weights are stored as; float16 is for GPUs, int8 for processors."
+        ),
     ] = "float32",
     layers: Annotated[
         Literal["all", "none"], typer.Option(help="Keep every layer's states, for word vectors.")
