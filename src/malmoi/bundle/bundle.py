@@ -106,6 +106,8 @@ def _open(folder: Path, graph: str | None, pooling: str | None) -> Bundle:
         steps = ("pool", "normalize") if manifest.normalize else ("pool",)
         return Bundle(folder, manifest, steps)
     if foreign.is_foreign(folder):
+        if find_kind(folder) == "encoder":
+            foreign.read_folder(folder, "")  # what cannot be used at all is refused first
         read = foreign.read_folder(folder, _find_graph(folder, graph))
         if pooling not in (None, read.manifest.pooling):
             raise OptionError(

@@ -179,7 +179,14 @@ def write_graph(
     batches = probes(tokens, source.manifest.vocabulary, pairs=pairs, window=window)
     if source.manifest.unpooled:
         batches = [dataclasses.replace(batch, pooled=_without_first(batch)) for batch in batches]
-    expected = run_torch(module, batches)
+    try:
+        expected = run_torch(module, batches)
+    except RuntimeError as error:  # a Dense module of another width, for one
+        said = (str(error).splitlines() or [""])[0][:200]
+        raise BundleError(
+            f"the modules of {source.root} do not run one after another ({said}); expected modules "
+            "whose sizes fit. Correct their configurations, or copy the whole folder again."
+        ) from error
     target = folder / source.manifest.graph
     target.parent.mkdir()
     precision = source.manifest.precision
