@@ -5,6 +5,7 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import huggingface_hub
@@ -229,7 +230,8 @@ def test_the_hub_is_asked_for_one_graph(folder: Path, monkeypatch: pytest.Monkey
         asked.append(allow_patterns)
         return str(folder)
 
-    monkeypatch.setattr(huggingface_hub, "list_repo_files", lambda name: files)
+    found = SimpleNamespace(siblings=[SimpleNamespace(rfilename=name) for name in files])
+    monkeypatch.setattr(huggingface_hub, "model_info", lambda name: found)
     monkeypatch.setattr(huggingface_hub, "snapshot_download", fetch)
     malmoi.load("someone/model")
     assert [one for one in asked[0] if one.startswith("onnx/")] == [
@@ -243,3 +245,33 @@ def test_the_hub_is_asked_for_one_graph(folder: Path, monkeypatch: pytest.Monkey
     malmoi.load("someone/model", graph="model_fp16")
     wanted = ["onnx/model_fp16.onnx", "onnx/model_fp16.onnx_data", "onnx/Constant_7"]
     assert asked[1][-3:] == wanted
+
+
+def test_a_model_that_was_fetched_before_opens_without_network(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refused(name: str) -> str:
+        raise ConnectionError("no route")
+
+    def kept(name: str, **options: object) -> str:
+        assert options == {"local_files_only": True}
+        return str(folder)
+
+    monkeypatch.setattr(huggingface_hub, "model_info", refused)
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", kept)
+    assert malmoi.load("someone/model").encode("배").ndim == 1
+    assert "someone/model is used as it was fetched before" in caplog.text
+
+
+def test_the_command_line_names_the_pooling(
+    folder: Path, tmp_path: Path, run_here: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.rmtree(folder / "1_Pooling")
+    (tmp_path / "texts.txt").write_text("배를 타고\n", "utf-8")
+    command = ("encode", tmp_path / "texts.txt", "--model", folder)
+    failed = run_here(*command)
+    assert failed.returncode == 1 and "malmoi --pooling" in failed.stderr
+    monkeypatch.setenv("MALMOI_POOLING", "mean")  # the command sets it for its process
+    done = run_here("--pooling", "cls", *command)
+    expected = malmoi.load(folder, pooling="cls").encode("배를 타고")
+    np.testing.assert_allclose(json.loads(done.stdout)["vector"], expected, atol=1e-5)

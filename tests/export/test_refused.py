@@ -212,3 +212,11 @@ def test_a_configuration_that_is_no_object(tiny: Write, tmp_path: Path) -> None:
     for attempt in (lambda: export(source, tmp_path / "out"), lambda: malmoi.load(source)):
         with pytest.raises(BundleError, match=r"config\.json .* expected a JSON object"):
             attempt()
+
+
+def test_a_folder_that_needs_no_export(tiny: Write, tmp_path: Path) -> None:
+    source = spoilt_copy(tiny("bert"), tmp_path / "source")
+    (source / "model.safetensors").unlink()
+    (source / "model.onnx").write_bytes(b"")
+    with pytest.raises(BundleError, match=r"has an ONNX graph.*needs no export"):
+        export(source, tmp_path / "out")

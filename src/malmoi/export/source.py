@@ -250,6 +250,11 @@ def _check_weights(source: ModelSource) -> None:
         return
     if any(source.root.glob("pytorch_model*.bin")):
         raise _pickled(source.root)
+    if next(source.root.rglob("*.onnx"), None) is not None:
+        raise BundleError(
+            f"{source.root} has an ONNX graph and no torch weights; expected model.safetensors. "
+            "Such a folder needs no export: name it as the model, as in malmoi info FOLDER"
+        )
     raise BundleError(
         f"{source.root} has no weights; expected model.safetensors. Copy the whole folder again."
     )
