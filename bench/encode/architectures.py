@@ -101,6 +101,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--width", type=int, default=128)
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--sentences", type=int, default=32)
+    parser.add_argument("--precisions", default="float32,int8,float16", help="what is exported")
     parser.add_argument("--lines", type=int, default=128, help="of 60 tokens, to measure speed on")
     parser.add_argument("--threads", type=int, default=2, help="to measure speed with")
 
@@ -119,7 +120,7 @@ def run(options: argparse.Namespace) -> Iterator[Row]:
             texts = (english if name == "minilm" else sentences)(options.sentences)
             values = apart(judge, name, options.width, options.layers, texts, folder)
             row: Row = {"architecture": name, "million values": round(values / 1e6, 1)}
-            for precision in ("float32", "int8", "float16"):
+            for precision in options.precisions.split(","):
                 row |= apart(measure, name, precision, texts, folder)
             if name not in ARCHITECTURES:
                 row |= apart(compare_speed, timed, folder, options.threads)
