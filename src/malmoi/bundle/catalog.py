@@ -111,8 +111,15 @@ def _download(name: str, graph: str | None) -> Path:
             return Path(hub.snapshot_download(name, allow_patterns=_TORCH_FILES))
         # Unlike list_repo_files this does not try for half a minute where there is no network.
         files = [str(file.rfilename) for file in hub.model_info(name).siblings or ()]
+        if "malmoi.json" in files:  # a bundle, whose files are all listed with their hashes
+            return Path(hub.snapshot_download(name))
         graphs = [file for file in files if file.endswith(".onnx")]
-        wanted = graph_files(files, choose_graph(graphs, graph, where=name)) if graphs else []
+        if not graphs:
+            raise BundleError(
+                f"{name} on the hub has no ONNX graph; expected one, as onnx/model.onnx. Make a "
+                f"bundle of its torch weights with: malmoi export {name} OUT"
+            )
+        wanted = graph_files(files, choose_graph(graphs, graph, where=name))
         return Path(hub.snapshot_download(name, allow_patterns=[*_HUB_FILES, *wanted]))
     except (BundleError, OptionError):
         raise

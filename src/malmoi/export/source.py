@@ -175,10 +175,7 @@ def head_of(path: str | Path) -> str:
 def _folder(path: str | Path) -> Path:
     folder = Path(path).expanduser()
     if not folder.exists():
-        raise BundleNotFound(
-            f"there is no folder {folder}; expected a model's. "
-            "Check the name; a model on a hub must be downloaded first."
-        )
+        raise BundleNotFound(f"there is no folder {folder}; expected a model's. Check the name.")
     if not folder.is_dir():
         raise BundleError(f"{folder} is a file; expected a model folder. Name the folder itself.")
     return folder
