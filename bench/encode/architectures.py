@@ -8,9 +8,9 @@ sentences, Korean and English: the
 largest difference of float32 vectors, and the least cosine of int8 and float16 ones. Real weights
 are those of all-MiniLM-L6-v2 (minilm on English, minilm-mixed on Korean and English, of which it
 reads letters) and of ko-en-small, given back to torch; e5-base and bge-m3 are of true size and run
-only if they are named (bge-m3-quarter has 6 of its 24 layers). The most memory is that of the export, libraries included. Of real weights
-and true sizes the speed is measured too, on lines of 60 tokens: × is sentence-transformers' time by
-ours, by the clock and by processor time.
+only if they are named (bge-m3-quarter has 6 of its 24 layers). The most memory is that of the
+export, libraries included. Of real weights and true sizes the speed is measured too, on lines of 60
+tokens: × is sentence-transformers' time by ours, by the clock and by processor time.
 """
 
 import argparse
