@@ -5,6 +5,7 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import huggingface_hub
@@ -15,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import malmoi
 from malmoi.bundle.bundle import outside_files
-from malmoi.bundle.catalog import GRAPH
+from malmoi.bundle.catalog import GRAPH, find_model
 from malmoi.errors import BundleCorrupt, BundleError, OptionError
 from tests.support import graphs
 
@@ -214,6 +215,20 @@ def test_a_head_that_is_not_known(folder: Path) -> None:
         malmoi.load(folder)
 
 
+def on_the_hub(monkeypatch: pytest.MonkeyPatch, folder: Path, *names: str) -> list[Any]:
+    """Let the hub have these files; gives the patterns that are asked for."""
+    asked: list[Any] = []
+
+    def fetch(name: str, *, allow_patterns: list[str] | None = None) -> str:
+        asked.append(allow_patterns)
+        return str(folder)
+
+    found = SimpleNamespace(siblings=[SimpleNamespace(rfilename=name) for name in names])
+    monkeypatch.setattr(huggingface_hub, "model_info", lambda name: found)
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", fetch)
+    return asked
+
+
 def test_the_hub_is_asked_for_one_graph(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = [
         "model.onnx",
@@ -223,14 +238,7 @@ def test_the_hub_is_asked_for_one_graph(folder: Path, monkeypatch: pytest.Monkey
         "model.onnx_data",
     ]
     files = ["config.json", "pytorch_model.bin", *(f"onnx/{name}" for name in names)]
-    asked: list[list[str]] = []
-
-    def fetch(name: str, *, allow_patterns: list[str]) -> str:
-        asked.append(allow_patterns)
-        return str(folder)
-
-    monkeypatch.setattr(huggingface_hub, "list_repo_files", lambda name: files)
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", fetch)
+    asked = on_the_hub(monkeypatch, folder, *files)
     malmoi.load("someone/model")
     assert [one for one in asked[0] if one.startswith("onnx/")] == [
         "onnx/model.onnx",
@@ -243,3 +251,52 @@ def test_the_hub_is_asked_for_one_graph(folder: Path, monkeypatch: pytest.Monkey
     malmoi.load("someone/model", graph="model_fp16")
     wanted = ["onnx/model_fp16.onnx", "onnx/model_fp16.onnx_data", "onnx/Constant_7"]
     assert asked[1][-3:] == wanted
+
+
+def test_a_bundle_on_the_hub_is_fetched_whole(
+    bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every file that its manifest lists must be there."""
+    asked = on_the_hub(monkeypatch, bundle, "malmoi.json", "onnx/model.onnx", "README.md")
+    assert malmoi.load("someone/model").encode("배").ndim == 1
+    assert asked == [None]
+
+
+def test_torch_weights_on_the_hub_are_exported(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = on_the_hub(monkeypatch, folder, "config.json", "model.safetensors")
+    with pytest.raises(BundleError, match="malmoi export someone/model OUT"):
+        malmoi.load("someone/model")
+    assert find_model("someone/model", weights=True) == folder
+    assert asked and "*.safetensors" in asked[0]
+
+
+def test_a_model_that_was_fetched_before_opens_without_network(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refused(name: str) -> str:
+        raise ConnectionError("no route")
+
+    def kept(name: str, **options: object) -> str:
+        assert options == {"local_files_only": True}
+        return str(folder)
+
+    monkeypatch.setattr(huggingface_hub, "model_info", refused)
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", kept)
+    assert malmoi.load("someone/model").encode("배").ndim == 1
+    assert "someone/model is used as it was fetched before" in caplog.text
+
+
+def test_the_command_line_names_the_pooling(
+    folder: Path, tmp_path: Path, run_here: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.rmtree(folder / "1_Pooling")
+    (tmp_path / "texts.txt").write_text("배를 타고\n", "utf-8")
+    command = ("encode", tmp_path / "texts.txt", "--model", folder)
+    failed = run_here(*command)
+    assert failed.returncode == 1 and "malmoi --pooling" in failed.stderr
+    monkeypatch.setenv("MALMOI_POOLING", "mean")  # the command sets it for its process
+    done = run_here("--pooling", "cls", *command)
+    expected = malmoi.load(folder, pooling="cls").encode("배를 타고")
+    np.testing.assert_allclose(json.loads(done.stdout)["vector"], expected, atol=1e-5)

@@ -188,6 +188,7 @@ def test_a_hub_id_without_network_is_said_plainly(monkeypatch: pytest.MonkeyPatc
     def refused(*args: object, **options: object) -> str:
         raise ConnectionError("no route")
 
-    monkeypatch.setattr(huggingface_hub, "list_repo_files", refused)
+    monkeypatch.setattr(huggingface_hub, "model_info", refused)
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", refused)
     with pytest.raises(malmoi.OfflineError, match="could not be fetched from the hub"):
         malmoi.load("nobody/nothing")

@@ -8,7 +8,9 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import huggingface_hub
 import numpy as np
 import onnx
 import onnxruntime as ort
@@ -422,3 +424,13 @@ def test_weights_and_files_can_be_read_by_others(tiny: Write, tmp_path: Path) ->
 def test_importing_the_exporter_does_not_load_torch() -> None:
     code = "import sys, malmoi.export.export, malmoi.cli.export; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_a_model_on_the_hub(
+    tiny: Write, tmp_path: Path, run_here: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tiny("bert")
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda name, **options: str(source))
+    done = run_here("export", "someone/model", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert_same(encode(tmp_path / "out"), encode(assembled(source, "mean", Normalize())))

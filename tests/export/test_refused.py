@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tokenizers import Tokenizer
 
+import malmoi
 from malmoi.errors import (
     BundleError,
     BundleNotFound,
@@ -164,3 +165,58 @@ def test_modules_before_the_pooling(tiny: Write, tmp_path: Path) -> None:
     path.write_text(json.dumps(modules))
     with pytest.raises(MalmoiError, match="before its pooling"):
         export(tmp_path / "model", tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("module", "said"),
+    [
+        ("sentence_transformers.sparse_encoder.modules.SpladePooling", "sparse, or a vector a"),
+        ("sentence_transformers.multi_vector_encoder.modules.MultiVectorMask", "vector a token"),
+        ("sentence_transformers.models.Normalize", r"no Pooling module.*ColBERT"),
+    ],
+)
+def test_models_without_a_vector_a_text(
+    module: str, said: str, tiny: Write, tmp_path: Path
+) -> None:
+    """Opening such a folder says so too, and not that it should be exported."""
+    source = spoilt_copy(tiny("bert"), tmp_path / "source")
+    (source / "1").mkdir()
+    names = ["sentence_transformers.models.Transformer", module]
+    modules = [{"idx": i, "path": str(i) * i, "type": name} for i, name in enumerate(names)]
+    (source / "modules.json").write_text(json.dumps(modules))
+    for attempt in (lambda: export(source, tmp_path / "out"), lambda: malmoi.load(source)):
+        with pytest.raises(BundleError, match=said) as caught:
+            attempt()
+        assert "malmoi export" not in str(caught.value)
+
+
+def test_a_colbert_of_its_own_class(tiny: Write, tmp_path: Path) -> None:
+    """What the refusal advises works."""
+    source = spoilt_copy(tiny("bert"), tmp_path / "source", architectures=["HF_ColBERT"])
+    with pytest.raises(BundleError, match="class HF_ColBERT.*OUT --kind encoder"):
+        export(source, tmp_path / "out")
+    assert export(source, tmp_path / "out", kind="encoder").kind == "encoder"
+
+
+def test_modules_of_other_widths(tiny: Write, tmp_path: Path) -> None:
+    with_dense(tmp_path / "model", tiny("bert"))
+    both = {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": True}
+    (tmp_path / "model/1_Pooling/config.json").write_text(json.dumps(both))
+    with pytest.raises(BundleError, match="modules of .* do not run one after another"):
+        export(tmp_path / "model", tmp_path / "out")
+
+
+def test_a_configuration_that_is_no_object(tiny: Write, tmp_path: Path) -> None:
+    source = spoilt_copy(tiny("bert"), tmp_path / "source")
+    (source / "config.json").write_text("[1]")
+    for attempt in (lambda: export(source, tmp_path / "out"), lambda: malmoi.load(source)):
+        with pytest.raises(BundleError, match=r"config\.json .* expected a JSON object"):
+            attempt()
+
+
+def test_a_folder_that_needs_no_export(tiny: Write, tmp_path: Path) -> None:
+    source = spoilt_copy(tiny("bert"), tmp_path / "source")
+    (source / "model.safetensors").unlink()
+    (source / "model.onnx").write_bytes(b"")
+    with pytest.raises(BundleError, match=r"has an ONNX graph.*needs no export"):
+        export(source, tmp_path / "out")

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import malmoi
+from malmoi.integrations import drop_in
 from malmoi.linking import Linker
 from tests.support import ROOT, graphs
 
@@ -318,7 +319,10 @@ def test_scikit_learn(encoder: malmoi.TextEncoder) -> None:
 
     made = make_pipeline(MalmoiVectorizer(encoder), KNeighborsClassifier(1))
     assert made.fit(TEXTS, [0, 1, 2]).predict(TEXTS).tolist() == [0, 1, 2]
-    assert MalmoiVectorizer(encoder, dim=4).fit_transform(TEXTS).shape == (3, 4)
+    rows = MalmoiVectorizer(encoder).fit_transform(TEXTS)
+    np.testing.assert_allclose(rows, encoder.encode(TEXTS), atol=1e-6)
+    rows = MalmoiVectorizer(encoder, dim=4).fit_transform(TEXTS)
+    np.testing.assert_allclose(rows, encoder.encode(TEXTS, dim=4), atol=1e-6)
     assert clone(MalmoiVectorizer("tiny", dim=4)).dim == 4
 
 
@@ -354,12 +358,27 @@ def test_mcp(encoder: malmoi.TextEncoder, corpus: malmoi.Corpus) -> None:
 
 
 def test_sentence_transformer(
-    folder: Path, encoder: malmoi.TextEncoder, caplog: pytest.LogCaptureFixture
+    folder: Path,
+    encoder: malmoi.TextEncoder,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    placed: list[str | None] = []
+
+    def load(path: Path, *, device: str | None) -> malmoi.TextEncoder:
+        placed.append(device)
+        return malmoi.load(path)
+
+    monkeypatch.setattr(drop_in, "load", load)
     with caplog.at_level(logging.WARNING):
         model = malmoi.SentenceTransformer(folder / "tiny", device="cuda")
         malmoi.SentenceTransformer(folder / "tiny", device="cuda")
     assert caplog.text.count("device has no effect") == 1
+    assert placed == [None, None]
+    malmoi.SentenceTransformer(folder / "tiny", device="cpu")
+    monkeypatch.setattr(drop_in, "usable_devices", lambda: ["cuda", "cpu"])
+    malmoi.SentenceTransformer(folder / "tiny", device="cuda:0")
+    assert placed[2:] == ["cpu", "cuda"]
     found = model.encode(TEXTS, batch_size=8, show_progress_bar=False, normalize_embeddings=True)
     np.testing.assert_allclose(found, encoder.encode(TEXTS), atol=1e-6)
     assert model.encode("cat").shape == (16,) and model.get_sentence_embedding_dimension() == 16

@@ -10,9 +10,10 @@ import pytest
 
 import malmoi
 from malmoi.errors import OptionError
-from malmoi.runtime.session import choose_device, usable_devices
+from malmoi.runtime.session import choose_device, free_memory, usable_devices
 from tests.support import graphs
 
+TEXTS = ["배를 타고", "The ship left the harbour.", "배"]
 WITH_GPU = ["CUDAExecutionProvider", "OpenVINOExecutionProvider", "CPUExecutionProvider"]
 
 
@@ -57,7 +58,7 @@ def test_a_device_that_does_not_start_falls_back_and_says_so(
 
 
 def test_a_graph_that_a_device_cannot_compile_runs_on_the_processor(
-    bundle: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    bundle: Path, run_here: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     usual = onnxruntime.InferenceSession
 
@@ -71,8 +72,32 @@ def test_a_graph_that_a_device_cannot_compile_runs_on_the_processor(
     monkeypatch.setattr(logging.getLogger("malmoi"), "propagate", True)
     with caplog.at_level(logging.WARNING):
         encoder: Any = malmoi.load(bundle, device="openvino")
-    assert "openvino cannot be used here; model.onnx runs on the cpu" in caplog.text
+    said = "openvino cannot be used here; model.onnx runs on the cpu; a float32 graph for it:"
+    assert said in caplog.text
     assert encoder._session.device == "cpu"
+    monkeypatch.setenv("MALMOI_DEVICE", "openvino")
+    shown = run_here("info", bundle).stdout
+    assert (
+        "  runs on       cpu (openvino cannot run this graph; cuda too: malmoi --device)" in shown
+    )
+
+
+@pytest.mark.skipif(
+    "OpenVINOExecutionProvider" not in onnxruntime.get_available_providers(),
+    reason="the installed onnxruntime has no OpenVINO: pip install onnxruntime-openvino",
+)
+def test_openvino_gives_the_vectors_of_the_processor(
+    bundle: Path, run_here: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it is installed; the shipped graph of 8-bit weights falls back and says so."""
+    there: Any = malmoi.load(bundle, device="openvino")
+    assert there._session.device == "openvino"
+    found, expected = there.encode(TEXTS), malmoi.load(bundle, device="cpu").encode(TEXTS)
+    assert (found * expected).sum(axis=1).min() > 0.9999
+    monkeypatch.setenv("MALMOI_DEVICE", "openvino")
+    assert "  runs on       openvino (cpu too: malmoi --device)" in run_here("info", bundle).stdout
+    shown = run_here("info", "ko-en-small").stdout
+    assert "  runs on       cpu (openvino cannot run this graph)" in shown
 
 
 def test_static_models_have_no_graph_to_place(tmp_path: Path) -> None:
@@ -89,3 +114,17 @@ def test_the_command_line_names_the_device(
     assert "  runs on       cpu" in run_here("info", bundle).stdout
     failed = run_here("--device", "directml", "info", bundle)
     assert failed.returncode == 1 and "onnxruntime-directml" in failed.stderr
+
+
+def test_pages_of_files_are_free_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container counts what was read from files as held, and gives it back when it is needed."""
+    written = {
+        "/proc/meminfo": "MemTotal: 9000 kB\nMemAvailable: 8000 kB\n",
+        "/sys/fs/cgroup/memory.max": "5000000\n",
+        "/sys/fs/cgroup/memory.current": "4000000\n",
+        "/sys/fs/cgroup/memory.stat": "anon 900000\ninactive_file 2000000\nactive_file 1000000\n",
+    }
+    monkeypatch.setattr(Path, "read_text", lambda path, *_: written[str(path)])
+    assert free_memory() == 4_000_000
+    written["/sys/fs/cgroup/memory.max"] = "max\n"
+    assert free_memory() == 8000 * 1024

@@ -196,7 +196,9 @@ def test_cohere(server: Served, resources: Resources) -> None:
     assert given.embeddings.uint8 == [[one + 128 for one in row] for row in given.embeddings.int8]
     assert given.embeddings.int8 == resources.encoder.encode(TEXTS, precision="int8").tolist()
     found = new.rerank(query="cat", documents=TEXTS, model="tiny-reranker", top_n=2)
-    assert [one.index for one in found.results] == [i for i, _ in ranked(resources)][:2]
+    assert [(one.index, pytest.approx(one.relevance_score, abs=1e-5)) for one in found.results] == [
+        (i, score) for i, score in ranked(resources)
+    ][:2]
 
 
 def test_langchain_cohere(server: Served, resources: Resources) -> None:
@@ -206,9 +208,10 @@ def test_langchain_cohere(server: Served, resources: Resources) -> None:
     options: dict[str, Any] = {"base_url": server.url, "cohere_api_key": SecretStr("none")}
     embeddings = CohereEmbeddings(model="tiny", **options)
     same(embeddings.embed_documents(TEXTS), resources)
+    same([embeddings.embed_query(TEXTS[1])], resources, TEXTS[1:2])
     reranker = CohereRerank(model="tiny-reranker", top_n=3, **options)
-    assert [one["index"] for one in reranker.rerank(TEXTS, "cat")] == [
-        i for i, _ in ranked(resources)
+    assert [(one["index"], one["relevance_score"]) for one in reranker.rerank(TEXTS, "cat")] == [
+        (i, pytest.approx(score, abs=1e-5)) for i, score in ranked(resources)
     ]
 
 
@@ -252,7 +255,9 @@ def test_huggingface_hub_reads_the_tei_routes(server: Served, resources: Resourc
 def test_tei_by_hand(server: Served, resources: Resources) -> None:
     body = {"query": "cat", "texts": TEXTS, "return_text": True, "raw_scores": False}
     found = server.post("/rerank", body).json
-    assert [one["index"] for one in found] == [i for i, _ in ranked(resources)]
+    assert [(one["index"], one["score"]) for one in found] == [
+        (i, pytest.approx(score, abs=1e-5)) for i, score in ranked(resources)
+    ]
     assert found[0]["text"] == TEXTS[found[0]["index"]]
     info = server.ask("GET", "/info").json
     assert info["model_id"] == "tiny" and info["max_input_length"] == resources.encoder.max_tokens

@@ -164,6 +164,21 @@ def tiny_transformer(folder: Path, architecture: str = "bert", *, seed: int = 0)
     return folder
 
 
+def headed(folder: Path, kind: str, labels: list[str], base: str = "bert") -> Path:
+    """Write a random model of transformers with a head of its own."""
+    source = tiny_transformer(folder.parent / "base", base)
+    config = transformers.AutoConfig.from_pretrained(source, id2label=dict(enumerate(labels)))
+    torch.manual_seed(3)
+    model = getattr(transformers, f"AutoModelFor{kind}").from_config(config)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() > 1:
+                parameter.normal_(std=0.4)
+    model.save_pretrained(folder)
+    transformers.AutoTokenizer.from_pretrained(source).save_pretrained(folder)
+    return folder
+
+
 def assembled(
     folder: Path, pooling: str | Sequence[str] = "mean", *extra: torch.nn.Module
 ) -> SentenceTransformer:

@@ -51,7 +51,7 @@ def test_an_unknown_key_names_the_nearest() -> None:
         ({"schedule": {"learning_rate": float("nan")}}, "learning_rate is nan"),
         ({"schedule": {"epochs": 0}}, "epochs is 0; expected 1 or more"),
         ({"schedule": {"decay": "step"}}, "known are linear, cosine, constant"),
-        ({"output": {"precision": ["int4"]}}, "known are float32, int8"),
+        ({"output": {"precision": ["int4"]}}, "known are float32, float16, int8"),
         ({"data": []}, "data is empty"),
         ({"dropout": 1.0}, "dropout is 1.0; expected less than 1"),
         ({"clean": ["upper"]}, "'upper' is not known"),

@@ -1,6 +1,7 @@
 """Opens a model folder, and says what to do with a folder that cannot be opened."""
 
 import mmap
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from pathlib import Path
 from ..errors import BundleCorrupt, BundleError, BundleNotFound, OptionError
 from ..io.fingerprint import is_inside
 from . import sentence_transformers as foreign
-from .catalog import KINDS, choose_graph
+from .catalog import KINDS, POOLING, choose_graph
 from .manifest import MANIFEST, POOLER, POOLINGS, Manifest
 from .sentence_transformers import DenseSpec
 from .transformers import find_kind, read_transformers_folder
@@ -54,9 +55,12 @@ def open_bundle(
 
     - `graph`: which ONNX graph to use of a folder with several: its path there, or its name. The
       graph's file itself may be the path instead.
-    - `pooling`: how to make a vector of token states, for a folder that does not say.
+    - `pooling`: how to make a vector of token states, for a folder that does not say; of encoders
+      what MALMOI_POOLING names, if it is set.
     """
     folder = Path(path)
+    if pooling is None and "encoder" in kinds:
+        pooling = os.environ.get(POOLING)
     if graph is None and folder.suffix == ".onnx" and folder.is_file():
         folder, graph = _home_of(folder)
     known = (*POOLINGS, POOLER)
@@ -106,6 +110,8 @@ def _open(folder: Path, graph: str | None, pooling: str | None) -> Bundle:
         steps = ("pool", "normalize") if manifest.normalize else ("pool",)
         return Bundle(folder, manifest, steps)
     if foreign.is_foreign(folder):
+        if find_kind(folder) == "encoder":
+            foreign.read_folder(folder, "")  # what cannot be used at all is refused first
         read = foreign.read_folder(folder, _find_graph(folder, graph))
         if pooling not in (None, read.manifest.pooling):
             raise OptionError(

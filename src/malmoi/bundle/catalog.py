@@ -1,5 +1,6 @@
 """A model's name → its folder (shipped, on this disk, or on the hub); its kind → its class."""
 
+import logging
 import os
 import re
 from dataclasses import dataclass
@@ -18,6 +19,9 @@ _HUB_FILES = ["*.json", "*.txt", "*.model", "*_Dense/*"]
 _TORCH_FILES = ["*.json", "*.txt", "*.model", "*.safetensors"]
 _GRAPHS = ("onnx/model.onnx", "model.onnx")
 GRAPH = "MALMOI_GRAPH"  # the environment variable with the graph to use of folders with several
+POOLING = "MALMOI_POOLING"  # … and with the pooling of folders that do not say theirs
+
+logger = logging.getLogger(__name__)
 
 
 def shipped_models() -> list[str]:
@@ -105,17 +109,36 @@ def _download(name: str, graph: str | None) -> Path:
     try:
         if graph is None:
             return Path(hub.snapshot_download(name, allow_patterns=_TORCH_FILES))
-        files = [str(file) for file in hub.list_repo_files(name)]
+        # Unlike list_repo_files this does not try for half a minute where there is no network.
+        files = [str(file.rfilename) for file in hub.model_info(name).siblings or ()]
+        if "malmoi.json" in files:  # a bundle, whose files are all listed with their hashes
+            return Path(hub.snapshot_download(name))
         graphs = [file for file in files if file.endswith(".onnx")]
-        wanted = graph_files(files, choose_graph(graphs, graph, where=name)) if graphs else []
+        if not graphs:
+            raise BundleError(
+                f"{name} on the hub has no ONNX graph; expected one, as onnx/model.onnx. Make a "
+                f"bundle of its torch weights with: malmoi export {name} OUT"
+            )
+        wanted = graph_files(files, choose_graph(graphs, graph, where=name))
         return Path(hub.snapshot_download(name, allow_patterns=[*_HUB_FILES, *wanted]))
     except (BundleError, OptionError):
         raise
     except Exception as error:  # dozens of kinds: HTTP, DNS, disk, a name that does not exist
+        kept = _fetched_before(hub, name)
+        if kept is not None:
+            logger.warning(f"the hub does not answer; {name} is used as it was fetched before")
+            return kept
         raise OfflineError(
             f"there is no folder {name}, and it could not be fetched from the hub "
             f"({type(error).__name__}). Check the name and the network, or name a folder."
         ) from error
+
+
+def _fetched_before(hub: Any, name: str) -> Path | None:
+    try:
+        return Path(hub.snapshot_download(name, local_files_only=True))
+    except Exception:  # none is there, or the cache cannot be read
+        return None
 
 
 @dataclass(frozen=True)

@@ -251,15 +251,21 @@ def write_json(path: Path, data: object) -> None:
 
 
 def read_json(path: Path, *, missing: Any = None) -> Any:
-    """Read a JSON file; if it is not there, give `missing` unless that is None."""
+    """Read a JSON file, an object (modules.json is a list); if it is not there, give `missing`.
+
+    Where that is None, a missing file is an error.
+    """
     if missing is not None and not path.is_file():
         return missing
     try:
-        return parse_json(path.read_text("utf-8-sig"))
+        found = parse_json(path.read_text("utf-8-sig"))
     except FileNotFoundError as error:
         raise _broken(path, "this file") from error
     except (OSError, ValueError) as error:
         raise _broken(path, "JSON") from error
+    if path.name != MODULES and not isinstance(found, dict):
+        raise _broken(path, "a JSON object")
+    return found
 
 
 def _broken(path: Path, expected: str) -> BundleCorrupt:

@@ -42,7 +42,7 @@ def find_kind(folder: Path) -> str:
     raise BundleError(
         f"{folder / 'config.json'} names the class {name}; known are encoders, language models, "
         f"…ForSequenceClassification, …{' and …'.join(_HEADS)}. Without its head it would be "
-        "another model: to use its encoder alone, name the encoder's class there."
+        f"another model: to use its encoder alone, malmoi export {folder} OUT --kind encoder"
     )
 
 

@@ -14,7 +14,7 @@ from typing import Annotated, Literal, NoReturn, TextIO
 import typer
 
 from .. import __version__
-from ..bundle.catalog import GRAPH
+from ..bundle.catalog import GRAPH, POOLING
 from ..errors import CutWarning, MalmoiError
 from ..runtime.session import DEVICE
 from .help import PANELS, example_of, language, translate
@@ -78,9 +78,12 @@ def options(
     graph: Annotated[
         str | None, opt("The ONNX graph to use of a model folder with several, by its name.")
     ] = None,
+    pooling: Annotated[
+        str | None, opt("How an encoder's folder with a graph makes a vector, if it does not say.")
+    ] = None,
 ) -> None:
     """Apply the options before the command."""
-    for name, value in ((DEVICE, device), (GRAPH, graph)):
+    for name, value in ((DEVICE, device), (GRAPH, graph), (POOLING, pooling)):
         if value is not None:
             os.environ[name] = value  # read when a model is opened, by workers too
     install_handler(logging.DEBUG if verbose else logging.WARNING if quiet else logging.INFO)

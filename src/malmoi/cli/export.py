@@ -8,7 +8,7 @@ import typer
 
 def export(
     source: Annotated[
-        Path, typer.Argument(help="A sentence-transformers folder, or a transformer's.")
+        str, typer.Argument(help="A sentence-transformers folder, a transformer's, or a hub id.")
     ],
     out: Annotated[Path, typer.Argument(help="The bundle's folder; it must not exist yet.")],
     kind: Annotated[
@@ -20,7 +20,10 @@ def export(
         typer.Option(help="How token states become one vector; mean for a bare transformer."),
     ] = None,
     precision: Annotated[
-        Literal["float32", "int8"], typer.Option(help="What the graph's weights are stored as.")
+        Literal["float32", "float16", "int8"],
+        typer.Option(
+            help="What the graph's weights are stored as; float16 is for GPUs, int8 for processors."
+        ),
     ] = "float32",
     layers: Annotated[
         Literal["all", "none"], typer.Option(help="Keep every layer's states, for word vectors.")
@@ -82,14 +85,16 @@ def export(
         return
     if dim is not None or texts or column:
         raise typer.BadParameter("--dim, --texts and --column are for --static")
+    from ..bundle.catalog import find_model
     from ..export import export as bundles  # training code, loaded only when asked for
     from ..export.source import head_of
 
-    chosen = kind or head_of(source)
+    folder = find_model(source, weights=True)
+    chosen = kind or head_of(folder)
     if chosen != "encoder" and (pooling is not None or layers != "none"):
         raise typer.BadParameter(f"--pooling and --layers are for encoders; this is a {chosen}")
     bundles.export(
-        source,
+        folder,
         out,
         kind=kind,
         pooling=pooling,

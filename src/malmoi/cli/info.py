@@ -2,6 +2,7 @@
 
 import json
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import numpy as np
@@ -10,7 +11,7 @@ from ..bundle.bundle import Bundle, open_bundle
 from ..bundle.catalog import KINDS, find_model
 from ..encoder import load
 from ..encoder.scale import QUANTILES, ScoreScale, score_scale
-from ..runtime.session import choose_device, usable_devices
+from ..runtime.session import Session, choose_device, usable_devices
 from .options import Json, arg
 from .output import print_json
 
@@ -30,7 +31,7 @@ def info(
         return
     sys.stdout.write(describe(opened))
     if opened.manifest.kind in ("encoder", "static"):
-        sys.stdout.write(describe_scale(score_scale(load(opened.folder))))
+        sys.stdout.write(describe_scale(score_scale(load(opened.folder, device="cpu"))))
 
 
 def describe(bundle: Bundle) -> str:
@@ -46,14 +47,22 @@ def describe(bundle: Bundle) -> str:
             lines.append(f"  {title}")
             lines += [f"    {key:<24} {_shown(value)}" for key, value in data[title].items()]
     if bundle.manifest.kind != "static":
-        others = [name for name in usable_devices() if name != choose_device()]
-        also = f" ({', '.join(others)} too: malmoi --device)" if others else ""
-        lines.append(f"  runs on       {choose_device()}{also}")
+        lines.append(f"  runs on       {_where(bundle.graph)}")
     files = data.get("files", {})
     state = "all as their sha256 says" if files else "no manifest, so nothing to check them by"
     lines.append(f"  files         {len(files)}: {state}" if files else f"  files         {state}")
     lines += [f"    {digest[:16]}…  {name}" for name, digest in files.items()]
     return "\n".join(lines) + "\n"
+
+
+def _where(graph: Path) -> str:
+    """Say which device runs a graph, and which else there are."""
+    asked = choose_device()
+    found = asked if asked == "cpu" else Session(graph).device  # what it falls back to
+    others = [name for name in usable_devices() if name not in (asked, found)]
+    notes = [f"{asked} cannot run this graph"] * (asked != found)
+    notes += [f"{', '.join(others)} too: malmoi --device"] * bool(others)
+    return f"{found} ({'; '.join(notes)})" if notes else found
 
 
 def describe_scale(scale: ScoreScale) -> str:

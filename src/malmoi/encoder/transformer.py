@@ -144,7 +144,7 @@ class Encoder(LayerAccess, TextEncoder):
         raise BundleError(
             f"{self.bundle.folder} does not say how a vector is made of token states; expected "
             "modules.json, 1_Pooling/config.json or a graph that pools. Say it as the model's card "
-            'has it: malmoi.load(path, pooling="mean") or "cls"'
+            'has it: malmoi.load(path, pooling="mean") or "cls", malmoi --pooling'
         )
 
     def _probe(self) -> int:

@@ -32,7 +32,7 @@ class AnswerModule(GraphModule):
     def forward(self, *arrays: Tensor) -> tuple[Tensor, ...]:
         """Turn ids and masks, in the order of `inputs`, into logits."""
         found = self.transformer(**self.named(arrays), return_dict=True)
-        return (torch.stack([found.start_logits, found.end_logits], dim=-1),)
+        return (torch.stack([found.start_logits, found.end_logits], dim=-1).float(),)
 
 
 def export_answerer(

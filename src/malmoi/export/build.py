@@ -22,13 +22,25 @@ from ..bundle import sentence_transformers as foreign
 from ..bundle.sentence_transformers import DenseSpec
 from ..errors import BundleError
 from ..io.arrays import count_values
-from ..runtime.session import free_memory
+from ..runtime.session import asked_device, free_memory
 from ..runtime.tokenizer import Batch, TextTokenizer
 from ..types import Ints
 from .constants import load_graph, write_graph_file
-from .graph import APART, Arrays, difference, fuse, probes, rounding, run_graph, run_torch, trace
+from .graph import (
+    APART,
+    HALF_APART,
+    Arrays,
+    difference,
+    fuse,
+    least_cosine,
+    probes,
+    rounding,
+    run_graph,
+    run_torch,
+    trace,
+)
 from .int8 import calibration_batches, quantise
-from .module import GraphModule, SentenceModule, load_transformer
+from .module import GraphModule, SentenceModule, halve, load_transformer
 from .rewrite_float import rewrite_float
 from .silence import silenced_libraries
 from .source import ModelSource
@@ -40,6 +52,8 @@ _NOTICES = ("LICENSE*", "LICENCE*", "NOTICE*")
 # int8 may move a vector by this share of the distance between two sentences, not more. Sound
 # models stay near a tenth; a graph whose scales are mixed up is beyond one.
 _ROUNDING = 0.5
+# The least cosine of a vector in float16 to itself in float32; sound models are above 0.99999.
+_HALF_COSINE = 0.999
 # An export takes this many times its weights in float32, and what the libraries themselves do.
 _MEMORY = 2.2
 _LIBRARIES = 600_000_000
@@ -146,12 +160,15 @@ def write_graph(
     kernels: bool = True,
     fold: bool = True,
 ) -> Built:
-    """Write a model's graph: traced, fused, then rewritten in float32 or quantised to int8.
+    """Write a model's graph: traced and fused, then quantised to int8 or rewritten in float32.
+
+    A graph in float16 keeps the fused kernels, which are those that GPUs run fastest.
 
     All is done in a folder apart, and only a graph that computes the same as torch leaves it.
 
     pairs: the model reads two texts at once; it is tried and calibrated on pairs.
-    kernels: write float32 graphs in the kernels that a processor runs fastest.
+    kernels: write float32 graphs in the kernels that a processor runs fastest, unless the device
+        asked for is another: OpenVINO knows the fused kernels, and not these.
     fold: with them, take some biases into others; the graph no longer holds the model's own.
     """
     module.eval()
@@ -162,23 +179,36 @@ def write_graph(
     batches = probes(tokens, source.manifest.vocabulary, pairs=pairs, window=window)
     if source.manifest.unpooled:
         batches = [dataclasses.replace(batch, pooled=_without_first(batch)) for batch in batches]
-    expected = run_torch(module, batches)
+    try:
+        expected = run_torch(module, batches)
+    except RuntimeError as error:  # a Dense module of another width, for one
+        said = (str(error).splitlines() or [""])[0][:200]
+        raise BundleError(
+            f"the modules of {source.root} do not run one after another ({said}); expected modules "
+            "whose sizes fit. Correct their configurations, or copy the whole folder again."
+        ) from error
     target = folder / source.manifest.graph
     target.parent.mkdir()
+    precision = source.manifest.precision
+    if precision == "float16":
+        halve(module)
     # In the folder itself: it may take twice as much as the weights, and /tmp may be in memory.
     with tempfile.TemporaryDirectory(prefix="malmoi-graph-", dir=folder) as scratch:
         logger.info("writing the graph")
-        path = _float_graph(module, Path(scratch), batches, expected)
-        if source.manifest.precision == "int8":
+        apart = HALF_APART if precision == "float16" else APART
+        path = _float_graph(module, Path(scratch), batches, expected, apart)
+        if precision == "int8":
             logger.info("rounding weights to 8 bits")
             small = path.with_name("int8.onnx")
             quantise(path, small, calibration_batches(tokens, pairs=pairs))
             _check_int8(module, run_graph(small, batches), expected)
             path = small
-        elif kernels:
+        elif kernels and precision == "float32" and asked_device() == "cpu":
             chosen = path.with_name("chosen.onnx")
             rewrite_float(path, chosen, fold=fold)
-            path = chosen if _computes(chosen, batches, expected) else path
+            path = chosen if _apart(chosen, batches, expected) <= APART else path
+        if precision == "float16":
+            _check_float16(module, run_graph(path, batches), expected, batches)
         write_graph_file(load_graph(path), path.parent, target)
     return Built(dimension=expected[0][0].shape[-1], layers=len(expected[0]) - 1)
 
@@ -191,9 +221,16 @@ def _without_first(batch: Batch) -> Ints:
 
 
 def _float_graph(
-    module: GraphModule, scratch: Path, batches: list[Batch], expected: list[Arrays]
+    module: GraphModule,
+    scratch: Path,
+    batches: list[Batch],
+    expected: list[Arrays],
+    most: float,
 ) -> Path:
-    """Trace and fuse; the plain graph is kept if the fused one does not compute the same."""
+    """Trace and fuse; the plain graph is kept if the fused one does not compute the same.
+
+    `most` is by how much outputs may differ from what torch gives in float32.
+    """
     plain, fused = scratch / "plain.onnx", scratch / "fused.onnx"
     config = module.transformer.config
     try:
@@ -208,13 +245,17 @@ def _float_graph(
     module.to("meta")  # the weights are on disk now, and in memory no more
     _give_back()
     apart = _apart(plain, batches, expected)
-    if apart > APART:
+    if apart > most:
+        remedy = (
+            f"{config.model_type} cannot be exported with the torch and onnxruntime installed here."
+            if most == APART
+            else "Its values may be too large for float16: export it with --precision float32."
+        )
         raise BundleError(
             f"the ONNX graph gives other outputs than the torch model: they differ by {apart:.2g} "
-            f"of the largest value; expected at most {APART}. {config.model_type} cannot be "
-            "exported with the torch and onnxruntime installed here."
+            f"of the largest value; expected at most {most}. {remedy}"
         )
-    if _fuses(module, plain, fused) and _computes(fused, batches, expected):
+    if _fuses(module, plain, fused) and _apart(fused, batches, expected) <= most:
         return fused
     logger.info("the fused graph differs from torch; keeping the plain one, which is slower")
     return plain
@@ -237,16 +278,26 @@ def _fuses(module: GraphModule, plain: Path, fused: Path) -> bool:
     return True
 
 
-def _computes(path: Path, batches: list[Batch], expected: list[Arrays]) -> bool:
-    return _apart(path, batches, expected) <= APART
-
-
 def _apart(path: Path, batches: list[Batch], expected: list[Arrays]) -> float:
     try:
         found = run_graph(path, batches)
     except BundleError:  # it cannot be opened, or fails on a batch
         return float("inf")
     return difference(found, expected, batches)
+
+
+def _check_float16(
+    module: GraphModule, found: list[Arrays], expected: list[Arrays], batches: list[Batch]
+) -> None:
+    """Raise a BundleError where float16 turns a sentence vector."""
+    if module.output != SentenceModule.output:
+        return
+    cosine = least_cosine(found, expected, batches)
+    if cosine < _HALF_COSINE:
+        raise BundleError(
+            f"float16 leaves this model's vectors a cosine of {cosine:.4f} to those of float32; "
+            f"expected at least {_HALF_COSINE}. Export it with --precision float32."
+        )
 
 
 def _check_int8(module: GraphModule, found: list[Arrays], expected: list[Arrays]) -> None:

@@ -9,7 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..bundle.manifest import Manifest
+from ..bundle.catalog import find_model
+from ..bundle.manifest import PRECISIONS, Manifest
 from ..errors import OptionError, check_choice, require
 from ..io.files import writing_folder
 from .source import BundleDetails, ModelSource, head_of, read_source, with_details
@@ -19,7 +20,6 @@ logger = logging.getLogger(__name__)
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-PRECISIONS = ("float32", "int8")
 LAYERS = ("none", "all")
 _PACKAGES = ("torch", "transformers", "safetensors", "onnx")
 
@@ -44,11 +44,12 @@ def export(
 ) -> Manifest:
     """Write a model as a bundle at `out`, and give its manifest.
 
-    source: a sentence-transformers folder, a transformer's folder, or a SentenceTransformer.
+    source: a sentence-transformers folder, a transformer's folder or hub id, or a
+        SentenceTransformer.
     kind: the bundle's, "encoder", "static", "reranker", "classifier", "tagger" or "answerer"; what
         the folder says when left out. An encoder of a folder with another head has no head.
     pooling, normalize: replace the model's own; a transformer alone gets the mean and length 1.
-    precision: of the graph's weights, float32 or int8.
+    precision: of the graph's weights: float32, float16 (for GPUs) or int8 (for processors).
     layers: "all" keeps every hidden state as an output, for word vectors.
     name, licence, training, scores: what the manifest says; the name is that of `out` by default.
     max_tokens: the longest input; the model's own when left out.
@@ -152,7 +153,7 @@ def require_packages() -> None:
 def _on_disk(source: "str | Path | SentenceTransformer") -> Iterator[str | Path]:
     """Give a folder for the model: its own, or one written for a model in memory."""
     if isinstance(source, (str, Path)):
-        yield source
+        yield find_model(source, weights=True)
         return
     with tempfile.TemporaryDirectory(prefix="malmoi-export-") as folder:
         from .silence import silenced_libraries  # here, because it imports transformers

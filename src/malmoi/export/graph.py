@@ -318,13 +318,16 @@ def run_torch(module: GraphModule, batches: Sequence[Batch]) -> list[Arrays]:
 
 def run_graph(path: Path, batches: Sequence[Batch]) -> list[Arrays]:
     """Run the graph on disk; gives the outputs of each batch."""
-    session = Session(path)
+    session = Session(path, device="cpu")
     return [session.run(batch, session.outputs) for batch in batches]
 
 
 # What float32 outputs may differ by: thirty times what kernels do, and a hundredth of what a wrong
 # mask or a wrong scale does.
 APART = 1e-3
+# The same of float16, which has 11 bits for a value: random models of great weights reach a half
+# of it in their logits, others a fiftieth. Sentence vectors have a bound of their own.
+HALF_APART = 5e-2
 
 
 def difference(found: list[Arrays], expected: list[Arrays], batches: Sequence[Batch]) -> float:
@@ -344,6 +347,17 @@ def difference(found: list[Arrays], expected: list[Arrays], batches: Sequence[Ba
             apart = np.abs(a - b)[real].max() / max(float(np.abs(b[real]).max()), 1e-12)
             largest = max(largest, float(apart))
     return largest
+
+
+def least_cosine(found: list[Arrays], expected: list[Arrays], batches: Sequence[Batch]) -> float:
+    """Give the least cosine of a vector to its float32 self, over all texts with a token."""
+    least = 1.0
+    for ours, theirs, batch in zip(found, expected, batches, strict=True):
+        real = batch.mask.any(axis=1)
+        a, b = ours[0][real], theirs[0][real]
+        lengths = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
+        least = min(least, float(((a * b).sum(axis=1) / np.maximum(lengths, 1e-12)).min()))
+    return least
 
 
 def rounding(found: list[Arrays], expected: list[Arrays]) -> float:

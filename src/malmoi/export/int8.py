@@ -103,7 +103,7 @@ def watch(graph: Path, names: Sequence[str], batches: Sequence[Batch]) -> dict[s
         model.graph.output.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, None))
     save_graph(model, opened)
     try:
-        session = Session(opened)
+        session = Session(opened, device="cpu")
         for batch in batches:
             real = batch.mask.astype(bool)
             for name, values in zip(names, session.run(batch, names), strict=True):

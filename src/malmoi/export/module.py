@@ -4,7 +4,8 @@ Training attends in a fused step, and in float32 where the rest is in bfloat16: 
 torch's fused attention in bfloat16 takes three times as long on a processor as in float32, more
 than everything else of a step together.
 
-Shapes: ids and mask (n, length) int64, states (n, length, hidden) float32, vectors (n, dim).
+Shapes: ids and mask (n, length) int64, states (n, length, hidden) float32, vectors (n, dim). A
+transformer in float16 (`halve`) has its states made float32 again before they are pooled.
 """
 
 import contextlib
@@ -202,6 +203,23 @@ class GraphModule(nn.Module):
         return named
 
 
+def halve(module: GraphModule) -> None:
+    """Make a module's transformer compute in float16, but for what its class keeps in float32.
+
+    transformers' models themselves take the steps that float16 needs: masks end at its least
+    value, normalisations are computed in float32, and so are rotations, from buffers that stay.
+    """
+    transformer = module.transformer
+    kept = {
+        name
+        for attribute in ("_keep_in_fp32_modules", "_keep_in_fp32_modules_strict")
+        for name in getattr(transformer, attribute, None) or ()
+    }
+    for path, parameter in transformer.named_parameters():
+        if not kept.intersection(path.split(".")):
+            parameter.data = parameter.data.half()
+
+
 class SentenceModule(GraphModule):
     """What the graph computes: a transformer, its pooling, and what follows.
 
@@ -233,10 +251,10 @@ class SentenceModule(GraphModule):
         found = self.transformer(**named, output_hidden_states=self.layers, return_dict=True)
         # Prompts that are not pooled have zeros in a mask of their own, which comes last.
         mask = arrays[-1] if POOLING_MASK in self.inputs else named["attention_mask"]
-        states = found.last_hidden_state
+        states = found.last_hidden_state.float()  # a long text's sum is more than float16 holds
         parts = [POOLINGS[name](states, mask) for name in self.pooling.split("+")]
         vectors = self.tail(parts[0] if len(parts) == 1 else torch.cat(parts, dim=1))
-        return (vectors, *found.hidden_states) if self.layers else (vectors,)
+        return (vectors, *map(torch.Tensor.float, found.hidden_states or ()))
 
 
 class Normalize(nn.Module):

@@ -42,7 +42,7 @@ class ClassifierModule(GraphModule):
 
     def forward(self, *arrays: Tensor) -> tuple[Tensor, ...]:
         """Turn ids and masks, in the order of `inputs`, into logits (n, labels)."""
-        return (self.transformer(**self.named(arrays), return_dict=True).logits,)
+        return (self.transformer(**self.named(arrays), return_dict=True).logits.float(),)
 
 
 def export_reranker(

@@ -175,10 +175,7 @@ def head_of(path: str | Path) -> str:
 def _folder(path: str | Path) -> Path:
     folder = Path(path).expanduser()
     if not folder.exists():
-        raise BundleNotFound(
-            f"there is no folder {folder}; expected a model's. "
-            "Check the name; a model on a hub must be downloaded first."
-        )
+        raise BundleNotFound(f"there is no folder {folder}; expected a model's. Check the name.")
     if not folder.is_dir():
         raise BundleError(f"{folder} is a file; expected a model folder. Name the folder itself.")
     return folder
@@ -250,6 +247,11 @@ def _check_weights(source: ModelSource) -> None:
         return
     if any(source.root.glob("pytorch_model*.bin")):
         raise _pickled(source.root)
+    if next(source.root.rglob("*.onnx"), None) is not None:
+        raise BundleError(
+            f"{source.root} has an ONNX graph and no torch weights; expected model.safetensors. "
+            "Such a folder needs no export: name it as the model, as in malmoi info FOLDER"
+        )
     raise BundleError(
         f"{source.root} has no weights; expected model.safetensors. Copy the whole folder again."
     )

@@ -39,7 +39,7 @@ class TagModule(GraphModule):
 
     def forward(self, *arrays: Tensor) -> tuple[Tensor, ...]:
         """Turn ids and masks, in the order of `inputs`, into logits."""
-        logits = self.transformer(**self.named(arrays), return_dict=True).logits
+        logits = self.transformer(**self.named(arrays), return_dict=True).logits.float()
         return (logits if self.order is None else logits.index_select(2, self.order),)
 
 

@@ -166,7 +166,7 @@ def _matrix(name: str, held: Arrays) -> NDArray[Any] | None:
     if array is None:
         return None
     stem = name.removesuffix("_quantized")
-    if array.dtype != np.float32:
+    if array.dtype.kind in "iu":  # 8 bits; float16 is as it is
         moved = array.astype(np.float32) - held[f"{stem}_zero_point"].astype(np.float32)
         array = moved * held[f"{stem}_scale"]
     if stem.endswith(EVENED):

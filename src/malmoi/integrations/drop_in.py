@@ -1,6 +1,6 @@
 """Classes for code that was written for sentence-transformers: the same names, without torch.
 
-What has a meaning here is honoured; what has none (`device`, `batch_size`) is logged once; what
+What has a meaning here is honoured; what has none (`batch_size`, `backend`) is logged once; what
 would change the result and cannot be done is refused.
 """
 
@@ -18,6 +18,7 @@ from ..errors import OptionError, check_choice
 from ..reranker.reranker import load_reranker
 from ..runtime.pooling import normalize
 from ..runtime.precision import Precision
+from ..runtime.session import usable_devices
 from ..types import Floats
 
 logger = logging.getLogger(__name__)
@@ -33,6 +34,15 @@ def _unused(**options: object) -> None:
         if value is not None and name not in _LOGGED:
             _LOGGED.add(name)
             logger.warning("%s has no effect here: onnxruntime on this machine's cores", name)
+
+
+def _usable(device: str | None) -> str | None:
+    """Give a device that the installed onnxruntime has; another one is logged and not used."""
+    name = device.partition(":")[0] if device else None
+    if name in usable_devices():
+        return name
+    _unused(device=device)
+    return None
 
 
 def _refuse(**options: object) -> None:
@@ -72,14 +82,14 @@ class SentenceTransformer:
         tokenizer_kwargs: Mapping[str, Any] | None = None,
         config_kwargs: Mapping[str, Any] | None = None,
     ) -> None:
-        _unused(device=device, backend=backend, cache_folder=cache_folder, token=token)
+        _unused(backend=backend, cache_folder=cache_folder, token=token)
         _unused(local_files_only=local_files_only, trust_remote_code=trust_remote_code)
         _unused(model_kwargs=model_kwargs)
         _refuse(revision=revision, processor_kwargs=processor_kwargs, config_kwargs=config_kwargs)
         _refuse(tokenizer_kwargs=tokenizer_kwargs)
         self.similarity_fn_name = similarity_fn_name or "cosine"
         check_choice("similarity_fn_name", self.similarity_fn_name, ("cosine", "dot"))
-        self.encoder = load(model_name_or_path)
+        self.encoder = load(model_name_or_path, device=_usable(device))
         self.truncate_dim = truncate_dim
         self.prompts = self.encoder.manifest.prompts | dict(prompts or {})
         self.default_prompt_name = default_prompt_name or self.encoder.manifest.default_prompt
@@ -213,11 +223,11 @@ class CrossEncoder:
         revision: str | None = None,
         activation_fn: Any = None,
     ) -> None:
-        _unused(device=device, backend=backend, cache_folder=cache_folder, token=token)
+        _unused(backend=backend, cache_folder=cache_folder, token=token)
         _unused(local_files_only=local_files_only, trust_remote_code=trust_remote_code)
         _unused(model_kwargs=model_kwargs)
         _refuse(revision=revision, activation_fn=activation_fn)
-        self.reranker = load_reranker(model_name_or_path)
+        self.reranker = load_reranker(model_name_or_path, device=_usable(device))
         self.max_length = self.reranker.max_tokens
         self.num_labels = self.reranker.manifest.dimension
         _check_length(max_length, self.max_length, "max_length")

@@ -49,18 +49,27 @@ def usable_devices() -> list[str]:
     return [*(name for name in found if name != "cpu"), "cpu"]
 
 
+def asked_device(device: str | None = None) -> str:
+    """Give the device asked for, by name or by MALMOI_DEVICE, whether or not it can be used here.
+
+    "auto" is the first usable one. Raises an OptionError for a name that is not known.
+    """
+    asked = device or os.environ.get(DEVICE) or "cpu"
+    if asked == "auto":
+        return usable_devices()[0]
+    if asked not in DEVICES:
+        raise OptionError(
+            f"device is {asked!r}; known are {', '.join(DEVICES)} and auto. Choose one of them."
+        )
+    return asked
+
+
 def choose_device(device: str | None = None) -> str:
     """Give the device to use: the one asked for, or "cpu"; "auto" takes the first usable one.
 
     Raises an OptionError for one that the installed onnxruntime does not know.
     """
-    asked, usable = device or os.environ.get(DEVICE) or "cpu", usable_devices()
-    if asked == "auto":
-        return usable[0]
-    if asked not in DEVICES:
-        raise OptionError(
-            f"device is {asked!r}; known are {', '.join(DEVICES)} and auto. Choose one of them."
-        )
+    asked, usable = asked_device(device), usable_devices()
     if asked not in usable:
         raise OptionError(
             f"device is {asked!r}, and the installed onnxruntime has {', '.join(usable)}; it needs "
@@ -98,6 +107,7 @@ class Session:
         options.enable_mem_pattern = False
         # Threads that spin while they wait take the cores from everything else in the process.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        remedy = ""
         start = partial(ort.InferenceSession, str(path), options, disabled_optimizers=_SLOWER)
         try:
             try:
@@ -105,7 +115,9 @@ class Session:
             except Exception:
                 if len(providers) == 1:
                     raise
-                # OpenVINO fails on a graph with operators that it cannot compile, as in int8.
+                # OpenVINO fails on a graph with operators that it cannot compile: 8-bit products,
+                # and attention as processors run it fastest.
+                remedy = f"; a float32 graph for it: malmoi --device {self.device} export"
                 self._session = start(providers=providers[-1:])
         except Exception as error:  # onnxruntime's own exceptions share no base class
             raise BundleCorrupt(
@@ -114,7 +126,9 @@ class Session:
             ) from error
         if providers[0] not in self._session.get_providers():
             # onnxruntime falls back by itself where a driver or a library is missing.
-            logger.warning("%s cannot be used here; %s runs on the cpu", self.device, path.name)
+            logger.warning(
+                "%s cannot be used here; %s runs on the cpu%s", self.device, path.name, remedy
+            )
             self.device = "cpu"
         self.path = path
         given = self._session.get_inputs()
@@ -218,7 +232,11 @@ def free_memory() -> int | None:
         found.append(int(available) * 1024)
         limits = Path("/sys/fs/cgroup")
         most = int((limits / "memory.max").read_text())
-        found.append(most - int((limits / "memory.current").read_text()))
+        held = int((limits / "memory.current").read_text())
+        stat = dict(line.split() for line in (limits / "memory.stat").read_text().splitlines())
+        # Pages of files that were read are counted as held, and are given back when asked for.
+        files = sum(int(stat.get(f"{kind}_file", 0)) for kind in ("active", "inactive"))
+        found.append(most - held + files)
     except (OSError, ValueError):  # no such file, or "max"
         pass
     return min(found, default=None)

@@ -36,7 +36,7 @@ PartShare = Annotated[float, Field(ge=0, lt=1)]
 Amount = Annotated[float, Field(ge=0)]
 AboveZero = Annotated[float, Field(gt=0)]
 Dimensions = Many[Positive]
-Precision = Literal["float32", "int8"]
+Precision = Literal["float32", "float16", "int8"]
 InnerShare = Annotated[float, Field(gt=0, lt=1)]
 Shares = dict[Literal["dev", "test"], InnerShare]
 Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]  # torch's generators take no more
