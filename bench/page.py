@@ -202,6 +202,17 @@ CLAIMS = [
         small=True,
     ),
     Claim("Purity of clusters", RUN + "clusters", small=True),
+    Claim(
+        "Topics next to BERTopic on the same vectors, 600 texts",
+        RUN + "topics",
+        small=True,
+    ),
+    Claim(
+        "Keywords next to KeyBERT on the same vectors",
+        RUN + "keyword_quality",
+        columns=("documents, way", "found", "part", "words"),
+        small=True,
+    ),
     Claim("The most similar pair of raw sentences", RUN + "mining pair", small=True),
     Claim("All pairs of a million vectors above 0.9", RUN + "mining million", small=True),
     Claim("Hard negatives among a million texts", RUN + "mining negatives", small=True),
