@@ -189,7 +189,7 @@ CLAIMS = [
     ),
     Claim("A corpus of 932,000 documents", RUN + "corpus_cost --count 932000", small=True),
     Claim(
-        "Answers, 832 steps on made questions (per cent)",
+        "Answers, 831 steps on made questions (per cent)",
         RUN + "answers runs/bundle --questions runs/ko-qa-data --most 400",
         small=True,
     ),
