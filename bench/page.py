@@ -187,6 +187,11 @@ CLAIMS = [
     ),
     Claim("A corpus of 932,000 documents", RUN + "corpus_cost --count 932000", small=True),
     Claim(
+        "Answers, 831 steps on made questions (per cent)",
+        RUN + "answers runs/bundle --questions runs/ko-qa-data --most 400",
+        small=True,
+    ),
+    Claim(
         "A question over 1,000 documents",
         RUN + "answer_speed '…/bundle'",
         columns=("way", "questions", "processor p50, core ms"),
@@ -200,6 +205,17 @@ CLAIMS = [
         small=True,
     ),
     Claim("Purity of clusters", RUN + "clusters", small=True),
+    Claim(
+        "Topics next to BERTopic on the same vectors, 600 texts",
+        RUN + "topics",
+        small=True,
+    ),
+    Claim(
+        "Keywords next to KeyBERT on the same vectors",
+        RUN + "keyword_quality",
+        columns=("documents, way", "found", "part", "words"),
+        small=True,
+    ),
     Claim("The most similar pair of raw sentences", RUN + "mining pair", small=True),
     Claim("All pairs of a million vectors above 0.9", RUN + "mining million", small=True),
     Claim("Hard negatives among a million texts", RUN + "mining negatives", small=True),

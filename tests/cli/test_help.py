@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import typer
+from click.testing import CliRunner
 
 from malmoi.cli import COMMANDS, GROUPS, app
 from malmoi.cli.help import EXAMPLES, PANELS, language, read_korean, translate
@@ -62,6 +63,17 @@ def test_the_language_comes_from_the_environment() -> None:
     )
     assert "코사인" in done.stdout and "이 도움말을 보여 주고" in done.stdout
     assert "옵션" in done.stdout and "Options" not in done.stdout
+
+
+@pytest.mark.parametrize("columns", [79, 80, 81, 84, 100])
+def test_no_word_of_korean_help_is_cut(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    """rich cut the last letters of lines of Hangul that just fit."""
+    monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", columns)
+    made = translate(typer.main.get_command(app))
+    shown = CliRunner().invoke(made, ["keywords", "--help"]).output
+    words = "".join(shown.replace("│", " ").split())
+    for option in made.commands["keywords"].params:
+        assert "".join(option.help.split()) in words, option.name
 
 
 def test_what_is_misspelt_is_suggested(run_here: Run) -> None:

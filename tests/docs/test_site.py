@@ -60,6 +60,14 @@ def test_links_between_pages_lead_somewhere(pages: ModuleType) -> None:
             assert target in known, f"{name} links to {target}, which is not there"
 
 
+def test_every_page_has_its_korean_twin() -> None:
+    pages = [*DOCS.glob("*.md"), *DOCS.glob("learn/*.md"), DOCS / "decisions/README.md"]
+    pages += [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+    english = [path for path in pages if not path.name.endswith(".ko.md")]
+    missing = [path.name for path in english if not path.with_suffix(".ko.md").is_file()]
+    assert len(english) > 25 and not missing
+
+
 @pytest.mark.parametrize("korean", TWINS, ids=lambda path: path.name)
 def test_translated_pages_are_built_like_the_english_ones(korean: Path) -> None:
     """The same headings, commands and code, which the English pages' tests run."""

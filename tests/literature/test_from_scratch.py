@@ -1,6 +1,7 @@
 """The head, losses, poolings and baselines of the texts that build everything from scratch."""
 
 import json
+import runpy
 from pathlib import Path
 
 import numpy as np
@@ -66,3 +67,29 @@ def test_the_pooler_is_berts_own(tmp_path: Path) -> None:
     tiny.tiny_transformer(tmp_path / "distil", "distilbert")
     with pytest.raises(BundleError, match="have no pooler"):
         export(tmp_path / "distil", tmp_path / "none", pooling="pooler")
+
+
+def test_infersent_is_a_bilstm_and_its_maximum(tmp_path: Path) -> None:
+    """examples/infersent.py: NLI is learnt, and a text's vector is the maximum over its states."""
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("kiwipiepy", reason="kiwipiepy is not installed")
+    script = runpy.run_path(str(ROOT / "examples/infersent.py"))
+    words = ["비", "오", "날씨", "맑", "흐리", "고양이", "자", "않"]
+    draw = np.random.default_rng(0)
+    lines = [" ".join([word, *(f"{x:.3f}" for x in draw.normal(size=8))]) for word in words]
+    (tmp_path / "words.txt").write_text("\n".join(lines) + "\n", "utf-8")
+    rows = ["비가 온다\t날씨가 흐리다\tentailment", "비가 온다\t날씨가 맑다\tcontradiction"]
+    rows += ["비가 온다\t고양이가 잔다\tneutral"]
+    header = "premise\thypothesis\tlabel"
+    (tmp_path / "nli.tsv").write_text("\n".join([header, *rows * 8]) + "\n", "utf-8")
+    torch.manual_seed(0)
+    model = script["InferSent"](tmp_path / "words.txt", width=16)
+    losses = script["train"](model, tmp_path / "nli.tsv", epochs=60, batch=8)
+    assert losses[0] > 0.9 and losses[-1] < 0.5 * losses[0]
+    vectors = model.encode(["비가 온다", "xyzzy", "비가 온다"])
+    assert vectors.shape == (3, 32) and not vectors[1].any()
+    np.testing.assert_allclose(vectors[0], vectors[2], atol=1e-6)
+    ids = torch.tensor([[model.rows["비"], model.rows["오"]]])
+    with torch.no_grad():
+        states = model.lstm(model.table(ids))[0][0].numpy()
+    np.testing.assert_allclose(vectors[0], states.max(axis=0), atol=1e-6)

@@ -4,6 +4,7 @@ What is asserted is what a reader is told to see (which text is nearest, which c
 figures: the weights may be exchanged.
 """
 
+import itertools
 import json
 from pathlib import Path
 
@@ -83,6 +84,22 @@ def test_keybert_finds_whole_phrases(encoder: malmoi.TextEncoder) -> None:
     assert not any(phrase.endswith(("를", "은", "이")) for phrase in found)
     different = [word.text for word in keywords(encoder, text, top=4, diversity=0.9)]
     assert different != found  # MMR
+
+
+def test_keyberts_max_sum_is_the_least_similar_choice(encoder: malmoi.TextEncoder) -> None:
+    """Of all choices of three among the eight nearest, worked out one by one."""
+    pytest.importorskip("kiwipiepy", reason="kiwipiepy is not installed")
+    text = "당뇨병 환자는 혈당을 재고 식이 요법과 운동을 한다. 혈당 조절이 나쁘면 당뇨병 합병증과 "
+    text += "신장 질환이 생긴다. 인슐린 주사는 혈당을 낮춘다."
+    near = [word.text for word in keywords(encoder, text, top=8, diversity=0)]
+    found = [word.text for word in keywords(encoder, text, top=3, max_sum=8)]
+
+    def likeness(phrases: tuple[str, ...]) -> float:
+        vectors = encoder.encode(list(phrases))
+        return float((vectors @ vectors.T).sum())
+
+    assert found == list(min(itertools.combinations(near, 3), key=likeness))
+    assert found != near[:3]
 
 
 def test_zero_shot_by_the_encoder_alone() -> None:

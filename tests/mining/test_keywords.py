@@ -68,6 +68,10 @@ def test_documents_without_nouns_and_bad_options(encoder: malmoi.TextEncoder) ->
         keywords(encoder, KOREAN, diversity=2)
     with pytest.raises(OptionError, match="top is 0"):
         keywords(encoder, KOREAN, top=0)
+    with pytest.raises(OptionError, match="max_sum is 3, and 4 keywords are wanted"):
+        keywords(encoder, KOREAN, top=4, max_sum=3)
+    with pytest.raises(OptionError, match="can be chosen in .* ways; expected at most"):
+        keywords(encoder, KOREAN, max_sum=40)
 
 
 def test_the_command(run: Run, run_here: Run, tmp_path: Path) -> None:

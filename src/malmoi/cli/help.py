@@ -5,7 +5,7 @@ fails where one is missing. MALMOI_LANG (ko or en) decides, or else the locale.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -86,9 +86,32 @@ def translate(command: Any, korean: Mapping[str, str] | None = None) -> Any:
         _translate_option(option, table)
     own = command.get_help_option  # made anew where help is shown
     command.get_help_option = lambda context: _translate_option(own(context), table)
+    shown = command.format_help
+    command.format_help = lambda *arguments: _whole_words(shown, *arguments)
     for below in getattr(command, "commands", {}).values():
         translate(below, table)
     return command
+
+
+def _whole_words(show: Callable[..., None], *arguments: object) -> None:
+    """Show help whose wide letters are counted as two cells where lines end.
+
+    rich counts letters there: of a line of Hangul that fits but for the space at its end it cuts
+    the last letters and writes "…".
+    """
+    from rich.text import Text
+
+    def strip_end(text: Text, size: int) -> None:
+        blank = len(text.plain) - len(text.plain.rstrip())
+        if (excess := min(blank, text.cell_len - size)) > 0:
+            text.right_crop(excess)
+
+    own = Text.rstrip_end
+    Text.rstrip_end = strip_end  # type: ignore[method-assign, assignment]
+    try:
+        show(*arguments)
+    finally:
+        Text.rstrip_end = own  # type: ignore[method-assign]
 
 
 def _translate_option(option: Any, table: Mapping[str, str]) -> Any:

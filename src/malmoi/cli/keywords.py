@@ -22,6 +22,10 @@ def keywords(
     diversity: Annotated[
         float, opt("How much they may not resemble each other.", min=0, max=1)
     ] = 0.3,
+    max_sum: Annotated[
+        int,
+        opt("Instead: of so many nearest phrases those that resemble each other least.", min=0),
+    ] = 0,
     stopwords: Annotated[
         Path | None, opt("Words to leave out, one a line; -word takes one back.")
     ] = None,
@@ -39,5 +43,7 @@ def keywords(
         if not document.strip():
             continue
         own = {"document": number} if len(documents) > 1 else {}
-        for word in find(encoder, document, top=top, diversity=diversity, stopwords=stop):
+        for word in find(
+            encoder, document, top=top, diversity=diversity, max_sum=max_sum, stopwords=stop
+        ):
             yield {**own, "keyword": word.text, "score": round(word.score, 4), "count": word.count}

@@ -4,6 +4,8 @@ Candidates are noun phrases: in Korean by morphology, so that no particle is lef
 English runs of words between stop words, verbs and punctuation. Mixed documents have both.
 """
 
+import itertools
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -62,6 +64,7 @@ _ENGLISH = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:['’-][A-Za-z0-9]+)*|[^\sA-Za-z]
 _NOT_NOUN = re.compile(r".{3,}(?:ly|ing|ed|ize|izes|ise|ises)$")
 _LONGEST = 3  # words in an English phrase
 _CANDIDATES = 512  # the earliest phrases of a long document are enough to choose from
+_CHOICES = 1_000_000  # sets of phrases that max-sum compares
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,7 @@ def keywords(
     *,
     top: int = 10,
     diversity: float = 0.3,
+    max_sum: int = 0,
     stopwords: frozenset[str] = STOPWORDS,
 ) -> list[Keyword]:
     """The phrases that best describe a document, best first.
@@ -86,6 +90,8 @@ def keywords(
     Args:
         diversity: from 0 to 1, how much a phrase loses by its similarity to those already chosen
             (maximal marginal relevance).
+        max_sum: instead of that, choose among so many of the nearest phrases those that are least
+            similar to each other (KeyBERT's max-sum); 0 for not.
 
     A document without a noun phrase has no keywords.
     """
@@ -93,6 +99,7 @@ def keywords(
         raise OptionError(f"top is {top}; expected 1 or more. Ask for at least one keyword.")
     if not 0 <= diversity <= 1:
         raise OptionError(f"diversity is {diversity}; expected 0 to 1. Try 0.3.")
+    _check_max_sum(max_sum, top)
     if not document.strip():
         raise DataError("the document is empty; expected text. Give some.")
     counts = candidates(document, stopwords=stopwords)
@@ -102,10 +109,42 @@ def keywords(
     vectors = normalize(encoder.encode(phrases))
     whole = normalize(encoder.encode([document], on_long="windows"))[0]
     scores = vectors @ whole
-    return [
-        Keyword(phrases[i], float(scores[i]), counts[phrases[i]])
-        for i in choose_diverse(vectors, scores, top, diversity)
-    ]
+    chosen = (
+        choose_max_sum(vectors, scores, top, max_sum)
+        if max_sum
+        else choose_diverse(vectors, scores, top, diversity)
+    )
+    return [Keyword(phrases[i], float(scores[i]), counts[phrases[i]]) for i in chosen]
+
+
+def _check_max_sum(max_sum: int, top: int) -> None:
+    if max_sum and max_sum < top:
+        raise OptionError(
+            f"max_sum is {max_sum}, and {top} keywords are wanted; expected as many phrases or "
+            "more to choose from, or 0. Try twice as many as keywords."
+        )
+    ways = math.comb(max_sum, top)
+    if ways > _CHOICES:
+        raise OptionError(
+            f"{top} of {max_sum} phrases can be chosen in {ways:,} ways; expected "
+            f"at most {_CHOICES:,}. Choose a smaller max_sum, or use diversity."
+        )
+
+
+def choose_max_sum(vectors: Floats, scores: Floats, top: int, nearest: int) -> list[int]:
+    """Choose the `top` of the nearest rows with the least sum of their similarities.
+
+    >>> rows = np.array([[1, 0], [0.99, 0.14], [0.6, 0.8]], dtype=np.float32)
+    >>> choose_max_sum(rows, rows @ rows[0], 2, 3)
+    [0, 2]
+    """
+    best = np.argsort(-scores, kind="stable")[:nearest]
+    similarity = vectors[best] @ vectors[best].T
+    chosen = np.array(list(itertools.combinations(range(len(best)), min(top, len(best)))))
+    sums = np.zeros(len(chosen), dtype=np.float32)
+    for a, b in itertools.combinations(range(chosen.shape[1]), 2):
+        sums += similarity[chosen[:, a], chosen[:, b]]
+    return [int(best[i]) for i in chosen[sums.argmin()]]
 
 
 def choose_diverse(vectors: Floats, scores: Floats, top: int, diversity: float) -> list[int]:

@@ -26,6 +26,7 @@ from .keywords import STOPWORDS
 _WORD = re.compile(r"[A-Za-z]{2,}|[가-힣]{2,}")
 OTHERS = "others"  # the name of texts in no topic
 _TERMS = 5
+_FREQUENT = 1.5
 _SENTENCES = 3
 _BLOCK = 5_000  # texts whose morphemes are held at once
 
@@ -123,6 +124,7 @@ def typical_terms(
 ) -> tuple[str, ...]:
     """The terms of highest class-based TF-IDF in a group.
 
+    Counts are raised to the power of 1.5: terms of few texts of a group seldom belong together.
     A phrase takes the place of its words where it is nearly as frequent (once is chance), and what
     has a word of a term that is chosen already is left out.
 
@@ -131,6 +133,9 @@ def typical_terms(
     ('환불',)
     >>> typical_terms({0: Counter({"문장": 4, "유사도": 4, "문장 유사도": 3})}, 0)
     ('문장 유사도',)
+    >>> counts = {0: Counter({"일정": 9, "보고서 제출": 2}), 1: Counter({"일정": 9, "배송": 9})}
+    >>> typical_terms(counts, 0, top=1)
+    ('일정',)
     """
     totals: Counter[str] = Counter()
     for own in counts.values():
@@ -138,7 +143,7 @@ def typical_terms(
     average = sum(totals.values()) / max(len(counts), 1)
     size = max(sum(counts[group].values()), 1)
     worth = {
-        term: count / size * math.log(1 + average / totals[term]) * _telling(term)
+        term: count**_FREQUENT / size * math.log(1 + average / totals[term]) * _telling(term)
         for term, count in counts[group].items()
         if count > 1 or " " not in term
     }
@@ -152,7 +157,7 @@ def typical_terms(
 
 def _telling(term: str) -> float:
     """How much a term says: a phrase, rarer than its words, more, a syllable or a letter less."""
-    return 2.0 if " " in term else 0.3 if len(term) == 1 else 1.0
+    return 2.0 if " " in term else 0.1 if len(term) == 1 else 1.0
 
 
 def _terms_by_group(
