@@ -59,6 +59,7 @@ from .sums import Sums
 from .vector_index import ROW_BITS, SyncedIndex, index_rows
 
 _AT_ONCE = 500  # ids in one query
+_HELD = 50  # documents that are read at once, of which each may have long fields
 _CODE, _FEW = re.compile(r"(?=.*\d).{3}"), 5
 _REMEMBERED = 100_000  # words whose frequencies are kept, about 10 MB
 _OCCURRENCES = 10_000  # of words in passages that one search goes through, about 8 ms
@@ -158,7 +159,7 @@ class SqliteStore(Store):
 
     def passages(self, keys: Sequence[PassageKey]) -> dict[PassageKey, FoundPassage]:
         found = {}
-        for block in _blocks(keys):
+        for block in _blocks(keys, _HELD):
             marks = ", ".join("(?, ?)" for _ in block)
             values = [value for key in block for value in key]
             with self._locked() as connection:
@@ -371,7 +372,7 @@ class SqliteStore(Store):
                 block = connection.execute(
                     f"SELECT {DOCUMENT}, d.text, d.text_checksum FROM documents d "
                     "WHERE d.row > ? ORDER BY d.row LIMIT ?",
-                    (last, _AT_ONCE),
+                    (last, _HELD),
                 ).fetchall()
             if not block:
                 return
@@ -402,7 +403,7 @@ class SqliteStore(Store):
                 block = connection.execute(
                     f"SELECT {DOCUMENT}, (SELECT count(*) FROM passages WHERE document = d.row) "
                     "FROM documents d WHERE d.id > ? ORDER BY d.id LIMIT ?",
-                    (after, min(_AT_ONCE, limit or _AT_ONCE)),
+                    (after, min(_HELD, limit or _HELD)),
                 ).fetchall()
             for row in block:
                 yield DocumentInfo(read_document(row), row[-1])
@@ -750,9 +751,9 @@ def open_store(path: str | Path, *, create: Create | None = None, engine: str = 
     return SqliteStore(path, create=create, engine=engine)
 
 
-def _blocks(items: Iterable[Any]) -> Iterator[list[Any]]:
+def _blocks(items: Iterable[Any], size: int = _AT_ONCE) -> Iterator[list[Any]]:
     pending = iter(items)
-    while block := list(itertools.islice(pending, _AT_ONCE)):
+    while block := list(itertools.islice(pending, size)):
         yield block
 
 
