@@ -6,7 +6,8 @@ Clients ask all routes, some of them badly, some of them leaving in the middle, 
 process adds documents to the corpus that is served, and is killed now and then. The server is
 killed with SIGKILL, stopped with SIGTERM, told to read its keys again, its clock jumps a day back
 and a day ahead, and it is started with 96 open files, with files of a bounded size (a disk that is
-full) and on a corpus in a read-only mount. At the end every acknowledged document and file must be there.
+full) and on a corpus in a read-only mount. At the end every acknowledged document and file must be
+there.
 
 The clock is the one that Python reads: that of the machine is not ours to set. A mount cannot
 become read-only while a file of it is open for writing, so the server is started on one that is.
