@@ -406,6 +406,24 @@ def test_what_others_write_during_a_check_is_no_damage(
         assert len(store) == 9 + next(late) - 100
 
 
+@pytest.mark.parametrize("removed", [False, True])
+def test_a_file_that_is_replaced_while_it_is_open_is_not_used(
+    tmp_path: Path, removed: bool
+) -> None:
+    path, backup = tmp_path / "x.malmoi", tmp_path / "backup"
+    fill(path, 0, 10)
+    shutil.copy(path, backup)
+    with opened(path) as store:
+        path.unlink() if removed else backup.replace(path)
+        for use in (
+            lambda: store.vector_search(unit(1), 1),
+            lambda: store.get(["1"]),
+            lambda: store.write([stored("new", "배송", 1)]),  # it would be lost with the old file
+        ):
+            with pytest.raises(CorpusError, match="replaced or removed"):
+                use()
+
+
 def test_long_fields_are_not_held_together_to_check_them(tmp_path: Path) -> None:
     path, count, size = tmp_path / "x.malmoi", 60, 200_000
     with opened(path) as store:

@@ -81,6 +81,7 @@ class SqliteStore(Store):
             self._old = is_old(self._connection)
         # A file in a read-only place is read as if it never changed, so it must not.
         self._frozen = _state_of(self.path) if is_frozen(self.path) else None
+        self._file = _file_of(self.path)
         self._vector_index = SyncedIndex(self.path, self.about, mark, engine=engine)
         zeros = np.zeros((1, self.about.dimension), np.float32)
         stored = to_precision(zeros, self.about.precision)
@@ -705,6 +706,11 @@ class SqliteStore(Store):
     @contextlib.contextmanager
     def _locked(self) -> Iterator[sqlite3.Connection]:
         with self._lock, translated_errors(self.path):
+            if _file_of(self.path) != self._file:  # what is written now would be lost with it
+                raise CorpusError(
+                    f"{self.path} was replaced or removed while it is open; expected the file that "
+                    "was opened. Open it again: restart the server, or the command."
+                )
             if self._frozen is not None and _state_of(self.path) != self._frozen:
                 raise CorpusError(
                     f"{self.path} was changed while it is open from a read-only place; expected it "
@@ -774,6 +780,15 @@ def _quoted(word: str) -> str:
     start = word.endswith("*") and len(word) > 1
     text = (word[:-1] if start else word).replace('"', '""')
     return f'"{text}"*' if start else f'"{text}"'
+
+
+def _file_of(path: Path) -> tuple[int, int] | None:
+    """What tells a file from another one of its name; None where there is none."""
+    try:
+        about = path.stat()
+    except FileNotFoundError:
+        return None
+    return about.st_dev, about.st_ino
 
 
 def _state_of(path: Path) -> tuple[int, int, int]:
