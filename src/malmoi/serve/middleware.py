@@ -26,6 +26,7 @@ access_logger = logging.getLogger("malmoi.serve.access")
 CONNECTION = "malmoi.connection"  # in the state of a scope: the connection that brought it
 GONE = 499  # what nginx calls a client that closed; counted, never sent
 _SPLIT = 128 * 1024  # bytes that may be marks of chunks, which cost more time than a body
+_PAUSED = 32 * 1024  # bytes of a body from which on uvicorn may have stopped to read
 _PROBES = ("/health", "/ready")  # they carry no key
 
 
@@ -223,10 +224,14 @@ class _Request:
         body = await gateway.read_body(self._scope, headers, self._receive, self._connection)
         if self._connection is not None:
             self._connection.body_read()
+        # After a large body uvicorn reads no more until it is asked: a client could go unseen.
+        more = asyncio.ensure_future(self._receive()) if len(body) > _PAUSED else None
         try:
             await gateway.app(self._scope, _replay(body), self._send)
         finally:
             gateway.release(len(body))
+            if more is not None:
+                more.cancel()
 
     def _leave(self) -> None:
         """Cancel the work: the client has closed before it had its answer."""
