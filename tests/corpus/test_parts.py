@@ -111,6 +111,7 @@ def test_conditions_are_read_in_no_time_and_never_misread() -> None:
         ("a=>3", "compares by =>"),
         ("a<>b", "compares by <>"),
         ("a===b", "compares by ==="),
+        ("a" + "=" * 5000, "compares by =========;"),
         ("=3", "no comparison"),
         ("a" * 20_000 + "=1", "20,002 characters"),
     ):

@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -403,6 +404,38 @@ def test_what_others_write_during_a_check_is_no_damage(
         assert len(store.keyword_search(["배송"], 99)) == 10
         assert store.check() == []
         assert len(store) == 9 + next(late) - 100
+
+
+@pytest.mark.parametrize("removed", [False, True])
+def test_a_file_that_is_replaced_while_it_is_open_is_not_used(
+    tmp_path: Path, removed: bool
+) -> None:
+    path, backup = tmp_path / "x.malmoi", tmp_path / "backup"
+    fill(path, 0, 10)
+    shutil.copy(path, backup)
+    with opened(path) as store:
+        path.unlink() if removed else backup.replace(path)
+        for use in (
+            lambda: store.vector_search(unit(1), 1),
+            lambda: store.get(["1"]),
+            lambda: store.write([stored("new", "배송", 1)]),  # it would be lost with the old file
+        ):
+            with pytest.raises(CorpusError, match="replaced or removed"):
+                use()
+
+
+def test_long_fields_are_not_held_together_to_check_them(tmp_path: Path) -> None:
+    path, count, size = tmp_path / "x.malmoi", 60, 200_000
+    with opened(path) as store:
+        for i in range(count):
+            store.write([stored(str(i), f"배송 {i}", i, year=2000 + i, original=f"{i}" * size)])
+    with opened(path) as store:
+        tracemalloc.start()
+        found = store.vector_search(unit(7), 1, filters=[Filter.parse("year=2007")])
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert ids(found) == ["7"]  # type: ignore[arg-type]
+    assert peak < 10 * size < count * size
 
 
 def test_a_check_compares_the_rows_of_the_index(tmp_path: Path) -> None:

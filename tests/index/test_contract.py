@@ -1,6 +1,7 @@
 """One suite over every engine and precision, with a plain product as the judge."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 import malmoi.index.base
 import malmoi.index.hnsw
-from malmoi.errors import BundleCorrupt, OptionError
+from malmoi.errors import BundleCorrupt, OptionError, OutputError
 from malmoi.index import Index, make_index, open_index, save_index
 from malmoi.types import Floats
 
@@ -169,6 +170,23 @@ def test_a_file_that_is_no_index(engine: str, tmp_path: Path) -> None:
 def test_unknown_engine() -> None:
     with pytest.raises(OptionError, match="known are exact, flat, hnsw"):
         make_index(3, engine="annoy")
+
+
+def test_a_graph_that_cannot_be_written_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index, _ = filled("hnsw", 100)
+    assert isinstance(index, malmoi.index.hnsw.HnswIndex)
+    with pytest.raises(OutputError, match="does not exist"):
+        index.save_graph(tmp_path / "missing" / "x")
+
+    def fail(path: str) -> None:
+        raise RuntimeError("no space left")
+
+    monkeypatch.setattr(index, "_graph", SimpleNamespace(save=fail))
+    with pytest.raises(OutputError, match="no space left"):
+        index.save_graph(tmp_path / "x")
+    assert not any(tmp_path.iterdir())
 
 
 def test_a_broken_or_missing_graph_is_reported_or_built_again(tmp_path: Path) -> None:

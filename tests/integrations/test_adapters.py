@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import sys
+import time
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -340,6 +341,11 @@ def test_mcp(encoder: malmoi.TextEncoder, corpus: malmoi.Corpus) -> None:
             assert tools == {"search", "link", "similarity"}
             wrong = await client.call_tool("search", {"query": "cat", "corpus": "other"})
             assert wrong.is_error
+            for given in (["cat"] * 257, [-1] * 1_000_000, ["a" * 200_001], []):
+                began = time.process_time()
+                refused = await client.call_tool("similarity", {"a": given, "b": ["dog"]})
+                assert refused.is_error and len(str(refused.content)) < 1000
+                assert time.process_time() - began < 2
             return [
                 (await client.call_tool(name, given)).structured_content["result"]
                 for name, given in (

@@ -122,6 +122,16 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path: Path) -> None:
     assert not os.listdir(tmp_path)
 
 
+def test_a_read_only_place_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path, *args: object, **options: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", str(path))
+
+    for name in ("open", "unlink"):  # it refuses to remove what is not there, too
+        monkeypatch.setattr(Path, name, refuse)
+    with pytest.raises(OutputError, match="no permission to write"), writing(tmp_path / "x"):
+        pass
+
+
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="does not exist. Make it first"):
         with writing(tmp_path / "none/out.bin"):

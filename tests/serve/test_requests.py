@@ -277,3 +277,21 @@ def test_who_leaves_with_requests_in_line_is_not_written_to(
         wait_for(lambda: state.running == 0)
         assert server.post("/v1/embeddings", {"input": "dog"}).status == 200
     assert not [record for record in caplog.records if record.levelname != "INFO"]
+
+
+def test_a_client_that_leaves_after_a_large_body_is_noticed(
+    resources: Resources, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = hold_encoder(monkeypatch, resources.encoder)
+    with serving(resources) as server:
+        whole = request({"input": ["the cat sleeps " * 10] * 2000})
+        assert len(whole) > 200_000
+        with socket.create_connection(("127.0.0.1", server.port), timeout=20) as link:
+            link.sendall(whole)
+            wait_for(lambda: server.state.running == 1)
+            time.sleep(0.2)
+        try:
+            wait_for(lambda: server.state.running == 0, 3)
+        finally:
+            gate.set()
+        assert server.post("/v1/embeddings", {"input": "cat"}).status == 200

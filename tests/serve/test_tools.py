@@ -24,8 +24,10 @@ from malmoi.corpus import Corpus
 from malmoi.corpus.sqlite import SqliteStore
 from malmoi.encoder import Encoder
 from malmoi.errors import CutWarning, DataError
+from malmoi.linking import Linked
 from malmoi.mining.keywords import keywords
 from malmoi.serve.engine import BatchedEncoder
+from malmoi.serve.routes import compat
 from malmoi.serve.settings import Limits, ServerSettings
 from malmoi.serve.state import AppState, Resources, SampleCorpus, load_resources
 from malmoi.text import morphemes
@@ -364,8 +366,8 @@ def test_the_event_loop_reads_no_file_and_writes_no_large_answer(
 ) -> None:
     on_loop = list[str]()
 
-    def watch(owner: type, name: str) -> None:
-        real = getattr(owner, name)
+    def watch(owner: object, name: str) -> None:
+        real = getattr(owner, name, lambda _: None)  # few classes have a __del__
 
         def watched(self: object, *args: object, **options: object) -> object:
             with contextlib.suppress(RuntimeError):
@@ -373,16 +375,25 @@ def test_the_event_loop_reads_no_file_and_writes_no_large_answer(
                 on_loop.append(name)
             return real(self, *args, **options)
 
-        monkeypatch.setattr(owner, name, watched)
+        monkeypatch.setattr(owner, name, watched, raising=False)
 
     watch(SqliteStore, "__len__")
     watch(SqliteStore, "fields")
     watch(NoteMention, "to_json")
+    watch(compat, "to_precision")
+    watch(Encoder, "with_special_ids")
+    for many in (NoteMention, Linked):  # to free a hundred thousand objects takes long too
+        watch(many, "__del__")
     with serving(load_resources(reranker="none")) as site:
         assert site.get("/v1/info").status == site.post("/v1/corpus", {}).status == 200
         assert site.post("/v1/search", {"query": "환불", "filter": {"lang": "ko"}}).json["hits"]
         note = "pt has DM nephropathy, HTN. " * 200
         assert site.post("/v1/link/note", {"text": note, "k": 5}).json["mentions"]
+        assert len(site.post("/v1/link", {"mentions": ["DM"] * 50}).json["results"]) == 50
+        texts = {"texts": ["배"] * 60, "embedding_types": ["int8", "binary"]}
+        assert len(site.post("/v2/embed", texts).json["embeddings"]["int8"]) == 60
+        ids = {"input": [[5] * 250] * 100 + [[10**6]], "tokenizer": "own"}
+        assert site.post("/v1/embeddings", ids).json["error"]["code"] == "unknown_token"
     assert on_loop == []
 
 

@@ -10,7 +10,7 @@ from ..text.cleanup import mend_surrogates
 
 Atom = str | float | int
 OPERATORS = ("<=", ">=", "!=", "=", "<", ">")
-_OPERATOR = re.compile(r"!?[<>=]+")
+_OPERATOR = re.compile(r"!?[<>=]{1,9}")
 _LONGEST = 10_000  # characters of a condition
 _DEEPEST = 32  # lists and objects within each other in a field
 

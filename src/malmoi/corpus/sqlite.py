@@ -59,6 +59,7 @@ from .sums import Sums
 from .vector_index import ROW_BITS, SyncedIndex, index_rows
 
 _AT_ONCE = 500  # ids in one query
+_HELD = 50  # documents that are read at once, of which each may have long fields
 _CODE, _FEW = re.compile(r"(?=.*\d).{3}"), 5
 _REMEMBERED = 100_000  # words whose frequencies are kept, about 10 MB
 _OCCURRENCES = 10_000  # of words in passages that one search goes through, about 8 ms
@@ -80,6 +81,7 @@ class SqliteStore(Store):
             self._old = is_old(self._connection)
         # A file in a read-only place is read as if it never changed, so it must not.
         self._frozen = _state_of(self.path) if is_frozen(self.path) else None
+        self._file = _file_of(self.path)
         self._vector_index = SyncedIndex(self.path, self.about, mark, engine=engine)
         zeros = np.zeros((1, self.about.dimension), np.float32)
         stored = to_precision(zeros, self.about.precision)
@@ -158,7 +160,7 @@ class SqliteStore(Store):
 
     def passages(self, keys: Sequence[PassageKey]) -> dict[PassageKey, FoundPassage]:
         found = {}
-        for block in _blocks(keys):
+        for block in _blocks(keys, _HELD):
             marks = ", ".join("(?, ?)" for _ in block)
             values = [value for key in block for value in key]
             with self._locked() as connection:
@@ -371,7 +373,7 @@ class SqliteStore(Store):
                 block = connection.execute(
                     f"SELECT {DOCUMENT}, d.text, d.text_checksum FROM documents d "
                     "WHERE d.row > ? ORDER BY d.row LIMIT ?",
-                    (last, _AT_ONCE),
+                    (last, _HELD),
                 ).fetchall()
             if not block:
                 return
@@ -402,7 +404,7 @@ class SqliteStore(Store):
                 block = connection.execute(
                     f"SELECT {DOCUMENT}, (SELECT count(*) FROM passages WHERE document = d.row) "
                     "FROM documents d WHERE d.id > ? ORDER BY d.id LIMIT ?",
-                    (after, min(_AT_ONCE, limit or _AT_ONCE)),
+                    (after, min(_HELD, limit or _HELD)),
                 ).fetchall()
             for row in block:
                 yield DocumentInfo(read_document(row), row[-1])
@@ -704,6 +706,11 @@ class SqliteStore(Store):
     @contextlib.contextmanager
     def _locked(self) -> Iterator[sqlite3.Connection]:
         with self._lock, translated_errors(self.path):
+            if _file_of(self.path) != self._file:  # what is written now would be lost with it
+                raise CorpusError(
+                    f"{self.path} was replaced or removed while it is open; expected the file that "
+                    "was opened. Open it again: restart the server, or the command."
+                )
             if self._frozen is not None and _state_of(self.path) != self._frozen:
                 raise CorpusError(
                     f"{self.path} was changed while it is open from a read-only place; expected it "
@@ -750,9 +757,9 @@ def open_store(path: str | Path, *, create: Create | None = None, engine: str = 
     return SqliteStore(path, create=create, engine=engine)
 
 
-def _blocks(items: Iterable[Any]) -> Iterator[list[Any]]:
+def _blocks(items: Iterable[Any], size: int = _AT_ONCE) -> Iterator[list[Any]]:
     pending = iter(items)
-    while block := list(itertools.islice(pending, _AT_ONCE)):
+    while block := list(itertools.islice(pending, size)):
         yield block
 
 
@@ -773,6 +780,15 @@ def _quoted(word: str) -> str:
     start = word.endswith("*") and len(word) > 1
     text = (word[:-1] if start else word).replace('"', '""')
     return f'"{text}"*' if start else f'"{text}"'
+
+
+def _file_of(path: Path) -> tuple[int, int] | None:
+    """What tells a file from another one of its name; None where there is none."""
+    try:
+        about = path.stat()
+    except FileNotFoundError:
+        return None
+    return about.st_dev, about.st_ino
 
 
 def _state_of(path: Path) -> tuple[int, int, int]:

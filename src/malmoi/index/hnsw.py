@@ -4,7 +4,6 @@ The graph keeps its own int8 vectors and only proposes; scores come from the tab
 stay in the graph and are skipped until it is built again.
 """
 
-import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import BundleCorrupt, require
+from ..io.files import writing
 from ..runtime.precision import to_precision
 from ..types import Floats
 from .flat import BinaryCodes, FlatIndex, Planes
@@ -54,13 +54,12 @@ class HnswIndex(FlatIndex):
         return made
 
     def save_graph(self, path: Path) -> None:
-        """Write the graph atomically, by way of a temporary file."""
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-        try:
-            self._graph.save(str(temporary))
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        """Write the graph, whole or not at all."""
+        with writing(path) as file:
+            try:
+                self._graph.save(file.name)
+            except Exception as error:  # the library raises whatever its C++ part threw
+                raise OSError(str(error)) from error
 
     def _open(self, path: Path) -> None:
         try:

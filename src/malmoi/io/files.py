@@ -46,11 +46,17 @@ def writing(path: str | Path) -> Iterator[BinaryIO]:
         temporary.replace(path)
         _sync_folder(path.parent)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        _remove(temporary)
         raise _renamed(error, path) from error
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        _remove(temporary)
         raise
+
+
+def _remove(temporary: Path) -> None:
+    """Delete a file if it is there; a read-only place says EROFS even if it is not."""
+    with contextlib.suppress(OSError):
+        temporary.unlink()
 
 
 def parse_json(text: str | bytes) -> Any:

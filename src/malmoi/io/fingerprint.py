@@ -12,6 +12,7 @@ Three kinds of record use this module, each in a format of its own on disk:
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -103,7 +104,14 @@ def is_inside(name: str) -> bool:
 
     >>> is_inside("onnx/model.onnx"), is_inside("../secret"), is_inside("/etc/passwd")
     (True, False, False)
+    >>> is_inside("a\\0b"), is_inside("\\ud800")  # no file has such a name
+    (False, False)
     """
+    try:
+        if b"\0" in os.fsencode(name):
+            return False
+    except UnicodeEncodeError:
+        return False
     return not Path(name).is_absolute() and ".." not in Path(name).parts
 
 

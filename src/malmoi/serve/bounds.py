@@ -63,7 +63,7 @@ class ValueCounts:
         )
 
 
-def parse(schema: type[Model], body: bytes) -> Model:
+def parse(schema: type[Model], body: bytes | bytearray) -> Model:
     """Check a body and make its request; raises APIError at the first thing that is wrong."""
     most = most_values(schema)
     # Two bytes make a value at least.
@@ -121,7 +121,7 @@ def _bound(part: Mapping[str, Any], name: str) -> int:
     return int(part[name])
 
 
-def count_values(body: bytes, most: ValueCounts) -> ValueCounts:
+def count_values(body: bytes | bytearray, most: ValueCounts) -> ValueCounts:
     """Count the values, fields and containers of a body, at least until they exceed the most.
 
     Marks inside of strings are text. What is no JSON is counted too, somehow; the parser that
@@ -175,11 +175,7 @@ class Memory:
     @contextlib.contextmanager
     def reserve(self, size: int) -> Iterator[None]:
         """Hold so many bytes within the block; refused where they are too many."""
-        if size > self._one:
-            message = f"the answer would take about {size / 1e6:,.0f} MB; at most"
-            remedy = "Send fewer or shorter texts, or ask for fewer layers or results."
-            most = f"{self._one / 1e6:,.0f} MB are given to one request."
-            raise APIError(413, "answer_too_large", f"{message} {most} {remedy}")
+        self.check(size)
         if self.used + size > self._total:
             message = "the requests that are being answered take all memory there is for them."
             raise APIError(429, "busy", f"{message} Try again.", wait=1)
@@ -188,6 +184,14 @@ class Memory:
             yield
         finally:
             self.used -= size
+
+    def check(self, size: int) -> None:
+        """Refuse an answer that takes more than one request may; any thread may ask."""
+        if size > self._one:
+            message = f"the answer would take about {size / 1e6:,.0f} MB; at most"
+            remedy = "Send fewer or shorter texts, or ask for fewer layers or results."
+            most = f"{self._one / 1e6:,.0f} MB are given to one request."
+            raise APIError(413, "answer_too_large", f"{message} {most} {remedy}")
 
 
 class Droppable(Protocol):

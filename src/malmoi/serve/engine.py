@@ -9,6 +9,7 @@ notes, which take seconds, are never in the way of searches, which take millisec
 import asyncio
 import contextvars
 import dataclasses
+import itertools
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -222,11 +223,14 @@ class Engine:
     async def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """Score pairs of texts."""
         assert self._pairs is not None and self.reranker is not None  # the route has checked it
-        longest = self.reranker.max_tokens
-        costs = [min(estimate(first) + estimate(second), longest) for first, second in pairs]
+        longest, sizes = self.reranker.max_tokens, dict[str, int]()
+        for text in itertools.chain.from_iterable(pairs):  # most share one text, perhaps a long one
+            if text not in sizes:
+                sizes[text] = estimate(text)
+        costs = [min(sizes[first] + sizes[second], longest) for first, second in pairs]
         return await self._pairs.submit(pairs, costs, seconds=self._seconds)
 
-    async def parse(self, schema: type[Model], body: bytes) -> Model:
+    async def parse(self, schema: type[Model], body: bytes | bytearray) -> Model:
         """Check a large body in a thread; one at a time, which bounds the memory of all."""
         if not self._open:
             raise stopping()

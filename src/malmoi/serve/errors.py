@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from ..errors import MalmoiError, MissingExtra
+from ..errors import CorpusBusy, CorpusError, MalmoiError, MissingExtra
 from .settings import MOST_TEXTS
 
 _FIELD = re.compile(r"[a-z_]{1,32}")
@@ -67,6 +67,11 @@ def api_error(error: Exception) -> APIError:
         return found
     if isinstance(error, MissingExtra):  # its message names packages, and nothing that was asked
         return APIError(404, "not_installed", str(error))
+    if isinstance(error, CorpusBusy):
+        return APIError(429, "busy", "another process is writing to the corpus. Try again.", wait=2)
+    if isinstance(error, CorpusError):
+        message = "the corpus is damaged, or another file than was opened. Whoever runs this server"
+        return APIError(503, "corpus_unusable", f"{message} sees more with: malmoi corpus check")
     if isinstance(error, MalmoiError):
         # The library's messages may quote what they were given, so only its name is given.
         message = f"the request cannot be done as asked ({type(error).__name__}); expected options"

@@ -26,6 +26,7 @@ access_logger = logging.getLogger("malmoi.serve.access")
 CONNECTION = "malmoi.connection"  # in the state of a scope: the connection that brought it
 GONE = 499  # what nginx calls a client that closed; counted, never sent
 _SPLIT = 128 * 1024  # bytes that may be marks of chunks, which cost more time than a body
+_PAUSED = 32 * 1024  # bytes of a body from which on uvicorn may have stopped to read
 _PROBES = ("/health", "/ready")  # they carry no key
 
 
@@ -136,7 +137,7 @@ class Gateway:
         headers: dict[bytes, bytes],
         receive: Receive,
         connection: Tracked | None = None,
-    ) -> bytes:
+    ) -> bytearray:
         """Read the body within its limits; its bytes count as held until `release`."""
         if scope["method"] in ("POST", "PUT", "PATCH"):
             kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
@@ -168,7 +169,7 @@ class Gateway:
                         small = "the body comes in chunks of a few bytes. Send larger ones."
                         raise APIError(413, "small_chunks", small)
                     if not message.get("more_body"):
-                        return bytes(body)
+                        return body  # not a copy: an upload has tens of megabytes
         except BaseException as error:
             self.release(size)
             if isinstance(error, TimeoutError):
@@ -223,10 +224,14 @@ class _Request:
         body = await gateway.read_body(self._scope, headers, self._receive, self._connection)
         if self._connection is not None:
             self._connection.body_read()
+        # After a large body uvicorn reads no more until it is asked: a client could go unseen.
+        more = asyncio.ensure_future(self._receive()) if len(body) > _PAUSED else None
         try:
             await gateway.app(self._scope, _replay(body), self._send)
         finally:
             gateway.release(len(body))
+            if more is not None:
+                more.cancel()
 
     def _leave(self) -> None:
         """Cancel the work: the client has closed before it had its answer."""
@@ -269,7 +274,7 @@ class _Request:
         access_logger.info("%s %s %d %.1f ms %s", method, route, self._status, 1e3 * seconds, name)
 
 
-def _replay(body: bytes) -> Receive:
+def _replay(body: bytearray) -> Receive:
     """Give the application the body in one message, and after it only silence."""
     given = False
 

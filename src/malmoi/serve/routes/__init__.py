@@ -5,9 +5,9 @@
 
 import base64
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pydantic_core
@@ -16,6 +16,7 @@ from starlette.responses import Response
 from ...types import Floats
 from ..state import AppState
 
+T = TypeVar("T")
 _LARGE = 20_000  # numbers of an answer that is written outside the event loop
 _PIECE = 32  # rows that are written at once, fewer if they have more bytes than so many
 _SHORT = 50_000
@@ -44,22 +45,43 @@ async def write_response(
     An iterator in it is written as a list, a few elements at a time: so there is never a copy of
     all numbers as Python's, and nobody else waits for more than a millisecond or two.
     """
-    work = partial(_json_response, content, cut)
+    work = partial(make_response, state, content, cut=cut)
+    return await run_if_large(state, work, numbers=numbers)
+
+
+async def run_if_large(state: AppState, work: Callable[[], T], *, numbers: int) -> T:
+    """Do something with so many numbers: in a thread where they are many, else at once."""
     return await state.engine.write(work) if numbers > _LARGE else work()
 
 
-def _json_response(content: Mapping[str, Any] | Iterator[Any], cut: int) -> Response:
-    if isinstance(content, Iterator):
-        return _response(b"".join(_list_pieces(content)), cut)
-    parts: list[bytes] = []
-    for name, value in content.items():
-        parts.append(b"," if parts else b"{")
-        parts += (pydantic_core.to_json(name), b":")
-        if isinstance(value, list | Iterator):
-            parts += _list_pieces(value)
-        else:
-            parts.append(pydantic_core.to_json(value))
-    return _response(b"".join([*parts, b"}"]), cut)
+def make_response(
+    state: AppState, content: Mapping[str, Any] | Iterator[Any], *, cut: int = 0
+) -> Response:
+    """Make an answer where this thread is, as `write_response` does; refuse one too large.
+
+    Objects by the hundred thousand are to be written where they were made: the event loop would
+    need as long to free them.
+    """
+    parts, size = list[bytes](), 0
+    for part in _pieces(content):
+        parts.append(part)
+        size += len(part)
+        state.memory.check(size)  # fields of documents may be longer than was estimated
+    return _response(b"".join(parts), cut)
+
+
+def _pieces(value: Any) -> Iterator[bytes]:
+    if isinstance(value, list | Iterator):
+        yield from _list_pieces(value)
+    elif isinstance(value, Mapping) and value:
+        mark = b"{"
+        for name, own in value.items():
+            yield mark + pydantic_core.to_json(name) + b":"
+            yield from _pieces(own)
+            mark = b","
+        yield b"}"
+    else:
+        yield pydantic_core.to_json(value)
 
 
 def _list_pieces(values: list[Any] | Iterator[Any]) -> Iterator[bytes]:

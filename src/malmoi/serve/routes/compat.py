@@ -92,7 +92,7 @@ async def _by_type(
     content = {
         "id": "",
         "response_type": "embeddings_by_type",
-        "embeddings": {kind: list(_coded(vectors, kind)) for kind in dict.fromkeys(types)},
+        "embeddings": {kind: _coded(vectors, kind) for kind in dict.fromkeys(types)},
         "texts": texts,
         "meta": _meta(found),
     }
@@ -103,10 +103,12 @@ async def _by_type(
 def _coded(vectors: Floats, kind: EmbeddingType) -> Iterator[Any]:
     """Write vectors in one of Cohere's types; signed ones are the unsigned less 128."""
     if kind in ("float", "base64"):
-        return write_vectors(vectors, kind)
+        yield from write_vectors(vectors, kind)
+        return
     precision: Precision = "binary" if kind in ("binary", "ubinary") else "int8"
     codes = to_precision(normalize(vectors), precision).astype(np.int16)
-    return iter((codes + {"binary": -128, "uint8": 128}.get(kind, 0)).tolist())
+    for row in codes + {"binary": -128, "uint8": 128}.get(kind, 0):
+        yield row.tolist()
 
 
 async def rerank(state: AppState, request: NeighbourRerankRequest) -> Response:

@@ -1,5 +1,6 @@
 """Vectors, and what is computed from texts at once: /v1/embeddings, /v1/similarity, /v1/rerank."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from ..engine import Embedded
 from ..errors import APIError
 from ..schemas import EmbeddingsRequest, RerankRequest, SimilarityRequest
 from ..state import AppState
-from . import as_list, json_response, write_response, write_vectors
+from . import as_list, json_response, run_if_large, write_response, write_vectors
 
 _READ = 20_000_000  # characters of a query, as often as it is read
 
@@ -85,6 +86,9 @@ async def rank(state: AppState, request: RerankRequest) -> dict[str, Any]:
 def texts_of(request: RerankRequest) -> list[str]:
     """Give the documents of a request as texts: of an object, the fields that are to be read."""
     fields, found = request.rank_fields or ["text"], []
+    if len({*fields}) < len(fields):  # a few bytes more would make texts many times as long
+        message = "rank_fields names a field twice. Name each once."
+        raise APIError(400, "repeated_field", message, param="rank_fields")
     for i, one in enumerate(request.documents or ()):
         if isinstance(one, dict) and (missing := [name for name in fields if name not in one]):
             message = f"document {i} has no field {missing[0]!r}. Add it, or set rank_fields."
@@ -149,7 +153,9 @@ async def _embed(state: AppState, request: EmbeddingsRequest) -> Embedded:
         if prompt:
             message = "a prompt cannot be put in front of token ids. Send text instead."
             raise APIError(400, "no_prompt_for_ids", message, param="input")
-        return await state.engine.embed_ids(_check_ids(state, ids, request.tokenizer == "own"))
+        check = partial(_check_ids, state, ids, own=request.tokenizer == "own")
+        count = sum(map(len, ids))
+        return await state.engine.embed_ids(await run_if_large(state, check, numbers=count))
     options: dict[str, Any] = {"on_long": request.on_long, "truncate": request.truncate}
     return await embed_texts(state, given, prompt=prompt, **options)
 
@@ -164,7 +170,7 @@ def _prompt(state: AppState, request: EmbeddingsRequest) -> str | None:
     return state.prompt_for(request.input_type or request.task)
 
 
-def _check_ids(state: AppState, ids: list[list[int]], own: bool) -> list[list[int]]:
+def _check_ids(state: AppState, ids: list[list[int]], *, own: bool) -> list[list[int]]:
     """Refuse ids that are not said to be this model's: those of others would be wrong vectors.
 
     No look at the numbers can tell them apart: any tokenizer may begin and end a list with what are

@@ -3,6 +3,7 @@
 import itertools
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -210,7 +211,11 @@ async def draw(state: AppState, request: MapRequest) -> Response:
 
 
 def _draw(corpus: Corpus, groups: int | None) -> dict[str, Any]:
-    stored = list(itertools.islice(corpus.store.scan(), ON_MAP))
+    stored = []
+    for one in itertools.islice(corpus.store.scan(), ON_MAP):
+        check_stopped()
+        # Fields may be long, and are not shown.
+        stored.append(replace(one, document=replace(one.document, metadata={})))
     texts = [one.document.text for one in stored]
     vectors = _vectors(corpus, stored)
     count = groups or max(2, min(10, round((len(texts) / 8) ** 0.5 * 2)))
