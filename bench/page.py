@@ -238,7 +238,7 @@ CLAIMS = [
         small=True,
     ),
     Claim(
-        "What English notes say of 1,170 marked mentions (malmoi's rules were worked on with them)",
+        "What English notes say of marked mentions (malmoi's rules were worked on with them)",
         RUN + "notes_context --medspacy '…/python'",
         small=True,
     ),

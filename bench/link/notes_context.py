@@ -69,9 +69,7 @@ def malmoi(notes: list[list[Any]], codes: list[list[str]]) -> tuple[list[list[An
     return said, time.process_time() - start
 
 
-def row(
-    name: str, said: list[list[Any]], gold: list[list[Any]], seconds: float, notes: int
-) -> Row:
+def row(name: str, said: list[list[Any]], gold: list[list[Any]], seconds: float, notes: int) -> Row:
     """Count what is right, and what is wrongly the patient's."""
     pairs = list(zip(said, gold, strict=True))
     unsafe = [(s, g) for s, g in pairs if g[1] or g[0] in ("negated", "hypothetical")]
