@@ -424,6 +424,25 @@ def test_a_file_that_is_replaced_while_it_is_open_is_not_used(
                 use()
 
 
+@pytest.mark.parametrize("value", ["NULL", "'text'", "1e300"])
+def test_damage_in_the_list_of_removed_rows_is_told(tmp_path: Path, value: str) -> None:
+    path = tmp_path / "x.malmoi"
+    fill(path, 0, 10)
+    path.with_name("x.malmoi.index").unlink()
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA writable_schema = ON")  # a flipped bit heeds no NOT NULL
+        connection.execute(
+            "UPDATE sqlite_master SET sql = replace(sql, 'row INTEGER NOT NULL', 'row') "
+            "WHERE name = 'removed'"
+        )
+        connection.commit()
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"UPDATE removed SET row = {value} WHERE number = 2")
+        connection.commit()
+    with opened(path) as store, pytest.raises(CorpusError, match="damaged"):
+        store.vector_search(unit(1), 1)
+
+
 def test_long_fields_are_not_held_together_to_check_them(tmp_path: Path) -> None:
     path, count, size = tmp_path / "x.malmoi", 60, 200_000
     with opened(path) as store:

@@ -183,7 +183,10 @@ class SyncedIndex:
             "SELECT number, row, vectors FROM removed WHERE number > ?", (self.seen.removal,)
         ).fetchall()
         if gone:
-            numbers = np.array(gone, dtype=np.int64)
+            try:
+                numbers = np.array(gone, dtype=np.int64)
+            except (TypeError, ValueError, OverflowError):  # damage made something else of a number
+                raise damaged() from None
             numbers = numbers[numbers[:, 2] > 0]  # those without vectors mark a commit
             self.index.remove(index_rows(numbers[:, 1], numbers[:, 2]))
             self.seen = Cursor(self.seen.row, int(gone[-1][0]), int(gone[-1][1]))
