@@ -57,7 +57,7 @@ def reader(lexicon: Path) -> NoteReader:
         ("more.jsonl", 0.94, 0.06),
         ("third.jsonl", 0.95, 0.06),
         ("fourth.jsonl", 0.94, 0.06),
-        # By people who had not seen the rules; 4 and 5 never say a thing in the same way twice.
+        # Written without sight of the rules; 4 and 5 never say a thing in the same way twice.
         ("blind-1.jsonl", 0.92, 0.05),
         ("blind-2.jsonl", 0.92, 0.05),
         ("blind-3.jsonl", 0.9, 0.06),
