@@ -29,8 +29,8 @@ quick: .venv-quick/done
 
 # The suite runs in .venv-test; .venv is made too, because some tests prove that malmoi works
 # where torch is not installed.
-# Two processes side by side, of about the same length: what trains and serves, and all the rest.
-HEAVY = train or server or browser
+# Two processes side by side, of about the same length: what trains, and all the rest.
+HEAVY = train
 test: .venv/done check
 	mkdir -p build
 	$(TEST)/python -m pytest -m "$(HEAVY)" >build/test-heavy.log 2>&1 & heavy=$$!; \
