@@ -97,6 +97,15 @@ CLAIMS = [
         ),
     ),
     Claim(
+        "XLM-R large at the size of bge-m3 (random weights)",
+        RUN + "architectures bge-m3 --precisions float32,int8",
+        columns=(
+            *("float32: largest difference", "int8: least cosine", "float32, peak MiB"),
+            *("int8, peak MiB", "float32, × by the clock", "int8, × by the clock"),
+        ),
+        small=True,
+    ),
+    Claim(
         "The shipped models on STS (Spearman × 100)",
         RUN + "shipped --test",
         columns=(
