@@ -51,6 +51,7 @@ from .scope import (
     unless_closed,
     without_tail,
 )
+from .told import SAID_OWN, told_stretches
 
 UNCERTAIN, HISTORY = "uncertain", "history"
 
@@ -105,8 +106,6 @@ _ASIDE = re.compile(r"\)(?:에게|한테|께)")  # "보호자(처)에게 설명"
 _TOLD = re.compile(
     r"[^;.\n]{0,80}?(?:설명|교육|안내|고지|연락|상담|알림|알려|전달|통보|권유|면담|당부)"
 )
-# "환자 父 뇌동맥류" is the patient's father's.
-_WHOSE = re.compile(r"(?:환자|본인|pt|patient)(?:의|'s)?\s*$", re.IGNORECASE)
 _NEWBORN = re.compile(
     r"(?<![a-z])(?:DOL|BW\s*:?\s*(?:\d[,.]?\d{2,3}\s*(?:g|gm|kg)?(?!\d)"
     r"|[0-5](?:\.\d+)?\s*kg)|BBW|Apgar|A/S\s*:?\s*\d|baby of|newborn)(?![a-z])"
@@ -238,50 +237,6 @@ class _Heading:
     effect: str
 
 
-# What people are told of: "출혈, 감염 가능성 설명함", "consent: bleeding, infection".
-_TELLS = re.compile(
-    r"설명|고지|안내|교육|동의(?:서|함|받|를|하에| ?득|(?=\s?[:：]))|당부|경고|말씀드[렸림]"
-    r"|일러[둠두둔]"
-    r"|(?<![a-z])(?:explain(?:ed|s)?|discussed|informed|consent(?:ed)?|counsel\w*|warned|educated?"
-    r"|education|instructed)(?![a-z])",
-    re.IGNORECASE,
-)
-# ... where it has not come: a list of what the patient has is told without such a word.
-_MAY_COME = re.compile(
-    r"합병증|부작용|후유증|위험|가능|수 ?있|우려|예후|드물게|발생|경우|대처|동의|예방"
-    r"|재발|악화|증상|[가-힣]면\s"
-    r"|(?<![a-z])(?:risks?|side effects?|complications?|consent|possib\w+|may|can|if"
-    r"|signs?)(?![a-z])",
-    re.IGNORECASE,
-)
-# A sentence, and those after it that still say what may come.
-_SENTENCES = re.compile(
-    rf"(?:[^.\n]|\.(?!\s))*(?:\.\s+(?:[^.\n]|\.(?!\s))*?(?:{_MAY_COME.pattern})(?:[^.\n]"
-    rf"|\.(?!\s))*)*",
-    re.I,
-)
-_OPENS = re.compile(
-    r"[^\S\n]*(?:함|사항|내용)?(?:(?:to|with|about)\s[\w/ ]{1,20})?(?:\s?[:：(\[]|\s[-–—]\s)"
-)
-# "아래와 같은 문제가 생길 수 있음을 설명함", "이럴 때는 바로 119", and the lines listed below it.
-_LISTED = re.compile(
-    r"^[^\n]{0,80}(?:아래|다음|이럴|이런|following)[^\n]{0,80}(?:경우|증상|때|문제|합병증"
-    r"|부작용|위험|symptoms?"
-    r"|complications?|risks?|signs?)[^\n]{0,80}\n(?P<items>(?:[ \t]*(?:[-*•·▶○①-⑳]|\d+[.)]"
-    r"|[가-하][.)])[^\n]*(?:\n|$))+)",
-    re.IGNORECASE | re.MULTILINE,
-)
-# A clause before it in the same sentence: "PCA 시작하고 오심 가능성 설명".
-_SAID_OWN = re.compile(
-    r"있[어음으고]|(?:으로|로)\s|진단|확인|의심|\(\+\)|환자|중(?:이|인|으로)|치료 중"
-)
-_CLAUSE = re.compile(
-    r"(?:->|→|=>|⇒|[가-힣](?:고|며|서|여|음|함|됨|나|데)(?=[,\s])|(?:시작|예정|시행|의뢰"
-    r"|처방|추가|권유|입원|내원|진단)(?=[,\s])"
-    r"|[.;\n]|\d[.)]\s|(?<![a-z])(?:plan|tx|p)\s?[:)>])"
-)
-
-
 class NoteContext:
     """A note with its mentions masked, and every cue, person and heading in it."""
 
@@ -325,7 +280,7 @@ class NoteContext:
             )
         ]
         self._places = [found[0] for found in self._persons]
-        self._told = sorted(self._find_told())
+        self._told = sorted(told_stretches(self.hidden))
         self._yes_no = len(_FORM.findall(self.hidden.replace(MASK, "x"))) > 2
 
     @classmethod
@@ -421,32 +376,12 @@ class NoteContext:
                 else:
                     yield start, end, who
 
-    def _find_told(self) -> Iterator[tuple[int, int, int]]:
-        """Give the stretches of what somebody was told may come."""
-        for tells in _TELLS.finditer(self.hidden):
-            near = max(0, tells.start() - WINDOW)
-            line = max(near, self.hidden.rfind("\n", near, tells.start()) + 1)
-            opens = _OPENS.match(self.hidden, tells.end())
-            if opens:
-                told = _SENTENCES.match(self.hidden, opens.end(), opens.end() + WINDOW)
-                yield opens.end(), told.end() if told else opens.end(), opens.end()
-            else:
-                before = self.hidden[line : tells.start()]
-                starts = [one.end() for one in _CLAUSE.finditer(before.rstrip())]
-                first = line + max(starts, default=0)
-                at = max(line, first - 20)
-                may = list(_MAY_COME.finditer(self.hidden, at, tells.end() + 6))
-                if may:
-                    yield first, tells.start(), may[-1].start()
-        for block in _LISTED.finditer(self.hidden):
-            yield (*block.span("items"), block.start())
-
     def _is_told(self, start: int, end: int, chronic: bool) -> str:
         """Give what it means to be among what may come; "" where something else is said."""
         own = re.split(r"[,/·\n.;]", self.hidden[end : end + 40])[0]
         at = bisect.bisect_right(self._told, (start, len(self.note), 0))
         for first, last, may in self._told[max(0, at - 8) : at]:
-            if first <= start < last and not _SAID_OWN.search(own):
+            if first <= start < last and not SAID_OWN.search(own):
                 # "당뇨, 저혈당 증상 교육": a lasting disease may be there.
                 return INSTRUCTED if chronic and may < end else HYPOTHETICAL
         return ""
