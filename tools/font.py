@@ -1,6 +1,6 @@
 """Make the small Korean font that figures are drawn with: Hangul and Latin out of NanumGothic.
 
-    python tools/font.py NanumGothic.ttf src/malmoi/plots/font/MalmoiGothic.ttf
+    python tools/font.py NanumGothic.ttf src/malmoi/mining/font/MalmoiGothic.ttf
 
 The SIL Open Font License reserves the name Nanum to the original, so the subset has one of its own.
 """

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from bench.common import Row, data_root, peak
 from malmoi.io.tables import read_rows
-from malmoi.lexicon import Lexicon, add_names, build_lexicon
+from malmoi.terms import Lexicon, add_names, build_lexicon
 
 _KOREAN = ("왼쪽", "오른쪽", "양쪽", "재발성", "만성", "급성", "초기", "말기")
 _ENGLISH = ("left", "right", "bilateral", "recurrent", "chronic", "acute", "early", "late")
@@ -32,9 +32,9 @@ def resident():
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * resource.getpagesize() / 2**20
 
-import malmoi.lexicon
+import malmoi.terms
 before, cpu, start = resident(), time.process_time(), time.perf_counter()
-lexicon = malmoi.lexicon.Lexicon.open(sys.argv[1])
+lexicon = malmoi.terms.Lexicon.open(sys.argv[1])
 opened, cpu = time.perf_counter() - start, time.process_time() - cpu
 first = [lexicon.name(row) for row in lexicon.find("당뇨병성 신장병증")]
 found = time.perf_counter() - start
@@ -52,7 +52,7 @@ import json, resource, sys, time
 from pathlib import Path
 
 import numpy as np
-from malmoi.linking import Linker
+from malmoi.terms import Linker
 
 def resident():
     pages = int(Path("/proc/self/statm").read_text().split()[1])

@@ -15,8 +15,8 @@ import numpy as np
 import malmoi
 from bench.common import Row
 from bench.link.data import held_out, lexicon, open_linker, shares, terms
-from malmoi.linking import Linker
 from malmoi.runtime.pooling import normalize
+from malmoi.terms import Linker
 
 
 def ranks(linker: Linker, asked: list[str], right: list[str]) -> list[int]:

@@ -19,8 +19,8 @@ import malmoi
 from bench.common import Row
 from bench.link.data import cases, dictionary, held_out, lexicon, open_linker, shares
 from malmoi.evaluate.tasks.linking import Judged, judge
-from malmoi.linking import Linker, calibrate
-from malmoi.linking.nil import UNCALIBRATED
+from malmoi.terms import Linker, calibrate
+from malmoi.terms.nil import UNCALIBRATED
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -20,8 +20,8 @@ import numpy as np
 import malmoi
 from bench.common import Row, spread
 from bench.link.data import lexicon, open_linker, terms
-from malmoi.linking import Linker
 from malmoi.runtime.pooling import normalize
+from malmoi.terms import Linker
 
 
 class Plain:

@@ -13,7 +13,7 @@ Dev data come from the tables themselves, in equal numbers of each kind:
     MEDIC      mentions of ncbi-disease's devel part
 
 A seeded random walk keeps what raises accuracy at 1 and the mean reciprocal rank. The result goes
-into `malmoi.linking.Weights` by hand; `centre` and `steep` are fitted to whether a first
+into `malmoi.terms.Weights` by hand; `centre` and `steep` are fitted to whether a first
 candidate is right.
 """
 
@@ -40,8 +40,8 @@ from bench.link.data import (
     terms,
 )
 from malmoi.evaluate.tasks.linking import spelled_out
-from malmoi.linking import Linker, Weights
-from malmoi.linking.features import COLUMNS
+from malmoi.terms import Linker, Weights
+from malmoi.terms.features import COLUMNS
 
 WORTH = {"lay": 2.0, "inclusion": 0.7, "space": 0.5, "English": 0.7}
 

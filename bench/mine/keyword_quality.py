@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 import malmoi
 from bench.common import Row, data_root
 from bench.search.fusion_quality import headed_sections
-from malmoi.encoder import TextEncoder
+from malmoi.encoders import TextEncoder
 from malmoi.io.tables import read_rows
 from malmoi.mining.keywords import keywords
 from malmoi.text.morphemes import morphemes_of

@@ -20,7 +20,8 @@ import numpy as np
 
 import malmoi
 from bench.common import Row, data_root
-from malmoi.answerer import answer_from, load_answerer
+from malmoi.corpus.answers import answer_from
+from malmoi.heads.answerer import load_answerer
 from malmoi.io.tables import read_rows
 
 COLD = 3  # processes that are started

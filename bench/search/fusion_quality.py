@@ -36,7 +36,7 @@ import malmoi
 from bench.common import Row, data_root
 from malmoi.corpus import Corpus
 from malmoi.corpus.corpus import MODES
-from malmoi.encoder import TextEncoder
+from malmoi.encoders import TextEncoder
 from malmoi.io.tables import read_rows
 from tests.support import company
 

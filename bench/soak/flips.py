@@ -22,8 +22,7 @@ from bench.common import Row
 from malmoi.corpus import Corpus
 from malmoi.errors import MalmoiError
 from malmoi.index import make_index, open_index, save_index
-from malmoi.lexicon import Lexicon
-from malmoi.linking import Linker
+from malmoi.terms import Lexicon, Linker
 from tests.support import graphs
 from tests.support.lexicons import write_lexicon
 

@@ -17,8 +17,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.common import Row, data_root
-from malmoi.answerer import Answerer, AnswerSpan, Question, load_answerer, read_questions
 from malmoi.evaluate.tasks.answers import outcome_of
+from malmoi.heads.answerer import Answerer, load_answerer
+from malmoi.heads.questions import AnswerSpan, Question, read_questions
 from malmoi.io.tables import read_rows
 
 KINDS = ("cloze", "statements", "leaflets")

@@ -27,9 +27,9 @@ from pathlib import Path
 
 from kiwipiepy import Kiwi
 
+from malmoi.heads.entity_files import read_marked
 from malmoi.io.files import read_lines, writing
 from malmoi.io.tables import read_rows
-from malmoi.tagger.files import read_marked
 
 PARTS = {"dev": 0.05, "test": 0.1}  # the rest is trained on
 ASKING = {"PS": "누구", "LC": "어디", "OG": "어느 곳", "DT": "언제", "TI": "언제"}

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import malmoi
 from malmoi.corpus.corpus import RERANKED
-from malmoi.reranker.blend import FoundTexts, fit_found, fit_join, write_join
+from malmoi.heads.blend import FoundTexts, fit_found, fit_join, write_join
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # for the sets of the bench
 from bench.search.fusion_quality import SETS, indexed

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
+
 from malmoi.errors import DataError, OptionError
 from malmoi.export.module import set_dropout
 from malmoi.export.silence import silenced_libraries
@@ -24,15 +26,14 @@ from malmoi.train.distil.data import DistillationData, read_distillation_data, t
 from malmoi.train.distil.lessons.base import Matryoshka, nearest_rows
 from malmoi.train.distil.lessons.build import LessonBuilder
 from malmoi.train.distil.pieces import read_vocabulary, write_table, write_vocabulary
-from malmoi.train.distil.recipe import Distillation, StageSchedule
+from malmoi.train.distil.recipe import Distillation
 from malmoi.train.distil.run import Stages
 from malmoi.train.distil.student import open_student
 from malmoi.train.distil.training import Context, nested_of, open_context, write_goals
-from malmoi.train.distributed import Processes, joining
+from malmoi.train.distributed import joining
 from malmoi.train.loop import train as loop
 from malmoi.train.optimizer import TableAdamW
 from malmoi.train.schema import Output, Schedule
-from torch import Tensor
 
 from .matches import (
     Frozen,
@@ -111,11 +112,25 @@ def run(
     data = read_distillation_data(recipe, root)
     _check_data(data, folder)
     with joining() as processes:
-        stages, words, table = Stages(folder, processes), folder / "vocabulary", folder / "table.npy"
-        stages.run("vocabulary", [recipe.base], lambda _: write_vocabulary(recipe, data, source.root, words))  # noqa: E501
-        stages.run("align", [], lambda _: write_table(recipe, data, source.root, read_vocabulary(words), table))  # noqa: E501
+        stages, words, table = (
+            Stages(folder, processes),
+            folder / "vocabulary",
+            folder / "table.npy",
+        )
+        stages.run(
+            "vocabulary",
+            [recipe.base],
+            lambda _: write_vocabulary(recipe, data, source.root, words),
+        )  # noqa: E501
+        stages.run(
+            "align",
+            [],
+            lambda _: write_table(recipe, data, source.root, read_vocabulary(words), table),
+        )  # noqa: E501
         context = open_context(recipe, data, source.root, folder, processes, threads=threads)
-        stages.run("goals", [recipe.teachers, recipe.parallel, recipe.text], lambda _: write_goals(context))  # noqa: E501
+        stages.run(
+            "goals", [recipe.teachers, recipe.parallel, recipe.text], lambda _: write_goals(context)
+        )  # noqa: E501
         if prepare:
             return {}
         # Opened again: the joined teachers are read from disk.
@@ -125,7 +140,9 @@ def run(
             folder=str(folder / "joint"), checkpoint_minutes=joint.checkpoint_minutes,
             checkpoint_steps=0, keep=2,
         )  # fmt: skip
-        state = loop(task, joint.schedule(), output, seed=recipe.seed, processes=processes, resume=True)  # noqa: E501
+        state = loop(
+            task, joint.schedule(), output, seed=recipe.seed, processes=processes, resume=True
+        )  # noqa: E501
     return dict(state.best_scores)
 
 
@@ -152,9 +169,7 @@ def make_task(context: Context, joint: Joint, root: Path) -> "JointTask":
         model, tokenizer = open_student(
             context.base, table=np.load(context.folder / "table.npy"), spec=context.words.spec
         )
-    student = TokenStudent(
-        model, tokenizer, precision=context.precision, longest=joint.longest
-    )
+    student = TokenStudent(model, tokenizer, precision=context.precision, longest=joint.longest)
     student.layer = joint.layer
     student.model.eval()
     frozen = copy.deepcopy(student.model).eval().requires_grad_(False)
@@ -192,7 +207,9 @@ def make_matches(
     ]
     near = nearest_rows(student.encode([paragraph for _, paragraph in boolq]), 12)
     pairs = [pair for name in joint.translations for pair in data.chosen[name]]
-    chat = [(tidy(row["question"]), tidy(row["answer"])) for row in read_rows(root / "faq/chatbot.tsv")]  # noqa: E501
+    chat = [
+        (tidy(row["question"]), tidy(row["answer"])) for row in read_rows(root / "faq/chatbot.tsv")
+    ]  # noqa: E501
     draws = {
         "bills": draw_bills(read_bills(root / "text/assembly-bills.tsv", held=False)),
         "wiki": draw_lines(data.lines["kowiki-sentences"], (3, 8)),
@@ -289,7 +306,10 @@ class JointTask:
     def save(self, folder: Path) -> None:
         """Write the weights and the token head."""
         write_tensors(
-            {**self.student.weights(), "token_head.weight": self.student.head.weight.detach().clone()},
+            {
+                **self.student.weights(),
+                "token_head.weight": self.student.head.weight.detach().clone(),
+            },
             folder / "weights.safetensors",
         )
 

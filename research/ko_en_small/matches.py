@@ -11,14 +11,15 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
 from malmoi.io.tables import read_rows
 from malmoi.train.batching import pad, pool
 from malmoi.train.data import digest
 from malmoi.train.distil.data import tidy
 from malmoi.train.distil.distillation import find_own
 from malmoi.train.distil.student import Student
-from numpy.typing import NDArray
-from torch import Tensor
 
 normalize = torch.nn.functional.normalize
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+
 from malmoi.io.tables import read_rows
 from malmoi.train.distil.data import tidy
 
@@ -20,7 +21,9 @@ class Development:
     """The development sets that need token vectors or the states of words."""
 
     def __init__(self, root: Path) -> None:
-        boolq = [row for row in read_rows(root / "contrast/kobest-boolq.tsv") if row["split"] == "dev"]  # noqa: E501
+        boolq = [
+            row for row in read_rows(root / "contrast/kobest-boolq.tsv") if row["split"] == "dev"
+        ]  # noqa: E501
         self.questions = [tidy(row["question"]) for row in boolq]
         self.paragraphs = [tidy(row["paragraph"]) for row in boolq]
         self.across = _passages(root, ("transformers-docs", "godot", "debian-guide"))
@@ -76,11 +79,17 @@ class Development:
         for begin in range(0, len(texts), 64):
             part, inside = texts[begin : begin + 64], spans[begin : begin + 64]
             encodings = student.tokenizer.encode_batch(part)
-            _, _, layers = student.states([e.ids[: student.longest] for e in encodings], layers=True)  # noqa: E501
+            _, _, layers = student.states(
+                [e.ids[: student.longest] for e in encodings], layers=True
+            )  # noqa: E501
             for at, layer in enumerate((3, 4, 5, 6)):
-                for row, (encoding, (first, last)) in enumerate(zip(encodings, inside, strict=True)):
+                for row, (encoding, (first, last)) in enumerate(
+                    zip(encodings, inside, strict=True)
+                ):
                     offsets = encoding.offsets[: student.longest]
-                    own = [i for i, (a, b) in enumerate(offsets) if b > a and a < last and b > first]
+                    own = [
+                        i for i, (a, b) in enumerate(offsets) if b > a and a < last and b > first
+                    ]
                     state = layers[layer][row, own or [0]].float().mean(0)
                     found[at].append(torch.nn.functional.normalize(state, dim=0))
         scores = {}
@@ -150,10 +159,7 @@ def by_sentence(
     scores = torch.from_numpy(student.encode(list(queries))) @ vectors.T
     ends = np.cumsum([len(part) for part in parts])
     return torch.stack(
-        [
-            scores[:, end - len(part) : end].amax(1)
-            for end, part in zip(ends, parts, strict=True)
-        ],
+        [scores[:, end - len(part) : end].amax(1) for end, part in zip(ends, parts, strict=True)],
         dim=1,
     )
 

@@ -3,7 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .encoder import Encoder, TextEncoder, load
+from .encoders import Encoder, TextEncoder, load
+from .encoders.static import StaticEncoder
 from .errors import (
     BundleCorrupt,
     BundleError,
@@ -21,18 +22,25 @@ from .errors import (
     OutputError,
     TextError,
 )
-from .reranker.reranker import Reranker, load_reranker
 from .runtime.precision import from_int8
-from .static.encoder import StaticEncoder
-from .tagger import Entity, Tagger, load_tagger
 
 if TYPE_CHECKING:
-    from .answerer import Answer, Answerer, load_answerer
-    from .classifier import NoteClassifier, load_classifier
     from .corpus import Corpus, Document
+    from .encoders.static import StaticEncoder
+    from .heads import (
+        Answer,
+        Answerer,
+        Entity,
+        NoteClassifier,
+        Reranker,
+        Tagger,
+        load_answerer,
+        load_classifier,
+        load_reranker,
+        load_tagger,
+    )
     from .integrations.drop_in import CrossEncoder, SentenceTransformer
-    from .lexicon import Lexicon
-    from .linking import Linker
+    from .terms import Lexicon, Linker
 
 __version__ = "0.2.0"
 
@@ -78,17 +86,14 @@ __all__ = [
 
 # Names that are imported when first asked for, and the packages that hold them.
 _LAZY = {
-    "Answer": "answerer",
-    "Answerer": "answerer",
-    "load_answerer": "answerer",
-    "Lexicon": "lexicon",
-    "Linker": "linking",
-    "Corpus": "corpus",
-    "Document": "corpus",
-    "NoteClassifier": "classifier",
-    "load_classifier": "classifier",
-    "CrossEncoder": "integrations.drop_in",
-    "SentenceTransformer": "integrations.drop_in",
+    **dict.fromkeys(("Answer", "Answerer", "load_answerer"), "heads.answerer"),
+    **dict.fromkeys(("NoteClassifier", "load_classifier"), "heads.classifier"),
+    **dict.fromkeys(("Reranker", "load_reranker"), "heads.reranker"),
+    **dict.fromkeys(("Entity", "Tagger", "load_tagger"), "heads.tagger"),
+    **dict.fromkeys(("Lexicon", "Linker"), "terms"),
+    **dict.fromkeys(("Corpus", "Document"), "corpus"),
+    **dict.fromkeys(("CrossEncoder", "SentenceTransformer"), "integrations.drop_in"),
+    "StaticEncoder": "encoders.static",
 }
 
 

@@ -12,8 +12,7 @@ import pytest
 
 from malmoi.clinical.context import NoteContext, attributes_of
 from malmoi.clinical.reader import NoteReader
-from malmoi.lexicon import build_lexicon
-from malmoi.linking import Linker
+from malmoi.terms import Linker, build_lexicon
 from tests.support.lexicons import open_lexicon
 
 TABLE = Path(__file__).with_name("phrases.tsv")

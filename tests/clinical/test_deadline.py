@@ -12,7 +12,7 @@ from malmoi.clinical import mentions as deadline
 from malmoi.clinical.mentions import MentionSpan, longest, note_parts
 from malmoi.clinical.reader import NoteReader
 from malmoi.errors import CutWarning, OptionError
-from malmoi.linking import Linker
+from malmoi.terms import Linker
 from tests.support.graphs import Run
 from tests.support.lexicons import open_lexicon
 

@@ -26,9 +26,8 @@ from malmoi.clinical.senses import SenseTable
 from malmoi.errors import DataError, OptionError, OutputError
 from malmoi.evaluate import Settings, evaluate
 from malmoi.evaluate.tasks.notes import GoldMention, GoldNote, judge, outcome_of, read_notes
-from malmoi.lexicon import Lexicon, build_lexicon
-from malmoi.lexicon.abbreviations import Abbreviations
-from malmoi.linking import Linker
+from malmoi.terms import Lexicon, Linker, build_lexicon
+from malmoi.terms.abbreviations import Abbreviations
 from tests.support.graphs import Run
 from tests.support.lexicons import HashingEncoder, open_lexicon
 

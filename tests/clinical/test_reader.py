@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from malmoi.clinical.mentions import definitions
 from malmoi.clinical.reader import NoteReader, to_html
-from malmoi.lexicon import build_lexicon
-from malmoi.linking import Linker
+from malmoi.terms import Linker, build_lexicon
 from tests.support.graphs import Run
 from tests.support.lexicons import open_lexicon
 

@@ -144,7 +144,7 @@ def test_nothing_is_left_out(blocks: list[Block], tokens: int) -> None:
 @settings(max_examples=60, deadline=None)
 @given(blocks=BLOCKS)
 def test_order_is_kept(blocks: list[Block]) -> None:
-    texts = [Block(f"{at}번째 {one.text}") for at, one in enumerate(blocks)]
+    texts = [Block(f"<{at}번째> {one.text}") for at, one in enumerate(blocks)]
     joined = "".join(one.text for one in split(*texts, tokens=16))
-    places = [joined.index(f"{at}번째") for at in range(len(texts))]
+    places = [joined.index(f"<{at}번째>") for at in range(len(texts))]
     assert places == sorted(places)

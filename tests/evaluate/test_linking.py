@@ -15,8 +15,7 @@ from malmoi.evaluate.tasks.linking import (
     read_cases,
     split_composite,
 )
-from malmoi.lexicon import Lexicon
-from malmoi.linking import Linker
+from malmoi.terms import Lexicon, Linker
 from tests.support.graphs import Run
 from tests.support.lexicons import HashingEncoder, write_lexicon
 from tests.support.logs import record_messages

@@ -10,7 +10,7 @@ import pytest
 from malmoi import OptionError
 from malmoi.evaluate import evaluate, tagging
 from malmoi.evaluate.tasks.tagging import Counts
-from malmoi.tagger.files import EntitySpan, LabelledWord, Marked, spans_of
+from malmoi.heads.entity_files import EntitySpan, LabelledWord, Marked, spans_of
 
 
 def conlleval(gold: list[list[str]], guess: list[list[str]]) -> tuple[int, int, int]:

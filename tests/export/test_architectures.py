@@ -19,8 +19,8 @@ from malmoi.export import build as building
 from malmoi.export import constants, graph
 from malmoi.export.export import export
 from malmoi.export.source import head_of
+from malmoi.heads.pieces import find_words
 from malmoi.runtime.tokenizer import Batch
-from malmoi.tagger.segment import find_words
 from tests.support.tiny import NEWER, TEXTS, assembled, headed, with_dense
 
 Write = Callable[[str], Path]

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import malmoi
+from malmoi.encoders.wordpiece import EmbeddingBags, WordPieces
 from malmoi.errors import BundleError
 from malmoi.export.export import export
 from malmoi.export.static import export_static
 from malmoi.export.static_table import Lessons, principal_axes, quantise
 from malmoi.io.arrays import write_safetensors
-from malmoi.static.wordpiece import EmbeddingBags, WordPieces
 from tests.support import graphs, tiny
 
 LINES = [

@@ -17,7 +17,7 @@ import pytest
 
 import malmoi
 from malmoi.integrations import drop_in
-from malmoi.linking import Linker
+from malmoi.terms import Linker
 from tests.support import ROOT, graphs
 
 os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"

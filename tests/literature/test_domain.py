@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from malmoi.classifier import calibrate, joint
-from malmoi.classifier.documents import part_of, read_documents, targets_of
+from malmoi.heads.decision import calibrate, joint
+from malmoi.heads.notes import part_of, read_documents, targets_of
 from tests.support import ROOT
 
 COLUMNS = {"text": "text", "label": "readmitted", "patient": "patient_id"}

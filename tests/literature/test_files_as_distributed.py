@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from malmoi.answerer import read_questions
 from malmoi.errors import DataError
 from malmoi.evaluate import nli, sts
+from malmoi.heads.questions import read_questions
 from malmoi.io.tables import read_rows, read_texts
 
 

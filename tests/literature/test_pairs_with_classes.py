@@ -8,9 +8,9 @@ import pytest
 
 import malmoi
 from malmoi import BundleError, OptionError
-from malmoi.classifier import ZeroShotClassifier, load_zero_shot
 from malmoi.evaluate import evaluate
-from malmoi.reranker.reranker import similar_label
+from malmoi.heads.reranker import similar_label
+from malmoi.heads.zero_shot import ZeroShotClassifier, load_zero_shot
 from tests.support import graphs
 from tests.support.graphs import Run
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import malmoi
-from malmoi.classifier import load_zero_shot
-from malmoi.encoder.scale import PAIRS
+from malmoi.encoders.scale import PAIRS
+from malmoi.heads.zero_shot import load_zero_shot
 from malmoi.index import make_index
 from malmoi.io.tables import read_rows
 from malmoi.mining.keywords import keywords

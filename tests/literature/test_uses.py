@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import malmoi
-from malmoi.encoder.scale import PAIRS
+from malmoi.encoders.scale import PAIRS
 from malmoi.evaluate import Settings, evaluate
 from malmoi.io.tables import read_rows
 from malmoi.mining.clusters import cluster, purity

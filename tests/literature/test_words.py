@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import malmoi
-from malmoi.words import Word, by_layer, similarity
+from malmoi.encoders.words import Word, by_layer, similarity
 
 BOATS = [
     "배를 타고 여행을 간다",

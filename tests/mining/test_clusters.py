@@ -10,8 +10,8 @@ import pytest
 import malmoi
 from malmoi import DataError, OptionError
 from malmoi.mining.clusters import Method, assign, cluster, merge_to, purity
+from malmoi.mining.maps import flatten, islands, neighbourly, save_map
 from malmoi.mining.topics import Topics, make_topics
-from malmoi.plots.maps import flatten, islands, neighbourly, save_map
 from malmoi.runtime.pooling import normalize
 from malmoi.types import Floats
 from tests.support.graphs import Run

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 import malmoi
 from malmoi import Corpus
 from malmoi.index import FlatIndex, make_index, save_index
-from malmoi.lexicon import build_lexicon
-from malmoi.linking import Linker
+from malmoi.terms import Linker, build_lexicon
 from tests.pins.golden import malmoi as run
 from tests.pins.golden import to_toml
 from tests.support import graphs

@@ -12,7 +12,7 @@ import pytest
 import malmoi
 from malmoi import Corpus, Lexicon, Linker
 from malmoi.index import open_index
-from malmoi.linking import NoteReader
+from malmoi.terms import NoteReader
 from tests.pins.golden import check_entry, files_of, to_toml
 from tests.pins.golden import malmoi as run
 from tests.pins.make_files import DOCUMENTS, ENGINES, vectors

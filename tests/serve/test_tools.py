@@ -22,14 +22,14 @@ from malmoi.clinical import mentions as deadline
 from malmoi.clinical.reader import NoteMention
 from malmoi.corpus import Corpus
 from malmoi.corpus.sqlite import SqliteStore
-from malmoi.encoder import Encoder
+from malmoi.encoders import Encoder
 from malmoi.errors import CutWarning, DataError
-from malmoi.linking import Linked
 from malmoi.mining.keywords import keywords
 from malmoi.serve.engine import BatchedEncoder
 from malmoi.serve.routes import compat
 from malmoi.serve.settings import Limits, ServerSettings
 from malmoi.serve.state import AppState, Resources, SampleCorpus, load_resources
+from malmoi.terms import Linked
 from malmoi.text import morphemes
 from tests.support import graphs
 from tests.support.servers import Served, hold_encoder, serving, wait_for

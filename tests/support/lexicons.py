@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from malmoi.bundle.bundle import Manifest
-from malmoi.lexicon import Lexicon, build_lexicon
 from malmoi.runtime.precision import to_precision
+from malmoi.terms import Lexicon, build_lexicon
 
 TABLE = """code\tkind\tko\ten
 J18\theadword\t상세불명 병원체의 폐렴\tPneumonia, organism unspecified

@@ -150,14 +150,14 @@ class Kind:
 
 
 KINDS: dict[str, Kind] = {
-    "encoder": Kind("malmoi.encoder.transformer:Encoder", "malmoi.load"),
-    "static": Kind("malmoi.static.encoder:StaticEncoder", "malmoi.load"),
-    "reranker": Kind("malmoi.reranker.reranker:Reranker", "malmoi.load_reranker or malmoi rerank"),
-    "tagger": Kind("malmoi.tagger.tagger:Tagger", "malmoi.load_tagger or malmoi tag"),
+    "encoder": Kind("malmoi.encoders.transformer:Encoder", "malmoi.load"),
+    "static": Kind("malmoi.encoders.static:StaticEncoder", "malmoi.load"),
+    "reranker": Kind("malmoi.heads.reranker:Reranker", "malmoi.load_reranker or malmoi rerank"),
+    "tagger": Kind("malmoi.heads.tagger:Tagger", "malmoi.load_tagger or malmoi tag"),
     "classifier": Kind(
-        "malmoi.classifier.classifier:NoteClassifier", "malmoi.load_classifier or malmoi classify"
+        "malmoi.heads.classifier:NoteClassifier", "malmoi.load_classifier or malmoi classify"
     ),
-    "answerer": Kind("malmoi.answerer.answerer:Answerer", "malmoi.load_answerer or malmoi answer"),
+    "answerer": Kind("malmoi.heads.answerer:Answerer", "malmoi.load_answerer or malmoi answer"),
 }
 
 

@@ -4,13 +4,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated
 
-from ..answerer import Answer, Answerer, answer_from, load_answerer
-from ..answerer.search import PASSAGES
 from ..corpus import Corpus
+from ..corpus.answers import PASSAGES, answer_from
 from ..documents import read_documents
 from ..errors import DataError
+from ..heads.answerer import Answer, Answerer, load_answerer
+from ..heads.reranker import load_reranker
 from ..io.files import read_text
-from ..reranker.reranker import load_reranker
 from .options import Threads, arg, opt
 from .output import Row, prints_rows, say
 

@@ -7,19 +7,17 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
-from ..classifier import (
+from ..errors import DataError, OptionError
+from ..heads.classifier import (
     Decision,
     Estimate,
     NoteClassifier,
-    Rule,
     ScoredWindow,
-    ZeroShotClassifier,
     load_classifier,
-    load_zero_shot,
 )
-from ..classifier.documents import MULTI, REGRESSION
-from ..classifier.zero_shot import TEMPLATE
-from ..errors import DataError, OptionError
+from ..heads.decision import Rule
+from ..heads.notes import MULTI, REGRESSION
+from ..heads.zero_shot import TEMPLATE, ZeroShotClassifier, load_zero_shot
 from ..io.files import read_text
 from ..io.tables import is_table, read_rows, show_columns
 from .options import Threads, arg, opt

@@ -5,14 +5,14 @@ from typing import Annotated
 
 from typer import BadParameter
 
-from ..encoder import load
+from ..encoders import load
 from ..errors import counted
 from ..io.files import writing
 from ..mining.clusters import Clusters, Labels, Method, merge_to, number_by_size
 from ..mining.clusters import cluster as group
+from ..mining.maps import save_map
 from ..mining.texts import read, vectors_of
 from ..mining.topics import OTHERS, Topic, Topics, make_topics
-from ..plots.maps import save_map
 from .options import ModelOption, TableColumn, Threads, arg, opt
 from .output import Format, Row, print_rows, prints_rows, say, watched
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from typer import BadParameter
 
-from ..reranker.reranker import load_reranker
+from ..heads.reranker import load_reranker
 from .options import Threads, arg
 from .output import Row, prints_rows
 from .similarity import stdin_pairs

@@ -13,7 +13,7 @@ from ..corpus.corpus import Corpus
 from ..corpus.ingest import copy_corpus
 from ..corpus.sqlite import SqliteStore, open_store
 from ..corpus.store import Document, PassageKey, Store
-from ..encoder import load
+from ..encoders import load
 from ..errors import CorpusError, DataError, counted
 from ..io.files import writing
 from .options import ModelOption, arg, opt

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from typer import BadParameter
 
-from ..encoder import load
-from ..encoder.base import OnLong
+from ..encoders import load
+from ..encoders.base import OnLong
 from ..errors import DataError, by_number, counted
 from ..io.arrays import writing_vectors
 from ..io.tables import read_texts

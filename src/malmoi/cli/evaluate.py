@@ -6,17 +6,18 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import BadParameter
 
-from ..answerer import load_answerer
 from ..bundle.bundle import open_bundle
 from ..bundle.catalog import KINDS, find_model
-from ..classifier import load_classifier
-from ..encoder import load
+from ..encoders import load
 from ..errors import DataError
 from ..evaluate import TASKS, Report, Settings, WordVectors, load_baselines
 from ..evaluate import evaluate as measure
-from ..plots import check_figure, plot_report
-from ..reranker.reranker import load_reranker
-from ..tagger import load_tagger
+from ..heads.answerer import load_answerer
+from ..heads.classifier import load_classifier
+from ..heads.reranker import load_reranker
+from ..heads.tagger import load_tagger
+from ..mining.figure import check_figure
+from ..mining.report_plot import plot_report
 from .options import Sides, Strict, Threads, arg, opt, parse_columns
 from .output import Format, print_json, print_rows, prints_rows, say
 

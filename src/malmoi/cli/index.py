@@ -10,7 +10,7 @@ from typer import BadParameter
 from ..corpus import Columns, Corpus, SyncReport, index_files, sync_files, watch_files
 from ..corpus.corpus import check_recall
 from ..documents import RowColumns, split_document
-from ..encoder import load
+from ..encoders import load
 from ..errors import DataError, counted
 from ..io.tables import is_table, read_typed_rows
 from ..runtime.precision import Precision

@@ -9,8 +9,8 @@ import numpy as np
 
 from ..bundle.bundle import Bundle, open_bundle
 from ..bundle.catalog import KINDS, find_model
-from ..encoder import load
-from ..encoder.scale import QUANTILES, ScoreScale, score_scale
+from ..encoders import load
+from ..encoders.scale import QUANTILES, ScoreScale, score_scale
 from ..runtime.session import Session, choose_device, usable_devices
 from .options import Json, arg
 from .output import print_json

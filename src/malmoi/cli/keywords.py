@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
-from ..encoder import load
+from ..encoders import load
 from ..errors import DataError
 from ..io.tables import read_texts
 from ..mining.keywords import keywords as find

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from ..errors import DataError, counted
-from ..lexicon import BuildReport, Lexicon, add_names, build_lexicon
-from ..lexicon.export import (
+from ..terms import BuildReport, Lexicon, add_names, build_lexicon
+from ..terms.export import (
     NAME_COLUMNS,
     PAIR_COLUMNS,
     PAIRS,
@@ -18,8 +18,8 @@ from ..lexicon.export import (
     pair_rows,
     write_rows,
 )
-from ..lexicon.manifest import find_lexicon
-from ..lexicon.report import describe
+from ..terms.manifest import find_lexicon
+from ..terms.report import describe
 from .options import Json, ModelOption, Threads, arg, opt, parse_columns
 from .output import Row, print_json, prints_rows, say, watched
 
@@ -201,8 +201,8 @@ def learn(
     from ..clinical.corrections import FILE, keep, read_corrections
     from ..clinical.corrections import learn as fit
     from ..clinical.reader import TRUST, UNSURE
-    from ..encoder import load
-    from ..linking import Linker
+    from ..encoders import load
+    from ..terms import Linker
 
     opened = Lexicon.open(lexicon)
     own = find_lexicon(lexicon) / FILE
@@ -225,9 +225,9 @@ def learn(
 
 def _encode(out: Path, model: str | None, threads: int | None) -> None:
     """Index and encode a lexicon's names; without a model that is left to the first link."""
-    from ..encoder import load
+    from ..encoders import load
     from ..errors import MalmoiError
-    from ..linking import Linker
+    from ..terms import Linker
 
     try:
         encoder = load(model, threads=threads)

@@ -15,14 +15,13 @@ from ..clinical.batch import NoteText, ReaderSpec, find_notes, read_notes, run_b
 from ..clinical.corrections import Corrections
 from ..clinical.output import ICD10, form_of, mention_rows, parts
 from ..clinical.reader import NoteMention, NoteReader, to_html
-from ..encoder import load
+from ..encoders import load
 from ..errors import DataError, counted
 from ..io.content import check_text
 from ..io.files import opening, read_lines, sniff
-from ..lexicon import Lexicon
-from ..linking import Linker, calibrate
-from ..linking.name_index import identity
-from ..linking.nil import UNCALIBRATED, load_threshold, save_threshold
+from ..terms import Lexicon, Linker, calibrate
+from ..terms.name_index import identity
+from ..terms.nil import UNCALIBRATED, load_threshold, save_threshold
 from .options import ModelOption, Threads, arg, opt, seconds
 from .output import Format, Row, print_rows, prints_rows, say, watched
 
@@ -140,7 +139,7 @@ def link(
     if note is not None:
         opened = None
         if tagger is not None:
-            from ..tagger import load_tagger  # here, because most links need none
+            from ..heads.tagger import load_tagger  # here, because most links need none
 
             opened = load_tagger(tagger, threads=threads)
         reader = NoteReader(

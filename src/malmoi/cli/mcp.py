@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Annotated
 
 from ..corpus import Corpus
-from ..encoder import load
+from ..encoders import load
 from ..errors import DataError
-from ..linking import Linker
+from ..terms import Linker
 from .options import ModelOption, Threads, opt
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from typer import BadParameter
 
-from ..encoder import load
+from ..encoders import load
 from ..errors import counted
 from ..io.files import writing
 from ..mining.pairs import TOP, deduplicate, mine_pairs

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-from ..encoder import load
+from ..encoders import load
 from ..errors import counted
 from ..evaluate.examples import PAIRS, QUERIES, Form, Roles, read_examples, text, truth
 from ..io.tables import read_texts

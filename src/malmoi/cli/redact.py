@@ -39,7 +39,7 @@ def redact(
         raise BadParameter("give files, - for stdin, or --check")
     opened = None
     if tagger is not None:
-        from ..tagger import load_tagger  # here, because most runs need none
+        from ..heads.tagger import load_tagger  # here, because most runs need none
 
         opened = load_tagger(tagger, threads=threads)
     redactor = Redactor(dates=dates, shift=shift, tagger=opened)

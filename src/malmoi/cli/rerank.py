@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from typing import Annotated
 
 from ..errors import DataError
+from ..heads.reranker import load_reranker
 from ..io.tables import read_texts
-from ..reranker.reranker import load_reranker
 from .options import Column, Threads, arg, opt
 from .output import Row, prints_rows
 

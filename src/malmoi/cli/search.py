@@ -11,8 +11,8 @@ from ..corpus import Corpus, Hit
 from ..corpus.corpus import RERANKED, Mode
 from ..corpus.fusion import WEIGHTS
 from ..corpus.rerank import RERANK
-from ..encoder import load
-from ..reranker.reranker import load_reranker
+from ..encoders import load
+from ..heads.reranker import load_reranker
 from .options import ModelOption, Threads, arg, opt, seconds
 from .output import Format, Row, prints_rows
 

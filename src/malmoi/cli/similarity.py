@@ -6,8 +6,8 @@ from typing import Annotated
 
 from typer import BadParameter
 
-from ..encoder import load
-from ..encoder.scale import score_scale
+from ..encoders import load
+from ..encoders.scale import score_scale
 from ..errors import DataError, counted
 from ..io.files import read_lines
 from ..runtime.pooling import normalize

@@ -4,8 +4,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Annotated
 
+from ..heads.tagger import load_tagger
 from ..io.tables import read_texts
-from ..tagger import load_tagger
 from .options import Threads, arg, opt
 from .output import Row, prints_rows
 

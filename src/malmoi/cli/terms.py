@@ -3,12 +3,13 @@
 from pathlib import Path
 from typing import Annotated
 
-from ..encoder import load
+from ..encoders import load
 from ..io.tables import read_texts
-from ..lexicon import Lexicon
+from ..mining.figure import check_figure
+from ..mining.maps import Project
 from ..mining.texts import nearest_terms
-from ..plots import check_figure, plot_terms
-from ..plots.maps import Project
+from ..mining.word_plots import plot_terms
+from ..terms import Lexicon
 from .options import Column, ModelOption, Threads, arg, opt
 from .output import Format, print_rows, prints_rows
 

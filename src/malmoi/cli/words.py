@@ -7,17 +7,10 @@ from typing import Annotated, Literal
 
 from typer import BadParameter
 
-from ..encoder import Encoder, TextEncoder, load
-from ..encoder.layers import LayerAccess, layers_of
-from ..errors import DataError, counted
-from ..io.files import read_lines
-from ..plots import check_figure, plot_layers, plot_occurrences, plot_tokens, plot_values
-from ..plots.figure import short
-from ..plots.maps import Project
-from ..plots.words import MANY
-from ..text import morphemes
-from ..words import (
-    By,
+from ..encoders import Encoder, TextEncoder, load
+from ..encoders.layers import LayerAccess, layers_of
+from ..encoders.segment import By
+from ..encoders.words import (
     Layers,
     Merge,
     Occurrence,
@@ -27,6 +20,12 @@ from ..words import (
     occurrences,
     similarity,
 )
+from ..errors import DataError, counted
+from ..io.files import read_lines
+from ..mining.figure import check_figure, short
+from ..mining.maps import Project
+from ..mining.word_plots import MANY, plot_layers, plot_occurrences, plot_tokens, plot_values
+from ..text import morphemes
 from .options import ModelOption, Threads, arg, opt
 from .output import Format, Row, print_rows, prints_rows, say
 

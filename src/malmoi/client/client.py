@@ -13,15 +13,15 @@ from ..clinical.context import Assertion
 from ..clinical.reader import NoteMention
 from ..corpus import DocumentHits
 from ..corpus import Hit as CorpusHit
-from ..encoder.base import BaseEncoder, OnLong, as_list, warn_of_cut
+from ..encoders.base import BaseEncoder, OnLong, as_list, warn_of_cut
+from ..encoders.words import Layers, Merge, PieceVector, Word
 from ..errors import CutWarning
-from ..linking import Candidate, Linked
-from ..reranker.reranker import RankedText
+from ..heads.reranker import RankedText
 from ..runtime.pooling import normalize
 from ..runtime.precision import Precision, check_precision, to_precision
+from ..terms import Candidate, Linked
 from ..text.cleanup import as_text
 from ..types import Floats
-from ..words import Layers, Merge, PieceVector, Word
 from .transport import Transport
 
 if TYPE_CHECKING:

@@ -65,9 +65,8 @@ class ReaderSpec:
 
     def open(self) -> NoteReader:
         """Open the lexicon, the model and the tables."""
-        from ..encoder import load
-        from ..lexicon import Lexicon
-        from ..linking import Linker
+        from ..encoders import load
+        from ..terms import Lexicon, Linker
         from .corrections import Corrections
 
         lexicon = Lexicon.open(self.lexicon, additions=[Path(one) for one in self.additions])
@@ -80,7 +79,7 @@ class ReaderSpec:
         )
         tagger = None
         if self.tagger is not None:
-            from ..tagger import load_tagger
+            from ..heads.tagger import load_tagger
 
             tagger = load_tagger(self.tagger, threads=self.threads)
         return NoteReader(
@@ -290,7 +289,7 @@ def _remembered(notes: Iterable[NoteText], order: list[str]) -> Iterator[NoteTex
 
 
 def _lexicon_key(spec: ReaderSpec) -> str:
-    from ..lexicon import Lexicon
+    from ..terms import Lexicon
 
     return Lexicon.open(spec.lexicon).identity
 

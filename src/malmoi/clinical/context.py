@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ..linking.expansion import sign
+from ..terms.expansion import sign
 from .rules import (
     BABY,
     FAMILY,

@@ -17,10 +17,10 @@ from ..errors import DataError, OutputError
 from ..io.files import writing
 from ..io.fingerprint import hash_number, write_json
 from ..io.tables import read_numbered_rows
-from ..lexicon import Lexicon
-from ..lexicon.manifest import SHIPPED
-from ..linking.linker import Candidate, Linked, Linker
-from ..linking.normalize import key_of
+from ..terms import Lexicon
+from ..terms.linker import Candidate, Linked, Linker
+from ..terms.manifest import SHIPPED
+from ..terms.normalize import key_of
 from .reader import LEARNT, NoteMention
 from .rules import HISTORICAL, HYPOTHETICAL, NEGATED, OTHER, PATIENT, POSSIBLE, PRESENT
 

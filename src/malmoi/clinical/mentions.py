@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 
 from ..errors import DataError, OptionError
 from ..io.tables import read_rows
-from ..lexicon.manifest import SHIPPED
-from ..linking.expansion import QueryExpander, positive, result
-from ..linking.name_index import PLAIN, NameIndex
-from ..linking.normalize import LONGEST, STOP, NormalForms, Normalizer, key_of
-from ..linking.vocabulary import Vocabulary
+from ..terms.expansion import QueryExpander, positive, result
+from ..terms.manifest import SHIPPED
+from ..terms.name_index import PLAIN, NameIndex
+from ..terms.normalize import LONGEST, STOP, NormalForms, Normalizer, key_of
+from ..terms.vocabulary import Vocabulary
 from ..text.aligned import align
 from ..text.cleanup import STANDARD
 from .rules import read_hanja_words, read_table

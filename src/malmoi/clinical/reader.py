@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 from ..errors import CutWarning, OptionError
 from ..io.fingerprint import read_stamp
-from ..lexicon import Lexicon
-from ..linking.linker import Candidate, Linked, Linker, check_k
+from ..terms import Lexicon
+from ..terms.linker import Candidate, Linked, Linker, check_k
 from ..text.cleanup import as_text
 from .context import Assertion, NoteContext
 from .mentions import (

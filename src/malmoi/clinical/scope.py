@@ -10,7 +10,7 @@ Mentions are masked while this is decided, so that 감소 in 체중감소 is no 
 import re
 from collections.abc import Sequence
 
-from ..linking.expansion import ANY, APART
+from ..terms.expansion import ANY, APART
 from .rules import HYPOTHETICAL, INSTRUCTED, NEGATED, POSSIBLE
 
 MASK = "\ue000"  # a letter of private use, which no note has

@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from ..errors import DataError
-from ..lexicon.abbreviations import Abbreviations
+from ..terms.abbreviations import Abbreviations
 from .rules import read_table
 
 NO_DIAGNOSIS = "-"

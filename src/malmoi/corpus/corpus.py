@@ -15,8 +15,8 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from ..documents import Block, Passage, SourceDocument, Splitter, split_document
-from ..encoder import TextEncoder, load
-from ..encoder.base import OnLong
+from ..encoders import TextEncoder, load
+from ..encoders.base import OnLong
 from ..errors import CorpusError, DataError, OptionError, TextError, counted
 from ..runtime.pooling import normalize
 from ..runtime.precision import Precision, to_precision

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..documents import Passage, Splitter
-from ..encoder import TextEncoder
+from ..encoders import TextEncoder
 from ..errors import CorpusError, CutWarning, DataError, counted
 from ..io.files import read_lines
 from ..io.progress import progressing

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ..reranker import Reranker
+from ..heads.reranker import Reranker
 from ..runtime.tokenizer import Pair
 from ..text.cleanup import as_text
 from ..types import Floats

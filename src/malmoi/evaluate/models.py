@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ..bundle.bundle import Bundle, open_bundle
 from ..bundle.catalog import find_model
-from ..encoder.base import Encoded, OnLong, TextEncoder
+from ..encoders.base import Encoded, OnLong, TextEncoder
 from ..errors import BundleError, DataError, OptionError, counted
 from ..io.arrays import read_safetensors
 from ..io.files import read_lines

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForQuestionAnswering
 
-from ..answerer.answerer import OUTPUTS, SETTINGS, AnswerSettings
 from ..bundle.manifest import Manifest
+from ..heads.answerer import OUTPUTS, SETTINGS, AnswerSettings
 from ..io.files import writing_folder
 from ..io.fingerprint import write_json
 from ..text.cleanup import check_steps

@@ -14,17 +14,17 @@ from ..bundle.catalog import find_model
 from ..bundle.manifest import Manifest
 from ..bundle.sentence_transformers import read_prompts
 from ..bundle.transformers import find_static
-from ..encoder import Encoder
+from ..encoders import Encoder
+from ..encoders.static import StaticEncoder
+from ..encoders.wordpiece import WordPieces
 from ..errors import BundleError, DataError, OptionError, counted
+from ..heads.tagger import SpecialTokens
 from ..io.arrays import read_safetensors, write_safetensors
 from ..io.files import writing_folder
 from ..io.fingerprint import sha256
 from ..io.tables import is_table, read_rows, read_texts, show_columns
 from ..runtime.pooling import normalize
 from ..runtime.tokenizer import count_ids, read_tokenizer, save_tokenizer
-from ..static.encoder import StaticEncoder
-from ..static.wordpiece import WordPieces
-from ..tagger.tagger import SpecialTokens
 from ..text.cleanup import SAFE
 from ..types import Floats
 from .samples import SAMPLES

@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ..encoder import TextEncoder
+from ..encoders import TextEncoder
+from ..encoders.wordpiece import EmbeddingBags, WordPieces, sum_rows
 from ..errors import DataError, counted
 from ..runtime.pooling import normalize
-from ..static.wordpiece import EmbeddingBags, WordPieces, sum_rows
 from ..types import Floats
 
 logger = logging.getLogger(__name__)

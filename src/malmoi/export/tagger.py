@@ -14,9 +14,9 @@ from transformers import AutoModelForTokenClassification
 from ..bundle.manifest import Manifest
 from ..bundle.transformers import read_tags
 from ..errors import check_choice
+from ..heads.pieces import UNITS
+from ..heads.tagger import SETTINGS
 from ..io.files import writing_folder
-from ..tagger.segment import UNITS
-from ..tagger.tagger import SETTINGS
 from ..text.cleanup import check_steps
 from .build import load_and_write, write_graph
 from .module import GraphModule

@@ -1,6 +1,6 @@
 """Adapters to other libraries. Each file needs its library and is imported only when asked for."""
 
-from ..encoder import TextEncoder
+from ..encoders import TextEncoder
 from ..errors import OptionError
 from ..io.fingerprint import hash_data
 

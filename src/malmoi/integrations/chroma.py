@@ -3,7 +3,7 @@
 from typing import Any
 
 from ..corpus.corpus import prompts_of
-from ..encoder import load
+from ..encoders import load
 from ..errors import require
 from . import check_revision, revision_of
 

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..corpus.corpus import PASSAGE_PROMPTS
-from ..encoder import load
+from ..encoders import load
 from ..errors import OptionError, check_choice
-from ..reranker.reranker import load_reranker
+from ..heads.reranker import load_reranker
 from ..runtime.pooling import normalize
 from ..runtime.precision import Precision
 from ..runtime.session import usable_devices

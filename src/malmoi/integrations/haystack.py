@@ -5,9 +5,9 @@ from typing import Any
 
 from ..corpus import Corpus
 from ..corpus.corpus import Mode, prompts_of
-from ..encoder import TextEncoder, load
+from ..encoders import TextEncoder, load
 from ..errors import require
-from ..reranker.reranker import Reranker, load_reranker
+from ..heads.reranker import Reranker, load_reranker
 
 require("haystack", extra="haystack", purpose="malmoi.integrations.haystack")
 

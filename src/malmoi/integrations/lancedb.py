@@ -3,7 +3,7 @@
 from typing import Any
 
 from ..corpus.corpus import prompts_of
-from ..encoder import TextEncoder, load
+from ..encoders import TextEncoder, load
 from ..errors import require
 from ..types import Floats
 from . import check_revision, revision_of

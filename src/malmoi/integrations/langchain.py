@@ -7,10 +7,10 @@ from typing import Any
 from ..corpus import Corpus
 from ..corpus.corpus import Mode, prompts_of
 from ..corpus.hits import Hit
-from ..encoder import TextEncoder, load
+from ..encoders import TextEncoder, load
 from ..errors import OptionError, require
+from ..heads.reranker import Reranker, load_reranker
 from ..io.fingerprint import hash_text
-from ..reranker.reranker import Reranker, load_reranker
 
 require("langchain_core", extra="langchain", purpose="malmoi.integrations.langchain")
 

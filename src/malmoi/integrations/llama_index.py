@@ -10,9 +10,9 @@ from ..corpus.filters import OPERATORS, Filter, atom
 from ..corpus.fusion import WEIGHTS
 from ..corpus.hits import Hit
 from ..corpus.store import Document
-from ..encoder import TextEncoder, load
+from ..encoders import TextEncoder, load
 from ..errors import OptionError, require
-from ..reranker.reranker import Reranker, load_reranker
+from ..heads.reranker import Reranker, load_reranker
 
 require("llama_index.core", extra="llama-index", purpose="malmoi.integrations.llama_index")
 

@@ -5,9 +5,9 @@ from typing import Annotated, Any, TypeVar
 
 from .. import __version__
 from ..corpus import Corpus
-from ..encoder import TextEncoder
+from ..encoders import TextEncoder
 from ..errors import OptionError, require
-from ..linking import Linker
+from ..terms import Linker
 
 require("mcp", extra="mcp", purpose="malmoi mcp")
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from ..corpus.corpus import prompts_of
-from ..encoder import TextEncoder, load
+from ..encoders import TextEncoder, load
 from ..errors import OptionError, require
 from ..types import Floats
 from . import revision_of

@@ -2,7 +2,7 @@
 
 from typing import Any, Self
 
-from ..encoder import TextEncoder, load
+from ..encoders import TextEncoder, load
 from ..errors import require
 from ..types import Floats
 

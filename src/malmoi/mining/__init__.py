@@ -1,1 +1,1 @@
-"""Mining: keywords, topics, near-duplicates, translations and hard negatives in texts."""
+"""Keywords, topics, near-duplicates, translations and hard negatives in texts; their pictures."""

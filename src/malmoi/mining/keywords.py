@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..encoder import TextEncoder
+from ..encoders import TextEncoder
 from ..errors import DataError, OptionError
 from ..io.files import read_lines
 from ..runtime.pooling import normalize

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..encoder import TextEncoder
+from ..encoders import TextEncoder
 from ..errors import OptionError
 from ..index import Close
 from ..index.join import pairs_above

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..encoder import TextEncoder
+from ..encoders import TextEncoder
 from ..errors import DataError, OptionError, counted
 from ..io.tables import read_texts
 from ..runtime.pooling import normalize

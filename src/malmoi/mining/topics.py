@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..encoder import TextEncoder
+from ..encoders import TextEncoder
 from ..errors import DataError
 from ..io.files import writing
 from ..runtime.pooling import normalize

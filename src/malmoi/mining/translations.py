@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..encoder import TextEncoder
+from ..encoders import TextEncoder
 from ..errors import OptionError
 from ..index import nearest
 from ..index.knn import Rows

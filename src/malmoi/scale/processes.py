@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from ..bundle.bundle import open_bundle
 from ..bundle.catalog import find_model
-from ..encoder import TextEncoder, load
-from ..encoder.base import OnLong
+from ..encoders import TextEncoder, load
+from ..encoders.base import OnLong
 from ..errors import CutWarning, MalmoiError, OptionError
 from ..runtime.precision import Precision
 from ..runtime.session import usable_cores

@@ -24,8 +24,8 @@ from .. import errors
 from ..bundle.bundle import open_bundle
 from ..bundle.catalog import DEFAULT, find_model
 from ..bundle.manifest import MANIFEST
-from ..encoder import TextEncoder, load
-from ..encoder.base import OnLong
+from ..encoders import TextEncoder, load
+from ..encoders.base import OnLong
 from ..errors import (
     BundleError,
     CutWarning,

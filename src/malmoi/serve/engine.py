@@ -21,12 +21,12 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..encoder import Encoder, TextEncoder
-from ..encoder.base import Encoded, OnLong
-from ..reranker.reranker import Reranker
+from ..encoders import Encoder, TextEncoder
+from ..encoders.base import Encoded, OnLong
+from ..encoders.words import Merge, Word
+from ..heads.reranker import Reranker
 from ..runtime.pooling import normalize
 from ..types import Floats
-from ..words import Merge, Word
 from . import bounds
 from .batcher import Batcher
 from .bounds import Model

@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from ..corpus.rerank import RERANK
-from ..linking import Candidate, Linked
 from ..mining.keywords import Keyword
+from ..terms import Candidate, Linked
 from .settings import MOST_FACETS, MOST_FILES, MOST_TEXTS, ON_MAP
 
 Texts = Annotated[list[str], Field(min_length=1, max_length=MOST_TEXTS, fail_fast=True)]

@@ -14,11 +14,11 @@ from ..clinical.reader import NoteReader
 from ..corpus import Corpus
 from ..corpus.corpus import prompts_of
 from ..corpus.keywords import cut
-from ..encoder import Encoder, TextEncoder, load
+from ..encoders import Encoder, TextEncoder, load
 from ..errors import CutWarning, DataError, MalmoiError
+from ..heads.reranker import Reranker, load_reranker
 from ..io.tables import read_rows
-from ..linking import Linker
-from ..reranker.reranker import Reranker, load_reranker
+from ..terms import Linker
 from ..text import morphemes
 from .api_keys import KeyRing, read_keys
 from .bounds import Connections, Memory

@@ -1,5 +1,5 @@
-"""The older home of `malmoi.reranker.blend`."""
+"""The older home of `malmoi.heads.blend`."""
 
-from ..reranker.blend import fit_join, write_join
+from ..heads.blend import fit_join, write_join
 
 __all__ = ["fit_join", "write_join"]

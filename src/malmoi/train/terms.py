@@ -21,7 +21,7 @@ import numpy as np
 from ..errors import DataError, OptionError, by_number, counted
 from ..evaluate.tasks.concepts import is_held_out
 from ..io.files import read_lines
-from ..lexicon.export import PAIR_COLUMNS, draw, synonyms
+from ..terms.export import PAIR_COLUMNS, draw, synonyms
 from ..text.cleanup import compose, squeeze
 from .data import Found, file_rows
 from .objectives.pairs import Data, Negatives, TrainingExamples, entry_rows, find_pairs

@@ -11,9 +11,10 @@ import pytest
 
 import malmoi
 from malmoi import BundleError, DataError, OptionError, TextError
-from malmoi.answerer import Question, answer_from, read_questions
-from malmoi.answerer.answerer import Answer
+from malmoi.corpus.answers import answer_from
 from malmoi.evaluate import evaluate
+from malmoi.heads.answerer import Answer
+from malmoi.heads.questions import Question, read_questions
 from malmoi.train.objectives.answering_task import choose_threshold
 from malmoi.train.recipe import make_recipe
 from malmoi.train.run import TrainedRun, train
@@ -193,7 +194,7 @@ def test_a_bundle_is_evaluated(trained: TrainedRun, folder: Path) -> None:
 
 
 def test_damaged_settings_are_refused(trained: TrainedRun, tmp_path: Path) -> None:
-    from malmoi.answerer.answerer import AnswerSettings
+    from malmoi.heads.answerer import AnswerSettings
 
     (tmp_path / "answerer.json").write_text('{"stride": 0, "longest": 0, "threshold": 0}')
     with pytest.raises(BundleError, match="outside its range"):
@@ -216,7 +217,7 @@ def test_questions_are_divided_by_text_and_asked_elsewhere(folder: Path) -> None
 
 
 def test_a_threshold_is_chosen_where_it_pays() -> None:
-    from malmoi.answerer import AnswerSpan
+    from malmoi.heads.questions import AnswerSpan
 
     def answer(text: str, score: float) -> Answer:
         return Answer(text, 0, len(text), score)

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import malmoi
-from malmoi.classifier import Rule
 from malmoi.errors import BundleError, DataError, OptionError, TextError
 from malmoi.evaluate import evaluate
+from malmoi.heads.decision import Rule
 from malmoi.train.recipe import load_recipe, make_recipe
 from malmoi.train.run import train
 from tests.support import ROOT

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ...answerer.answerer import Answer
-from ...answerer.files import Question, read_questions
 from ...errors import OptionError
+from ...heads.answerer import Answer
+from ...heads.questions import Question, read_questions
 from ..examples import Examples, describe
 from ..measures import Measure, mean
 from ..models import name_of

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...classifier.classifier import DecisionPool, NoteClassifier, ScoredWindows, attend
-from ...classifier.decision import RULES, Rule, combine, expected_error, reliability, soften
-from ...classifier.documents import (
+from ...errors import DataError, OptionError
+from ...heads.classifier import DecisionPool, NoteClassifier, ScoredWindows, attend
+from ...heads.decision import RULES, Rule, combine, expected_error, reliability, soften
+from ...heads.notes import (
     MULTI,
     REGRESSION,
     SEPARATOR,
@@ -20,7 +21,6 @@ from ...classifier.documents import (
     read_documents,
     targets_of,
 )
-from ...errors import DataError, OptionError
 from ...types import Doubles
 from ..examples import Examples, Roles, describe
 from ..measures import (

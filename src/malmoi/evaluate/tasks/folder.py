@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...corpus import Corpus, Hit, group_hits
-from ...encoder import TextEncoder
+from ...encoders import TextEncoder
 from ...errors import DataError, OptionError, counted
 from ..examples import Form, Roles, text
 from ..measures import mean

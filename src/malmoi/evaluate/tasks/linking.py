@@ -23,8 +23,7 @@ from ...clinical.mentions import definitions
 from ...errors import DataError, OptionError, counted
 from ...io.files import read_lines, writing
 from ...io.tables import BadRows, read_numbered_rows
-from ...lexicon import Lexicon, language_of
-from ...linking import Linked, Linker
+from ...terms import Lexicon, Linked, Linker, language_of
 from ..examples import Examples, Form, Roles, choose_columns, describe
 from ..measures import mean
 from ..models import name_of

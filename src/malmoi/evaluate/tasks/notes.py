@@ -23,9 +23,8 @@ import numpy as np
 from ...clinical.reader import NoteMention, NoteReader
 from ...errors import DataError, OptionError
 from ...io.files import read_lines, writing
-from ...lexicon import Lexicon
-from ...linking import Linker
-from ...linking.normalize import category_of
+from ...terms import Lexicon, Linker
+from ...terms.normalize import category_of
 from ..examples import Examples, describe
 from ..models import name_of
 from ..task import Outcome, Settings, Task

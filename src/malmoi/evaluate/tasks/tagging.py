@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import OptionError, counted
-from ...tagger.files import EntitySpan, Marked, read_marked
+from ...heads.entity_files import EntitySpan, Marked, read_marked
 from ...types import Doubles
 from ..examples import Examples, describe
 from ..measures import Measure

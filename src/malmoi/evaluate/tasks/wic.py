@@ -12,12 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...encoder.layers import LayerAccess
+from ...encoders.layers import LayerAccess
+from ...encoders.words import LayerChoice, LayerReader, choose, layer_names
 from ...errors import OptionError
 from ...runtime.pooling import normalize
 from ...types import Floats
-from ...words import LayerReader, layer_names
-from ...words.reader import LayerChoice, choose
 from ..examples import PAIRS, BadRow, Examples, Form, Roles, text, truth
 from ..measures import auroc, best_thresholds, mean, value
 from ..models import name_of

@@ -13,7 +13,7 @@ import numpy as np
 from starlette.responses import Response
 
 from ... import __version__
-from ...encoder import Encoder
+from ...encoders import Encoder
 from ...errors import counted
 from ...runtime.pooling import normalize
 from ...runtime.precision import Precision, to_precision

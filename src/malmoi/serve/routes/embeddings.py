@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from starlette.responses import Response
 
-from ...encoder import Encoder
+from ...encoders import Encoder
 from ...errors import counted
 from ...runtime.pooling import normalize
 from ...types import Floats

@@ -4,7 +4,7 @@ from starlette.responses import Response
 
 from ... import __version__
 from ...bundle.manifest import Manifest
-from ...encoder import Encoder
+from ...encoders import Encoder
 from ..errors import APIError
 from ..metrics import CONTENT_TYPE
 from ..schemas import LimitsInfo

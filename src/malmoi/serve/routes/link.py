@@ -6,7 +6,7 @@ from functools import partial
 
 from starlette.responses import Response
 
-from ...linking import Linked
+from ...terms import Linked
 from ..engine import check_stopped
 from ..schemas import LinkRequest, NoteRequest
 from ..state import AppState

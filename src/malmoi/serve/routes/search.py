@@ -12,8 +12,8 @@ from starlette.responses import Response
 
 from ...corpus import Corpus, DocumentHits, Hit, PassageKey, Stored, group_hits
 from ...mining.clusters import cluster
+from ...mining.maps import flatten
 from ...mining.topics import name_topics
-from ...plots.maps import flatten
 from ...runtime.pooling import normalize
 from ...types import Floats
 from ..engine import BatchedReranker, check_stopped

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 from starlette.responses import Response
 
-from ...encoder import Encoder
+from ...encoders import Encoder
+from ...encoders.words import Word
+from ...encoders.words import find as find_word
 from ...errors import OptionError
 from ...mining.keywords import keywords
-from ...plots.maps import Points, project
+from ...mining.maps import Points, project
 from ...runtime.pooling import normalize
 from ...types import Floats
-from ...words import Word
-from ...words import find as find_word
 from ..engine import WordOptions
 from ..errors import APIError
 from ..schemas import KeywordsRequest, WordsRequest

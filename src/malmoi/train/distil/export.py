@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...bundle.manifest import Manifest
-from ...encoder import load
+from ...encoders import load
 from ...errors import counted
 from ...export.build import write_layout
 from ...export.export import export

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from ...bundle.catalog import find_model
 from ...bundle.manifest import MANIFEST, Manifest
-from ...encoder import load
+from ...encoders import load
 from ...errors import BundleNotFound, CutWarning, DataError, OptionError, OutputError
 from ...export.export import export
 from ...io.files import writing, writing_folder

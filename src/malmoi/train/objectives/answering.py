@@ -9,8 +9,8 @@ from typing import Literal
 
 import numpy as np
 
-from ...answerer.files import Question, read_questions
 from ...errors import DataError, by_number, counted
+from ...heads.questions import Question, read_questions
 from ..data import PARTS, hash_named, read_parts
 from ..objective import Objective, PreparedData
 from ..schema import (

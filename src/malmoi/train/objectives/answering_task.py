@@ -18,21 +18,21 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import AutoModelForQuestionAnswering
 
-from ...answerer import load_answerer
-from ...answerer.answerer import (
-    OUTPUTS,
-    Answer,
-    AnswerSettings,
-    QuestionCutter,
-    QuestionWindow,
-    read_all,
-)
-from ...answerer.files import Question
 from ...errors import by_number, counted
 from ...evaluate.tasks.answers import judge_answer, outcome_of
 from ...export.answerer import AnswerModule, export_answerer, write_settings
 from ...export.source import ModelSource
 from ...export.tokenizer import write_tokenizer
+from ...heads.answerer import (
+    OUTPUTS,
+    Answer,
+    AnswerSettings,
+    QuestionCutter,
+    QuestionWindow,
+    load_answerer,
+    read_all,
+)
+from ...heads.questions import Question
 from ...runtime.tokenizer import TokenizedText
 from ...types import Floats, Ints
 from ..batching import Step

@@ -8,7 +8,8 @@ from typing import Literal, Self
 
 from pydantic import model_validator as check
 
-from ...classifier.documents import (
+from ...errors import DataError, OptionError, counted
+from ...heads.notes import (
     MULTI,
     PARTS,
     REGRESSION,
@@ -22,7 +23,6 @@ from ...classifier.documents import (
     say_leaked,
     targets_of,
 )
-from ...errors import DataError, OptionError, counted
 from ..data import check_classes, hash_named
 from ..objective import Objective, PreparedData
 from ..schema import (

@@ -19,24 +19,6 @@ from torch.nn import functional
 
 from ...bundle.bundle import open_bundle
 from ...bundle.manifest import Manifest
-from ...classifier.classifier import (
-    ACTIVATIONS,
-    DECISION,
-    DecisionPool,
-    NoteClassifier,
-    ScoredWindows,
-    note_windows,
-    window_shares,
-)
-from ...classifier.decision import ENOUGH, Rule, calibrate, tune
-from ...classifier.documents import (
-    MULTI,
-    REGRESSION,
-    SINGLE,
-    NoteDocument,
-    say_leaked,
-    targets_of,
-)
 from ...errors import counted
 from ...evaluate.examples import ExampleSource
 from ...evaluate.measures import set_f1, value
@@ -45,6 +27,24 @@ from ...evaluate.tasks.documents import attention_weights, by_rules, judge, prob
 from ...export.module import set_dropout
 from ...export.reranker import export_reranker
 from ...export.source import ModelSource
+from ...heads.classifier import (
+    ACTIVATIONS,
+    DECISION,
+    DecisionPool,
+    NoteClassifier,
+    ScoredWindows,
+    note_windows,
+    window_shares,
+)
+from ...heads.decision import ENOUGH, Rule, calibrate, tune
+from ...heads.notes import (
+    MULTI,
+    REGRESSION,
+    SINGLE,
+    NoteDocument,
+    say_leaked,
+    targets_of,
+)
 from ...io.files import writing
 from ...runtime.tokenizer import TokenizedText
 from ...text.cleanup import clean

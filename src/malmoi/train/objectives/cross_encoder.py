@@ -27,7 +27,7 @@ from ...errors import DataError, OptionError
 from ...export.module import WITH_TYPES, check_whole, set_dropout, use_fused_attention
 from ...export.silence import silenced_libraries
 from ...export.source import ModelSource, check_layers, read_source
-from ...reranker.reranker import similar_label
+from ...heads.reranker import similar_label
 from ...runtime.tokenizer import Pair, PairTokenizer, TextTokenizer, TokenizedText
 from ...text.cleanup import clean
 from ...types import Ints

@@ -16,14 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import model_validator as check
 
-from ...classifier.windows import sentences
 from ...errors import DataError, OptionError, by_number, counted
 from ...export.source import ModelSource, read_transformer
+from ...heads.pieces import cut_pieces
+from ...heads.windows import sentences
 from ...io.files import read_lines
 from ...io.fingerprint import hash_number
 from ...io.progress import silenced
 from ...io.tables import BadRows, is_table, read_columns
-from ...tagger.segment import cut_pieces
 from ...text.cleanup import compose, squeeze
 from ...types import Ints
 from ..base_model import find_trainable

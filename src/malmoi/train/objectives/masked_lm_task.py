@@ -32,10 +32,10 @@ from ...export.module import (
 from ...export.silence import silenced_libraries
 from ...export.source import ModelSource
 from ...export.tokenizer import write_tokenizer
+from ...heads.tagger import SpecialTokens
 from ...io.files import writing, writing_folder
 from ...io.progress import silenced
 from ...runtime.tokenizer import read_tokenizer
-from ...tagger.tagger import SpecialTokens
 from ...text.cleanup import SAFE
 from ...types import Ints
 from ..batching import Step

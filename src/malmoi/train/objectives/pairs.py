@@ -23,8 +23,8 @@ from ...bundle.manifest import POOLER, POOLINGS
 from ...errors import DataError, OptionError, by_number, counted
 from ...export.source import ModelSource
 from ...io.files import read_lines
-from ...lexicon.export import synonyms
-from ...lexicon.readers import form_of
+from ...terms.export import synonyms
+from ...terms.readers import form_of
 from ..base_model import read_base
 from ..data import (
     Check,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from ...errors import DataError, by_number, counted
-from ...tagger.files import Marked, read_marked
+from ...heads.entity_files import Marked, read_marked
 from ..data import hash_named, read_parts
 from ..objective import Objective, PreparedData
 from ..schema import (

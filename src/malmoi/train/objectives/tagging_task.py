@@ -18,12 +18,11 @@ from ...evaluate import tagging
 from ...evaluate.tasks.tagging import Counts
 from ...export.source import ModelSource
 from ...export.tagger import TagModule, export_tagger
+from ...heads.entity_files import EntitySpan, Marked
+from ...heads.pieces import Pieces, cut_pieces, cut_windows
+from ...heads.tagger import SETTINGS, SpecialTokens, find_entities, load_tagger, make_labels
 from ...runtime.pooling import softmax
 from ...runtime.tokenizer import TokenizedText
-from ...tagger import load_tagger
-from ...tagger.files import EntitySpan, Marked
-from ...tagger.segment import Pieces, cut_pieces, cut_windows
-from ...tagger.tagger import SETTINGS, SpecialTokens, find_entities, make_labels
 from ...types import Floats, Ints
 from ..batching import Step
 from ..distributed import Processes

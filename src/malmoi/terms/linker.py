@@ -1,0 +1,201 @@
+"""Linker: a mention → concepts, ranked, with the names that speak for each.
+
+`retrieve` finds the names that a mention may mean, `rank` scores them; this module joins the two.
+"""
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import overload
+
+import numpy as np
+
+from ..errors import OptionError
+from ..text.cleanup import as_text
+from .cache import cache_of
+from .expansion import QueryExpander
+from .features import SPELLING, Evidence, FeatureExtractor, Weights
+from .lay_names import add_lay_names
+from .lexicon import Lexicon
+from .name_index import NameEncoder, open_name_indexes
+from .normalize import Normalizer, Variants
+from .rank import RankedConcept, Ranker
+from .retrieve import Retrieved, Retriever
+from .vocabulary import open_vocabulary
+
+_BATCH = 256  # mentions that are encoded together, and multiplied with all names at once
+_NAMES = 3  # how many matched names a candidate shows
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A concept that a mention may mean. `why` is exact, abbreviation, fuzzy or meaning."""
+
+    code: str
+    score: float
+    ko: str | None
+    en: str | None
+    names: tuple[str, ...]
+    why: str
+
+    def to_json(self) -> dict[str, object]:
+        """The candidate as the command line prints it."""
+        return {**vars(self), "names": list(self.names)}
+
+
+@dataclass(frozen=True)
+class Linked:
+    """A mention and its candidates, best first."""
+
+    mention: str
+    candidates: tuple[Candidate, ...]
+
+    @property
+    def best(self) -> Candidate | None:
+        """The first candidate, None where nothing was found."""
+        return self.candidates[0] if self.candidates else None
+
+    def is_nil(self, threshold: float) -> bool:
+        """Tell whether no candidate reaches a calibrated score."""
+        return self.best is None or self.best.score < threshold
+
+    def to_json(self) -> dict[str, object]:
+        """The result as the command line prints it."""
+        return {"mention": self.mention, "candidates": [c.to_json() for c in self.candidates]}
+
+
+class Linker:
+    """Links mentions to a lexicon by spelling and, with an encoder, by meaning.
+
+    The first time a lexicon is used its names are indexed and encoded, and both are stored in its
+    folder. Several codes for one mention (post-coordination) are not attempted.
+    """
+
+    def __init__(
+        self,
+        lexicon: Lexicon | str | Path,
+        encoder: NameEncoder | None = None,
+        *,
+        weights: Weights | None = None,
+        abbreviations: str | Path | None = None,
+        variants: str | Path | None = None,
+        synonyms: str | Path | None = None,
+        rebuild: bool = False,
+        keep: bool = True,
+        progress: bool = False,
+    ) -> None:
+        """Open the tables and the index, deriving what is missing.
+
+        weights        how much each feature counts; without an encoder, those for spelling alone
+        abbreviations  a table that extends the shipped one
+        variants       a table that replaces the shipped one
+        synonyms       a table that replaces the shipped one, and the shipped lay names
+        rebuild        derive everything again, also where another model's vectors are stored
+        keep           store what is derived; without it nothing is written, and any model will do
+        progress       show how far encoding is
+        """
+        self.lexicon = lexicon if isinstance(lexicon, Lexicon) else Lexicon.open(lexicon)
+        self.encoder = encoder
+        self.weights = weights or (Weights() if encoder is not None else SPELLING)
+        self.normalizer = Normalizer(Variants.open(variants))
+        cache = cache_of(self.lexicon)
+        # The lexicon, and the shipped lay names after its own where its codes are those of ICD.
+        self.names = self.lexicon
+        if synonyms is None:
+            self.names = add_lay_names(self.lexicon, self.normalizer, cache, keep=keep)
+        lay_names = self.names is not self.lexicon
+        # Names that stand in the index need not be looked up as synonyms.
+        self.expander = QueryExpander.open(
+            abbreviations=abbreviations, synonyms=synonyms, sample=not lay_names
+        )
+        how = {"rebuild": rebuild, "keep": keep, "progress": progress}
+        self.indexes = open_name_indexes(self.names, self.normalizer, encoder, cache=cache, **how)
+        self._retriever = Retriever(
+            self.indexes, self.normalizer, self.expander, encoder, lay_names=lay_names
+        )
+        own = len(self.lexicon.segments)
+        self.vocabulary = open_vocabulary(self.names, self.indexes, cache, own=own, keep=keep)
+        extractor = FeatureExtractor(self.names, self.indexes, lay_from=len(self.lexicon))
+        self._ranker = Ranker(extractor, np.asarray(self.names.concepts), self.weights)
+        self._shown = lru_cache(maxsize=20_000)(self._shown_of)
+        self._text = lru_cache(maxsize=20_000)(self.names.text)
+
+    # A str is a Sequence[str] too, so the type checker needs to know that the first overload wins.
+    @overload
+    def link(  # type: ignore[overload-overlap]
+        self,
+        mentions: str,
+        *,
+        k: int = ...,
+        defined: Mapping[str, str] | None = ...,
+        quick: bool = ...,
+    ) -> Linked: ...
+    @overload
+    def link(
+        self,
+        mentions: Sequence[str],
+        *,
+        k: int = ...,
+        defined: Mapping[str, str] | None = ...,
+        quick: bool = ...,
+    ) -> list[Linked]: ...
+    def link(
+        self,
+        mentions: str | Sequence[str],
+        *,
+        k: int = 5,
+        defined: Mapping[str, str] | None = None,
+        quick: bool = False,
+    ) -> Linked | list[Linked]:
+        """Rank concepts for a mention, or for each of a list.
+
+        k        candidates of each
+        defined  abbreviations that the text around the mentions explains
+        quick    where a mention is itself a name, do not look for others that mean the like
+        """
+        if isinstance(mentions, str):
+            return next(self.link_iter([mentions], k=k, defined=defined, quick=quick))
+        return list(self.link_iter(mentions, k=k, defined=defined, quick=quick))
+
+    def link_iter(
+        self,
+        mentions: Iterable[str],
+        *,
+        k: int = 5,
+        defined: Mapping[str, str] | None = None,
+        quick: bool = False,
+    ) -> Iterator[Linked]:
+        """Rank concepts for a stream of mentions, some hundreds at a time; options as in `link`."""
+        check_k(k)
+        for text, found in self._retrieve(mentions, defined or {}, quick):
+            yield Linked(text, tuple(map(self._candidate, self._ranker.rank(found, k))))
+
+    def evidence(self, mentions: Sequence[str]) -> list[list[Evidence]]:
+        """Give the features of each name considered, for choosing weights."""
+        return [self._ranker.evidence(found) for _, found in self._retrieve(mentions, {}, False)]
+
+    def _retrieve(
+        self, mentions: Iterable[str], defined: Mapping[str, str], quick: bool
+    ) -> Iterator[tuple[str, list[Retrieved]]]:
+        stream = iter(mentions)
+        while batch := list(itertools.islice(stream, _BATCH)):
+            texts = [as_text(text, where="mention") for text in batch]
+            found = self._retriever.retrieve(texts, defined, quick=quick)
+            yield from zip(texts, found, strict=True)
+
+    def _candidate(self, ranked: RankedConcept) -> Candidate:
+        code, ko, en = self._shown(ranked.concept)
+        names = dict.fromkeys(map(self._text, ranked.rows[: 2 * _NAMES]))
+        score = round(ranked.score, 4)
+        return Candidate(code, score, ko, en, tuple(names)[:_NAMES], ranked.why)
+
+    def _shown_of(self, concept: int) -> tuple[str, str | None, str | None]:
+        return self.lexicon.codes[concept], *self.lexicon.shown(concept)
+
+
+def check_k(k: int) -> None:
+    """Refuse a number of candidates below 1."""
+    if k < 1:
+        raise OptionError(f"k is {k}; expected 1 or more. Leave it out for 5.")
