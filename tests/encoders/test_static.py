@@ -16,7 +16,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 import malmoi
 import malmoi.encoders.static as static
 from malmoi.bundle.bundle import Manifest
-from malmoi.encoders.wordpiece import EmbeddingBags, WordPieces, sum_rows
+from malmoi.encoders.static import EmbeddingBags, WordPieces, sum_rows
 from malmoi.io.arrays import read_safetensors, write_safetensors
 from malmoi.text.symbols import spell_symbols
 from tests.support import graphs
@@ -127,7 +127,7 @@ def test_a_word_of_a_million_letters(encoder: malmoi.TextEncoder) -> None:
 def test_a_stream_takes_constant_memory(
     encoder: malmoi.TextEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("malmoi.encoders.wordpiece._ROOM", 100_000)  # every number is a new word
+    monkeypatch.setattr("malmoi.encoders.static._ROOM", 100_000)  # every number is a new word
 
     assert stream_peak(encoder, 20_000) < stream_peak(encoder, 8_000) * 1.5
 
@@ -198,7 +198,7 @@ def test_other_tokenizers_go_the_long_way() -> None:
 
 
 def test_words_are_forgotten_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("malmoi.encoders.wordpiece._ROOM", 1000)
+    monkeypatch.setattr("malmoi.encoders.static._ROOM", 1000)
     words = WordPieces(graphs.tiny_tokenizer())
     for i in range(2000):
         assert words.bags([f"cat {i}"]).ids.tolist() == [20, 1]
@@ -222,7 +222,7 @@ def test_sums_of_bags(counts: list[int]) -> None:
 def test_one_encoder_serves_many_threads(
     encoder: malmoi.TextEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("malmoi.encoders.wordpiece._ROOM", 200)  # words are forgotten all the time
+    monkeypatch.setattr("malmoi.encoders.static._ROOM", 200)  # words are forgotten all the time
     expected = encoder.encode(TEXTS)
     with ThreadPoolExecutor(8) as pool:
         for vectors in pool.map(lambda i: encoder.encode([*TEXTS, f"w{i}"])[:-1], range(200)):

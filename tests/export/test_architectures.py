@@ -19,7 +19,7 @@ from malmoi.export import build as building
 from malmoi.export import constants, graph
 from malmoi.export.export import export
 from malmoi.export.source import head_of
-from malmoi.heads.pieces import find_words
+from malmoi.heads.windows import find_words
 from malmoi.runtime.tokenizer import Batch
 from tests.support.tiny import NEWER, TEXTS, assembled, headed, with_dense
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import malmoi
-from malmoi.encoders.wordpiece import EmbeddingBags, WordPieces
+from malmoi.encoders.static import EmbeddingBags, WordPieces
 from malmoi.errors import BundleError
 from malmoi.export.export import export
 from malmoi.export.static import export_static

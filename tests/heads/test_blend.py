@@ -1,6 +1,7 @@
-"""An encoder's likeness beside a reranker's own score."""
+"""An encoder's similarity blended with a reranker's own score."""
 
 import dataclasses
+import runpy
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +12,12 @@ from malmoi.bundle.bundle import Manifest
 from malmoi.corpus import Corpus
 from malmoi.encoders import TextEncoder
 from malmoi.errors import BundleError, DataError
-from malmoi.heads.blend import FoundTexts, fit_found, fit_join, write_join
 from malmoi.heads.reranker import FoundBlend, ScoreBlend, cosines, squash
-from tests.support import graphs
+from tests.support import ROOT, graphs
+
+JOIN = runpy.run_path(str(ROOT / "recipes/prepare/reranker_join.py"))
+FoundTexts, fit_found = JOIN["FoundTexts"], JOIN["fit_found"]
+fit_blend, write_blend = JOIN["fit_blend"], JOIN["write_blend"]
 
 PAIRS = [
     ("배가 아프다", "환자 는 배가 아프다"),
@@ -36,7 +40,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_scores_are_the_weighted_sum(folder: Path, encoder: TextEncoder) -> None:
     alone = malmoi.load_reranker(folder).score(PAIRS)
-    write_join(folder, ScoreBlend("beside", cross=0.5, cosine=2.0, constant=-1.0))
+    write_blend(folder, ScoreBlend("beside", cross=0.5, cosine=2.0, constant=-1.0))
     found = malmoi.load_reranker(folder, encoder=encoder).score(PAIRS)
     one, two = (encoder.encode([pair[side] for pair in PAIRS]) for side in (0, 1))
     summed = 0.5 * alone + 2.0 * (one * two).sum(axis=1) - 1.0
@@ -45,7 +49,7 @@ def test_scores_are_the_weighted_sum(folder: Path, encoder: TextEncoder) -> None
 
 
 def test_no_pairs_and_identical_ones(folder: Path, encoder: TextEncoder) -> None:
-    write_join(folder, ScoreBlend("beside", cross=1, cosine=1, constant=0))
+    write_blend(folder, ScoreBlend("beside", cross=1, cosine=1, constant=0))
     reranker = malmoi.load_reranker(folder, encoder=encoder)
     assert reranker.score([]).shape == (0,)
     assert len(set(reranker.score([("배", "달다")] * 3).tolist())) == 1
@@ -53,7 +57,7 @@ def test_no_pairs_and_identical_ones(folder: Path, encoder: TextEncoder) -> None
 
 
 def test_an_encoder_of_another_name_is_not_used(folder: Path, encoder: TextEncoder) -> None:
-    write_join(folder, ScoreBlend("somewhere/else", cross=1, cosine=1, constant=0))
+    write_blend(folder, ScoreBlend("somewhere/else", cross=1, cosine=1, constant=0))
     with pytest.raises(BundleError, match=r"somewhere/else.*not shipped.*encoder=…"):
         malmoi.load_reranker(folder, encoder=encoder)
 
@@ -79,7 +83,7 @@ def test_the_fit_finds_what_made_the_scores(folder: Path, encoder: TextEncoder) 
     reranker = malmoi.load_reranker(folder)
     true = ScoreBlend("beside", cross=1.3, cosine=3.0, constant=-0.7)
     logits = true.of(reranker.own_scores(pairs), cosines(encoder, pairs))
-    found = fit_join(reranker, encoder, pairs, squash(logits).tolist())
+    found = fit_blend(reranker, encoder, pairs, squash(logits).tolist())
     assert found.encoder == "beside"
     again = found.of(reranker.own_scores(pairs), cosines(encoder, pairs))
     assert np.allclose(squash(again), squash(logits), atol=0.01)
@@ -88,7 +92,7 @@ def test_the_fit_finds_what_made_the_scores(folder: Path, encoder: TextEncoder) 
 
 def test_a_fit_wants_shares(folder: Path, encoder: TextEncoder) -> None:
     with pytest.raises(DataError, match="from 0 to 1"):
-        fit_join(malmoi.load_reranker(folder), encoder, PAIRS * 3, [4.2] * 15)
+        fit_blend(malmoi.load_reranker(folder), encoder, PAIRS * 3, [4.2] * 15)
 
 
 def test_what_a_search_found_is_weighed_with_its_score(
@@ -100,7 +104,7 @@ def test_what_a_search_found_is_weighed_with_its_score(
     blends = {"search": FoundBlend(0, 5, 0), "own": FoundBlend(3, 0, 0)}
     order = {}
     for name, found in blends.items():
-        write_join(folder, ScoreBlend("beside", 1, 1, 0, found))
+        write_blend(folder, ScoreBlend("beside", 1, 1, 0, found))
         reranker = malmoi.load_reranker(folder, encoder=encoder)
         hits = corpus.search("배", 3, mode="dense", reranker=reranker)
         order[name] = [hit.id for hit in hits]

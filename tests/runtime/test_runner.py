@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from malmoi.runtime.runner import share_out
+from malmoi.runtime.runner import balance_batches
 from malmoi.runtime.tokenizer import BUDGET, EVEN, Batch, TextTokenizer, TokenizedText
 from tests.support import graphs
 
@@ -17,17 +17,19 @@ def batches_of(lengths: list[int]) -> list[Batch]:
 
 def test_two_paragraphs_share_a_batch_and_two_threads_share_two() -> None:
     assert [batch.ids.shape for batch in batches_of([200, 200])] == [(2, 200)]
-    assert [batch.ids.shape for batch in share_out(batches_of([200] * 2), 2)] == [(1, 200)] * 2
-    assert [batch.ids.shape for batch in share_out(batches_of([200] * 2), 1)] == [(2, 200)]
+    assert [batch.ids.shape for batch in balance_batches(batches_of([200] * 2), 2)] == [
+        (1, 200)
+    ] * 2
+    assert [batch.ids.shape for batch in balance_batches(batches_of([200] * 2), 1)] == [(2, 200)]
 
 
 def test_the_last_batches_are_the_smallest() -> None:
-    shapes = [batch.ids.shape for batch in share_out(batches_of([200] * 64), 2)]
+    shapes = [batch.ids.shape for batch in balance_batches(batches_of([200] * 64), 2)]
     assert shapes == [(2, 200)] * 30 + [(1, 200)] * 4
 
 
 def test_a_few_short_texts_stay_together() -> None:
-    assert len(share_out(batches_of([9] * 12), 2)) == 1
+    assert len(balance_batches(batches_of([9] * 12), 2)) == 1
 
 
 @given(
@@ -35,7 +37,7 @@ def test_a_few_short_texts_stay_together() -> None:
     threads=st.integers(1, 8),
 )
 def test_every_row_is_there_once_with_its_ids(lengths: list[int], threads: int) -> None:
-    shared = share_out(batches_of(lengths), threads)
+    shared = balance_batches(batches_of(lengths), threads)
     assert sorted(np.concatenate([batch.rows for batch in shared])) == list(range(len(lengths)))
     sizes = [batch.ids.size for batch in shared]
     assert max(sizes) <= BUDGET or len(shared[0].rows) == 1

@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 from typer import BadParameter
 
 from ..encoders import Encoder, TextEncoder, load
-from ..encoders.layers import LayerAccess, layers_of
 from ..encoders.segment import By
+from ..encoders.transformer import LayerAccess, layers_of
 from ..encoders.words import (
     Layers,
     Merge,

@@ -15,7 +15,7 @@ from ..errors import CutWarning, OptionError, TextError, by_number, check_choice
 from ..io.progress import progressing
 from ..runtime.pooling import normalize
 from ..runtime.precision import Precision, check_precision, to_precision
-from ..runtime.runner import chunks, in_turn
+from ..runtime.runner import chunks, pipelined
 from ..text.cleanup import SAFE, as_text, as_texts, clean
 from ..types import Floats
 
@@ -82,7 +82,7 @@ class BaseEncoder(ABC):
         for block in itertools.chain([first], blocks):
             vectors[at : at + len(block)] = block
             at += len(block)
-        vectors = _spread(vectors, unique, listed)
+        vectors = _scatter(vectors, unique, listed)
         return vectors[0] if isinstance(texts, str) else vectors
 
     def encode_iter(
@@ -176,7 +176,7 @@ class TextEncoder(BaseEncoder):
             texts = (as_text(text, where=f"texts[{i}]") for i, text in enumerate(texts))
         started = (self._start_chunk(chunk, options) for chunk in chunks(texts, len))
         with progressing("encoding", total=total, shown=progress) as advance:
-            for block, cut_here in in_turn(started):
+            for block, cut_here in pipelined(started):
                 cut, count = cut + cut_here, count + len(block)
                 advance(len(block))
                 yield block
@@ -198,7 +198,7 @@ class TextEncoder(BaseEncoder):
                 vectors = normalize(vectors) if self.manifest.normalize else vectors
             if options.precision != "float32":
                 vectors = to_precision(normalize(vectors), options.precision)
-            return _spread(vectors, distinct, cleaned), encoded.cut
+            return _scatter(vectors, distinct, cleaned), encoded.cut
 
         return finish
 
@@ -209,7 +209,7 @@ class TextEncoder(BaseEncoder):
         return clean(text, self.manifest.clean or SAFE)
 
 
-def _spread(vectors: NDArray[Any], distinct: list[str], texts: list[str]) -> NDArray[Any]:
+def _scatter(vectors: NDArray[Any], distinct: list[str], texts: list[str]) -> NDArray[Any]:
     """Give each text its row, where the vectors are those of the distinct ones."""
     if len(distinct) == len(texts):
         return vectors

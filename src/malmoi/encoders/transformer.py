@@ -17,14 +17,64 @@ from ..runtime.tokenizer import Batch, PairTokenizer, Token, TokenizedText
 from ..text.cleanup import as_text
 from ..types import Floats, Ints
 from .base import Encoded, OnLong, TextEncoder, as_list
-from .layers import LayerAccess
-from .words import HiddenStates, LayerReader
+from .segment import By
+from .words import HiddenStates, LayerReader, Layers, Merge, Word, no_layers
 
 _POOLED = "sentence_embedding"
 _POOLER = "pooler_output"
 _STATES = ("token_embeddings", "last_hidden_state")
 # Long texts are cut into windows in parts of this many characters, to bound memory.
 _PART = 200_000
+
+
+class LayerAccess:
+    """Words in their sentence, for encoders whose hidden layers can be read."""
+
+    reader: LayerReader
+
+    def words(
+        self,
+        text: str,
+        *,
+        layers: Layers = "last",
+        merge: Merge = "mean",
+        by: By = "spaces",
+        special: bool = False,
+    ) -> list[Word]:
+        """Give the words of a text, each with its vector (width,) and its tokens.
+
+        - `layers`: "last", "second-to-last", "sum-last-4", "concat-last-4", "mean-all" and the
+          like, a layer's number (0 is the embeddings), or several, which are concatenated.
+        - `merge`: how one vector is made of a word's tokens.
+        - `by`: where words end: at "spaces", by "morphemes" (배가 and 배를 share their noun), or
+          at spans of your own.
+        - `special`: give the model's special tokens too.
+        """
+        [found] = self.words_of([text], layers=layers, merge=merge, by=by, special=special)
+        return found
+
+    def words_of(
+        self,
+        texts: str | Iterable[str],
+        *,
+        layers: Layers = "last",
+        merge: Merge = "mean",
+        by: By = "spaces",
+        special: bool = False,
+    ) -> Iterator[list[Word]]:
+        """Yield the words of each text, of one string once; options are those of `words`."""
+        texts = [texts] if isinstance(texts, str) else texts
+        return self.reader.words(texts, layers=layers, merge=merge, by=by, special=special)
+
+    def encode_layers(
+        self, texts: str | Iterable[str], *, layers: Layers = "last", pooling: str | None = None
+    ) -> Floats:
+        """Turn texts into unit vectors (n, width) pooled from chosen layers, named as in `words`.
+
+        One string gives (width,). `pooling` is the model's own when left out.
+        """
+        vectors = self.reader.sentences(as_list(texts), layers=layers, pooling=pooling)
+        return vectors[0] if isinstance(texts, str) else vectors
 
 
 class Encoder(LayerAccess, TextEncoder):
@@ -257,3 +307,10 @@ def _make_step(step: str | DenseSpec, pooling: str) -> Callable[[Floats, Ints], 
     weight = np.array(arrays["linear.weight"], dtype=np.float32)  # (out, in)
     bias = np.array(arrays.get("linear.bias", np.zeros(len(weight))), dtype=np.float32)
     return lambda vectors, mask: activation(vectors @ weight.T + bias)
+
+
+def layers_of(encoder: TextEncoder) -> LayerAccess:
+    """Give an encoder as one whose layers can be read, or raise BundleError if it has none."""
+    if isinstance(encoder, LayerAccess):
+        return encoder
+    raise no_layers(encoder.name)

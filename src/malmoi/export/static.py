@@ -15,8 +15,7 @@ from ..bundle.manifest import Manifest
 from ..bundle.sentence_transformers import read_prompts
 from ..bundle.transformers import find_static
 from ..encoders import Encoder
-from ..encoders.static import StaticEncoder
-from ..encoders.wordpiece import WordPieces
+from ..encoders.static import StaticEncoder, WordPieces
 from ..errors import BundleError, DataError, OptionError, counted
 from ..heads.tagger import SpecialTokens
 from ..io.arrays import read_safetensors, write_safetensors

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..encoders import TextEncoder
-from ..encoders.wordpiece import EmbeddingBags, WordPieces, sum_rows
+from ..encoders.static import EmbeddingBags, WordPieces, sum_rows
 from ..errors import DataError, counted
 from ..runtime.pooling import normalize
 from ..types import Floats

@@ -14,8 +14,8 @@ from transformers import AutoModelForTokenClassification
 from ..bundle.manifest import Manifest
 from ..bundle.transformers import read_tags
 from ..errors import check_choice
-from ..heads.pieces import UNITS
 from ..heads.tagger import SETTINGS
+from ..heads.windows import UNITS
 from ..io.files import writing_folder
 from ..text.cleanup import check_steps
 from .build import load_and_write, write_graph

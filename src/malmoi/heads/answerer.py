@@ -18,11 +18,11 @@ from ..bundle.bundle import Bundle, open_bundle
 from ..bundle.catalog import find_model
 from ..errors import BundleError, OptionError, TextError
 from ..io.files import parse_json
-from ..runtime.runner import GraphModel, in_turn
-from ..runtime.tokenizer import Batch, PairTokenizer, TextTokenizer, TokenizedText, read_tokenizer
+from ..runtime.runner import GraphModel
+from ..runtime.tokenizer import PairTokenizer, TextTokenizer, TokenizedText, read_tokenizer
 from ..text.cleanup import SAFE, as_text, as_texts, clean
 from ..types import Floats, Ints
-from .pieces import Pieces, cut_pieces, cut_windows
+from .windows import Pieces, cut_pieces, token_windows
 
 SETTINGS = "answerer.json"
 OUTPUTS = ("start", "end")
@@ -146,7 +146,7 @@ class QuestionCutter:
         size = self._pairs.budget - len(question)
         stride = min(self._stride or size // 4, size - 1)
         found = []
-        for one in cut_windows(text.pieces, size, shared=stride):
+        for one in token_windows(text.pieces, size, shared=stride):
             joined = self._pairs.join(
                 owner, question, text.pieces.ids[one.begin : one.end].tolist()
             )
@@ -263,24 +263,7 @@ class Answerer(GraphModel):
         return threshold
 
     def _logits(self, windows: Sequence[QuestionWindow]) -> Iterator[Floats]:
-        blocks = [
-            windows[i : i + _WINDOWS_AT_ONCE] for i in range(0, len(windows), _WINDOWS_AT_ONCE)
-        ]
-        for found in in_turn(self._start(block) for block in blocks):
-            yield from found
-
-    def _start(self, block: Sequence[QuestionWindow]) -> Callable[[], Floats]:
-        inputs = [window.ids for window in block]
-        longest = max(len(one.ids) for one in inputs)
-
-        def run(batch: Batch) -> Floats:
-            logits = self._run(batch)  # (n, length, 2)
-            rows = np.zeros((len(logits), longest * 2), dtype=np.float32)
-            rows[:, : logits.shape[1] * 2] = logits.reshape(len(logits), -1)
-            return rows
-
-        wait = self._runner.start(inputs, run)
-        return lambda: wait().reshape(len(inputs), longest, 2)
+        return self._token_logits([window.ids for window in windows], at_once=_WINDOWS_AT_ONCE)
 
     def _check(self) -> None:
         """Run one short question, so that a graph which does not fit is found now."""

@@ -13,13 +13,13 @@ from ..errors import BundleError, OptionError, TextError, counted
 from ..io.files import parse_json
 from ..io.progress import progressing
 from ..runtime.pooling import softmax
-from ..runtime.runner import LOGITS, GraphModel, chunks, in_turn
+from ..runtime.runner import LOGITS, GraphModel, chunks, pipelined
 from ..runtime.tokenizer import Batch, TextTokenizer
 from ..text.cleanup import SAFE, as_text, clean
 from ..types import Doubles, Floats
 from .decision import Rule, combine, soften
 from .notes import MULTI, REGRESSION, SINGLE
-from .windows import TextSpan, cut_windows
+from .windows import TextSpan, sentence_windows
 
 DECISION = "decision.json"
 # What a bundle's activation says about its labels.
@@ -255,7 +255,7 @@ class NoteClassifier(GraphModel):
         blocks = []
         started = (self._start(chunk) for chunk in chunks(texts, len))
         with progressing("scoring windows", total=len(texts), shown=progress) as advance:
-            for block in in_turn(started):
+            for block in pipelined(started):
                 blocks.append(block)
                 advance(len(block))
         return np.concatenate(blocks)
@@ -318,4 +318,4 @@ def note_windows(note: str, tokens: TextTokenizer, steps: Sequence[str]) -> list
         return [length for _, length in tokens.encode_plain([clean(text, steps) for text in texts])]
 
     specials = tokens.tokenizer.num_special_tokens_to_add(is_pair=False)
-    return cut_windows(note, count, size=tokens.max_tokens - specials)
+    return sentence_windows(note, count, size=tokens.max_tokens - specials)

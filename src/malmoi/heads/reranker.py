@@ -19,7 +19,7 @@ from ..encoders import TextEncoder, load
 from ..errors import BundleError, CutWarning, OptionError, TextError, by_number, counted
 from ..io.progress import progressing
 from ..runtime.pooling import softmax
-from ..runtime.runner import GraphModel, chunks, in_turn
+from ..runtime.runner import GraphModel, chunks, pipelined
 from ..runtime.tokenizer import Pair, PairTokenizer
 from ..text.cleanup import SAFE, as_text, as_texts, clean
 from ..types import Floats
@@ -242,7 +242,7 @@ class Reranker(GraphModel):
         started = (self._start(part) for part in chunks(rows, lambda p: len(p[0]) + len(p[1])))
         at = cut = 0
         with progressing("scoring", total=len(rows), shown=progress) as advance:
-            for block, cut_here in in_turn(started):
+            for block, cut_here in pipelined(started):
                 outputs[at : at + len(block)] = block
                 at, cut = at + len(block), cut + cut_here
                 advance(len(block))

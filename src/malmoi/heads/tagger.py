@@ -4,7 +4,7 @@ Labels are "O", "B-X" and "I-X". An I-X may only follow a B-X or an I-X; of the 
 such a fault the most probable one is taken.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,16 +17,15 @@ from ..bundle.transformers import OUTSIDE
 from ..errors import BundleError, counted
 from ..io.files import parse_json
 from ..runtime.pooling import softmax
-from ..runtime.runner import GraphModel, in_turn
+from ..runtime.runner import GraphModel
 from ..runtime.tokenizer import Batch, TokenizedText, read_tokenizer
 from ..text.cleanup import SAFE, as_texts
 from ..types import Floats, Ints
-from .pieces import UNITS, Pieces, Window, cut_pieces, cut_windows
+from .windows import UNITS, Pieces, cut_pieces, token_windows
 
 SETTINGS = "tagger.json"
 # Units that are "O" with this probability need no search; sequences are found between them.
 _SURE = 0.999
-_WINDOWS_AT_ONCE = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,7 @@ class Tagger(GraphModel):
         foreign = not (bundle.manifest.files or (bundle.folder / SETTINGS).is_file())
         # Elsewhere a word has the label of its first token, unless somebody did otherwise.
         self.unit = "word" if foreign else read_unit(bundle.folder)
-        # One that neither cuts nor pads: windows are cut by `cut_windows`.
+        # One that neither cuts nor pads: windows are cut by `token_windows`.
         self._tokenizer = read_tokenizer(bundle.tokenizer)
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
@@ -101,34 +100,16 @@ class Tagger(GraphModel):
         """Give each text's probabilities, one row a token: (tokens, labels)."""
         shares = [np.zeros((len(p.ids), len(self.labels)), dtype=np.float32) for p in cut]
         size = self.max_tokens - self.frame.count
-        jobs = [(i, window) for i, pieces in enumerate(cut) for window in cut_windows(pieces, size)]
-        blocks = [jobs[i : i + _WINDOWS_AT_ONCE] for i in range(0, len(jobs), _WINDOWS_AT_ONCE)]
-        started = (self._start(block, cut) for block in blocks)
-        for block, found in zip(blocks, in_turn(started), strict=True):
-            for (owner, window), logits in zip(block, found, strict=True):
-                skip = len(self.frame.before) - window.begin
-                kept = logits[window.first + skip : window.last + skip]
-                shares[owner][window.first : window.last] = softmax(kept)
-        return shares
-
-    def _start(
-        self, block: Sequence[tuple[int, Window]], cut: Sequence[Pieces]
-    ) -> Callable[[], Iterator[Floats]]:
+        jobs = [(i, part) for i, pieces in enumerate(cut) for part in token_windows(pieces, size)]
         inputs = [
             TokenizedText(i, self.frame.around(cut[owner].ids[window.begin : window.end].tolist()))
-            for i, (owner, window) in enumerate(block)
+            for i, (owner, window) in enumerate(jobs)
         ]
-        longest = max(len(one.ids) for one in inputs)
-        width = len(self.labels)
-
-        def run(batch: Batch) -> Floats:
-            logits = self._run(batch)  # (n, length, labels)
-            rows = np.zeros((len(logits), longest * width), dtype=np.float32)
-            rows[:, : logits.shape[1] * width] = logits.reshape(len(logits), -1)
-            return rows
-
-        wait = self._runner.start(inputs, run)
-        return lambda: iter(wait().reshape(len(inputs), longest, width))
+        for (owner, window), logits in zip(jobs, self._token_logits(inputs), strict=True):
+            skip = len(self.frame.before) - window.begin
+            kept = logits[window.first + skip : window.last + skip]
+            shares[owner][window.first : window.last] = softmax(kept)
+        return shares
 
     def _run(self, batch: Batch) -> Floats:
         logits = super()._run(batch)

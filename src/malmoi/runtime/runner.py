@@ -61,7 +61,7 @@ class Runner:
 
     def start(self, inputs: Sequence[TokenizedText], compute: Compute) -> Callable[[], Floats]:
         """Start all batches; the function returned collects their rows, (inputs, width)."""
-        batches = share_out(self.tokens.batches(inputs, even=EVEN), self.threads)
+        batches = balance_batches(self.tokens.batches(inputs, even=EVEN), self.threads)
         if len(batches) == 1:  # one batch needs no thread
             return lambda: _collect(len(inputs), [(batches[0], compute(batches[0]))])
         futures = [(batch, self._pool.submit(compute, batch)) for batch in batches]
@@ -96,8 +96,28 @@ class GraphModel:
         [logits] = self._runner.session.run(batch, [LOGITS])
         return logits
 
+    def _token_logits(
+        self, inputs: Sequence[TokenizedText], *, at_once: int = 256
+    ) -> Iterator[Floats]:
+        """Yield each input's logits for its tokens, padded to the longest: (length, labels)."""
+        blocks = (inputs[i : i + at_once] for i in range(0, len(inputs), at_once))
+        for found in pipelined(self._start_tokens(block) for block in blocks):
+            yield from found
 
-def share_out(batches: Iterable[Batch], threads: int) -> list[Batch]:
+    def _start_tokens(self, inputs: Sequence[TokenizedText]) -> Callable[[], Floats]:
+        longest, width = max(len(one.ids) for one in inputs), len(self.labels)
+
+        def run(batch: Batch) -> Floats:
+            logits = self._run(batch)  # (n, length, labels)
+            rows = np.zeros((len(logits), longest * width), dtype=np.float32)
+            rows[:, : logits.shape[1] * width] = logits.reshape(len(logits), -1)
+            return rows
+
+        wait = self._runner.start(inputs, run)
+        return lambda: wait().reshape(len(inputs), longest, width)
+
+
+def balance_batches(batches: Iterable[Batch], threads: int) -> list[Batch]:
     """Sort the largest first and halve the last ones, so that no thread waits long at the end."""
     ordered = sorted(batches, key=lambda batch: -batch.ids.size)
     if threads == 1:
@@ -152,10 +172,10 @@ def chunks(items: Iterable[T], size: Callable[[T], int]) -> Iterator[list[T]]:
         yield chunk
 
 
-def in_turn(started: Iterable[Callable[[], T]]) -> Iterator[T]:
+def pipelined(started: Iterable[Callable[[], T]]) -> Iterator[T]:
     """Yield results in order; the next two are started before one is waited for.
 
-    >>> list(in_turn(iter([lambda: 1, lambda: 2, lambda: 3, lambda: 4])))
+    >>> list(pipelined(iter([lambda: 1, lambda: 2, lambda: 3, lambda: 4])))
     [1, 2, 3, 4]
     """
     running: deque[Callable[[], T]] = deque()

@@ -16,7 +16,7 @@ import malmoi
 from malmoi import BundleError, DataError, OptionError, TextError
 from malmoi.evaluate import evaluate
 from malmoi.heads.entity_files import EntitySpan, Marked, read_marked
-from malmoi.heads.pieces import Pieces
+from malmoi.heads.windows import Pieces
 from malmoi.train import loop
 from malmoi.train.objectives.tagging_task import mark_units
 from malmoi.train.recipe import make_recipe

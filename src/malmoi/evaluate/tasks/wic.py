@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...encoders.layers import LayerAccess
+from ...encoders.transformer import LayerAccess
 from ...encoders.words import LayerChoice, LayerReader, choose, layer_names
 from ...errors import OptionError
 from ...runtime.pooling import normalize

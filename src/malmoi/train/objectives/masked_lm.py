@@ -18,8 +18,7 @@ from pydantic import model_validator as check
 
 from ...errors import DataError, OptionError, by_number, counted
 from ...export.source import ModelSource, read_transformer
-from ...heads.pieces import cut_pieces
-from ...heads.windows import sentences
+from ...heads.windows import cut_pieces, sentences
 from ...io.files import read_lines
 from ...io.fingerprint import hash_number
 from ...io.progress import silenced

@@ -19,8 +19,8 @@ from ...evaluate.tasks.tagging import Counts
 from ...export.source import ModelSource
 from ...export.tagger import TagModule, export_tagger
 from ...heads.entity_files import EntitySpan, Marked
-from ...heads.pieces import Pieces, cut_pieces, cut_windows
 from ...heads.tagger import SETTINGS, SpecialTokens, find_entities, load_tagger, make_labels
+from ...heads.windows import Pieces, cut_pieces, token_windows
 from ...runtime.pooling import softmax
 from ...runtime.tokenizer import TokenizedText
 from ...types import Floats, Ints
@@ -105,7 +105,7 @@ class TaggingTask(TokenTask):
             pieces = self._cut(marked.text)
             targets, lost_here = mark_units(pieces, marked.spans, self.labels)
             lost += lost_here
-            for window in cut_windows(pieces, self.size):
+            for window in token_windows(pieces, self.size):
                 own = (pieces.heads >= window.first) & (pieces.heads < window.last)
                 made.ids.append(self.frame.around(pieces.ids[window.begin : window.end].tolist()))
                 made.heads.append(pieces.heads[own] - window.begin + len(self.frame.before))
@@ -159,7 +159,7 @@ class TaggingTask(TokenTask):
 
     def _shares(self, cut: Sequence[Pieces]) -> list[Floats]:
         shares = [np.zeros((len(p.ids), len(self.labels)), dtype=np.float32) for p in cut]
-        jobs = [(i, w) for i, pieces in enumerate(cut) for w in cut_windows(pieces, self.size)]
+        jobs = [(i, w) for i, pieces in enumerate(cut) for w in token_windows(pieces, self.size)]
         pieces = [
             TokenizedText(n, self.frame.around(cut[i].ids[w.begin : w.end].tolist()))
             for n, (i, w) in enumerate(jobs)
