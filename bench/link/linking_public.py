@@ -20,7 +20,7 @@ from bench.common import Row
 from bench.link.data import cases, dictionary, held_out, lexicon, open_linker, shares
 from malmoi.evaluate.tasks.linking import Judged, judge
 from malmoi.terms import Linker, calibrate
-from malmoi.terms.nil import UNCALIBRATED
+from malmoi.terms.linker import UNCALIBRATED
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

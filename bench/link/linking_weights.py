@@ -41,7 +41,7 @@ from bench.link.data import (
 )
 from malmoi.evaluate.tasks.linking import spelled_out
 from malmoi.terms import Linker, Weights
-from malmoi.terms.features import COLUMNS
+from malmoi.terms.rank import COLUMNS
 
 WORTH = {"lay": 2.0, "inclusion": 0.7, "space": 0.5, "English": 0.7}
 

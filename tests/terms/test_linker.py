@@ -18,10 +18,10 @@ from malmoi.bundle.bundle import Manifest
 from malmoi.errors import LexiconError, OptionError, TextError
 from malmoi.terms import Linked, Linker, add_names, calibrate
 from malmoi.terms.expansion import letters, mistyped, to_hangul, to_latin
-from malmoi.terms.features import AT, Core, Letters
+from malmoi.terms.linker import load_threshold, save_threshold
 from malmoi.terms.name_index import NameVectors
 from malmoi.terms.ngram_index import Counted, NgramIndex
-from malmoi.terms.nil import load_threshold, save_threshold
+from malmoi.terms.rank import AT, Core, Letters
 from malmoi.text.cleanup import SAFE
 from tests.support.graphs import Run
 from tests.support.lexicons import HashingEncoder, open_lexicon, write_lexicon

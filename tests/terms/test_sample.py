@@ -3,7 +3,7 @@
 import re
 
 from malmoi.terms import Lexicon, memory_lexicon
-from malmoi.terms.manifest import SHIPPED
+from malmoi.terms.segment import SHIPPED
 
 
 def test_it_is_what_its_table_says() -> None:

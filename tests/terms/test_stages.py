@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from malmoi.terms import Linker, Weights, build_lexicon
-from malmoi.terms.features import AT
+from malmoi.terms.rank import AT
 from malmoi.terms.retrieve import Retrieved
 from tests.support import ROOT
 from tests.support.lexicons import HashingEncoder, open_lexicon

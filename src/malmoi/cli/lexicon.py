@@ -10,6 +10,7 @@ import typer
 
 from ..errors import DataError, counted
 from ..terms import BuildReport, Lexicon, add_names, build_lexicon
+from ..terms.builder import describe
 from ..terms.export import (
     NAME_COLUMNS,
     PAIR_COLUMNS,
@@ -18,8 +19,7 @@ from ..terms.export import (
     pair_rows,
     write_rows,
 )
-from ..terms.manifest import find_lexicon
-from ..terms.report import describe
+from ..terms.segment import find_lexicon
 from .options import Json, ModelOption, Threads, arg, opt, parse_columns
 from .output import Row, print_json, prints_rows, say, watched
 

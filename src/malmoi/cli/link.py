@@ -20,8 +20,8 @@ from ..errors import DataError, counted
 from ..io.content import check_text
 from ..io.files import opening, read_lines, sniff
 from ..terms import Lexicon, Linker, calibrate
+from ..terms.linker import UNCALIBRATED, load_threshold, save_threshold
 from ..terms.name_index import identity
-from ..terms.nil import UNCALIBRATED, load_threshold, save_threshold
 from .options import ModelOption, Threads, arg, opt, seconds
 from .output import Format, Row, print_rows, prints_rows, say, watched
 

@@ -19,8 +19,8 @@ from ..io.fingerprint import hash_number, write_json
 from ..io.tables import read_numbered_rows
 from ..terms import Lexicon
 from ..terms.linker import Candidate, Linked, Linker
-from ..terms.manifest import SHIPPED
 from ..terms.normalize import key_of
+from ..terms.segment import SHIPPED
 from .reader import LEARNT, NoteMention
 from .rules import HISTORICAL, HYPOTHETICAL, NEGATED, OTHER, PATIENT, POSSIBLE, PRESENT
 

@@ -20,10 +20,9 @@ from numpy.typing import NDArray
 from ..errors import DataError, OptionError
 from ..io.tables import read_rows
 from ..terms.expansion import QueryExpander, positive, result
-from ..terms.manifest import SHIPPED
-from ..terms.name_index import PLAIN, NameIndex
+from ..terms.name_index import PLAIN, NameIndex, Vocabulary
 from ..terms.normalize import LONGEST, STOP, NormalForms, Normalizer, key_of
-from ..terms.vocabulary import Vocabulary
+from ..terms.segment import SHIPPED
 from ..text.aligned import align
 from ..text.cleanup import STANDARD
 from .rules import read_hanja_words, read_table

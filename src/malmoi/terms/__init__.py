@@ -9,12 +9,11 @@ not attempted.
 
 from .abbreviations import AbbreviationExpansion, Abbreviations
 from .build import add_names, build_lexicon, memory_lexicon
-from .features import Weights
+from .builder import BuildReport
 from .lexicon import Lexicon
-from .linker import Candidate, Linked, Linker
+from .linker import Candidate, Linked, Linker, Threshold, calibrate
 from .names import KINDS, LANGUAGES, Concept, Exclusion, Name, fold, language_of
-from .nil import Threshold, calibrate
-from .report import BuildReport
+from .rank import Weights
 from .segment import Segment
 
 __all__ = [

@@ -9,12 +9,10 @@ from ..errors import DataError, LexiconError, counted
 from ..io.files import writing_folder
 from ..io.fingerprint import hash_folder
 from ..io.tables import read_cells
-from .builder import LexiconBuilder
+from .builder import BuildReport, LexiconBuilder
 from .lexicon import Lexicon
-from .manifest import LexiconManifest, SegmentEntry
 from .readers import TableSource
-from .report import BuildReport
-from .segment import write_exclusions
+from .segment import LexiconManifest, SegmentEntry, write_exclusions
 
 
 def build_lexicon(

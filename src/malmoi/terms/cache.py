@@ -20,7 +20,7 @@ from ..io.fingerprint import (
     write_json,
 )
 from .lexicon import Lexicon
-from .manifest import SHIPPED
+from .segment import SHIPPED
 
 FOLDER = "linking"
 STAMP = "stamp.json"

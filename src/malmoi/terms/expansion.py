@@ -17,8 +17,8 @@ from pathlib import Path
 from ..io.files import read_lines
 from ..io.tables import read_rows
 from .abbreviations import Abbreviations
-from .manifest import SHIPPED
 from .normalize import TABLES, key_of, read_pairs
+from .segment import SHIPPED
 
 _LEADS = "ㄱㄲㄴㄷㄸㄹㅁㅂㅃㅅㅆㅇㅈㅉㅊㅋㅌㅍㅎ"
 _VOWELS = "ㅏㅐㅑㅒㅓㅔㅕㅖㅗㅘㅙㅚㅛㅜㅝㅞㅟㅠㅡㅢㅣ"

@@ -15,10 +15,9 @@ from ..io.tables import read_rows
 from .builder import LexiconBuilder
 from .cache import STAMP, DerivedCache
 from .lexicon import Lexicon
-from .manifest import SHIPPED
 from .normalize import Normalizer, category_of
 from .readers import Entry
-from .segment import Segment
+from .segment import SHIPPED, Segment
 
 _TABLES = (SHIPPED / "clinical.tsv", SHIPPED / "names.tsv", SHIPPED / "sample.tsv")
 _SOURCE = "malmoi"

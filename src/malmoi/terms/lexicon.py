@@ -12,10 +12,18 @@ from numpy.typing import NDArray
 
 from ..errors import LexiconError, counted
 from .builder import LexiconBuilder
-from .manifest import LexiconManifest, find_lexicon
 from .names import KINDS, LANGUAGES, Concept, Exclusion, Name
 from .readers import TableSource
-from .segment import CodeNumbers, Rows, Segment, Small, open_segments, read_exclusions
+from .segment import (
+    CodeNumbers,
+    LexiconManifest,
+    Rows,
+    Segment,
+    Small,
+    find_lexicon,
+    open_segments,
+    read_exclusions,
+)
 
 _KOREAN = [LANGUAGES.index("ko"), LANGUAGES.index("mixed")]
 _ENGLISH = [LANGUAGES.index("en")]

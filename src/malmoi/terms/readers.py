@@ -19,9 +19,8 @@ from pathlib import Path
 from ..errors import DataError, OptionError
 from ..io.files import read_lines
 from ..io.tables import Cells, read_cells
-from .manifest import MANIFEST, LexiconManifest, find_lexicon
 from .names import EXCLUDED, KINDS, LANGUAGES
-from .segment import open_segments, read_exclusions
+from .segment import MANIFEST, LexiconManifest, find_lexicon, open_segments, read_exclusions
 
 # The kind of a name whose table does not say; the first one of a concept becomes preferred.
 UNSTATED = ""

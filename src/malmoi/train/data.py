@@ -18,7 +18,7 @@ from ..errors import DataError
 from ..evaluate import TASKS, Settings
 from ..io.fingerprint import sha256
 from ..io.tables import BadRows, Row, read_columns, show_columns
-from ..terms.manifest import MANIFEST as LEXICON
+from ..terms.segment import MANIFEST as LEXICON
 from ..text.cleanup import is_whole
 from .schema import DataParts, Evaluation, HeldRows
 
