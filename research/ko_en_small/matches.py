@@ -11,15 +11,14 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import Tensor
-
 from malmoi.io.tables import read_rows
 from malmoi.train.batching import pad, pool
 from malmoi.train.data import digest
 from malmoi.train.distil.data import tidy
 from malmoi.train.distil.distillation import find_own
 from malmoi.train.distil.student import Student
+from numpy.typing import NDArray
+from torch import Tensor
 
 normalize = torch.nn.functional.normalize
 
@@ -152,7 +151,7 @@ def _window(sentences: Sequence[str], rng: np.random.Generator, letters: int) ->
 
 def ask_bill(bill: Bill, rng: np.random.Generator) -> Asked:
     """Make a question about a bill without a label."""
-    window = _window(bill.sentences, rng, int(rng.integers(250, 900)))
+    window = _window(bill.sentences, rng, int(rng.integers(200, 650)))
     kind = rng.random()
     if len(window) > 2 and kind < 0.2:
         half = len(window) // 2
@@ -301,7 +300,7 @@ class Matches:
         if shares.both:
             back = max_sim(tokens[n:], tokens[:n])
             total = total + shares.tokens * find_own(shares.scale * back, keys)
-        if self.before is not None and shares.kept:
+        if self.before is not None and shares.kept and rng.random() < 0.4:
             goal = self.before.scores(ids, n)
             total = total + shares.kept * torch.nn.functional.kl_div(
                 (shares.scale * scores).log_softmax(1),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from malmoi.clinical.batch import NoteText, ReaderSpec, find_notes, journal_of, run_batch
+from malmoi.clinical.batch import NoteText, ReaderSpec, find_notes, run_batch
 from malmoi.clinical.context import ContextRules, NoteContext
 from malmoi.clinical.corrections import (
     Correction,
@@ -26,6 +26,7 @@ from malmoi.clinical.senses import SenseTable
 from malmoi.errors import DataError, OptionError, OutputError
 from malmoi.evaluate import Settings, evaluate
 from malmoi.evaluate.tasks.notes import GoldMention, GoldNote, judge, outcome_of, read_notes
+from malmoi.io.many import Journal
 from malmoi.terms import Lexicon, Linker, build_lexicon
 from malmoi.terms.abbreviations import Abbreviations
 from tests.support.graphs import Run
@@ -300,12 +301,12 @@ def test_an_interrupted_run_continues(lexicon: Path, tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         run_batch(breaking(), spec, out, "jsonl")  # type: ignore[arg-type]
-    assert not out.exists() and journal_of(out).exists()
-    with journal_of(out).open("ab") as file:
+    assert not out.exists() and Journal(out, "").path.exists()
+    with Journal(out, "").path.open("ab") as file:
         file.write(b'{"id": "4", "ha')  # cut short
     assert run_batch(notes, spec, out, "jsonl") == (2, 4)
     rows = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
-    assert [row["id"] for row in rows] == list("012345") and not journal_of(out).exists()
+    assert [row["id"] for row in rows] == list("012345") and not Journal(out, "").path.exists()
     other = tmp_path / "two.jsonl"
     run_batch(notes, spec, other, "jsonl", processes=1)
     assert other.read_bytes() == out.read_bytes()

@@ -5,33 +5,28 @@ that was interrupted continues after the last whole line; when all notes are don
 written in its form and the journal is removed.
 """
 
-import contextlib
 import datetime
+import itertools
 import json
 import logging
-import multiprocessing
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from ..errors import DataError, OptionError, OutputError, counted
+from ..errors import DataError, counted
 from ..io.files import read_text
 from ..io.fingerprint import hash_text
+from ..io.many import Journal, in_processes
 from ..io.progress import progressing
 from ..io.tables import is_table, read_cells, read_numbered_rows
-from .output import Record, write_records
+from .output import write_records
 from .reader import NoteReader
 
 logger = logging.getLogger(__name__)
 
 _IDS = ("id", "note_id", "noteid", "note id", "번호", "문서번호", "기록번호")
 _TEXTS = ("text", "note", "note_text", "notetext", "내용", "본문", "기록", "content", "report")
-_SYNC = 32  # notes after which the journal is on the disk
-_AHEAD = 4  # blocks of notes waiting for a process
 _BLOCK = 8  # notes handed to a process at once
 _TEXT_SUFFIXES = (".txt", ".text", ".note", "")
 
@@ -211,28 +206,16 @@ def read_notes(
     notes: Iterable[NoteText], spec: ReaderSpec, *, processes: int = 1
 ) -> Iterator[dict[str, Any]]:
     """Read notes in order, in this process or in several."""
-    if processes < 1:
-        raise OptionError(f"processes is {processes}; expected 1 or more. Leave it out for 1.")
     if processes == 1:
         reader = spec.open()
         for note in notes:
             yield read_note(reader, note, k=spec.k, within=spec.within)
         return
     spec.open()  # derive what is missing once, before all processes would
-    context = multiprocessing.get_context("spawn")
-    stream = iter(notes)
-    blocks = iter(lambda: list(islice(stream, _BLOCK)), [])
-    with ProcessPoolExecutor(processes, context, initializer=_start, initargs=(spec,)) as pool:
-        waiting = [pool.submit(_work, block) for block in islice(blocks, processes * _AHEAD)]
-        while waiting:
-            done = waiting.pop(0).result()
-            waiting += [pool.submit(_work, block) for block in islice(blocks, 1)]
-            yield from done
-
-
-def journal_of(out: Path) -> Path:
-    """Give the journal of an output: where results are kept while a run lasts."""
-    return out.with_name(f".{out.name}.journal")
+    blocks = in_processes(
+        notes, _work, processes=processes, block=_BLOCK, start=_start, arguments=(spec,)
+    )
+    yield from itertools.chain.from_iterable(blocks)
 
 
 def run_batch(
@@ -251,9 +234,9 @@ def run_batch(
     restart  forget what an interrupted run had done
     options  those of `fhir_bundle`
     """
-    journal = journal_of(out)
     key = hash_text(json.dumps([asdict(spec), _lexicon_key(spec)], sort_keys=True, default=str))
-    done = {} if restart else _done(journal, key)
+    journal = Journal(out, key)
+    done = {} if restart else journal.resume()
     if done:
         logger.info(f"continuing after {counted(len(done), 'note')} of an interrupted run")
     known = set(done)
@@ -261,24 +244,17 @@ def run_batch(
     every = _remembered(notes, order)
     left = (note for note in every if done.get(note.id) != hash_text(note.text))
     count = 0
-    with _appending(journal, key, keep=bool(done)) as file:
-        with progressing("notes", total=None, shown=progress) as advance:
-            for record in read_notes(left, spec, processes=processes):
-                line = json.dumps({"hash": hash_text(record["text"]), **record}, ensure_ascii=False)
-                file.write((line + "\n").encode("utf-8", "surrogatepass"))
-                count += 1
-                advance(1)
-                if count % _SYNC == 0:
-                    file.flush()
-                    os.fsync(file.fileno())
-        file.flush()
-        os.fsync(file.fileno())
+    with journal.appending() as append, progressing("notes", total=None, shown=progress) as advance:
+        for record in read_notes(left, spec, processes=processes):
+            append({"hash": hash_text(record["text"]), **record})
+            count += 1
+            advance(1)
     if not order:
-        journal.unlink(missing_ok=True)
+        journal.remove()
         raise DataError("no note was found; expected some. Name files, a folder or a table.")
     when = datetime.datetime.now(datetime.UTC)
-    write_records(out, _in_order(journal, order), form, when=when, **options)
-    journal.unlink(missing_ok=True)
+    write_records(out, journal.in_order(order), form, when=when, **options)
+    journal.remove()
     return count, len(known & set(order))
 
 
@@ -292,54 +268,3 @@ def _lexicon_key(spec: ReaderSpec) -> str:
     from ..terms import Lexicon
 
     return Lexicon.open(spec.lexicon).identity
-
-
-def _done(journal: Path, key: str) -> dict[str, str]:
-    """Give the notes that a journal of the same options has, with the hashes of their texts."""
-    if not journal.exists():
-        return {}
-    found: dict[str, str] = {}
-    with journal.open("rb") as file:
-        head = file.readline()
-        if head.strip() != key.encode():
-            logger.info("an interrupted run had other options or another lexicon; starting again")
-            return {}
-        for line in file:
-            with contextlib.suppress(ValueError, KeyError):
-                record = json.loads(line)
-                found[record["id"]] = record["hash"]
-    return found
-
-
-@contextlib.contextmanager
-def _appending(journal: Path, key: str, *, keep: bool) -> Iterator[Any]:
-    try:
-        journal.parent.mkdir(parents=True, exist_ok=True)
-        if keep:  # a line that was cut short by the interruption is removed
-            data = journal.read_bytes()
-            with journal.open("wb") as file:
-                file.write(data[: data.rfind(b"\n") + 1])
-        with journal.open("ab") as file:
-            if not keep:
-                file.truncate(0)
-                file.write(f"{key}\n".encode())
-            yield file
-    except OSError as error:
-        raise OutputError(
-            f"cannot write {journal.parent}: {error.strerror}. Choose another place with --out."
-        ) from error
-
-
-def _in_order(journal: Path, order: Sequence[str]) -> Iterator[Record]:
-    """Give the records in the order of the notes; only their places are in memory."""
-    places: dict[str, int] = {}
-    with journal.open("rb") as file:
-        file.readline()
-        at = file.tell()
-        for line in file:
-            with contextlib.suppress(ValueError, KeyError):
-                places[json.loads(line)["id"]] = at
-            at += len(line)
-        for name in order:
-            file.seek(places[name])
-            yield json.loads(file.readline())

@@ -1,12 +1,7 @@
 """Encoding in several processes, each with its own model; rows come back in order."""
 
-import itertools
-import multiprocessing
 import warnings
-from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +11,8 @@ from ..bundle.bundle import open_bundle
 from ..bundle.catalog import find_model
 from ..encoders import TextEncoder, load
 from ..encoders.base import OnLong
-from ..errors import CutWarning, MalmoiError, OptionError
+from ..errors import CutWarning
+from ..io.many import in_processes
 from ..runtime.precision import Precision
 from ..runtime.session import usable_cores
 
@@ -24,7 +20,8 @@ from ..runtime.session import usable_cores
 _SHARE = 2048
 
 
-_encoder: TextEncoder | None = None  # one a process, loaded when the process starts
+_encoder: TextEncoder | None = None  # one for each process, loaded when it starts
+_options: dict[str, Any] = {}
 
 
 def encode_in_processes(
@@ -42,55 +39,27 @@ def encode_in_processes(
     Threads, which `malmoi.load` uses by itself, share one copy of the model and are as fast on a
     few cores; processes help on machines with many. Memory is bounded as in `encode_iter`.
     """
-    if processes < 1:
-        raise OptionError(f"processes is {processes}; expected 1 or more. Use 1 for threads alone.")
     open_bundle(find_model(name_or_path))  # so that an unusable model is reported once
-    threads = max(1, usable_cores() // processes)
+    threads = max(1, usable_cores() // max(processes, 1))
     options = {"dim": dim, "precision": precision, "prompt": prompt, "on_long": on_long}
-    # Spawned, not forked: a fork would copy locks that onnxruntime's threads may hold.
-    pool = ProcessPoolExecutor(
-        processes,
-        mp_context=multiprocessing.get_context("spawn"),
-        initializer=_open,
-        initargs=(name_or_path, threads),
+    start = (name_or_path, threads, options)
+    found = in_processes(
+        texts, _encode, processes=processes, block=_SHARE, start=_open, arguments=start
     )
-    try:
-        yield from _ordered(pool, texts, options, ahead=2 * processes)
-    except BrokenProcessPool as error:
-        raise MalmoiError(
-            "a process of the pool ended before its work was done. It may have been killed "
-            "because memory ran out: use fewer processes."
-        ) from error
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+    for vectors, cuts in found:
+        for message in cuts:
+            warnings.warn(message, CutWarning, stacklevel=2)
+        yield from vectors
 
 
-def _ordered(
-    pool: ProcessPoolExecutor, texts: Iterable[str], options: dict[str, Any], *, ahead: int
-) -> Iterator[NDArray[Any]]:
-    source = iter(texts)
-    running: deque[Future[tuple[NDArray[Any], list[str]]]] = deque()
-    while True:
-        share = list(itertools.islice(source, _SHARE))
-        if share:
-            running.append(pool.submit(_encode, share, options))
-        if not running:
-            return
-        if len(running) > ahead or not share:
-            vectors, cuts = running.popleft().result()
-            for message in cuts:
-                warnings.warn(message, CutWarning, stacklevel=3)
-            yield from vectors
+def _open(name_or_path: str | Path | None, threads: int, options: dict[str, Any]) -> None:
+    global _encoder, _options
+    _encoder, _options = load(name_or_path, threads=threads), options
 
 
-def _open(name_or_path: str | Path | None, threads: int) -> None:
-    global _encoder
-    _encoder = load(name_or_path, threads=threads)
-
-
-def _encode(texts: list[str], options: dict[str, Any]) -> tuple[NDArray[Any], list[str]]:
+def _encode(texts: list[str]) -> tuple[NDArray[Any], list[str]]:
     assert _encoder is not None  # _open ran when this process started
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        vectors = _encoder.encode(texts, **options)
+        vectors = _encoder.encode(texts, **_options)
     return vectors, [str(one.message) for one in caught if issubclass(one.category, CutWarning)]
