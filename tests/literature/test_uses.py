@@ -16,10 +16,9 @@ from malmoi.evaluate import Settings, evaluate
 from malmoi.io.tables import read_rows
 from malmoi.mining.clusters import cluster, purity
 from malmoi.mining.negatives import mine_negatives
-from malmoi.mining.pairs import mine_pairs
+from malmoi.mining.pairs import mine_pairs, mine_translations
 from malmoi.mining.texts import gather
 from malmoi.mining.topics import make_topics
-from malmoi.mining.translations import mine_translations
 
 FAQ = Path(malmoi.__file__).parent / "data/faq.tsv"
 SUBJECTS = {

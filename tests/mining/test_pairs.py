@@ -12,9 +12,8 @@ import malmoi
 from malmoi import DataError, OptionError
 from malmoi.index import join as close
 from malmoi.mining import pairs
-from malmoi.mining.pairs import deduplicate, keep_first, mine_pairs
+from malmoi.mining.pairs import deduplicate, keep_first, margins, mine_pairs, mine_translations
 from malmoi.mining.texts import gather
-from malmoi.mining.translations import margins, mine_translations
 from malmoi.runtime.pooling import normalize
 from malmoi.types import Floats
 from tests.support.graphs import Run

@@ -9,9 +9,8 @@ from typer import BadParameter
 from ..encoders import load
 from ..errors import counted
 from ..io.files import writing
-from ..mining.pairs import TOP, deduplicate, mine_pairs
+from ..mining.pairs import LEAST, NEIGHBOURS, TOP, deduplicate, mine_pairs, mine_translations
 from ..mining.texts import NumberedLine, read
-from ..mining.translations import LEAST, NEIGHBOURS, mine_translations
 from .options import ModelOption, TableColumn, Threads, arg, opt
 from .output import Row, prints_rows, say, watched
 
