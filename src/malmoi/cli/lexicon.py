@@ -198,9 +198,9 @@ def learn(
     as_json: Json = False,
 ) -> None:
     """Fit the trust in evidence and the threshold to decisions, and say what that improves."""
-    from ..clinical.corrections import FILE, keep, read_corrections
+    from ..clinical.corrections import FILE, read_corrections, save_corrections
     from ..clinical.corrections import learn as fit
-    from ..clinical.reader import TRUST, UNSURE
+    from ..clinical.reader import DEFAULT_THRESHOLD, EVIDENCE_PRECISION
     from ..encoders import load
     from ..terms import Linker
 
@@ -208,9 +208,9 @@ def learn(
     own = find_lexicon(lexicon) / FILE
     rows = [row for path in corrections or [own] for row in read_corrections(path)]
     if keep_rows and corrections:
-        say(f"kept {counted(len(rows), 'decision')} in {keep(opened, rows)}")
+        say(f"kept {counted(len(rows), 'decision')} in {save_corrections(opened, rows)}")
     linker = Linker(opened, None if spelling else load(model, threads=threads))
-    learnt, report = fit(rows, linker.link, TRUST, threshold=UNSURE)
+    learnt, report = fit(rows, linker.link, EVIDENCE_PRECISION, threshold=DEFAULT_THRESHOLD)
     if as_json:
         print_json(asdict(report))
     else:

@@ -40,18 +40,19 @@ from .scope import (
     NUMBER,
     OPENED,
     OUTSIDE,
+    OWN_PREDICATE,
     PLANS,
     REACH,
     WINDOW,
-    is_closed,
+    explained_spans,
+    has_shared_sign,
     is_near,
-    leaves_item,
+    is_terminated,
     masked,
-    signed_apart,
+    strip_predicate,
+    targets_later_item,
     unless_closed,
-    without_tail,
 )
-from .told import SAID_OWN, told_stretches
 
 UNCERTAIN, HISTORY = "uncertain", "history"
 
@@ -280,7 +281,7 @@ class NoteContext:
             )
         ]
         self._places = [found[0] for found in self._persons]
-        self._told = sorted(told_stretches(self.hidden))
+        self._explained = sorted(explained_spans(self.hidden))
         self._yes_no = len(_FORM.findall(self.hidden.replace(MASK, "x"))) > 2
 
     @classmethod
@@ -376,12 +377,12 @@ class NoteContext:
                 else:
                     yield start, end, who
 
-    def _is_told(self, start: int, end: int, chronic: bool) -> str:
+    def _explained_status(self, start: int, end: int, chronic: bool) -> str:
         """Give what it means to be among what may come; "" where something else is said."""
         own = re.split(r"[,/·\n.;]", self.hidden[end : end + 40])[0]
-        at = bisect.bisect_right(self._told, (start, len(self.note), 0))
-        for first, last, may in self._told[max(0, at - 8) : at]:
-            if first <= start < last and not SAID_OWN.search(own):
+        at = bisect.bisect_right(self._explained, (start, len(self.note), 0))
+        for first, last, may in self._explained[max(0, at - 8) : at]:
+            if first <= start < last and not OWN_PREDICATE.search(own):
                 # "당뇨, 저혈당 증상 교육": a lasting disease may be there.
                 return INSTRUCTED if chronic and may < end else HYPOTHETICAL
         return ""
@@ -420,7 +421,7 @@ class NoteContext:
             found |= {RESOLVED}
         if _DOUBTED.search(self.note[start:end]):
             found |= {POSSIBLE}
-        found |= {self._is_told(start, end, chronic)}
+        found |= {self._explained_status(start, end, chronic)}
         if _WHEN.match(self.hidden, end):
             found.add(HYPOTHETICAL)  # "시력저하시 내원"
         found = self._signed(start, end, found)
@@ -529,23 +530,23 @@ class NoteContext:
                     continue
                 if (
                     attribute in (HISTORICAL, RESOLVED)
-                    or not without_tail(inside.group()[1:]).strip()
+                    or not strip_predicate(inside.group()[1:]).strip()
                 ):
                     return True
                 continue
             between = INSERTED.sub(unless_closed, between)
             if OUTSIDE.search(between) or self._is_of_another(between, attribute, symptom):
                 return False
-            if not is_near(between) or is_closed(between, attribute):
+            if not is_near(between) or is_terminated(between, attribute):
                 return False
             listed = "," in between
-            if leaves_item(between, attribute, listed=listed, item=item):
+            if targets_later_item(between, attribute, listed=listed, item=item):
                 return False
             if self._person_at(end) < self._person_at(first):
                 return False  # "배우자 확진, 자녀 음성"
-            if _CONDITION.match(self.note, first) and not LIST.fullmatch(without_tail(between)):
+            if _CONDITION.match(self.note, first) and not LIST.fullmatch(strip_predicate(between)):
                 return False  # "흉통 운동 시 악화" is there
-            if _RESULT.match(self.note, first) and not LIST.fullmatch(without_tail(between)):
+            if _RESULT.match(self.note, first) and not LIST.fullmatch(strip_predicate(between)):
                 listed = True  # "만성 위염, 헬리코박터 음성": the result of another test
                 if "," in between:
                     return False
@@ -565,7 +566,7 @@ class NoteContext:
                 return False
             # "AFib on apixaban for stroke prevention": only a list is prevented together.
             if attribute not in _FACTS and MASK in between:
-                rest = without_tail(COMPLICATIONS.sub("", without_tail(between)))
+                rest = strip_predicate(COMPLICATIONS.sub("", strip_predicate(between)))
                 nouns = LIST.fullmatch(rest) or (attribute in PLANS and NOUNS.fullmatch(rest))
                 if not nouns:
                     return False
@@ -585,7 +586,7 @@ class NoteContext:
         "Hyperkalemia, EKG peaked T 없음": the cue is about that. Symptoms are denied together, and
         one word may be a symptom that the lexicon does not have.
         """
-        last = without_tail(between.rpartition(",")[2])
+        last = strip_predicate(between.rpartition(",")[2])
         if "," not in between or MASK in last or not _NAMED.search(last):
             return False
         return len(last.split()) > 1 and not (symptom and attribute == NEGATED)
@@ -604,7 +605,7 @@ class NoteContext:
             own = "+"
         if own:
             found = found - {NEGATED}
-        if own == "-" or (not own and signed_apart(right)):
+        if own == "-" or (not own and has_shared_sign(right)):
             found = found | {NEGATED}
         if POSSIBLE in found and _ARROW.match(right):
             found = found | {NEGATED}
@@ -637,7 +638,7 @@ class NoteContext:
         after = _FAMILY_AFTER.search(right)
         if re.match(r"\s?의?\s?가족력", right):
             return FAMILY  # "기흉 가족력 : 친형(+)"
-        if after and not is_closed(right[: after.start()]):
+        if after and not is_terminated(right[: after.start()]):
             return FAMILY
         behind = re.match(
             r"[^\n,;.]{0,12}(?:\(|\bin (?:her|his|the|a )?\s*|\bof (?:her|his) )|\s*[:：\-–]\s*|\s",

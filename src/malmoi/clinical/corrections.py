@@ -158,7 +158,7 @@ def check(one: Correction, where: str) -> Correction:
     return one
 
 
-def keep(lexicon: Lexicon, rows: Iterable[Correction]) -> Path:
+def save_corrections(lexicon: Lexicon, rows: Iterable[Correction]) -> Path:
     """Add decisions to the file beside a lexicon."""
     path = _own(lexicon) / FILE
     every = [*(read_corrections(path) if path.exists() else ()), *rows]
@@ -181,7 +181,7 @@ def _own(lexicon: Lexicon) -> Path:
 
 
 @dataclass(frozen=True)
-class Learnt:
+class Calibration:
     """What decisions taught a reader: its trust in kinds of evidence, and its threshold."""
 
     trust: Mapping[str, float] = field(default_factory=dict)
@@ -237,7 +237,7 @@ def learn(
     shipped: Mapping[str, float],
     *,
     threshold: float,
-) -> tuple[Learnt, LearnReport]:
+) -> tuple[Calibration, LearnReport]:
     """Fit trust and threshold to decisions; `link` links their mentions as they stand.
 
     A decision says that the first candidate was right if it accepts it or names the same code.
@@ -276,7 +276,7 @@ def learn(
         border,
         trust,
     )
-    return Learnt(trust, border), report
+    return Calibration(trust, border), report
 
 
 def _threshold(cases: Sequence[_Case], trust: Mapping[str, float], now: float) -> float:

@@ -25,7 +25,7 @@ from ..terms.normalize import LONGEST, STOP, NormalForms, Normalizer, key_of
 from ..terms.segment import SHIPPED
 from ..text.aligned import align
 from ..text.cleanup import STANDARD
-from .rules import read_hanja_words, read_table
+from .rules import read_hanja_words, table_rows
 
 now = time.monotonic
 
@@ -233,7 +233,7 @@ class OrdinaryWords:
     def open(cls, *folders: Path) -> "OrdinaryWords":
         """Read the shipped table, extended by those in other folders."""
         kinds: dict[str, set[str]] = {name: set() for name in _KINDS}
-        for kind, names in read_table("ordinary.tsv", ("kind", "words"), folders):
+        for kind, names in table_rows("ordinary.tsv", ("kind", "words"), folders):
             if kind not in kinds:
                 raise DataError(
                     f"ordinary.tsv has the kind {kind}; expected one of {', '.join(_KINDS)}. "

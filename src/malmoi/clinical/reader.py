@@ -24,7 +24,7 @@ from .mentions import (
     longest,
 )
 from .output import html_page
-from .rules import PATIENT, ContextRules, read_table
+from .rules import PATIENT, ContextRules, table_rows
 from .senses import NO_DIAGNOSIS, SenseTable, WeighedSense
 
 
@@ -50,7 +50,7 @@ _LEADS = re.compile(r"(?:상|에서|는|은|으로|력|및)[\s:]*$")
 _ALL, _STEP = 256, 32
 _REMEMBERED = 50_000  # links that are kept for the next notes
 _LEAST_SHARE = 0.05  # a meaning less likely than this is no alternative
-UNSURE = 0.6  # below this score a mention is marked as uncertain
+DEFAULT_THRESHOLD = 0.6  # below this score a mention is marked as uncertain
 LEARNT = "learnt.json"  # what decisions taught, in the lexicon's folder
 
 
@@ -129,14 +129,14 @@ class NoteReader:
                      beside the lexicon where they are left out
         """
         self.linker, self.tagger = linker, tagger
-        stored = read_learnt(linker.lexicon)
+        stored = read_calibration(linker.lexicon)
         self.threshold = stored[1] if threshold is None else threshold
-        self.trust = {**TRUST, **(stored[0] if trust is None else trust)}
+        self.trust = {**EVIDENCE_PRECISION, **(stored[0] if trust is None else trust)}
         folders = [] if tables is None else [_folder(tables)]
         self._rules = ContextRules.open(*folders)
         self._senses = SenseTable.open(linker.expander.abbreviations, *folders)
         self._excluded = read_excluded(*folders)
-        self._newborn = dict(read_table("newborn.tsv", ("code", "newborn"), folders))
+        self._newborn = dict(table_rows("newborn.tsv", ("code", "newborn"), folders))
         self._icd = _is_icd(linker.lexicon.codes[:_LOOKED_AT])
         self._finder = MentionFinder(
             linker.indexes,
@@ -287,7 +287,7 @@ class NoteReader:
         )
         if context.neonate and said.experiencer == PATIENT:
             found = self._of_newborn(found)
-        linked = calibrated(one, replace(found, mention=one.text), self.trust)
+        linked = scale_scores(one, replace(found, mention=one.text), self.trust)
         sure = linked.best is not None and linked.best.score >= self.threshold
         place = (one.start, one.end, one.text)
         return NoteMention(*place, said.attributes, one.by, linked, said, uncertain=not sure)
@@ -330,7 +330,7 @@ def _folder(path: str | Path) -> Path:
 def read_excluded(*folders: Path) -> tuple[str, ...]:
     """Read which codes are no diagnosis of a note; a later code with ! is one after all."""
     found: dict[str, None] = {}
-    for code, _ in read_table("excluded.tsv", ("code", "what"), folders):
+    for code, _ in table_rows("excluded.tsv", ("code", "what"), folders):
         if code.startswith("!"):
             found.pop(code[1:], None)
         else:
@@ -347,20 +347,22 @@ def _affinity(linked: Linked, clear: Mapping[str, int]) -> float:
 
 
 # How often a mention with such evidence is right, as a share of what the linker says of its name.
-TRUST = {"exact": 0.98, "abbreviation": 0.97, "meaning": 0.93, "fuzzy": 0.85}
+EVIDENCE_PRECISION = {"exact": 0.98, "abbreviation": 0.97, "meaning": 0.93, "fuzzy": 0.85}
 
 
-def read_learnt(lexicon: Lexicon) -> tuple[dict[str, float], float]:
+def read_calibration(lexicon: Lexicon) -> tuple[dict[str, float], float]:
     """Give the trust and the threshold that are stored beside a lexicon, else the shipped ones."""
     data = read_stamp(lexicon.folder / LEARNT) if lexicon.folder is not None else {}
     try:
         trust = {str(kind): float(value) for kind, value in data.get("trust", {}).items()}
-        return trust, float(data.get("threshold", UNSURE))
+        return trust, float(data.get("threshold", DEFAULT_THRESHOLD))
     except (AttributeError, TypeError, ValueError):
-        return {}, UNSURE
+        return {}, DEFAULT_THRESHOLD
 
 
-def calibrated(one: MentionSpan, linked: Linked, trust: Mapping[str, float] = TRUST) -> Linked:
+def scale_scores(
+    one: MentionSpan, linked: Linked, trust: Mapping[str, float] = EVIDENCE_PRECISION
+) -> Linked:
     """Scale the scores of a mention's candidates to how often such mentions are right."""
     if linked.best is None:
         return linked

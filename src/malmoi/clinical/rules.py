@@ -28,7 +28,7 @@ _EFFECTS = ("", FAMILY, PAST, HYPOTHETICAL, INSTRUCTED, POSSIBLE, MOTHER, BABY)
 _PERSONS = (FAMILY, OTHER, PATIENT, MOTHER, BABY)
 
 
-def read_table(name: str, columns: Sequence[str], folders: Iterable[Path]) -> Iterator[list[str]]:
+def table_rows(name: str, columns: Sequence[str], folders: Iterable[Path]) -> Iterator[list[str]]:
     """Give the rows of a shipped table and of those of the same name in other folders."""
     for path in (TABLES / name, *(folder / name for folder in folders)):
         if path.parent != TABLES and not path.exists():
@@ -52,8 +52,8 @@ def read_table(name: str, columns: Sequence[str], folders: Iterable[Path]) -> It
 def _check(value: str, known: Sequence[str], name: str, table: str) -> str:
     if value not in known:
         raise DataError(
-            f"{table} has a {name} that is not known; expected one of "
-            f"{', '.join(one for one in known if one)}. Correct the table."
+            f"{table} has the unknown {name} {value!r}; expected one of "
+            f"{', '.join(one for one in known if one)}. Correct that row."
         )
     return value
 
@@ -141,19 +141,19 @@ def _shipped_rules() -> ContextRules:
 
 def _open_rules(folders: tuple[Path, ...]) -> ContextRules:
     words: dict[tuple[str, str], list[str]] = {}
-    for attribute, direction, cue in read_table(
+    for attribute, direction, cue in table_rows(
         "cues.tsv", ("attribute", "direction", "cue"), folders
     ):
         _check(attribute, _CUE_ATTRIBUTES, "attribute", "cues.tsv")
         _check(direction, _DIRECTIONS, "direction", "cues.tsv")
         words.setdefault((attribute, direction), []).append(cue)
     persons: dict[str, list[str]] = {}
-    for who, names in read_table("persons.tsv", ("experiencer", "words"), folders):
+    for who, names in table_rows("persons.tsv", ("experiencer", "words"), folders):
         _check(who, _PERSONS, "experiencer", "persons.tsv")
         persons.setdefault(who, []).extend(names.split("|"))
     sections: dict[str, tuple[str, str]] = {}
     headings: set[str] = set()
-    for section, effect, names in read_table(
+    for section, effect, names in table_rows(
         "sections.tsv", ("section", "effect", "headings"), folders
     ):
         _check(effect, _EFFECTS, "effect", "sections.tsv")
@@ -187,7 +187,7 @@ def _open_rules(folders: tuple[Path, ...]) -> ContextRules:
             re.IGNORECASE,
         ),
         sections,
-        tuple(code for code, _ in read_table("chronic.tsv", ("code", "what"), folders)),
+        tuple(code for code, _ in table_rows("chronic.tsv", ("code", "what"), folders)),
     )
 
 

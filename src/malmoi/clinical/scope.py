@@ -8,7 +8,7 @@ Mentions are masked while this is decided, so that 감소 in 체중감소 is no 
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ..terms.expansion import ANY, APART
 from .rules import HYPOTHETICAL, INSTRUCTED, NEGATED, POSSIBLE
@@ -95,7 +95,7 @@ def masked(note: str, spans: Sequence[tuple[int, int]]) -> str:
     return "".join([*parts, note[at:]])
 
 
-def is_closed(between: str, attribute: str = NEGATED) -> bool:
+def is_terminated(between: str, attribute: str = NEGATED) -> bool:
     """Tell whether something else is said about an item before the cue that follows it."""
     if attribute in PLANS:
         if _HAD.search(between):
@@ -106,7 +106,10 @@ def is_closed(between: str, attribute: str = NEGATED) -> bool:
             between = _SOON.sub(" ", between)  # "24-72h 후 올 수 있으므로"
     return all(
         CLOSED.search(text)
-        for text in (_TOPIC.sub("", without_tail(between)), without_tail(_TOPIC.sub("", between)))
+        for text in (
+            _TOPIC.sub("", strip_predicate(between)),
+            strip_predicate(_TOPIC.sub("", between)),
+        )
     )
 
 
@@ -130,7 +133,7 @@ _SOON = re.compile(rf"{NUMBER}{_UNIT}\s?(?:후|뒤|이내|내)?(?:에)?")
 _HAD = re.compile("과거력|기왕력|병력")
 
 
-def without_tail(between: str) -> str:
+def strip_predicate(between: str) -> str:
     """Remove what belongs to the predicate of an item: "증상은", "3일 전부터"."""
     shorter = _TAIL.sub("", between.rstrip())
     while shorter != between:
@@ -157,7 +160,7 @@ _ANOTHER = re.compile(r"[,.]\s*(?:둘째|셋째|나머지|그 ?외|이외|다른
 _DASHED = re.compile(rf"\s[-–]\s*{MASK}")
 
 
-def leaves_item(between: str, attribute: str, *, listed: bool, item: bool) -> bool:
+def targets_later_item(between: str, attribute: str, *, listed: bool, item: bool) -> bool:
     """Tell whether a cue after an item is about a later one, or about what is done."""
     if _NEXT.search(between) or (attribute in PLANS and _STEP.search(between)):
         return True
@@ -181,16 +184,16 @@ NOUNS = re.compile(
 )
 
 
-def signed_apart(right: str) -> bool:
+def has_shared_sign(right: str) -> bool:
     """Tell whether a list ends with one sign for all items: "fever, chills (-)"."""
     found = APART.search(right)
-    if found is None or not is_near(between := right[: found.start()]) or is_closed(between):
+    if found is None or not is_near(between := right[: found.start()]) or is_terminated(between):
         return False
-    if ":" in between and not LIST.fullmatch(without_tail(between)):
+    if ":" in between and not LIST.fullmatch(strip_predicate(between)):
         return False  # "shoulder pain: laxity (-)"
     if "," in between and _TREATED.search(between):
         return False
-    own = without_tail(between.partition(",")[0]) if "," in between else ""
+    own = strip_predicate(between.partition(",")[0]) if "," in between else ""
     if re.search("[a-z]{3}", own, re.IGNORECASE):
         return False  # "매복치 horizontal, pericoronitis (-)"
     rest = right[found.end() :]
@@ -200,3 +203,78 @@ def signed_apart(right: str) -> bool:
 
 def is_near(between: str) -> bool:
     return len(between.replace(MASK, "")) <= REACH
+
+
+# Risks and complications that were explained to people, not observed. Such a span has words and
+# lists of its own, which the reach of a single cue does not follow:
+# "수술 후 출혈(1~2 %), 감염, 드물게 폐렴 가능성 보호자에게 설명함".
+# What people are told of: "출혈, 감염 가능성 설명함", "consent: bleeding, infection".
+_EXPLAINS = re.compile(
+    r"설명|고지|안내|교육|동의(?:서|함|받|를|하에| ?득|(?=\s?[:：]))|당부|경고|말씀드[렸림]"
+    r"|일러[둠두둔]"
+    r"|(?<![a-z])(?:explain(?:ed|s)?|discussed|informed|consent(?:ed)?|counsel\w*|warned|educated?"
+    r"|education|instructed)(?![a-z])",
+    re.IGNORECASE,
+)
+# ... where it has not come: a list of what the patient has is told without such a word.
+_MAY_COME = re.compile(
+    r"합병증|부작용|후유증|위험|가능|수 ?있|우려|예후|드물게|발생|경우|대처|동의|예방"
+    r"|재발|악화|증상|[가-힣]면\s"
+    r"|(?<![a-z])(?:risks?|side effects?|complications?|consent|possib\w+|may|can|if"
+    r"|signs?)(?![a-z])",
+    re.IGNORECASE,
+)
+# A sentence, and those after it that still say what may come.
+_SENTENCES = re.compile(
+    rf"(?:[^.\n]|\.(?!\s))*(?:\.\s+(?:[^.\n]|\.(?!\s))*?(?:{_MAY_COME.pattern})(?:[^.\n]"
+    rf"|\.(?!\s))*)*",
+    re.I,
+)
+_OPENS = re.compile(
+    r"[^\S\n]*(?:함|사항|내용)?(?:(?:to|with|about)\s[\w/ ]{1,20})?(?:\s?[:：(\[]|\s[-–—]\s)"
+)
+# "아래와 같은 문제가 생길 수 있음을 설명함", "이럴 때는 바로 119", and the lines listed below it.
+_LISTED = re.compile(
+    r"^[^\n]{0,80}(?:아래|다음|이럴|이런|following)[^\n]{0,80}(?:경우|증상|때|문제|합병증"
+    r"|부작용|위험|symptoms?"
+    r"|complications?|risks?|signs?)[^\n]{0,80}\n(?P<items>(?:[ \t]*(?:[-*•·▶○①-⑳]|\d+[.)]"
+    r"|[가-하][.)])[^\n]*(?:\n|$))+)",
+    re.IGNORECASE | re.MULTILINE,
+)
+# What is said of an item alone, so that it is not among what may come.
+OWN_PREDICATE = re.compile(
+    r"있[어음으고]|(?:으로|로)\s|진단|확인|의심|\(\+\)|환자|중(?:이|인|으로)|치료 중"
+)
+# A clause before it in the same sentence: "PCA 시작하고 오심 가능성 설명".
+_CLAUSE = re.compile(
+    r"(?:->|→|=>|⇒|[가-힣](?:고|며|서|여|음|함|됨|나|데)(?=[,\s])|(?:시작|예정|시행|의뢰"
+    r"|처방|추가|권유|입원|내원|진단)(?=[,\s])"
+    r"|[.;\n]|\d[.)]\s|(?<![a-z])(?:plan|tx|p)\s?[:)>])"
+)
+
+
+def explained_spans(hidden: str) -> Iterator[tuple[int, int, int]]:
+    """Give the start and end of each stretch, and where it says that something may come.
+
+    hidden  a note with its mentions masked
+
+    >>> list(explained_spans("동의서: 출혈, 감염\\n폐렴"))
+    [(4, 11, 4)]
+    """
+    for tells in _EXPLAINS.finditer(hidden):
+        near = max(0, tells.start() - WINDOW)
+        line = max(near, hidden.rfind("\n", near, tells.start()) + 1)
+        opens = _OPENS.match(hidden, tells.end())
+        if opens:
+            told = _SENTENCES.match(hidden, opens.end(), opens.end() + WINDOW)
+            yield opens.end(), told.end() if told else opens.end(), opens.end()
+        else:
+            before = hidden[line : tells.start()]
+            starts = [one.end() for one in _CLAUSE.finditer(before.rstrip())]
+            first = line + max(starts, default=0)
+            at = max(line, first - 20)
+            may = list(_MAY_COME.finditer(hidden, at, tells.end() + 6))
+            if may:
+                yield first, tells.start(), may[-1].start()
+    for block in _LISTED.finditer(hidden):
+        yield (*block.span("items"), block.start())

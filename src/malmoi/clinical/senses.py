@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ..errors import DataError
 from ..terms.abbreviations import Abbreviations
-from .rules import read_table
+from .rules import table_rows
 
 NO_DIAGNOSIS = "-"
 _PATTERN, _MOST_EVIDENCE = 5.0, 3
@@ -63,7 +63,7 @@ class SenseTable:
         columns = ("short", "meaning", "prior", "pattern", "evidence")
         for place in ((), *((folder,) for folder in folders)):
             own: dict[str, list[Sense]] = {}
-            rows = list(read_table("senses.tsv", columns[:3], place))
+            rows = list(table_rows("senses.tsv", columns[:3], place))
             for row in _full_rows(place, columns) if rows else ():
                 own.setdefault(row[0], []).append(_sense(row))
             found |= own

@@ -216,7 +216,7 @@ class StaticEncoder(TextEncoder):
     def __init__(self, bundle: Bundle, *, threads: int | None = None) -> None:
         self.bundle = bundle
         self.threads = choose_threads(threads)
-        self._table, self._blank = _read_table(bundle)
+        self._table, self._blank = _read_vectors(bundle)
         super().__init__(bundle.manifest, dimension=len(self._blank))
         self._words = WordPieces.from_file(bundle.tokenizer, steps=bundle.manifest.clean)
         if self._words.vocabulary > len(self._table):
@@ -295,7 +295,7 @@ def _parts(text: str) -> Iterator[str]:
     yield text[start:]
 
 
-def _read_table(bundle: Bundle) -> tuple[Floats, Floats]:
+def _read_vectors(bundle: Bundle) -> tuple[Floats, Floats]:
     """Read the rows (vocabulary, dim) as float32, and the vector of a text without tokens."""
     arrays = read_safetensors(bundle.graph)
     dim = bundle.manifest.dimension
