@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import malmoi
-from malmoi.bundle.catalog import DEFAULT, shipped_models
+from malmoi.bundle.bundle import DEFAULT, shipped_models
 from malmoi.cli import app
 from tests.support import ROOT
 

@@ -3,8 +3,7 @@
 import pytest
 
 import malmoi
-from malmoi.bundle.bundle import Bundle, open_bundle
-from malmoi.bundle.catalog import find_model, shipped_models
+from malmoi.bundle.bundle import Bundle, find_model, open_bundle, shipped_models
 from malmoi.runtime.tokenizer import read_tokenizer
 from malmoi.text.cleanup import clean
 

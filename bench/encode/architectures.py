@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from bench.common import Row, english, minilm, peak, sentences
-from malmoi.bundle.catalog import find_model
+from malmoi.bundle.bundle import find_model
 from malmoi.runtime.tokenizer import read_tokenizer
 
 _GROUPED = {"num_key_value_heads": 2, "head_dim": 32}

@@ -16,7 +16,7 @@ from typing import Any
 
 import malmoi
 from bench.common import Row, data_root
-from malmoi.bundle.catalog import find_model
+from malmoi.bundle.bundle import find_model
 from malmoi.evaluate import Settings, evaluate
 
 SIDES = {

@@ -23,7 +23,7 @@ import malmoi
 from bench.common import Row, texts, vectors
 from malmoi.corpus import Corpus, Document, Stored
 from malmoi.index import FlatIndex, HnswIndex, make_index, save_index
-from malmoi.runtime.precision import to_precision
+from malmoi.runtime.pooling import to_precision
 
 MILLION = 1_000_000
 

@@ -25,7 +25,7 @@ import malmoi
 from bench.common import Row, spread, texts, vectors, work_folder
 from malmoi.corpus import Corpus, Document, Stored, index_files
 from malmoi.corpus.keywords import cut, word_cache
-from malmoi.runtime.precision import to_precision
+from malmoi.runtime.pooling import to_precision
 
 TURNS = 4
 OPEN = """

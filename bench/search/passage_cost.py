@@ -30,7 +30,7 @@ from malmoi.corpus.sqlite import SqliteStore
 from malmoi.corpus.store import vector_texts
 from malmoi.documents import Passage
 from malmoi.io.tables import read_rows
-from malmoi.runtime.precision import to_precision
+from malmoi.runtime.pooling import to_precision
 
 DIM, VECTORS, SENTENCES = 384, 5, 5
 BATCH = 1000

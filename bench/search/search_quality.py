@@ -21,7 +21,7 @@ import numpy as np
 
 import malmoi
 from bench.common import Row, data_root
-from malmoi.bundle.catalog import shipped_models
+from malmoi.bundle.bundle import shipped_models
 from malmoi.corpus import Corpus
 from malmoi.evaluate import Outcome, make_report, retrieval
 from malmoi.evaluate.examples import ExampleSource

@@ -43,7 +43,7 @@ def main() -> None:
 
 def check_base(name: str, expected: str) -> None:
     """Raise unless the base's graph is the one that the recipe was written for."""
-    from malmoi.bundle.catalog import find_model
+    from malmoi.bundle.bundle import find_model
     from malmoi.errors import BundleError
 
     graph = find_model(name) / "onnx/model.onnx"

@@ -22,7 +22,7 @@ from .errors import (
     OutputError,
     TextError,
 )
-from .runtime.precision import from_int8
+from .runtime.pooling import from_int8
 
 if TYPE_CHECKING:
     from .corpus import Corpus, Document

@@ -15,8 +15,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import malmoi
-from malmoi.bundle.bundle import outside_files
-from malmoi.bundle.catalog import GRAPH, find_model
+from malmoi.bundle.bundle import GRAPH, find_model, outside_files
 from malmoi.errors import BundleCorrupt, BundleError, OptionError
 from tests.support import graphs
 

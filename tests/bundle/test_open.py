@@ -170,7 +170,7 @@ def test_a_graph_of_another_width_than_the_manifest_says(tmp_path: Path) -> None
 
 
 def test_models_are_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import malmoi.bundle.catalog as catalog
+    import malmoi.bundle.bundle as catalog
 
     monkeypatch.setattr(catalog, "SHIPPED", tmp_path)
     with pytest.raises(BundleNotFound, match="the model ko-en-small is not in this installation"):

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 import malmoi
-from malmoi.bundle.catalog import DEFAULT, shipped_models
+from malmoi.bundle.bundle import DEFAULT, shipped_models
 from malmoi.corpus.corpus import MODES
 from tests.support.company import QUESTIONS, Question, write_folder
 

@@ -206,7 +206,7 @@ def test_vectors_of_known_texts(make: Make) -> None:
 
 @pytest.mark.parametrize("precision", ["float32", "int8", "binary"])
 def test_it_lasts(make: Make, precision: str) -> None:
-    from malmoi.runtime.precision import to_precision
+    from malmoi.runtime.pooling import to_precision
 
     store = make(precision=precision)
     batch = [

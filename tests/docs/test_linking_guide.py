@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from malmoi.bundle.catalog import DEFAULT, shipped_models
+from malmoi.bundle.bundle import DEFAULT, shipped_models
 from malmoi.cli import app
 from malmoi.terms import build_lexicon
 from tests.support import ROOT

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from malmoi.bundle.catalog import DEFAULT, shipped_models
+from malmoi.bundle.bundle import DEFAULT, shipped_models
 from malmoi.serve.settings import Batching, Limits
 from malmoi.serve.state import load_resources
 from tests.support import ROOT

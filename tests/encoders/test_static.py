@@ -18,7 +18,7 @@ import malmoi.encoders.static as static
 from malmoi.bundle.bundle import Manifest
 from malmoi.encoders.static import EmbeddingBags, WordPieces, sum_rows
 from malmoi.io.arrays import read_safetensors, write_safetensors
-from malmoi.text.symbols import spell_symbols
+from malmoi.text.cleanup import spell_symbols
 from tests.support import graphs
 from tests.support.encoders import TEXTS, stream_peak
 from tests.support.graphs import write_static

@@ -9,7 +9,7 @@ from sentence_transformers import SentenceTransformer
 
 import malmoi
 from malmoi import BundleError
-from malmoi.bundle.catalog import find_model
+from malmoi.bundle.bundle import find_model
 from malmoi.export.export import export
 from malmoi.export.weights_from_graph import read_weights
 from malmoi.train.base_model import find_base

@@ -284,10 +284,10 @@ def test_the_command_tells_what_is_wrong_in_a_line(run_here: Run, folder: Path) 
 def test_without_a_name_the_shipped_one_is_opened_or_missed(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("malmoi.bundle.catalog.shipped_models", list)
+    monkeypatch.setattr("malmoi.bundle.bundle.shipped_models", list)
     with pytest.raises(BundleNotFound, match="ko-en-reranker is not in this installation"):
         malmoi.load_reranker()
-    monkeypatch.setattr("malmoi.bundle.catalog.shipped_models", lambda: ["ko-en-reranker"])
-    monkeypatch.setattr("malmoi.bundle.catalog.SHIPPED", folder.parent)
+    monkeypatch.setattr("malmoi.bundle.bundle.shipped_models", lambda: ["ko-en-reranker"])
+    monkeypatch.setattr("malmoi.bundle.bundle.SHIPPED", folder.parent)
     folder.rename(folder.parent / "ko-en-reranker")
     assert malmoi.load_reranker().score(PAIRS).shape == (len(PAIRS),)

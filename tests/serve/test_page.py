@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import malmoi
-from malmoi.bundle.catalog import DEFAULT, shipped_models
+from malmoi.bundle.bundle import DEFAULT, shipped_models
 from malmoi.corpus import Corpus
 from malmoi.serve.api_keys import make_key
 from malmoi.serve.settings import ServerSettings, Uploads

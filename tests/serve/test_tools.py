@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import malmoi
-from malmoi.bundle.catalog import DEFAULT, shipped_models
+from malmoi.bundle.bundle import DEFAULT, shipped_models
 from malmoi.client import Client
 from malmoi.clinical import mentions as deadline
 from malmoi.clinical.reader import NoteMention

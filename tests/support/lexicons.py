@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from malmoi.bundle.bundle import Manifest
-from malmoi.runtime.precision import to_precision
+from malmoi.runtime.pooling import to_precision
 from malmoi.terms import Lexicon, build_lexicon
 
 TABLE = """code\tkind\tko\ten

@@ -7,7 +7,7 @@ import pytest
 
 from malmoi.errors import LexiconError
 from malmoi.index.prefilter import WIDTH, Prefilter
-from malmoi.runtime.precision import to_precision
+from malmoi.runtime.pooling import to_precision
 from malmoi.terms import Linker, name_index
 from malmoi.terms.name_index import NameVectors
 from malmoi.types import Floats

@@ -18,7 +18,6 @@ from ..io.fingerprint import (
     write_json,
 )
 from ..text.cleanup import SAFE, STEPS
-from .catalog import KINDS
 
 MANIFEST = "malmoi.json"
 FORMAT = 1
@@ -30,6 +29,26 @@ PRECISIONS = ("float32", "float16", "int8")
 ACTIVATIONS = ("identity", "sigmoid", "softmax")
 
 _REMEDY = "Export the model again with: malmoi export"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of bundle; its class, "module:class", is imported when a bundle is opened."""
+
+    runner: str
+    hint: str
+
+
+KINDS: dict[str, Kind] = {
+    "encoder": Kind("malmoi.encoders.transformer:Encoder", "malmoi.load"),
+    "static": Kind("malmoi.encoders.static:StaticEncoder", "malmoi.load"),
+    "reranker": Kind("malmoi.heads.reranker:Reranker", "malmoi.load_reranker or malmoi rerank"),
+    "tagger": Kind("malmoi.heads.tagger:Tagger", "malmoi.load_tagger or malmoi tag"),
+    "classifier": Kind(
+        "malmoi.heads.classifier:NoteClassifier", "malmoi.load_classifier or malmoi classify"
+    ),
+    "answerer": Kind("malmoi.heads.answerer:Answerer", "malmoi.load_answerer or malmoi answer"),
+}
 
 
 @dataclass(frozen=True)

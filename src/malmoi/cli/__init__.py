@@ -14,7 +14,7 @@ from typing import Annotated, Literal, NoReturn, TextIO
 import typer
 
 from .. import __version__
-from ..bundle.catalog import GRAPH, POOLING
+from ..bundle.bundle import GRAPH, POOLING
 from ..errors import CutWarning, MalmoiError
 from ..runtime.session import DEVICE
 from .help import PANELS, example_of, language, translate

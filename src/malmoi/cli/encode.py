@@ -14,7 +14,7 @@ from ..encoders.base import OnLong
 from ..errors import DataError, by_number, counted
 from ..io.arrays import writing_vectors
 from ..io.tables import read_texts
-from ..runtime.precision import Precision
+from ..runtime.pooling import Precision
 from ..scale import EncodedDataset, encode_dataset, encode_in_processes
 from .options import Column, ModelOption, Threads, arg, opt
 from .output import Row, prints_rows, say, watched

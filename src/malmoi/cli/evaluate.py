@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import BadParameter
 
-from ..bundle.bundle import open_bundle
-from ..bundle.catalog import KINDS, find_model
+from ..bundle.bundle import find_model, open_bundle
+from ..bundle.manifest import KINDS
 from ..encoders import load
 from ..errors import DataError
 from ..evaluate import TASKS, Report, Settings, WordVectors, load_baselines

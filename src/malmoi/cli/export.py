@@ -85,7 +85,7 @@ def export(
         return
     if dim is not None or texts or column:
         raise typer.BadParameter("--dim, --texts and --column are for --static")
-    from ..bundle.catalog import find_model
+    from ..bundle.bundle import find_model
     from ..export import export as bundles  # training code, loaded only when asked for
     from ..export.source import head_of
 

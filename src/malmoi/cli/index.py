@@ -13,7 +13,7 @@ from ..documents import RowColumns, split_document
 from ..encoders import load
 from ..errors import DataError, counted
 from ..io.tables import is_table, read_typed_rows
-from ..runtime.precision import Precision
+from ..runtime.pooling import Precision
 from .options import ModelOption, Threads, arg, opt
 from .output import Row, prints_rows, say, watched
 

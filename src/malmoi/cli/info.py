@@ -7,8 +7,8 @@ from typing import Annotated
 
 import numpy as np
 
-from ..bundle.bundle import Bundle, open_bundle
-from ..bundle.catalog import KINDS, find_model
+from ..bundle.bundle import Bundle, find_model, open_bundle
+from ..bundle.manifest import KINDS
 from ..encoders import load
 from ..encoders.scale import QUANTILES, ScoreScale, score_scale
 from ..runtime.session import Session, choose_device, usable_devices

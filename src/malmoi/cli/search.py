@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from typer import BadParameter
 
-from ..bundle.catalog import RERANKER
+from ..bundle.bundle import RERANKER
 from ..corpus import Corpus, Hit
 from ..corpus.corpus import RERANKED, Mode
 from ..corpus.fusion import WEIGHTS

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from typer import BadParameter
 
-from ..bundle.bundle import open_bundle
-from ..bundle.catalog import KINDS, find_model
+from ..bundle.bundle import find_model, open_bundle
+from ..bundle.manifest import KINDS
 from ..runtime.tokenizer import read_tokenizer
 from .options import arg, opt
 from .output import Row, prints_rows

@@ -17,8 +17,7 @@ from ..encoders.base import BaseEncoder, OnLong, as_list, warn_of_cut
 from ..encoders.words import Layers, Merge, PieceVector, Word
 from ..errors import CutWarning
 from ..heads.reranker import RankedText
-from ..runtime.pooling import normalize
-from ..runtime.precision import Precision, check_precision, to_precision
+from ..runtime.pooling import Precision, check_precision, normalize, to_precision
 from ..terms import Candidate, Linked
 from ..text.cleanup import as_text
 from ..types import Floats

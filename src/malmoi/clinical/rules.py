@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from ..errors import DataError
-from ..text.symbols import read_hanja
+from ..text.cleanup import read_hanja
 
 NEGATED, FAMILY = "negated", "family"
 PRESENT, POSSIBLE, HYPOTHETICAL, HISTORICAL = "present", "possible", "hypothetical", "historical"

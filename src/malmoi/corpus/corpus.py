@@ -18,8 +18,7 @@ from ..documents import Block, Passage, SourceDocument, Splitter, split_document
 from ..encoders import TextEncoder, load
 from ..encoders.base import OnLong
 from ..errors import CorpusError, DataError, OptionError, TextError, counted
-from ..runtime.pooling import normalize
-from ..runtime.precision import Precision, to_precision
+from ..runtime.pooling import Precision, normalize, to_precision
 from ..text import morphemes
 from ..text.cleanup import as_text
 from ..text.sentences import split_sentences

@@ -30,7 +30,7 @@ import numpy as np
 
 from ..documents import Passage
 from ..errors import CorpusError, DataError, MalmoiError, OptionError, require
-from ..runtime.precision import to_precision
+from ..runtime.pooling import to_precision
 from . import keywords
 from .filters import Atom, Filter, atoms
 from .store import (

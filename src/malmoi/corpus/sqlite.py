@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..errors import CorpusError
 from ..io.files import writing
-from ..runtime.precision import to_precision
+from ..runtime.pooling import to_precision
 from ..text.cleanup import mend_surrogates
 from ..types import Floats
 from . import keywords

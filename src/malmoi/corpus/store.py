@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ..documents import Passage
 from ..errors import DataError, OptionError, by_number, counted
-from ..runtime.precision import check_precision, from_int8
+from ..runtime.pooling import check_precision, from_int8
 from ..text.cleanup import as_text, mend_surrogates
 from ..types import Floats
 from . import keywords

@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from ..bundle.bundle import open_bundle
-from ..bundle.catalog import find_model, runner_of
+from ..bundle.bundle import find_model, open_bundle, runner_of
 from ..encoders.base import TextEncoder
 from ..encoders.scale import ScoreScale, score_scale
 from ..encoders.transformer import Encoder

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from ..bundle.manifest import Manifest
 from ..errors import CutWarning, OptionError, TextError, by_number, check_choice, counted
 from ..io.progress import progressing
-from ..runtime.pooling import normalize
-from ..runtime.precision import Precision, check_precision, to_precision
+from ..runtime.pooling import Precision, check_precision, normalize, to_precision
 from ..runtime.runner import chunks, pipelined
 from ..text.cleanup import SAFE, as_text, as_texts, clean
 from ..types import Floats
@@ -146,8 +145,10 @@ class TextEncoder(BaseEncoder):
                 f"dim is {dim}; the model's vectors have {self.dimension} dimensions. "
                 f"Choose one from 1 to {self.dimension}."
             )
-        check_precision(precision)
-        check_choice("on_long", on_long, get_args(OnLong))
+        if precision != "float32":
+            check_precision(precision)
+        if on_long not in get_args(OnLong):
+            check_choice("on_long", on_long, get_args(OnLong))
         return _EncodeOptions(dim, precision, self._prefix(prompt), on_long)
 
     def _prefix(self, prompt: str | None) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import overload
 
 import numpy as np
@@ -30,7 +31,10 @@ _PART = 200_000
 class LayerAccess:
     """Words in their sentence, for encoders whose hidden layers can be read."""
 
-    reader: LayerReader
+    @property
+    def reader(self) -> LayerReader:
+        """What reads hidden layers and words."""
+        raise NotImplementedError
 
     def words(
         self,
@@ -91,7 +95,11 @@ class Encoder(LayerAccess, TextEncoder):
         self._unpooled = self._unpooled_prompts()
         self._steps = [_make_step(step, bundle.manifest.pooling) for step in bundle.steps]
         super().__init__(bundle.manifest, dimension=self._probe())
-        self.reader = LayerReader(self._runner, bundle.manifest)
+
+    @cached_property
+    def reader(self) -> LayerReader:
+        """What reads hidden layers and words; made when it is first asked for."""
+        return LayerReader(self._runner, self.manifest)
 
     def __repr__(self) -> str:
         return f"<Encoder {self.name}: {self.dimension} dimensions, {self.max_tokens} tokens>"

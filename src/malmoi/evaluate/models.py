@@ -16,8 +16,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from ..bundle.bundle import Bundle, open_bundle
-from ..bundle.catalog import find_model
+from ..bundle.bundle import Bundle, find_model, open_bundle
 from ..encoders.base import Encoded, OnLong, TextEncoder
 from ..errors import BundleError, DataError, OptionError, counted
 from ..io.arrays import read_safetensors

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..bundle.catalog import find_model
+from ..bundle.bundle import find_model
 from ..bundle.manifest import PRECISIONS, Manifest
 from ..errors import OptionError, check_choice, require
 from ..io.files import writing_folder

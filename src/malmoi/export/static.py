@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..bundle.bundle import open_bundle
-from ..bundle.catalog import find_model
+from ..bundle.bundle import find_model, open_bundle
 from ..bundle.manifest import Manifest
 from ..bundle.sentence_transformers import read_prompts
 from ..bundle.transformers import find_static

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..bundle.bundle import open_bundle
-from ..bundle.catalog import find_model
+from ..bundle.bundle import find_model, open_bundle
 from ..bundle.manifest import Manifest
 from ..errors import BundleError, require
 from ..io.files import writing_folder

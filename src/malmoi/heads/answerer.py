@@ -14,8 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ..bundle.bundle import Bundle, open_bundle
-from ..bundle.catalog import find_model
+from ..bundle.bundle import Bundle, find_model, open_bundle
 from ..errors import BundleError, OptionError, TextError
 from ..io.files import parse_json
 from ..runtime.runner import GraphModel

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..bundle.bundle import Bundle, open_bundle
-from ..bundle.catalog import find_model
+from ..bundle.bundle import Bundle, find_model, open_bundle
 from ..errors import BundleError, OptionError, TextError, counted
 from ..io.files import parse_json
 from ..io.progress import progressing

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..bundle.bundle import Bundle, open_bundle
-from ..bundle.catalog import RERANKER, find_model, shipped_models
+from ..bundle.bundle import RERANKER, Bundle, find_model, open_bundle, shipped_models
 from ..bundle.manifest import MANIFEST
 from ..encoders import TextEncoder, load
 from ..errors import BundleError, CutWarning, OptionError, TextError, by_number, counted

@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ..bundle.bundle import Bundle, open_bundle
-from ..bundle.catalog import find_model
+from ..bundle.bundle import Bundle, find_model, open_bundle
 from ..bundle.transformers import OUTSIDE
 from ..errors import BundleError, counted
 from ..io.files import parse_json

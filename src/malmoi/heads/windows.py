@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..text.cleanup import clean
-from ..text.symbols import spell_symbols
+from ..text.cleanup import clean, spell_symbols
 from ..types import Ints
 
 if TYPE_CHECKING:

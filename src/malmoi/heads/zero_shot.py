@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..bundle.bundle import open_bundle
-from ..bundle.catalog import find_model, runner_of
+from ..bundle.bundle import find_model, open_bundle, runner_of
 from ..encoders.base import TextEncoder
 from ..errors import BundleError, OptionError, counted
 from ..runtime.pooling import normalize, softmax

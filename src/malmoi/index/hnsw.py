@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import BundleCorrupt, require
 from ..io.files import writing
-from ..runtime.precision import to_precision
+from ..runtime.pooling import to_precision
 from ..types import Floats
 from .flat import BinaryCodes, FlatIndex, Planes
 from .knn import Rows

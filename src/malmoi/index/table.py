@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import OptionError, counted
-from ..runtime.precision import check_precision, int8_scale, to_precision
+from ..runtime.pooling import check_precision, int8_scale, to_precision
 from ..types import Floats
 from .knn import Rows
 

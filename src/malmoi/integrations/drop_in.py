@@ -16,8 +16,7 @@ from ..corpus.corpus import PASSAGE_PROMPTS
 from ..encoders import load
 from ..errors import OptionError, check_choice
 from ..heads.reranker import load_reranker
-from ..runtime.pooling import normalize
-from ..runtime.precision import Precision
+from ..runtime.pooling import Precision, normalize
 from ..runtime.session import usable_devices
 from ..types import Floats
 

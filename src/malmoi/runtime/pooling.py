@@ -6,11 +6,12 @@ folders of sentence-transformers and for chosen layers.
 """
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import check_choice
 from ..types import Doubles, Floats, Ints
 
 F = TypeVar("F", np.float32, np.float64)
@@ -111,3 +112,42 @@ def _erf(x: Floats) -> Doubles:
     tail = (series + 0.254829592) * t * np.exp(-(size**2))
     found: Doubles = np.sign(x) * (1 - tail)
     return found
+
+
+Precision = Literal["float32", "int8", "binary"]
+PRECISIONS: tuple[str, ...] = get_args(Precision)
+
+# A unit vector's values have a standard deviation of 1/√dim. Six of these hold all but a few
+# in a million, and outliers are clipped.
+_DEVIATIONS = 6.0
+
+
+def int8_scale(dim: int) -> float:
+    """The factor between a unit vector's value and its int8 code."""
+    return 127.0 * float(np.sqrt(dim)) / _DEVIATIONS
+
+
+def to_precision(vectors: NDArray[np.float32], precision: str) -> NDArray[Any]:
+    """Turn unit vectors (…, dim) into float32, int8 (…, dim) or binary uint8 (…, dim/8).
+
+    >>> to_precision(np.array([[0.6, -0.8]], dtype=np.float32), "binary").tolist()
+    [[128]]
+    """
+    check_precision(precision)
+    if precision == "int8":
+        scaled = np.rint(vectors * np.float32(int8_scale(vectors.shape[-1])))
+        codes: NDArray[np.int8] = np.clip(scaled, -127, 127).astype(np.int8)
+        return codes
+    if precision == "binary":
+        return np.packbits(vectors > 0, axis=-1)
+    return vectors
+
+
+def from_int8(codes: NDArray[np.int8]) -> NDArray[np.float32]:
+    """Turn int8 codes back into float32 vectors, exact to half a step of the scale."""
+    return codes.astype(np.float32) / np.float32(int8_scale(codes.shape[-1]))
+
+
+def check_precision(precision: str) -> None:
+    """Raise an OptionError for a precision that is not known."""
+    check_choice("precision", precision, PRECISIONS)

@@ -7,13 +7,12 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from ..bundle.bundle import open_bundle
-from ..bundle.catalog import find_model
+from ..bundle.bundle import find_model, open_bundle
 from ..encoders import TextEncoder, load
 from ..encoders.base import OnLong
 from ..errors import CutWarning
 from ..io.many import in_processes
-from ..runtime.precision import Precision
+from ..runtime.pooling import Precision
 from ..runtime.session import usable_cores
 
 # Texts for one process at a time: about a second of work, so that all end together.

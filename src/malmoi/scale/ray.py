@@ -21,8 +21,7 @@ from typing import Any
 import numpy as np
 
 from .. import errors
-from ..bundle.bundle import open_bundle
-from ..bundle.catalog import DEFAULT, find_model
+from ..bundle.bundle import DEFAULT, find_model, open_bundle
 from ..bundle.manifest import MANIFEST
 from ..encoders import TextEncoder, load
 from ..encoders.base import OnLong
@@ -39,7 +38,7 @@ from ..errors import (
 from ..io.files import writing
 from ..io.fingerprint import sha256
 from ..io.progress import Advance, progressing
-from ..runtime.precision import Precision
+from ..runtime.pooling import Precision
 from ..runtime.session import usable_cores
 from .parts import VECTOR, DatasetPart, EncodingSettings, Plan, count_rows, find_inputs, read_part
 

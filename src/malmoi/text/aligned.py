@@ -10,8 +10,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from .cleanup import INVISIBLE, STANDARD, clean
-from .symbols import read_hanja, spellings
+from .cleanup import INVISIBLE, STANDARD, clean, read_hanja, spellings
 
 # Steps that look at more than a letter and its marks; the rest can be done cluster by cluster.
 _WIDE = ("symbols", "hanja", "spaces", "jamo", "scripts")

@@ -5,7 +5,7 @@ import importlib.util
 from pathlib import Path
 
 from ..bundle import sentence_transformers as foreign
-from ..bundle.catalog import find_model
+from ..bundle.bundle import find_model
 from ..bundle.manifest import MANIFEST, Manifest
 from ..bundle.transformers import is_cross_encoder
 from ..errors import BundleError, BundleNotFound

@@ -15,8 +15,7 @@ from starlette.responses import Response
 from ... import __version__
 from ...encoders import Encoder
 from ...errors import counted
-from ...runtime.pooling import normalize
-from ...runtime.precision import Precision, to_precision
+from ...runtime.pooling import Precision, normalize, to_precision
 from ...types import Floats
 from ..compat import (
     CohereEmbedRequest,

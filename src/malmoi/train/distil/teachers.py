@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...bundle.catalog import find_model
+from ...bundle.bundle import find_model
 from ...bundle.manifest import MANIFEST, Manifest
 from ...encoders import load
 from ...errors import BundleNotFound, CutWarning, DataError, OptionError, OutputError
