@@ -206,7 +206,7 @@ def test_the_code_report_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert one == "malmoi.a.two (5 lines) <- malmoi.a.one"
     assert report.figures["public class names in several modules"] == 1
     assert report.figures["private class names in several modules"] == 1
-    assert report.figures["uses of tell= and tell:"] == 2
+    assert report.figures["packages"] == 3
     assert report.figures["test assertions"] == 2
     assert report.figures["pairs found by duplicates"] is None
     line = next(line for line in code_report.table(report, report) if "lines of" in line)

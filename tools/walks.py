@@ -29,9 +29,9 @@ def followed() -> Iterator[set[str]]:
     files: set[str] = set()
 
     def see(frame: FrameType, event: str, _: Any) -> None:
-        if event == "call" and frame.f_code.co_filename.startswith(SOURCE):
-            if frame.f_code.co_name != "<module>":
-                files.add(frame.f_code.co_filename)
+        code = frame.f_code
+        if event == "call" and code.co_name != "<module>" and code.co_filename.startswith(SOURCE):
+            files.add(code.co_filename)
 
     threading.setprofile(see)
     sys.setprofile(see)
@@ -53,13 +53,26 @@ async def ask(app: Any, body: dict[str, object]) -> int:
     """Send one request to an ASGI app and give the status."""
     sent: list[dict[str, Any]] = []
     raw = json.dumps(body).encode()
+    headers = {
+        "content-type": "application/json",
+        "content-length": str(len(raw)),
+        "host": "127.0.0.1",
+    }
     scope = {
-        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST",
-        "path": "/v1/embeddings", "raw_path": b"/v1/embeddings", "query_string": b"", "scheme": "http",
-        "headers": [(b"content-type", b"application/json"), (b"content-length", str(len(raw)).encode()),
-                    (b"host", b"127.0.0.1")],
-        "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 80), "root_path": "", "state": STATE,
-    }  # fmt: skip
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": "POST",
+        "scheme": "http",
+        "path": "/v1/embeddings",
+        "raw_path": b"/v1/embeddings",
+        "root_path": "",
+        "query_string": b"",
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+        "client": ("127.0.0.1", 1),
+        "server": ("127.0.0.1", 80),
+        "state": STATE,
+    }
     parts = [{"type": "http.request", "body": raw, "more_body": False}]
 
     async def receive() -> dict[str, Any]:

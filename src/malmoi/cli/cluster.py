@@ -43,6 +43,7 @@ def cluster(
     form: Format,
 ) -> None:
     """Group texts into topics, name them, and print one row a topic."""
+    # long because every option has a line of its own
     if assign is not None and (save is not None or merge is not None or count is not None):
         raise BadParameter("--assign takes topics as they are: no --save, --merge, --count")
     known = Topics.load(assign) if assign is not None else None

@@ -77,6 +77,7 @@ def evaluate(
     form: Format,
 ) -> None:
     """Measure a model on a file: values with 95 % intervals, and clear differences from others."""
+    # long because every option has a line of its own
     if plot is not None:
         check_figure(plot)
     for file in (data, train, documents):  # before models are opened, which may take a while

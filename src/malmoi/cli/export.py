@@ -58,6 +58,7 @@ def export(
     tagger, a question answering model an answerer. Its graph is compared with torch before it is
     kept. With --static and --torch, SOURCE is an encoder's bundle instead.
     """
+    # long because every option has a line of its own
     others = (pooling, precision != "float32", layers != "none", max_tokens, kind)
     if torch:
         if static or any(others) or name or licence or dim is not None or texts or column:

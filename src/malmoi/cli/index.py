@@ -58,6 +58,7 @@ def index(
     threads: Threads = None,
 ) -> Iterable[Row]:
     """Make a corpus hold what files and folders hold: what is new, changed or gone since."""
+    # long because every option has a line of its own
     if not paths and not check:
         raise BadParameter("name files or folders to put in, or --check to measure what is there")
     fields = tuple(field) if field else None

@@ -95,6 +95,7 @@ def link(
     form: Format,
 ) -> None:
     """Print the likeliest codes for each mention, with the names that speak for them and why."""
+    # long because every option has a line of its own
     if mentions and note is not None:
         raise BadParameter("give mentions or --note FILE, not both")
     if not mentions and note is None and not notes and calibrate_on is None and not rebuild:

@@ -56,6 +56,7 @@ def serve(
     threads: Threads = None,
 ) -> None:
     """Serve embeddings, search, reranking and linking over HTTP, with a page to look at."""
+    # long because every option has a line of its own
     for module in ("starlette", "pydantic", "uvicorn", "httptools", "prometheus_client"):
         require(module, extra="serve", purpose="the server")
     from ..serve import server

@@ -63,6 +63,7 @@ def words(
     form: Format,
 ) -> None:
     """Print words with their vectors, or how alike the occurrences of one word are."""
+    # long because every option has a line of its own
     wanted = [path for path in (plot, layers_plot, hist) if path is not None]
     if wanted and word is None:
         raise BadParameter("--plot, --layers-plot and --hist need --word")

@@ -515,6 +515,7 @@ class NoteContext:
         chronic: bool,
     ) -> bool:
         """Tell whether a cue after an item is about it."""
+        # long because the cases are an ordered list of exceptions
         for at in range(bisect.bisect_left(spans, (end, end)), len(spans)):
             first, last = spans[at]
             between = self.hidden[end:first]

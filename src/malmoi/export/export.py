@@ -60,6 +60,7 @@ def export(
     Every graph is compared with torch before it is kept. Raises BundleError for a model that
     cannot be exported, OptionError for an unknown option, OutputError when `out` is taken.
     """
+    # long because every option has a line of its own
     _check_option("precision", precision, PRECISIONS)
     _check_option("layers", layers, LAYERS)
     details = BundleDetails(

@@ -93,6 +93,7 @@ class Session:
         architecture: str = "",
         pad_id: int = 0,
     ) -> None:
+        # long because what a graph needs is checked in one place, before anything runs
         import onnxruntime as ort
 
         self.device = choose_device(device)

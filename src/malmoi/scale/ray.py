@@ -197,6 +197,7 @@ def encode_dataset(
         part_rows: rows in a part, which is lost or done as a whole.
         threads: cores for each actor.
     """
+    # long because every option has a line of its own
     if part_rows < 1:
         raise OptionError(f"part_rows is {part_rows}; expected 1 or more. 16384 is the default.")
     listed = [inputs] if isinstance(inputs, str | Path) else list(inputs)

@@ -201,6 +201,7 @@ def train(
 
     Raises KeyboardInterrupt after Ctrl-C or SIGTERM, when the state is saved.
     """
+    # long because a run is read here from top to bottom
     paths = RunPaths(Path(output.folder))
     own = getattr(task, "optimizer", None)
     optimizer: torch.optim.Optimizer = (
