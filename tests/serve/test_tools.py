@@ -26,7 +26,7 @@ from malmoi.encoders import Encoder
 from malmoi.errors import CutWarning, DataError
 from malmoi.mining.keywords import keywords
 from malmoi.serve.engine import BatchedEncoder
-from malmoi.serve.routes import compat
+from malmoi.serve.routes import vendors
 from malmoi.serve.settings import Limits, ServerSettings
 from malmoi.serve.state import AppState, Resources, SampleCorpus, load_resources
 from malmoi.terms import Linked
@@ -380,7 +380,7 @@ def test_the_event_loop_reads_no_file_and_writes_no_large_answer(
     watch(SqliteStore, "__len__")
     watch(SqliteStore, "fields")
     watch(NoteMention, "to_json")
-    watch(compat, "to_precision")
+    watch(vendors, "to_precision")
     watch(Encoder, "with_special_ids")
     for many in (NoteMention, Linked):  # to free a hundred thousand objects takes long too
         watch(many, "__del__")

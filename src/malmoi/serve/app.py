@@ -19,10 +19,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .. import __version__
 from ..runtime.session import usable_cores
-from . import bounds, schemas
-from . import compat as neighbours
+from . import bounds, schemas, schemas_vendors
 from .middleware import Gateway
-from .routes import compat, corpora, embeddings, info, link, search, words
+from .routes import corpora, embeddings, info, link, search, vendors, words
 from .schemas import Schema
 from .settings import UPLOAD_PATH
 from .state import STATE, AppState
@@ -84,16 +83,16 @@ ROUTES = (
     Endpoint("/v1/corpus", "search", corpora.describe, schemas.CorpusResponse),
     Endpoint("/v1/map", "search", search.draw, schemas.MapResponse),
     Endpoint(UPLOAD_PATH, "search", corpora.upload, schemas.UploadResponse),
-    Endpoint("/v1/embed", "neighbours", compat.cohere_v1, neighbours.CohereEmbedResponse),
-    Endpoint("/v2/embed", "neighbours", compat.cohere_v2, neighbours.CohereEmbedResponse),
-    Endpoint("/v2/rerank", "neighbours", embeddings.rerank, schemas.RerankResponse),
-    Endpoint("/rerank", "neighbours", compat.rerank, neighbours.NeighbourRerankResponse),
-    Endpoint("/score", "neighbours", compat.score, neighbours.ScoreResponse),
-    Endpoint("/embed", "neighbours", compat.embed, neighbours.TEIEmbedResponse),
-    Endpoint("/similarity", "neighbours", compat.similarity, neighbours.TEISimilarityResponse),
-    Endpoint("/info", "neighbours", compat.info, neighbours.TEIInfoResponse),
-    Endpoint("/api/embed", "neighbours", compat.ollama_embed, neighbours.OllamaEmbedResponse),
-    Endpoint("/api/tags", "neighbours", compat.ollama_tags, neighbours.OllamaTagsResponse),
+    Endpoint("/v1/embed", "vendors", vendors.cohere_v1, schemas_vendors.CohereEmbedResponse),
+    Endpoint("/v2/embed", "vendors", vendors.cohere_v2, schemas_vendors.CohereEmbedResponse),
+    Endpoint("/v2/rerank", "vendors", embeddings.rerank, schemas.RerankResponse),
+    Endpoint("/rerank", "vendors", vendors.rerank, schemas_vendors.VendorRerankResponse),
+    Endpoint("/score", "vendors", vendors.score, schemas_vendors.ScoreResponse),
+    Endpoint("/embed", "vendors", vendors.embed, schemas_vendors.TEIEmbedResponse),
+    Endpoint("/similarity", "vendors", vendors.similarity, schemas_vendors.TEISimilarityResponse),
+    Endpoint("/info", "vendors", vendors.info, schemas_vendors.TEIInfoResponse),
+    Endpoint("/api/embed", "vendors", vendors.ollama_embed, schemas_vendors.OllamaEmbedResponse),
+    Endpoint("/api/tags", "vendors", vendors.ollama_tags, schemas_vendors.OllamaTagsResponse),
     Endpoint("/health", "status", info.health, schemas.HealthResponse),
     Endpoint("/ready", "status", info.ready, schemas.HealthResponse),
     Endpoint("/metrics", "status", info.metrics),

@@ -35,19 +35,19 @@ class Tracked(Protocol):
 
     received: int  # bytes that came since it began
 
-    def begin(self, leave: Callable[[], None]) -> None:
+    def on_request_start(self, leave: Callable[[], None]) -> None:
         """A request has begun; `leave` is called when its client goes."""
 
     def body_read(self) -> None:
         """Its body was read to the end."""
 
-    def answer(self) -> None:
+    def on_response_start(self) -> None:
         """Its answer begins."""
 
-    async def sent(self) -> None:
+    async def on_response_sent(self) -> None:
         """Its answer is written; returns when the client has read it."""
 
-    def finish(self) -> None:
+    def on_request_end(self) -> None:
         """It has ended."""
 
 
@@ -203,7 +203,7 @@ class _Request:
         state, began = self._gateway.state, time.perf_counter()
         state.running += 1
         if self._connection is not None:
-            self._connection.begin(self._leave)
+            self._connection.on_request_start(self._on_disconnect)
         try:
             await self._answer()
         except Exception as error:
@@ -215,7 +215,7 @@ class _Request:
         finally:
             state.running -= 1
             if self._connection is not None:
-                self._connection.finish()
+                self._connection.on_request_end()
             self._count(time.perf_counter() - began)
 
     async def _answer(self) -> None:
@@ -233,7 +233,7 @@ class _Request:
             if more is not None:
                 more.cancel()
 
-    def _leave(self) -> None:
+    def _on_disconnect(self) -> None:
         """Cancel the work: the client has closed before it had its answer."""
         if self._task is not None:
             self._gone = True
@@ -243,11 +243,11 @@ class _Request:
         if message["type"] == "http.response.start":
             self._status = message["status"]
             if self._connection is not None:
-                self._connection.answer()
+                self._connection.on_response_start()
         await self._forward(message)
         ended = message["type"] == "http.response.body" and not message.get("more_body")
         if ended and self._connection is not None:
-            await self._connection.sent()
+            await self._connection.on_response_sent()
 
     async def _send_error(self, error: Exception) -> None:
         found = api_error(error)

@@ -75,8 +75,8 @@ class Connection(asyncio.Protocol):
         self._http: asyncio.Protocol = HttpToolsProtocol(app_state=self._shared, **options)
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
-        self._leave: Callable[[], None] | None = None  # while a request is being answered
-        self._arriving = self._lingering = self._lost = False
+        self._on_disconnect: Callable[[], None] | None = None  # while a request is being answered
+        self._pending_headers = self._lingering = self._lost = False
         self._unread = True  # what comes may be the rest of a body that nobody reads
         self._read, self._room = 0, self._limits.header_bytes
         self.received = 0  # bytes of a body as they came, with the marks of its chunks
@@ -96,7 +96,7 @@ class Connection(asyncio.Protocol):
     @property
     def idle(self) -> bool:
         """Whether no request is being answered or sent."""
-        return self._leave is None
+        return self._on_disconnect is None
 
     def drop(self) -> None:
         """End at once, without a word."""
@@ -109,7 +109,7 @@ class Connection(asyncio.Protocol):
             if self._read > _LINGER_BYTES:
                 self._transport.abort()
             return
-        if self._leave is not None:
+        if self._on_disconnect is not None:
             if not self._unread:
                 self._head = None  # a request before this one is answered: it begins anywhere
             self.received += len(data)
@@ -120,11 +120,11 @@ class Connection(asyncio.Protocol):
         self._read += len(data)
         if data := self._without_upgrade(data):
             self._http.data_received(data)
-        if not self._arriving:
+        if not self._pending_headers:
             # A batch waits for requests that are about to begin; see `Batcher._ready`. One
             # whose headers are whole begins before `_settle` is called.
-            self._arriving = True
-            self._state.arriving += 1
+            self._pending_headers = True
+            self._state.pending_headers += 1
             self._loop.call_soon(self._settle)
 
     def _without_upgrade(self, data: bytes) -> bytes:
@@ -159,25 +159,25 @@ class Connection(asyncio.Protocol):
         self._state.connections.remove(self, self._address)
         self._shared.clear()  # a circle of references, which the collector would find late
         self._http.connection_lost(exc)
-        if self._leave is not None:
-            self._leave()
+        if self._on_disconnect is not None:
+            self._on_disconnect()
 
     # What the middleware says of a request; see `middleware.Tracked`.
 
-    def begin(self, leave: Callable[[], None]) -> None:
+    def on_request_start(self, leave: Callable[[], None]) -> None:
         limits = self._limits
         self._count_out()
-        self._leave, self._read, self._unread, self.received = leave, 0, True, 0
+        self._on_disconnect, self._read, self._unread, self.received = leave, 0, True, 0
         # The work has deadlines of its own; this one is for what nobody has thought of.
         self._start_timer(limits.body_seconds + 2 * limits.seconds)
 
     def body_read(self) -> None:
         self._unread = False
 
-    def answer(self) -> None:
+    def on_response_start(self) -> None:
         self._transport.hold()
 
-    async def sent(self) -> None:
+    async def on_response_sent(self) -> None:
         """Wait until the client has read nearly all; one that does not read is dropped."""
         self._transport.flush()
         left = self._transport.unsent()
@@ -195,9 +195,9 @@ class Connection(asyncio.Protocol):
                     return
                 seen, until = left, self._loop.time() + self._limits.write_seconds
 
-    def finish(self) -> None:
+    def on_request_end(self) -> None:
         self._transport.flush()
-        self._leave, self._read = None, 0
+        self._on_disconnect, self._read = None, 0
         if not self._lingering:
             self._start_timer(_IDLE_SECONDS)
         # What is left of a body that was not read comes before the next request.
@@ -231,13 +231,17 @@ class Connection(asyncio.Protocol):
             self._timer = None
 
     def _count_out(self) -> None:
-        self._state.arriving -= self._arriving
-        self._arriving = False
+        self._state.pending_headers -= self._pending_headers
+        self._pending_headers = False
 
     def _settle(self) -> None:
         """Refuse headers that are too long and not whole yet."""
         self._count_out()
-        if self._leave is not None or self._read <= self._room or self._transport.is_closing():
+        if (
+            self._on_disconnect is not None
+            or self._read <= self._room
+            or self._transport.is_closing()
+        ):
             return
         self._write(APIError(431, "headers_too_large", "the headers are too long. Send fewer."))
         self._transport.close()

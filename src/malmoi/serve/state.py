@@ -206,7 +206,9 @@ class AppState:
     settings: ServerSettings
     metrics: Metrics = field(default_factory=Metrics)
     running: int = 0  # requests being answered, counted by the middleware
-    arriving: int = 0  # requests whose bytes came in this turn of the loop, by their connections
+    pending_headers: int = (
+        0  # requests whose bytes came in this turn of the loop, by their connections
+    )
     _engine: Engine | None = None
     overviews: dict[str, Overview] = field(default_factory=dict)  # of corpora, by their names
 
@@ -255,7 +257,7 @@ class AppState:
             self.resources.reranker,
             self.settings,
             self.metrics,
-            in_flight=lambda: self.running + self.arriving,
+            in_flight=lambda: self.running + self.pending_headers,
             workers=workers,
         )
         self.batched.engine = self._engine

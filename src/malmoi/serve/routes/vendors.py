@@ -1,4 +1,4 @@
-"""The paths of neighbouring servers, in their shapes: Cohere, vLLM, TEI and Ollama.
+"""The paths of other vendors' servers, in their shapes: Cohere, vLLM, TEI and Ollama.
 
 Each maps its fields to what the routes of `embeddings.py` do, and writes the same vectors and
 scores in its own shape.
@@ -17,20 +17,20 @@ from ...encoders import Encoder
 from ...errors import counted
 from ...runtime.pooling import Precision, normalize, to_precision
 from ...types import Floats
-from ..compat import (
+from ..engine import Embedded
+from ..errors import APIError
+from ..schemas import RerankRequest
+from ..schemas_vendors import (
     CohereEmbedRequest,
     CohereEmbedRequestV2,
     EmbeddingType,
-    NeighbourRerankRequest,
     OllamaEmbedRequest,
     ScoreRequest,
     TEIEmbedRequest,
     TEIParameters,
     TEISimilarityRequest,
+    VendorRerankRequest,
 )
-from ..engine import Embedded
-from ..errors import APIError
-from ..schemas import RerankRequest
 from ..state import AppState
 from . import as_list, json_response, write_response, write_vectors
 from .embeddings import (
@@ -110,7 +110,7 @@ def _coded(vectors: Floats, kind: EmbeddingType) -> Iterator[Any]:
         yield row.tolist()
 
 
-async def rerank(state: AppState, request: NeighbourRerankRequest) -> Response:
+async def rerank(state: AppState, request: VendorRerankRequest) -> Response:
     """Sort texts by how well they answer a query: vLLM's shape for `documents`, TEI's `texts`."""
     if (request.texts is None) == (request.documents is None):
         message = "the body has both of `documents` and `texts`, or none. Send one of them."
@@ -144,7 +144,7 @@ async def rerank(state: AppState, request: NeighbourRerankRequest) -> Response:
     )
 
 
-async def _check_uncut(state: AppState, request: NeighbourRerankRequest) -> None:
+async def _check_uncut(state: AppState, request: VendorRerankRequest) -> None:
     """Refuse pairs that the reranker would cut."""
     reranker, texts = state.resources.find_reranker(), request.texts or texts_of(request)
     check_pairs(state, [request.query], texts, param="texts")

@@ -1,4 +1,4 @@
-"""The JSON of neighbouring servers: Cohere, Jina, vLLM, Text Embeddings Inference (TEI), Ollama.
+"""The JSON of other vendors' servers: Cohere, Jina, vLLM, Text Embeddings Inference (TEI), Ollama.
 
 Fields that these have and that mean something here are honoured. Some say what is the case here
 anyway, or mean nothing; they are taken and not used, and their description says so. All others
@@ -100,7 +100,7 @@ class CohereEmbedResponse(Schema):
     meta: dict[str, Any]
 
 
-class NeighbourRerankRequest(RerankRequest):
+class VendorRerankRequest(RerankRequest):
     """A query and `documents` to put in order, as vLLM and Jina say it, or TEI's `texts`."""
 
     documents: Documents | None = None  # type: ignore[assignment]
@@ -117,7 +117,7 @@ class NeighbourRerankRequest(RerankRequest):
     truncate_prompt_tokens: PromptTokens = None
 
 
-class NeighbourRank(Schema):
+class VendorRank(Schema):
     """One text of a ranking, in TEI's shape."""
 
     index: int
@@ -125,7 +125,7 @@ class NeighbourRank(Schema):
     text: str | None = None
 
 
-class NeighbourRerankResponse(RootModel[RerankResponse | list[NeighbourRank]]):
+class VendorRerankResponse(RootModel[RerankResponse | list[VendorRank]]):
     """The best first: vLLM's shape for `documents`, TEI's for `texts`."""
 
 
