@@ -10,16 +10,15 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ..documents import Passage
 from ..errors import CorpusError
-from .rows import DOCUMENT, PASSAGE, is_whole, read_document, read_passage, row_checksum, whole_text
+from .row_codec import DOCUMENT, PASSAGE, is_whole, read_document, read_passage, row_checksum, whole_text
 from .schema import one_state
 from .store import EncodedPassage, Stored, Vector
-from .sums import PARTS, describe, is_sound
+from .checksums import PARTS, describe, is_intact
 
 _COLUMNS = (
     "row, id, title, metadata, source, type, modified, file, digest, checksum, text, text_checksum"
@@ -70,9 +69,7 @@ def find_damage(connection: sqlite3.Connection, *, writable: bool) -> list[str]:
         broken = [line for (line,) in connection.execute("PRAGMA integrity_check(10)")]
         if broken != ["ok"]:
             found.append(f"the file is damaged: {broken[0]}")
-        for part in PARTS:
-            if not _unless_corrupt(partial(is_sound, connection, part)):
-                found.append(describe(part))
+        found += [describe(part) for part in PARTS if not is_intact(connection, part)]
         for message, query in _TOGETHER.items():
             [[count]] = connection.execute(query)
             if count:
@@ -83,18 +80,14 @@ def find_damage(connection: sqlite3.Connection, *, writable: bool) -> list[str]:
                 found.append(message.format(count))
     # FTS5 compares its index with the words of every passage, and writes nothing.
     compare = "INSERT INTO words (words) VALUES ('integrity-check')"
-    if writable and not _unless_corrupt(lambda: bool(connection.execute(compare))):
-        found.append("the index of words does not fit the words")
-    return found
-
-
-def _unless_corrupt(check: Callable[[], bool]) -> bool:
     try:
-        return check()
+        if writable:
+            connection.execute(compare)
     except sqlite3.DatabaseError as error:
-        if getattr(error, "sqlite_errorname", "").startswith("SQLITE_CORRUPT"):
-            return False
-        raise
+        if not getattr(error, "sqlite_errorname", "").startswith("SQLITE_CORRUPT"):
+            raise
+        found.append("the keyword index does not fit the words")
+    return found
 
 
 def _reads(read: Callable[..., object], *values: Any) -> bool:

@@ -2,13 +2,14 @@
 
 import contextlib
 import itertools
+import logging
 import re
 import secrets
 import sqlite3
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +19,10 @@ from ..io.files import writing
 from ..runtime.precision import to_precision
 from ..text.cleanup import mend_surrogates
 from ..types import Floats
-from . import keywords
+from . import checksums, keywords
 from .filters import Filter, atoms
 from .repair import Encode, Reader, Repaired, find_damage
-from .rows import (
+from .row_codec import (
     ABOUT,
     DOCUMENT,
     PASSAGE,
@@ -55,8 +56,9 @@ from .store import (
     WriteMode,
     searched_text,
 )
-from .sums import Sums
 from .vector_index import ROW_BITS, SyncedIndex, index_rows
+
+logger = logging.getLogger(__name__)
 
 _AT_ONCE = 500  # ids in one query
 _HELD = 50  # documents that are read at once, of which each may have long fields
@@ -86,7 +88,7 @@ class SqliteStore(Store):
         zeros = np.zeros((1, self.about.dimension), np.float32)
         stored = to_precision(zeros, self.about.precision)
         self._dtype, self._width = stored.dtype, stored.shape[1]
-        self._sums = Sums()
+        self._intact: set[str] = set()  # parts that were compared with their checksums
         self._written_words: set[str] = set()
         self._counted: tuple[object, tuple[int, int]] | None = None
         self._frequencies: dict[str, int] = {}
@@ -203,12 +205,64 @@ class SqliteStore(Store):
     def _check_missing(self, wanted: Collection[Any], found: Collection[Any]) -> None:
         """Before anything is said to be missing, check once that it could have been found."""
         if len(found) < len(wanted):
-            self._check_sums("documents", "passages")
+            self.check_lookups("documents", "passages")
 
-    def _check_sums(self, *parts: str) -> None:
+    def check_lookups(self, *parts: str) -> None:
+        """Compare what rows are found by with its checksums, once for each part.
+
+        Words, fields and analyses that are not as written are rebuilt from the rows.
+        """
         with self._locked() as connection:
             for part in parts:
-                self._sums.check(connection, part)
+                if part not in self._intact and not checksums.is_intact(connection, part):
+                    self._rebuild(part)
+                self._intact.add(part)
+
+    def _rebuild(self, part: str) -> None:
+        """Rebuild words, fields or analyses from the rows; raise for what cannot be rebuilt."""
+        if part not in checksums.DERIVED or self._frozen is not None or self._old:
+            raise checksums.damaged_part(part)
+        logger.warning(
+            f"{self.path}: {checksums.describe(part)}; it is being rebuilt from the documents"
+        )
+        self._intact.add(part)
+        try:
+            with self._transaction():
+                self._rebuilders[part](self)
+        except BaseException:
+            self._intact.discard(part)
+            raise
+
+    def _rebuild_words(self) -> None:
+        query = (
+            "SELECT cut, words_checksum FROM passages p LEFT JOIN words ON words.rowid = p.row "
+            "WHERE words_checksum IS NOT NULL OR cut IS NULL"
+        )
+        if any(row_checksum([cut]) != known for cut, known in self._connection.execute(query)):
+            raise damaged()
+        self._connection.execute("INSERT INTO words (words) VALUES ('rebuild')")
+
+    def _rebuild_fields(self) -> None:
+        for table in ("facts", "fields"):
+            self._connection.execute(f"DELETE FROM {table}")
+        found = self._connection.execute(f"SELECT {DOCUMENT} FROM documents d ORDER BY d.row")
+        for row in found:
+            self._insert_facts([row[0]], [read_document(row)])
+
+    def _rebuild_terms(self) -> None:
+        self._connection.execute("DELETE FROM terms")
+        self._written_words.clear()
+        found = self._connection.execute(
+            f"SELECT {PASSAGE}, d.title FROM passages p JOIN documents d ON d.row = p.document"
+        )
+        for block in _blocks(found):
+            self._insert_terms([searched_text(row[-1], read_passage(row[:-1])) for row in block])
+
+    _rebuilders: ClassVar = {
+        "words": _rebuild_words,
+        "fields": _rebuild_fields,
+        "terms": _rebuild_terms,
+    }
 
     def vector_scores(self, vector: Vector, keys: Sequence[PassageKey]) -> list[ScoredId]:
         return self._scored(vector, self._passage_rows(keys))
@@ -278,7 +332,7 @@ class SqliteStore(Store):
         """The rows of passages that have some of the words, with their BM25 scores, best first."""
         if not words:
             return []
-        self._check_sums("words")
+        self.check_lookups("words")
         words = self._affordable(words)
         with self._locked() as connection:
             condition, values = self._condition(filters)
@@ -336,7 +390,7 @@ class SqliteStore(Store):
 
     def remembered(self, words: Sequence[str]) -> dict[str, tuple[str, ...]]:
         """The terms of those words whose analyses were stored with the passages."""
-        self._check_sums("terms")
+        self.check_lookups("terms")
         found = self._select("SELECT word, terms FROM terms WHERE word IN", words)
         return {word: tuple(terms.split()) for word, terms in found}
 
@@ -345,7 +399,7 @@ class SqliteStore(Store):
 
         Counting a frequent one takes a millisecond in a large corpus, so counts are remembered.
         """
-        self._check_sums("words")
+        self.check_lookups("words")
         self._counts()  # forgets the counts of before a change
         known = self._frequencies
         new = [term for term in terms if term not in known]
@@ -361,12 +415,12 @@ class SqliteStore(Store):
         return {term: known[term] for term in terms if known[term]}
 
     def fields(self) -> list[str]:
-        self._check_sums("fields")
+        self.check_lookups("fields")
         with self._locked() as connection:
             return [name for (name,) in connection.execute("SELECT name FROM fields ORDER BY name")]
 
     def scan(self) -> Iterator[Stored]:
-        self._check_sums("documents", "passages")
+        self.check_lookups("documents", "passages")
         last = 0
         while True:
             with self._locked() as connection:
@@ -398,7 +452,7 @@ class SqliteStore(Store):
             last = block[-1][0]
 
     def documents(self, *, after: str = "", limit: int | None = None) -> Iterator[DocumentInfo]:
-        self._check_sums("documents", "passages")
+        self.check_lookups("documents", "passages")
         while limit is None or limit > 0:
             with self._locked() as connection:
                 block = connection.execute(
@@ -521,6 +575,9 @@ class SqliteStore(Store):
         """Wait for work in the background and close the file."""
         self._vector_index.wait()
         with self._lock:
+            if self._frozen is None and not self._old:
+                with contextlib.suppress(sqlite3.DatabaseError):  # damage is reported when used
+                    checksums.record(self._connection)
             self._connection.close()
 
     def _insert(self, batch: Batch) -> None:
@@ -559,8 +616,6 @@ class SqliteStore(Store):
             "INSERT INTO words (rowid, cut) VALUES (?, ?)",
             zip(places, (" ".join(words) for *_, words in parts), strict=True),
         )
-        if parts:
-            self._sums.add("docsize", self._sizes("BETWEEN ? AND ?", (places[0], places[-1])))
         self._insert_facts(rows, [stored.document for stored, _ in batch])
         self._insert_terms([searched_text(title, one.passage) for _, _, title, one, _ in parts])
 
@@ -579,12 +634,9 @@ class SqliteStore(Store):
         facts = [
             fact for row, own in zip(rows, fields, strict=True) for fact in _facts(row, own, names)
         ]
-        added = connection.executemany(
+        connection.executemany(
             "INSERT OR IGNORE INTO facts (row, field, value) VALUES (?, ?, ?)", facts
         )
-        self._sums.add("facts", facts)
-        if added.rowcount not in (len(facts), -1):
-            self._sums.renew(connection, "facts")
 
     def _field_numbers(self, names: Iterable[str]) -> dict[str, int]:
         """The numbers of fields; new ones get one."""
@@ -594,15 +646,8 @@ class SqliteStore(Store):
         new = [name for name in wanted if name not in known]
         if new:
             self._connection.executemany("INSERT INTO fields (name) VALUES (?)", zip(new))
-            added = dict(self._select(query, new))
-            self._sums.add("fields", ((field, name) for name, field in added.items()))
-            known |= added
+            known |= dict(self._select(query, new))
         return known
-
-    def _sizes(self, condition: str, values: Sequence[int]) -> list[tuple[int, bytes]]:
-        """How long passages are for BM25."""
-        query = f"SELECT id, sz FROM words_docsize WHERE id {condition}"
-        return self._connection.execute(query, values).fetchall()
 
     def _insert_terms(self, texts: Sequence[str]) -> None:
         """Remember how Korean words were analysed, so that a query needs no analyser."""
@@ -610,7 +655,6 @@ class SqliteStore(Store):
         known = {word for (word,) in self._select("SELECT word FROM terms WHERE word IN", found)}
         new = [(word, " ".join(terms)) for word, terms in found.items() if word not in known]
         self._connection.executemany("INSERT INTO terms VALUES (?, ?)", new)
-        self._sums.add("terms", new)
 
     def _remove(self, rows: list[int]) -> None:
         connection = self._connection
@@ -624,7 +668,6 @@ class SqliteStore(Store):
             )
             own = "(SELECT row FROM passages WHERE document = ?)"
             self._check_words(row)
-            self._sums.add("docsize", self._sizes(f"IN {own}", (row,)), sign=-1)
             connection.execute(f"DELETE FROM vectors WHERE row IN {own}", (row,))
             connection.execute(f"DELETE FROM words WHERE rowid IN {own}", (row,))
             connection.execute("DELETE FROM passages WHERE document = ?", (row,))
@@ -647,15 +690,11 @@ class SqliteStore(Store):
             fields = read_document(found).fields
         except CorpusError:  # damaged, and so all of them have to be gone through
             connection.execute("DELETE FROM facts WHERE row = ?", (row,))
-            self._sums.renew(connection, "facts")
             return
-        facts = _facts(row, fields, self._field_numbers(fields))
-        gone = connection.executemany(
-            "DELETE FROM facts WHERE row = ? AND field = ? AND value = ?", facts
+        connection.executemany(
+            "DELETE FROM facts WHERE row = ? AND field = ? AND value = ?",
+            _facts(row, fields, self._field_numbers(fields)),
         )
-        self._sums.add("facts", facts, sign=-1)
-        if gone.rowcount not in (len(facts), -1):
-            self._sums.renew(connection, "facts")
 
     def _rows(self, ids: Sequence[str]) -> dict[str, int]:
         found = self._select("SELECT id, row FROM documents WHERE id IN", ids)
@@ -676,7 +715,7 @@ class SqliteStore(Store):
         """The filters as SQL that continues a WHERE, and the values for its placeholders."""
         if not filters:
             return "", []
-        self._check_sums("fields")
+        self.check_lookups("fields")
         parts, values = [], list[Any]()
         for one in filters:
             negated = one.operator == "!="
@@ -724,13 +763,13 @@ class SqliteStore(Store):
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         """Run the block in one transaction: all of it, or nothing."""
         with self._locked() as connection:
+            self.check_lookups(*checksums.DERIVED)
             connection.execute("BEGIN IMMEDIATE")
             try:
                 if self._old:
                     upgrade(connection)
-                self._sums.begin(connection)
+                checksums.discard(connection)
                 yield connection
-                self._sums.commit(connection)
                 # By this number an index file knows whether it belongs to the state of this file;
                 # see `SyncedIndex`. No row has a number below 0, so it removes nothing.
                 mark = -1 - secrets.randbits(62)
@@ -738,7 +777,6 @@ class SqliteStore(Store):
                 connection.execute("COMMIT")
                 self._old = False
             except BaseException:
-                self._sums.forget()
                 self._written_words.clear()
                 if connection.in_transaction:  # a full disk may have ended it already
                     connection.execute("ROLLBACK")
@@ -766,13 +804,9 @@ def _blocks(items: Iterable[Any], size: int = _AT_ONCE) -> Iterator[list[Any]]:
 def _facts(
     row: int, fields: Mapping[str, Any], names: Mapping[str, int]
 ) -> list[tuple[int, int, Any]]:
-    """The values of a document's fields, each once, as SQLite gives them back: -0.0 as 0.0."""
-    values = (
-        (name, 0.0 if isinstance(one, float) and not one else one)
-        for name, value in fields.items()
-        for one in atoms(value)
-    )
-    return list(dict.fromkeys((row, names[name], one) for name, one in values))
+    """The values of a document's fields, each once."""
+    found = ((row, names[name], one) for name, value in fields.items() for one in atoms(value))
+    return list(dict.fromkeys(found))
 
 
 def _quoted(word: str) -> str:

@@ -21,7 +21,7 @@ from ..index.base import FEW_ROWS
 from ..index.knn import Rows
 from ..index.storage import read_about
 from ..index.table import VectorTable
-from .rows import checked_vectors, damaged
+from .row_codec import checked_vectors, damaged
 from .schema import one_state
 from .store import StoreInfo
 
