@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from malmoi.corpus import Document, Filter, Stored, StoreInfo, checksums, vector_index
+from malmoi.corpus import Document, Filter, StoredDocument, StoreInfo, checksums, vector_index
 from malmoi.corpus.sqlite import SqliteStore
 from malmoi.corpus.store import PassageKey
 from malmoi.errors import CorpusBusy, CorpusError, MalmoiError
 from malmoi.index.table import TablePart
-from tests.support.logs import record_messages
 from tests.corpus.test_store import DIM, ids, stored, unit
+from tests.support.logs import record_messages
 
 ABOUT = StoreInfo(model="none", dimension=DIM, words="bigrams")
 
@@ -195,6 +195,7 @@ def test_a_file_without_checksums_is_read_as_it_is_and_gets_them_when_written(
             ("vectors", "checksum"),
         ):
             connection.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
+        connection.execute("DROP TABLE checksums")
         connection.execute("PRAGMA user_version = 2")
     before = path.read_bytes()
     (tmp_path / "x.malmoi.index").unlink()
@@ -290,7 +291,7 @@ def make_lookups(path: Path) -> None:
             document = Document(
                 f"{i}", f"배송 {i}", {"n": i, "list": [i, float(i), -0.0, "a", "a"]}
             )
-            store.write([Stored(document, unit(i))])  # type: ignore[arg-type]
+            store.write([StoredDocument(document, unit(i))])  # type: ignore[arg-type]
         store.delete(["7"])
         store.flush()
 
@@ -328,6 +329,18 @@ def test_what_rows_are_found_by_is_rebuilt_when_it_is_damaged(
     assert sum("rebuilt" in line for line in messages) == (way != "repair")
 
 
+def test_a_changed_schema_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.malmoi"
+    make_lookups(path)
+    data = path.read_bytes()
+    assert b"fields (field INTEGER PRIMARY KEY" in data
+    path.write_bytes(
+        data.replace(b"fields (field INTEGER PRIMARY", b"fields (field INTEGER PRIMERY")
+    )
+    with opened(path) as store, pytest.raises(CorpusError, match="list of tables is not as"):
+        only(store, 2)
+
+
 def test_damaged_words_are_not_made_the_keyword_index(tmp_path: Path) -> None:
     path = tmp_path / "x.malmoi"
     make_lookups(path)
@@ -363,7 +376,7 @@ def test_a_writer_that_is_killed_leaves_a_file_that_gets_its_checksums_later(
         assert len(store.keyword_search(["배송"], 99)) == 9
     with contextlib.closing(sqlite3.connect(path)) as connection, connection:
         [[count]] = connection.execute("SELECT count(*) FROM checksums")
-    assert count == 3
+    assert count == 4
 
 
 def no_model(passages: object) -> list[NDArray[np.float32]]:

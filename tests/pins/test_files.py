@@ -52,7 +52,7 @@ def test_a_corpus(files: Path, mode: Any) -> None:
         }
         found = [hit.id for hit in corpus.search("배", mode=mode, filter={"lang": "ko"})]
         check_entry("files.json", f"corpus {mode}", hits | {"in Korean": found}, within=2e-4)
-        corpus.put([{"id": "new", "text": "a sweet pear"}])
+        corpus.upsert([{"id": "new", "text": "a sweet pear"}])
         assert corpus.search("sweet pear", 1, mode=mode)[0].id == "new"
 
 

@@ -9,8 +9,7 @@ from typer import BadParameter
 from ..bundle.catalog import RERANKER
 from ..corpus import Corpus, Hit
 from ..corpus.corpus import RERANKED, Mode
-from ..corpus.fusion import WEIGHTS
-from ..corpus.rerank import RERANK
+from ..corpus.ranking import RERANK, WEIGHTS
 from ..encoders import load
 from ..heads.reranker import load_reranker
 from .options import ModelOption, Threads, arg, opt, seconds

@@ -22,6 +22,10 @@ DROP TABLE IF EXISTS word_blocks
 """
 # All that an answer of each part depends on, in one order.
 _QUERIES = {
+    # SQLite takes any word for the type of a column, so a changed one is not an error to it.
+    "schema": (
+        "SELECT name, sql FROM main.sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'",
+    ),
     "fields": (
         "SELECT field, name FROM fields ORDER BY field",
         "SELECT field, value, row FROM facts",
@@ -35,7 +39,8 @@ _QUERIES = {
 }
 # Tables whose keys SQLite itself compares with their rows. FTS5 says that a block or a length is
 # missing where there should be one.
-_TABLES = {
+_TABLES: dict[str, tuple[str, ...]] = {
+    "schema": (),
     "documents": ("documents",),
     "passages": ("passages",),
     "fields": ("fields", "facts"),
@@ -43,6 +48,7 @@ _TABLES = {
     "words": ("words_idx",),
 }
 _NAMES = {
+    "schema": "the list of tables is",
     "documents": "the index of documents is",
     "passages": "the index of passages is",
     "fields": "the fields that documents are filtered by are",
@@ -50,7 +56,7 @@ _NAMES = {
     "words": "the keyword index is",
 }
 PARTS = tuple(_NAMES)
-DERIVED = tuple(_QUERIES)  # can be rebuilt from the rows
+DERIVED = ("fields", "terms", "words")  # can be rebuilt from the rows
 
 
 def is_intact(connection: sqlite3.Connection, part: str) -> bool:
@@ -62,7 +68,7 @@ def is_intact(connection: sqlite3.Connection, part: str) -> bool:
                 check = f"PRAGMA main.integrity_check('{table}')"
                 if connection.execute(check).fetchone() != ("ok",):
                     return False
-            if part not in DERIVED or "checksums" not in there:
+            if part not in _QUERIES or "checksums" not in there:
                 return True
             query = "SELECT value FROM checksums WHERE part = ?"
             stored = connection.execute(query, (part,)).fetchone()
@@ -91,7 +97,7 @@ def record(connection: sqlite3.Connection) -> None:
         if not count:
             connection.execute("PRAGMA busy_timeout = 0")
             connection.execute("BEGIN IMMEDIATE")
-            values = [(part, _checksum(connection, part)) for part in DERIVED]
+            values = [(part, _checksum(connection, part)) for part in _QUERIES]
             connection.executemany("INSERT OR IGNORE INTO checksums VALUES (?, ?)", values)
             connection.execute("COMMIT")
 

@@ -38,19 +38,17 @@ from .store import (
     Create,
     Document,
     DocumentInfo,
-    EncodedPassage,
-    FoundPassage,
     PassageKey,
+    PassageWithDocument,
     Progress,
-    ScoredId,
+    ScoredPassage,
     Store,
-    Stored,
+    StoredDocument,
     StoreInfo,
     SyncedFile,
     Vector,
     WriteMode,
     hangul_share,
-    passage_digest,
 )
 
 _TEXT = 65535  # bytes in Milvus's longest text
@@ -334,7 +332,7 @@ class MilvusStore(Store):
         return texts | numbers | {"about": {}, "facts": facts({}), "vector": vector}
 
     def _rows(
-        self, stored: Stored, words: Sequence[Sequence[str]], serial: int
+        self, stored: StoredDocument, words: Sequence[Sequence[str]], serial: int
     ) -> Iterator[dict[str, Any]]:
         """The rows of a document: one for each vector of each passage."""
         document = stored.document
@@ -346,19 +344,19 @@ class MilvusStore(Store):
             "modified": document.modified,
             "metadata": dict(document.metadata),
         }
-        for number, (one, cut) in enumerate(zip(stored.passages, words, strict=True)):
-            passage = one.passage
+        parts = zip(stored.passages, stored.vectors, stored.passage_digests, words, strict=True)
+        for number, (passage, vectors, digest, cut) in enumerate(parts):
             known = about | {"headings": passage.headings, "page": passage.page}
             known |= {"sentences": passage.sentences, "digest": stored.digest, "file": stored.file}
             share = hangul_share(passage.text)
-            for part, vector in enumerate(self.about.floats(one.vectors)):
+            for part, vector in enumerate(self.about.floats(vectors)):
                 key = _passage_key(id, number)
                 yield {
                     "key": f"{key}:{part}",
                     "passage": key,
                     "document": id,
                     "file": _hash(stored.file) if stored.file else "",
-                    "digest": passage_digest(document.title, passage).hex(),
+                    "digest": digest.hex(),
                     "number": number,
                     "part": part,
                     "serial": serial,
@@ -398,12 +396,14 @@ class MilvusStore(Store):
             rows = self._query("document", ids, shown, "part == 0 and number == 0")
         return {row["document"]: row["about"]["digest"] for row in rows}
 
-    def passages(self, keys: Sequence[PassageKey]) -> dict[PassageKey, FoundPassage]:
+    def passages(self, keys: Sequence[PassageKey]) -> dict[PassageKey, PassageWithDocument]:
         with self._translated_errors():
             wanted = [_passage_key(*key) for key in keys]
             rows = self._query("passage", wanted, _SHOWN, "part == 0")
         return {
-            PassageKey(row["document"], row["number"]): FoundPassage(_passage(row), _document(row))
+            PassageKey(row["document"], row["number"]): PassageWithDocument(
+                _passage(row), _document(row)
+            )
             for row in rows
         }
 
@@ -430,7 +430,7 @@ class MilvusStore(Store):
 
     def vector_search(
         self, vector: Vector, k: int, *, filters: Sequence[Filter] = (), exact: bool = False
-    ) -> list[ScoredId]:
+    ) -> list[ScoredPassage]:
         wanted = max(k + 20, min(4 * k, 80))
         wide = {"params": {"ef": _MOST if exact else max(128, 2 * wanted)}}
         params = {} if self.address.local else wide
@@ -439,7 +439,7 @@ class MilvusStore(Store):
         keys = dict.fromkeys(one.key for one in found)
         return sorted(self.vector_scores(vector, list(keys)), key=lambda one: -one.score)[:k]
 
-    def vector_scores(self, vector: Vector, keys: Sequence[PassageKey]) -> list[ScoredId]:
+    def vector_scores(self, vector: Vector, keys: Sequence[PassageKey]) -> list[ScoredPassage]:
         with self._translated_errors():
             shown = ["passage", "document", "number", "part", "hangul", "vector"]
             rows = self._query("passage", [_passage_key(*key) for key in keys], shown)
@@ -450,7 +450,7 @@ class MilvusStore(Store):
             best, first = int(cosines.argmax()), vectors[0]
             score = float(cosines[0] + cosines[best]) / 2
             share = first["hangul"] if first["hangul"] >= 0 else None
-            scored.append(ScoredId(first["document"], score, first["number"], share, best))
+            scored.append(ScoredPassage(first["document"], score, first["number"], share, best))
         return scored
 
     @staticmethod
@@ -462,7 +462,7 @@ class MilvusStore(Store):
 
     def keyword_search(
         self, words: Sequence[str], k: int, *, filters: Sequence[Filter] = ()
-    ) -> list[ScoredId]:
+    ) -> list[ScoredPassage]:
         query = " ".join(stems(words))
         condition = " and ".join(filter(None, ("part == 0", expression(filters))))
         return self._search([query], "sparse", k, condition, {})[0] if query else []
@@ -478,7 +478,7 @@ class MilvusStore(Store):
 
     def _search(
         self, data: list[Any], field: str, k: int, condition: str, params: dict[str, Any]
-    ) -> list[list[ScoredId]]:
+    ) -> list[list[ScoredPassage]]:
         """Search for several queries at once."""
         with self._translated_errors():
             found = self._client.search(
@@ -494,7 +494,7 @@ class MilvusStore(Store):
         score = abs if field == "sparse" else float
         return [
             [
-                ScoredId(
+                ScoredPassage(
                     hit["entity"]["document"],
                     score(hit["distance"]),
                     hit["entity"]["number"],
@@ -511,7 +511,7 @@ class MilvusStore(Store):
             self._fields |= set(json.loads(self._read_state("fields") or "[]"))
         return sorted(self._fields)
 
-    def scan(self) -> Iterator[Stored]:
+    def scan(self) -> Iterator[StoredDocument]:
         for block in _blocks(self._in_order()):
             with self._translated_errors():
                 rows = self._query("document", block, [*_SHOWN, "passage", "part", "vector"])
@@ -522,14 +522,15 @@ class MilvusStore(Store):
                 if id in own:  # not deleted in the meantime
                     yield self._stored(own[id])
 
-    def _stored(self, rows: Sequence[Any]) -> Stored:
+    def _stored(self, rows: Sequence[Any]) -> StoredDocument:
         vectors = self._gathered(rows, "passage")
         firsts = [row for row in rows if row["part"] == 0]
         text = "\n\n".join(row["text"] for row in firsts)
         about = firsts[0]["about"]
-        passages = (EncodedPassage(_passage(row), vectors[row["passage"]]) for row in firsts)
+        passages = tuple(map(_passage, firsts))
+        own = tuple(vectors[row["passage"]] for row in firsts)
         document = _document(firsts[0], text)
-        return Stored(document, tuple(passages), about["file"], about["digest"])
+        return StoredDocument(document, passages, own, about["file"], about["digest"])
 
     def documents(self, *, after: str = "", limit: int | None = None) -> Iterator[DocumentInfo]:
         ids = sorted(id for id in self._in_order() if id > after)[:limit]

@@ -15,16 +15,24 @@ from typing import Any
 
 from ..documents import Passage
 from ..errors import CorpusError
-from .row_codec import DOCUMENT, PASSAGE, is_whole, read_document, read_passage, row_checksum, whole_text
-from .schema import one_state
-from .store import EncodedPassage, Stored, Vector
 from .checksums import PARTS, describe, is_intact
+from .row_codec import (
+    DOCUMENT,
+    PASSAGE,
+    is_whole,
+    read_document,
+    read_passage,
+    row_checksum,
+    whole_text,
+)
+from .schema import one_state
+from .store import StoredDocument, TitledPassage, Vector
 
 _COLUMNS = (
     "row, id, title, metadata, source, type, modified, file, digest, checksum, text, text_checksum"
 )
 _ONE = "SELECT {} FROM documents WHERE row = ?"
-Encode = Callable[[Sequence[tuple[str, Passage]]], list[Vector]]
+Encode = Callable[[Sequence[TitledPassage]], list[Vector]]
 # What must be there together, and what is said if it is not.
 _TOGETHER = {
     "{} documents without passages": "SELECT count(*) FROM documents d WHERE NOT EXISTS "
@@ -129,7 +137,7 @@ class Reader:
             if isinstance(document, int):
                 self._passages[document].append(row)
 
-    def documents(self) -> Iterator[Stored]:
+    def documents(self) -> Iterator[StoredDocument]:
         """Yield every document that is whole, in the order of writing."""
         found = {row for row, _ in self._rows("SELECT row, type FROM documents")}
         # A document whose own row is gone is known by its passages, but has no id.
@@ -158,7 +166,7 @@ class Reader:
             found.extend(self._connection.execute(query, values))
         return found
 
-    def _document(self, row: int) -> Stored | None:
+    def _document(self, row: int) -> StoredDocument | None:
         rows = [
             found
             for number in self._passages[row]
@@ -176,8 +184,8 @@ class Reader:
         if [one[2] for one in rows] != list(range(len(rows))):
             return None
         vectors = self._vectors(document.title, [one[0] for one in rows], passages)
-        parts = tuple(map(EncodedPassage, passages, vectors))
-        return Stored(document, parts, values[7] or "", values[8] or "")
+        file, digest = values[7] or "", values[8] or ""
+        return StoredDocument(document, tuple(passages), tuple(vectors), file, digest)
 
     def _vectors(self, title: str, rows: list[int], passages: list[Passage]) -> list[Vector]:
         """The vectors of passages; those that are damaged are made again."""

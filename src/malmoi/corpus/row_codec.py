@@ -9,7 +9,7 @@ from typing import Any
 from ..documents import Passage
 from ..errors import CorpusError
 from ..io.files import parse_json
-from .store import Document, Stored, hangul_share, passage_digest
+from .store import Document, StoredDocument, hangul_share, passage_digest
 
 # Rows with their checksums, as `read_document` and `read_passage` read them. The number of the
 # last passage is part of a document's, so that none can be missing.
@@ -66,10 +66,10 @@ def whole_text(text: str | None, checksum: int | None, *, passages: Sequence[str
     return "\n\n".join(passages) if text is None else text
 
 
-def document_row(row: int, stored: Stored) -> tuple[Any, ...]:
+def document_row(row: int, stored: StoredDocument) -> tuple[Any, ...]:
     """The row of the table `documents` of a document."""
     one = stored.document
-    joined = "\n\n".join(part.passage.text for part in stored.passages)
+    joined = "\n\n".join(passage.text for passage in stored.passages)
     text = None if one.text == joined or stored.file else one.text
     # What SQLite makes of numbers: floats, and NULL of those that are none.
     modified = None if one.modified is None or math.isnan(one.modified) else one.modified + 0.0

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ..documents import Passage
 from ..errors import CorpusError
 from ..io.files import writing
 from ..runtime.precision import to_precision
@@ -44,13 +45,12 @@ from .store import (
     Create,
     Document,
     DocumentInfo,
-    EncodedPassage,
-    FoundPassage,
     PassageKey,
+    PassageWithDocument,
     Progress,
-    ScoredId,
+    ScoredPassage,
     Store,
-    Stored,
+    StoredDocument,
     SyncedFile,
     Vector,
     WriteMode,
@@ -160,7 +160,7 @@ class SqliteStore(Store):
         self._check_missing(ids, found)
         return dict(found)
 
-    def passages(self, keys: Sequence[PassageKey]) -> dict[PassageKey, FoundPassage]:
+    def passages(self, keys: Sequence[PassageKey]) -> dict[PassageKey, PassageWithDocument]:
         found = {}
         for block in _blocks(keys, _HELD):
             marks = ", ".join("(?, ?)" for _ in block)
@@ -175,7 +175,7 @@ class SqliteStore(Store):
             for row in rows:
                 document, passage = read_document(row[:ABOUT]), row[ABOUT:]
                 key = PassageKey(document.id, passage[2])
-                found[key] = FoundPassage(read_passage(passage), document)
+                found[key] = PassageWithDocument(read_passage(passage), document)
         self._check_missing(keys, found)
         return found
 
@@ -190,7 +190,7 @@ class SqliteStore(Store):
 
     def vector_search(
         self, vector: Vector, k: int, *, filters: Sequence[Filter] = (), exact: bool = False
-    ) -> list[ScoredId]:
+    ) -> list[ScoredPassage]:
         with self._locked() as connection:
             index = self._vector_index.follow(connection)
             only = self._fitting(filters) if filters else None
@@ -213,7 +213,7 @@ class SqliteStore(Store):
         Words, fields and analyses that are not as written are rebuilt from the rows.
         """
         with self._locked() as connection:
-            for part in parts:
+            for part in ("schema", *parts):
                 if part not in self._intact and not checksums.is_intact(connection, part):
                     self._rebuild(part)
                 self._intact.add(part)
@@ -264,7 +264,7 @@ class SqliteStore(Store):
         "terms": _rebuild_terms,
     }
 
-    def vector_scores(self, vector: Vector, keys: Sequence[PassageKey]) -> list[ScoredId]:
+    def vector_scores(self, vector: Vector, keys: Sequence[PassageKey]) -> list[ScoredPassage]:
         return self._scored(vector, self._passage_rows(keys))
 
     def _passage_rows(self, keys: Collection[PassageKey]) -> list[int]:
@@ -284,7 +284,7 @@ class SqliteStore(Store):
         self._check_missing(keys, rows)
         return [row for (row,) in rows]
 
-    def _scored(self, vector: Vector, rows: Sequence[int]) -> list[ScoredId]:
+    def _scored(self, vector: Vector, rows: Sequence[int]) -> list[ScoredPassage]:
         """Score passages by all of their vectors."""
         found = self._select(
             f"SELECT {PASSAGE}, d.id, v.row, v.vector, v.checksum FROM vectors v "
@@ -304,12 +304,12 @@ class SqliteStore(Store):
             _, _, number, *_, hangul, _, _ = checked_passage(passage)
             best = int(cosines[start:end].argmax())
             score = float(cosines[start] + cosines[start + best]) / 2
-            scored.append(ScoredId(id, score, number, hangul, best))
+            scored.append(ScoredPassage(id, score, number, hangul, best))
         return scored
 
     def keyword_search(
         self, words: Sequence[str], k: int, *, filters: Sequence[Filter] = ()
-    ) -> list[ScoredId]:
+    ) -> list[ScoredPassage]:
         return self._named(self._matching(words, k, filters))
 
     def keyword_candidates(
@@ -320,7 +320,7 @@ class SqliteStore(Store):
         *,
         depth: int,
         filters: Sequence[Filter] = (),
-    ) -> list[ScoredId]:
+    ) -> list[ScoredPassage]:
         found = self._matching(words, max(k, depth), filters)
         # To look up what all of them are takes as long as to find them.
         wanted = set(self._passage_rows(keys)) if len(found) > k else set()
@@ -344,7 +344,7 @@ class SqliteStore(Store):
             ).fetchall()
         return [(row, -score) for row, score in found]  # SQLite gives the best the lowest
 
-    def _named(self, scored: Sequence[tuple[int, float]]) -> list[ScoredId]:
+    def _named(self, scored: Sequence[tuple[int, float]]) -> list[ScoredPassage]:
         """Passages by their documents' ids instead of rows; those just deleted are left out."""
         found = self._select(
             f"SELECT {PASSAGE}, d.id FROM passages p "
@@ -357,7 +357,9 @@ class SqliteStore(Store):
             row, _, number, *_, hangul, _, _ = checked_passage(passage)
             about[row] = (id, number, hangul)
         return [
-            ScoredId(about[row][0], score, *about[row][1:]) for row, score in scored if row in about
+            ScoredPassage(about[row][0], score, *about[row][1:])
+            for row, score in scored
+            if row in about
         ]
 
     def _affordable(self, words: Sequence[str]) -> Sequence[str]:
@@ -419,37 +421,36 @@ class SqliteStore(Store):
         with self._locked() as connection:
             return [name for (name,) in connection.execute("SELECT name FROM fields ORDER BY name")]
 
-    def scan(self) -> Iterator[Stored]:
+    def scan(self) -> Iterator[StoredDocument]:
         self.check_lookups("documents", "passages")
-        last = 0
+        after = 0
         while True:
             with self._locked() as connection:
                 block = connection.execute(
                     f"SELECT {DOCUMENT}, d.text, d.text_checksum FROM documents d "
                     "WHERE d.row > ? ORDER BY d.row LIMIT ?",
-                    (last, _HELD),
+                    (after, _HELD),
                 ).fetchall()
             if not block:
                 return
-            parts: dict[int, list[EncodedPassage]] = {row[0]: [] for row in block}
+            parts: dict[int, list[tuple[Passage, Vector]]] = {row[0]: [] for row in block}
             for *row, number, raw, checksum in self._select(
                 f"SELECT {PASSAGE}, v.row, v.vector, v.checksum FROM passages p JOIN vectors v "
                 "USING (row) WHERE p.document IN",
                 parts,
                 order="p.document, p.number",
             ):
-                vectors = self._vectors(checked_vectors(number, raw, checksum))
-                parts[row[1]].append(EncodedPassage(read_passage(row), vectors))
+                own = self._vectors(checked_vectors(number, raw, checksum))
+                parts[row[1]].append((read_passage(row), own))
             for row in block:
-                own = tuple(parts[row[0]])
-                text = whole_text(*row[-2:], passages=[one.passage.text for one in own])
-                document, (file, digest) = read_document(row, text=text), row[7:9]
-                if len(own) != (
-                    0 if row[9] is None else 1 + row[9]
-                ):  # a passage or its vectors are missing
+                passages = tuple(passage for passage, _ in parts[row[0]])
+                vectors = tuple(own for _, own in parts[row[0]])
+                text = whole_text(*row[-2:], passages=[one.text for one in passages])
+                document, (file, digest, last) = read_document(row, text=text), row[7:10]
+                if len(passages) != (0 if last is None else 1 + last):  # one is missing
                     raise damaged()
-                yield Stored(document, own, file or "", digest or "")
-            last = block[-1][0]
+                yield StoredDocument(document, passages, vectors, file or "", digest or "")
+            after = block[-1][0]
 
     def documents(self, *, after: str = "", limit: int | None = None) -> Iterator[DocumentInfo]:
         self.check_lookups("documents", "passages")
@@ -589,21 +590,24 @@ class SqliteStore(Store):
             (document_row(row, stored) for row, (stored, _) in zip(rows, batch, strict=True)),
         )
         parts = [
-            (row, number, stored.document.title, one, words)
-            for row, (stored, cut) in zip(rows, batch, strict=True)
-            for number, (one, words) in enumerate(zip(stored.passages, cut, strict=True))
+            (row, number, one.document.title, passage, vectors, words)
+            for row, (one, cut) in zip(rows, batch, strict=True)
+            for number, (passage, vectors, words) in enumerate(
+                zip(one.passages, one.vectors, cut, strict=True)
+            )
         ]
         places = self._next_rows("passages", len(parts))
         connection.executemany(
             f"INSERT INTO passages VALUES ({', '.join('?' * 11)})",
             (
-                passage_row(place, row, number, title, one.passage, words)
-                for place, (row, number, title, one, words) in zip(places, parts, strict=True)
+                passage_row(place, row, number, title, passage, words)
+                for place, (row, number, title, passage, _, words) in zip(
+                    places, parts, strict=True
+                )
             ),
         )
         raw = (
-            np.ascontiguousarray(one.vectors, dtype=self._dtype).tobytes()
-            for _, _, _, one, _ in parts
+            np.ascontiguousarray(vectors, dtype=self._dtype).tobytes() for *_, vectors, _ in parts
         )
         connection.executemany(
             "INSERT INTO vectors VALUES (?, ?, ?)",
@@ -617,7 +621,7 @@ class SqliteStore(Store):
             zip(places, (" ".join(words) for *_, words in parts), strict=True),
         )
         self._insert_facts(rows, [stored.document for stored, _ in batch])
-        self._insert_terms([searched_text(title, one.passage) for _, _, title, one, _ in parts])
+        self._insert_terms([searched_text(title, passage) for _, _, title, passage, *_ in parts])
 
     def _next_rows(self, table: str, count: int) -> range:
         """The next row numbers, none of which was ever used."""
