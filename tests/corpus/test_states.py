@@ -19,7 +19,7 @@ from malmoi.corpus import Document, Filter, StoredDocument, StoreInfo, checksums
 from malmoi.corpus.sqlite import SqliteStore
 from malmoi.corpus.store import PassageKey
 from malmoi.errors import CorpusBusy, CorpusError, MalmoiError
-from malmoi.index.table import TablePart
+from malmoi.index.base import TablePart
 from tests.corpus.test_store import DIM, ids, stored, unit
 from tests.support.logs import record_messages
 

@@ -17,10 +17,9 @@ import numpy as np
 
 from ..errors import BundleCorrupt, MalmoiError, MissingExtra, OptionError, OutputError
 from ..index import FlatIndex, HnswIndex, make_index, open_index, save_index
-from ..index.base import FEW_ROWS
+from ..index.base import FEW_ROWS, VectorTable
 from ..index.knn import Rows
 from ..index.storage import read_about
-from ..index.table import VectorTable
 from .row_codec import checked_vectors, damaged
 from .schema import one_state
 from .store import StoreInfo

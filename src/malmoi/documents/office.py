@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from ..errors import require
-from .archive import check_archive
+from .content import check_archive
 from .document import Block, Content, FoundFile
 from .text import LONGEST_PART, mark_headings
 

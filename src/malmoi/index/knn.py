@@ -88,35 +88,6 @@ class Close:
     scores: Floats
 
 
-def close_pairs(
-    vectors: VectorRows,
-    others: VectorRows | None = None,
-    *,
-    least: float,
-    query_block: int = QUERY_BLOCK,
-    document_block: int = DOCUMENT_BLOCK,
-) -> Iterator[Close]:
-    """Yield every pair whose dot product is `least` or more, a block of rows at a time.
-
-    Without `others` the rows are compared among themselves, each pair once and left < right.
-    Blocks without a pair are left out.
-    """
-    table = vectors if others is None else others
-    for start in range(0, len(vectors), query_block):
-        block = _as_floats(vectors[start : start + query_block])
-        first = start if others is None else 0  # earlier rows were compared already
-        for at in range(first - first % document_block, len(table), document_block):
-            scores = block @ _as_floats(table[at : at + document_block]).T
-            left, right = np.nonzero(scores >= least)
-            found = scores[left, right]
-            left, right = left + start, right + at
-            if others is None:
-                kept = left < right
-                left, right, found = left[kept], right[kept], found[kept]
-            if len(left):
-                yield Close(left, right, found)
-
-
 class Best:
     """The best k so far of every query, kept sorted."""
 
