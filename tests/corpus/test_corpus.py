@@ -448,7 +448,7 @@ def test_opening_the_model_is_not_part_of_the_time(
         time.sleep(0.3)
         return encoder
 
-    monkeypatch.setattr("malmoi.corpus.corpus.load", slowly)
+    monkeypatch.setattr("malmoi.corpus.writer.load", slowly)
     with Corpus.open(tmp_path / "x.malmoi") as again:
         hits = again.search("cat", 3, reranker=Longest(), within=0.25)
         assert "rerank" in hits[0].scores

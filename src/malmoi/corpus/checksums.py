@@ -5,15 +5,34 @@ be: that a passage does not have a word, or that there is no such id, is only kn
 that says so is intact. Words, fields and analyses are made from the rows, so a whole table has one
 checksum: it is written when a writer closes the file, discarded by the next write, and compared
 once before the first answer. A table that differs is rebuilt (`SqliteStore.check_lookups`).
+
+If rows themselves are damaged, a repair reads documents, passages and vectors row by row, compares
+each with its checksum, and writes them into a new file. The damaged file is kept next to it.
 """
 
 import contextlib
 import marshal
 import sqlite3
 import zlib
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
+from ..documents import Passage
 from ..errors import CorpusError
-from .schema import one_state
+from .schema import (
+    DOCUMENT,
+    PASSAGE,
+    is_whole,
+    one_state,
+    read_document,
+    read_passage,
+    row_checksum,
+    whole_text,
+)
+from .store import StoredDocument, TitledPassage, Vector
 
 _CREATE = """
 CREATE TABLE IF NOT EXISTS checksums (part TEXT PRIMARY KEY, value INTEGER) WITHOUT ROWID;
@@ -57,6 +76,46 @@ _NAMES = {
 }
 PARTS = tuple(_NAMES)
 DERIVED = ("fields", "terms", "words")  # can be rebuilt from the rows
+_COLUMNS = (
+    "row, id, title, metadata, source, type, modified, file, digest, checksum, text, text_checksum"
+)
+_ONE = "SELECT {} FROM documents WHERE row = ?"
+Encode = Callable[[Sequence[TitledPassage]], list[Vector]]
+# What must be there together, and what is said if it is not.
+_TOGETHER = {
+    "{} documents without passages": "SELECT count(*) FROM documents d WHERE NOT EXISTS "
+    "(SELECT 1 FROM passages WHERE document = d.row)",
+    "{} passages without a document": "SELECT count(*) FROM passages p WHERE NOT EXISTS "
+    "(SELECT 1 FROM documents WHERE row = p.document)",
+    "{} passages without vectors": "SELECT count(*) FROM passages p WHERE NOT EXISTS "
+    "(SELECT 1 FROM vectors WHERE row = p.row)",
+    "{} vectors without a passage": "SELECT count(*) FROM vectors v WHERE NOT EXISTS "
+    "(SELECT 1 FROM passages WHERE row = v.row)",
+    "{} passages without words": "SELECT count(*) FROM passages p WHERE NOT EXISTS "
+    "(SELECT 1 FROM words WHERE rowid = p.row)",
+    "{} fields of documents that are gone": "SELECT count(*) FROM facts f WHERE NOT EXISTS "
+    "(SELECT 1 FROM documents WHERE row = f.row)",
+}
+# Rows with their checksums, the test that each has to pass, and what is said of those that do not.
+_ROWS: dict[str, tuple[str, Callable[..., bool]]] = {
+    "{} documents are not as they were written": (
+        f"SELECT {DOCUMENT}, d.text, d.text_checksum FROM documents d",
+        lambda *row: _reads(read_document, row) and _reads(whole_text, *row[-2:]),
+    ),
+    "{} passages are not as they were written": (
+        f"SELECT {PASSAGE} FROM passages p",
+        lambda *row: _reads(read_passage, row),
+    ),
+    "vectors of {} passages are not as they were written": (
+        "SELECT row, vector, checksum FROM vectors",
+        is_whole,
+    ),
+    "words of {} passages are not as they were written": (
+        "SELECT cut, words_checksum FROM words JOIN passages p ON p.row = words.rowid "
+        "WHERE words_checksum IS NOT NULL",
+        lambda cut, checksum: row_checksum([cut]) == checksum,
+    ),
+}
 
 
 def is_intact(connection: sqlite3.Connection, part: str) -> bool:
@@ -127,3 +186,133 @@ def _checksum(connection: sqlite3.Connection, part: str) -> int:
             # Version 2 of the format gives the same bytes for the same values, and tells types.
             value = zlib.crc32(marshal.dumps(row, 2), value)
     return value
+
+
+def find_damage(connection: sqlite3.Connection, *, writable: bool) -> list[str]:
+    """Look for damage of the file itself, of any row, and of what belongs together."""
+    found = []
+    with one_state(connection):
+        broken = [line for (line,) in connection.execute("PRAGMA integrity_check(10)")]
+        if broken != ["ok"]:
+            found.append(f"the file is damaged: {broken[0]}")
+        found += [describe(part) for part in PARTS if not is_intact(connection, part)]
+        for message, query in _TOGETHER.items():
+            [[count]] = connection.execute(query)
+            if count:
+                found.append(message.format(count))
+        for message, (query, is_right) in _ROWS.items():
+            count = sum(not is_right(*row) for row in connection.execute(query))
+            if count:
+                found.append(message.format(count))
+    # FTS5 compares its index with the words of every passage, and writes nothing.
+    compare = "INSERT INTO words (words) VALUES ('integrity-check')"
+    try:
+        if writable:
+            connection.execute(compare)
+    except sqlite3.DatabaseError as error:
+        if not getattr(error, "sqlite_errorname", "").startswith("SQLITE_CORRUPT"):
+            raise
+        found.append("the keyword index does not fit the words")
+    return found
+
+
+def _reads(read: Callable[..., object], *values: Any) -> bool:
+    try:
+        read(*values)
+    except CorpusError:
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class Repaired:
+    """What a repair did.
+
+    Attributes:
+        documents: how many are in the new file.
+        encoded: how many passages got new vectors.
+        lost: the ids of documents that could not be read, as far as they are known.
+        kept: where the damaged file is now.
+    """
+
+    documents: int
+    encoded: int
+    lost: tuple[str, ...]
+    kept: Path
+
+
+class Reader:
+    """Reads what is left of a damaged file, without any of SQLite's indexes."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, encode: Encode, as_array: Callable[[bytes], Vector]
+    ) -> None:
+        self._connection, self._encode, self._as_array = connection, encode, as_array
+        self.encoded, self.lost = 0, list[str]()
+        self._passages: dict[int, list[int]] = defaultdict(list)
+        # With a column that no index has, so that the table itself is read.
+        for row, document, _ in self._rows("SELECT row, document, hangul FROM passages"):
+            if isinstance(document, int):
+                self._passages[document].append(row)
+
+    def documents(self) -> Iterator[StoredDocument]:
+        """Yield every document that is whole, in the order of writing."""
+        found = {row for row, _ in self._rows("SELECT row, type FROM documents")}
+        # A document whose own row is gone is known by its passages, but has no id.
+        for row in sorted(found | self._passages.keys()):
+            stored = self._document(row) if row in found else None
+            if stored is not None:
+                yield stored
+            else:
+                [id] = [id for (id,) in self._rows(_ONE.format("id"), row)] or [f"number {row}"]
+                self.lost.append(str(id))
+
+    def files(self) -> list[tuple[Any, ...]]:
+        """The rows of the table `files`; after a loss, all files are to be read again."""
+        rows = self._rows("SELECT path, root, id, fingerprint FROM files")
+        return [(*row[:3], "") for row in rows] if self.lost else rows
+
+    def sources(self) -> list[tuple[Any, ...]]:
+        """How far files of rows have been read in; after a loss, none of them has."""
+        rows = self._rows("SELECT source, fingerprint, lines FROM sources")
+        return [] if self.lost else rows
+
+    def _rows(self, query: str, *values: Any) -> list[Any]:
+        """The rows of a query, up to where the file cannot be read any more."""
+        found = list[Any]()
+        with contextlib.suppress(sqlite3.DatabaseError):
+            found.extend(self._connection.execute(query, values))
+        return found
+
+    def _document(self, row: int) -> StoredDocument | None:
+        rows = [
+            found
+            for number in self._passages[row]
+            for found in self._rows(f"SELECT {PASSAGE} FROM passages p WHERE p.row = ?", number)
+        ]
+        try:
+            rows.sort(key=lambda one: int(one[2]))
+            passages = [read_passage(one) for one in rows]
+            [[*values, checksum, text, text_checksum]] = self._rows(_ONE.format(_COLUMNS), row)
+            last = rows[-1][2] if rows else None
+            whole = whole_text(text, text_checksum, passages=[one.text for one in passages])
+            document = read_document((*values, last, checksum), text=whole)
+        except (CorpusError, ValueError, TypeError):
+            return None
+        if [one[2] for one in rows] != list(range(len(rows))):
+            return None
+        vectors = self._vectors(document.title, [one[0] for one in rows], passages)
+        file, digest = values[7] or "", values[8] or ""
+        return StoredDocument(document, tuple(passages), tuple(vectors), file, digest)
+
+    def _vectors(self, title: str, rows: list[int], passages: list[Passage]) -> list[Vector]:
+        """The vectors of passages; those that are damaged are made again."""
+        vectors = list[Vector]()
+        for row, passage in zip(rows, passages, strict=True):
+            found = self._rows("SELECT row, vector, checksum FROM vectors WHERE row = ?", row)
+            if found and is_whole(*found[0]):
+                vectors.append(self._as_array(found[0][1]))
+            else:
+                vectors += self._encode([(title, passage)])
+                self.encoded += 1
+        return vectors

@@ -22,24 +22,28 @@ from ..text.cleanup import mend_surrogates
 from ..types import Floats
 from . import checksums, keywords
 from .filters import Filter, atoms
-from .repair import Encode, Reader, Repaired, find_damage
-from .row_codec import (
+from .schema import (
     ABOUT,
     DOCUMENT,
     PASSAGE,
     checked_passage,
     checked_vectors,
-    damaged,
+    connect,
+    damaged_row,
     document_row,
+    is_frozen,
+    is_old,
     is_whole,
     passage_row,
+    read_about,
     read_document,
     read_passage,
     row_checksum,
+    translated_errors,
+    upgrade,
     vector_checksum,
     whole_text,
 )
-from .schema import connect, is_frozen, is_old, read_about, translated_errors, upgrade
 from .store import (
     Batch,
     Create,
@@ -54,6 +58,8 @@ from .store import (
     SyncedFile,
     Vector,
     WriteMode,
+    passage_score,
+    rows_for,
     searched_text,
 )
 from .vector_index import ROW_BITS, SyncedIndex, index_rows
@@ -194,10 +200,7 @@ class SqliteStore(Store):
         with self._locked() as connection:
             index = self._vector_index.follow(connection)
             only = self._fitting(filters) if filters else None
-            # A passage has several vectors, and its score is not that of its best one alone: more
-            # rows are looked at than passages are wanted, but each costs a hundred proposals.
-            rows = max(k + 20, min(4 * k, 80))
-            found = index.search(vector, rows, exact=exact, only=only)
+            found = index.search(vector, rows_for(k), exact=exact, only=only)
             passages = np.unique(found.rows[0][found.rows[0] >= 0] >> ROW_BITS)
             scored = self._scored(vector, passages.tolist())
         return sorted(scored, key=lambda one: -one.score)[:k]
@@ -239,7 +242,7 @@ class SqliteStore(Store):
             "WHERE words_checksum IS NOT NULL OR cut IS NULL"
         )
         if any(row_checksum([cut]) != known for cut, known in self._connection.execute(query)):
-            raise damaged()
+            raise damaged_row()
         self._connection.execute("INSERT INTO words (words) VALUES ('rebuild')")
 
     def _rebuild_fields(self) -> None:
@@ -302,8 +305,7 @@ class SqliteStore(Store):
         scored = []
         for (*passage, id, _, _, _), start, end in zip(found, [0, *ends], ends, strict=False):
             _, _, number, *_, hangul, _, _ = checked_passage(passage)
-            best = int(cosines[start:end].argmax())
-            score = float(cosines[start] + cosines[start + best]) / 2
+            score, best = passage_score(cosines[start:end])
             scored.append(ScoredPassage(id, score, number, hangul, best))
         return scored
 
@@ -448,7 +450,7 @@ class SqliteStore(Store):
                 text = whole_text(*row[-2:], passages=[one.text for one in passages])
                 document, (file, digest, last) = read_document(row, text=text), row[7:10]
                 if len(passages) != (0 if last is None else 1 + last):  # one is missing
-                    raise damaged()
+                    raise damaged_row()
                 yield StoredDocument(document, passages, vectors, file or "", digest or "")
             after = block[-1][0]
 
@@ -504,13 +506,13 @@ class SqliteStore(Store):
     def check(self) -> list[str]:
         """Compare every row, word, vector and row of the index; a line for each kind of damage."""
         with self._locked() as connection:
-            found = find_damage(connection, writable=self._frozen is None)
+            found = checksums.find_damage(connection, writable=self._frozen is None)
             differing = 0 if found else self._vector_index.differing(connection)
         if differing:
             found.append(f"{differing} rows of the index are not those of the vectors")
         return found
 
-    def repair(self, encode: Encode) -> Repaired:
+    def repair(self, encode: checksums.Encode) -> checksums.Repaired:
         """Make a whole file of what can be read, and close the store; nobody else may have it open.
 
         `encode` gives new vectors to passages whose own are damaged. The damaged file is kept.
@@ -522,7 +524,7 @@ class SqliteStore(Store):
         )
         self._vector_index.discard()
         with self._alone() as connection, writing(self.path) as file:
-            reader = Reader(connection, encode, self._vectors)
+            reader = checksums.Reader(connection, encode, self._vectors)
             with contextlib.closing(SqliteStore(file.name, create=lambda: self.about)) as new:
                 documents = reader.documents()
                 while batch := list(itertools.islice(documents, _AT_ONCE)):
@@ -534,7 +536,7 @@ class SqliteStore(Store):
                 count = len(new)
             kept.hardlink_to(self.path)
         self.close()
-        return Repaired(count, reader.encoded, tuple(reader.lost), kept)
+        return checksums.Repaired(count, reader.encoded, tuple(reader.lost), kept)
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[sqlite3.Connection]:
@@ -685,7 +687,7 @@ class SqliteStore(Store):
         )
         for cut, known in self._connection.execute(query, (document,)):
             if row_checksum([cut]) != known:
-                raise damaged()
+                raise damaged_row()
 
     def _remove_facts(self, row: int) -> None:
         connection = self._connection

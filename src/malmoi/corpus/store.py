@@ -273,6 +273,21 @@ def passage_digest(title: str, passage: Passage) -> bytes:
     return hashlib.blake2b(text, digest_size=16).digest()
 
 
+def rows_for(k: int) -> int:
+    """How many vectors a search looks at for `k` passages.
+
+    A passage has several vectors, and its score is not that of its best one alone: more rows are
+    looked at than passages are wanted, but each costs a hundred proposals.
+    """
+    return max(k + 20, min(4 * k, 80))
+
+
+def passage_score(cosines: Floats) -> tuple[float, int]:
+    """The score of a passage by the cosines (n,) of its vectors, and the number of the best."""
+    best = int(cosines.argmax())
+    return float(cosines[0] + cosines[best]) / 2, best
+
+
 _HANGUL, _LETTER = re.compile("[가-힣]"), re.compile("[A-Za-z가-힣]")
 
 

@@ -17,11 +17,9 @@ import numpy as np
 
 from ..errors import BundleCorrupt, MalmoiError, MissingExtra, OptionError, OutputError
 from ..index import FlatIndex, HnswIndex, make_index, open_index, save_index
-from ..index.base import FEW_ROWS, VectorTable
-from ..index.knn import Rows
+from ..index.base import FEW_ROWS, Rows, VectorTable
 from ..index.storage import read_about
-from .row_codec import checked_vectors, damaged
-from .schema import one_state
+from .schema import checked_vectors, damaged_row, one_state
 from .store import StoreInfo
 
 ENGINES = ("auto", "flat", "hnsw")
@@ -169,7 +167,7 @@ class SyncedIndex:
         )
         if passages != count:  # what is missing here would never be found
             self.index, self.seen = self._empty(), Cursor()
-            raise damaged()
+            raise damaged_row()
 
     @property
     def _size(self) -> int:
@@ -185,7 +183,7 @@ class SyncedIndex:
             try:
                 numbers = np.array(gone, dtype=np.int64)
             except (TypeError, ValueError, OverflowError):  # damage made something else of a number
-                raise damaged() from None
+                raise damaged_row() from None
             numbers = numbers[numbers[:, 2] > 0]  # those without vectors mark a commit
             self.index.remove(index_rows(numbers[:, 1], numbers[:, 2]))
             self.seen = Cursor(self.seen.row, int(gone[-1][0]), int(gone[-1][1]))

@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 from ..io.arrays import open_array
 from ..runtime.session import usable_cores
 from ..types import Floats
-from .knn import Close, Rows
+from .base import Rows
+from .knn import Close
 
 _FEW = 20_000  # below this, the full product is as fast
 _SAMPLE = 16_384

@@ -12,7 +12,7 @@ import numpy as np
 from ..encoders import TextEncoder
 from ..errors import OptionError
 from ..index import nearest
-from ..index.knn import Rows
+from ..index.base import Rows
 from ..types import Floats
 from .pairs import TextPair
 from .texts import Lines, vectors_of
