@@ -29,7 +29,7 @@ def search(
         bool, opt("A row is a document with its best passages, or else a passage.")
     ] = True,
     neighbours: Annotated[
-        int, opt("Print so many passages before and after each as well.", min=0)
+        int, opt("Also print this many passages before and after each.", min=0)
     ] = 0,
     weights: Annotated[
         str | None, opt("Of a hybrid search's sides, as dense=1,keyword=0.8.")

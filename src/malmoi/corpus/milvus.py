@@ -4,7 +4,7 @@ An address is `milvus://HOST:PORT/NAME` (also milvus+https://, with the token in
 `milvus:FILE.db`. The collection NAME has a row for each vector; the first row of a passage (part
 0) holds its text, and the first row of a document its digest. What the corpus was made for and how
 far files were read is in NAME_state. Milvus has no transactions over several requests, so all rows
-of a document go in one: those that an older state of it had besides are overwritten with rows of
+of a document go in one: further rows of an older state are overwritten with rows of
 part -1, which no search gives, and deleted afterwards. The progress of a file is written last, so
 that after a crash the last batch is written again, under the same ids.
 

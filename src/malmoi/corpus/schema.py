@@ -102,7 +102,7 @@ ALTER TABLE passages ADD COLUMN checksum INTEGER;
 ALTER TABLE passages ADD COLUMN words_checksum INTEGER;
 ALTER TABLE vectors ADD COLUMN checksum INTEGER
 """
-# While a file of an earlier version is only read it stays what it is, and these stand before its
+# While a file of an earlier version is only read it stays what it is, and these hide its
 # tables.
 _VIEWS_OF_1 = """
 CREATE TEMP VIEW documents AS SELECT row, id, NULL AS text, metadata, '' AS title, '' AS source,
@@ -150,7 +150,7 @@ def connect(path: Path, *, create: Create | None) -> sqlite3.Connection:
         frozen = is_frozen(path)
         if frozen:
             _refuse_unmerged(path)
-        # SQLite writes next to a file even to read it, unless it is told that nobody writes.
+        # SQLite writes next to a file even to read it, unless it knows that nobody writes.
         place = f"{path.absolute().as_uri()}?mode=ro&immutable=1" if frozen else str(path)
         connection = sqlite3.connect(
             place, timeout=_WAIT, isolation_level=None, check_same_thread=False, uri=frozen
@@ -166,7 +166,7 @@ def connect(path: Path, *, create: Create | None) -> sqlite3.Connection:
 
 
 def is_frozen(path: Path) -> bool:
-    """Tell whether a corpus stands in a place that may not be written to."""
+    """Tell whether a corpus is in a place that may not be written to."""
     return path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
 
 

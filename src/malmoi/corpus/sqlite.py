@@ -382,7 +382,7 @@ class SqliteStore(Store):
 
     def best_keyword_score(self, words: Sequence[str]) -> float:
         total, known = self.passage_count(), self.known_terms(words)
-        # A code that few passages have decides, whatever stands around it in the query.
+        # A code that few passages have decides, whatever else is in the query.
         codes = [word for word in words if 0 < known.get(word, 0) <= _FEW and _CODE.search(word)]
         counts = np.array([known.get(word, 0) for word in codes or words])
         # As in SQLite's BM25, where a word adds at most 2.2 times its inverse frequency.

@@ -164,7 +164,7 @@ class StoreInfo:
         probes: the vectors of a few fixed texts, by which another model is recognised even when
             it has the same name.
         prompts: the names of the encoder's prompts for queries and for passages; an empty name
-            is no prompt. None in a corpus of 0.1, whose texts had the encoder's default prompt.
+            means no prompt. None in a corpus of 0.1, whose texts had the encoder's default prompt.
     """
 
     model: str
@@ -230,7 +230,7 @@ class SyncedFile:
 
 
 def context_of(title: str, passage: Passage) -> str:
-    """What stands above a passage: the title of its document and its headings.
+    """What is above a passage: the title of its document and its headings.
 
     >>> context_of("휴가", Passage("15일이다.", ("휴가", "연차")))
     '휴가 연차'
@@ -239,13 +239,13 @@ def context_of(title: str, passage: Passage) -> str:
 
 
 def searched_text(title: str, passage: Passage) -> str:
-    """The text whose words are searched for: a passage with what stands above it."""
+    """The text whose words are searched for: a passage with what is above it."""
     above = context_of(title, passage)
     return f"{above}\n{passage.text}" if above else passage.text
 
 
 def vector_texts(title: str, passage: Passage) -> list[str]:
-    """The texts whose vectors a passage has: all of it, its sentences, and what stands above.
+    """The texts whose vectors a passage has: all of it, its sentences, and what is above.
 
     A passage of one sentence with nothing above it has one vector.
 

@@ -36,7 +36,7 @@ ROW_BITS = 6
 class Cursor:
     """How much of the corpus an index contains: up to which row and which removal.
 
-    `commit` is what stands in the table of removals at that number: a random mark of the commit.
+    `commit` is what is in the table of removals at that number: a random mark of the commit.
     """
 
     row: int = 0
@@ -189,7 +189,7 @@ class SyncedIndex:
             self.seen = Cursor(self.seen.row, int(gone[-1][0]), int(gone[-1][1]))
 
     def _save(self) -> None:
-        """Write the file and open it again; where it cannot be written, memory has to do."""
+        """Write the file and open it again; if it cannot be written, keep the index in memory."""
         stamp = {"mark": self._mark, "bits": ROW_BITS, "row": self.seen.row}
         stamp |= {"removal": self.seen.removal, "commit": self.seen.commit}
         if len(self.index) > FEW_ROWS:
@@ -229,7 +229,7 @@ def _has_usearch() -> bool:
 
 
 def index_rows(passages: Rows, counts: Rows) -> Rows:
-    """The index's rows of passages that have so many vectors each.
+    """The index's rows of passages that have `counts` vectors each.
 
     >>> index_rows(np.array([1, 2]), np.array([2, 1])).tolist()
     [64, 65, 128]

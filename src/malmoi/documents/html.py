@@ -111,7 +111,7 @@ def _blocks(root: Any, depth: int = 0) -> Iterator[Block]:
 
 
 def _block(node: Any, tag: str, depth: int) -> Iterator[Block]:
-    """Yield what an element that is a block of its own stands for."""
+    """Yield the blocks of an element that is a block of its own."""
     if tag in ("h1", "h2", "h3", "h4", "h5", "h6"):
         if text := _flat(_inline(node)):
             yield Block(text, "heading", int(tag[1]))

@@ -32,7 +32,7 @@ _FEW = 20_000  # below this, the full product is as fast
 _SAMPLE = 16_384
 _TRIED = 2048  # rows of the sample whose products are all made
 _STEP = 16
-_FULL = 12_000  # a full product of a pair costs as much as so many dimensions of a short one
+_FULL = 12_000  # a full product of a pair costs as much as this many dimensions of a short one
 _ROTATED = 65_536  # rows rotated at once
 _ROWS, _COLUMNS = 512, 2048  # a block of scores: 4 MB, which fits into a processor's cache
 _SPAN = 16 * _COLUMNS  # columns of a thread's task; what it finds must fit in memory
@@ -49,7 +49,7 @@ LEAST = 1 << 14  # with fewer rows the full product is as fast
 # over KCD-9 99 % kept all of their 40 nearest names, and one name in 1,700 was lost, mostly one
 # that was about the 40th.
 _MARGIN = 0.7
-_SHARE, _FEWEST = 0.006, 5  # how many rows pass: a share of all, and at least so many times k
+_SHARE, _FEWEST = 0.006, 5  # how many rows pass: a share of all, and at least this many times k
 _BLOCK = 2048  # rows; a block of products with 256 queries stays in the processor's cache
 _BOUNDED = 4096  # rows of the sample that bounds are taken from
 _FITTED = 1 << 14  # rows from which the axes are computed
