@@ -436,13 +436,9 @@ def test_other_warnings_are_not_swallowed(
 @pytest.mark.parametrize(
     ("lines", "ids_", "said"),
     [
-        (["id,text", "1,sea"], ["1"], "each row is a document with its own id (it has a column 't"),
-        (["sea", "boat"], ["a.csv:2"], "each row is a document with its own id (one column)"),
-        (
-            ["제목,내용", "휴가,15일"],
-            ["a.csv#1"],
-            "read as a file of rows (it has no column 'text')",
-        ),
+        (["id,text", "1,sea"], ["1"], "its rows are documents with their own ids"),
+        (["sea", "boat"], ["a.csv:2"], "its rows are documents with their own ids"),
+        (["제목,내용", "휴가,15일"], ["a.csv#1"], "belong to the file, since it has no column"),
     ],
 )
 def test_what_a_table_is_taken_for_is_said(

@@ -9,6 +9,7 @@ from typer import BadParameter
 
 from ..corpus import Corpus, IngestReport, index_files, watch_files
 from ..corpus.corpus import check_recall
+from ..corpus.ingest import has_rows
 from ..documents import RowColumns, split_document
 from ..encoders import load
 from ..errors import counted
@@ -59,10 +60,10 @@ def index(
     """Add, update and remove documents so that a corpus matches files and folders."""
     if not paths and not check:
         raise BadParameter("name files or folders to put in, or --check to measure what is there")
-    if watch and (lines or paths == ["-"]):
-        raise BadParameter("--watch follows files and folders; name one, without --lines")
-    given = (text, id, field)
-    columns = RowColumns((text,) if text else None, None, id, tuple(field) if field else None)
+    named = RowColumns((text,) if text else None, None, id, tuple(field) if field else None)
+    columns = named if text or id or field else None
+    if watch and all(has_rows(path, lines=lines, columns=columns) for path in paths or []):
+        raise BadParameter("--watch follows files and folders; name one")
     # A corpus knows its model; without a name, a new one gets the shipped model.
     encoder = load(model, threads=threads) if model is not None or not corpus.exists() else None
     with Corpus.open(
@@ -76,7 +77,7 @@ def index(
     ) as opened:
         options: dict[str, Any] = {
             "lines": lines,
-            "columns": columns if any(given) else None,
+            "columns": columns,
             "include": include or (),
             "exclude": exclude or (),
             "keep_missing": keep_missing,

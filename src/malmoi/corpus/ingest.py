@@ -89,6 +89,12 @@ def index_files(
     """
     rows = [path for path in paths if has_rows(path, lines=lines, columns=columns)]
     rest = [path for path in paths if path not in rows]
+    for path in paths:
+        if is_table(str(path)) and not lines:
+            named = _text_column(columns)
+            own = "are documents with their own ids" if path in rows else "belong to the file"
+            reason = "one column, or a" if path in rows else "no"
+            logger.info(f"{path}: its rows {own}, since it has {reason} column {named!r}")
     ingest = _Ingest(corpus, columns, include, exclude, keep_missing)
     return ingest.run([str(path) for path in rows], rest, progress=progress)
 
@@ -145,13 +151,12 @@ def has_rows(path: str | Path, *, lines: bool = False, columns: RowColumns | Non
         raise DataError(f"there is no file or folder {path}. Check the name.")
     if lines or not is_table(str(path)) or not Path(path).is_file():
         return lines
-    text = columns.text[0] if columns is not None and columns.text else "text"
     _, first = next(iter(read_typed_rows(str(path))), (0, {}))
-    found = len(first) < 2 or text in first
-    reason = f"it has {'a' if found else 'no'} column {text!r}" if len(first) > 1 else "one column"
-    kind = "each row is a document with its own id" if found else "it is read as a file of rows"
-    logger.info(f"{path}: {kind} ({reason})")
-    return found
+    return len(first) < 2 or _text_column(columns) in first
+
+
+def _text_column(columns: RowColumns | None) -> str:
+    return columns.text[0] if columns is not None and columns.text else "text"
 
 
 def copy_corpus(source: str | Path, target: str | Path, *, progress: bool = False) -> int:
