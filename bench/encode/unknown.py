@@ -13,8 +13,7 @@ from collections.abc import Iterator, Sequence
 from tokenizers import Tokenizer
 
 from bench.common import Row, data_root
-from malmoi.bundle.bundle import open_bundle
-from malmoi.bundle.bundle import find_model
+from malmoi.bundle.bundle import find_model, open_bundle
 from malmoi.io.files import read_lines
 from malmoi.runtime.tokenizer import read_tokenizer
 from malmoi.text.cleanup import clean

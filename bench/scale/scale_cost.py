@@ -21,7 +21,7 @@ import numpy as np
 
 import malmoi
 from bench.common import Row, texts, vectors
-from malmoi.corpus import Corpus, Document, Stored
+from malmoi.corpus import Corpus, Document, StoredDocument
 from malmoi.index import FlatIndex, HnswIndex, make_index, save_index
 from malmoi.runtime.pooling import to_precision
 
@@ -114,7 +114,9 @@ def store(listed: list[str], table: np.ndarray) -> Iterator[Row]:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "x.malmoi"
             with Corpus.open(path, encoder, precision="int8", words=words) as corpus:  # type: ignore[arg-type]
-                corpus.put([{"id": "first", "text": "준비"}])  # an analyser takes seconds to wake
+                corpus.upsert(
+                    [{"id": "first", "text": "준비"}]
+                )  # an analyser takes seconds to wake
                 seconds = spent(lambda c=corpus: write(c, listed, table))
             size = path.stat().st_size
         yield {
@@ -133,7 +135,7 @@ def write(corpus: Corpus, listed: list[str], table: np.ndarray) -> None:
         rows = zip(part, block, strict=True)
         corpus.store.write(
             [
-                Stored(Document(str(start + i), text), vector)
+                StoredDocument(Document(str(start + i), text), vector)
                 for i, (text, vector) in enumerate(rows)
             ]
         )

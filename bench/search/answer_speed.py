@@ -20,7 +20,7 @@ import numpy as np
 
 import malmoi
 from bench.common import Row, data_root
-from malmoi.corpus.answers import answer_from
+from malmoi.corpus.corpus import answer_from
 from malmoi.heads.answerer import load_answerer
 from malmoi.io.tables import read_rows
 

@@ -23,7 +23,7 @@ import numpy as np
 
 import malmoi
 from bench.common import Row, spread, texts, vectors, work_folder
-from malmoi.corpus import Corpus, Document, Stored, index_files
+from malmoi.corpus import Corpus, Document, StoredDocument, index_files
 from malmoi.corpus.keywords import cut, word_cache
 from malmoi.runtime.pooling import to_precision
 
@@ -72,7 +72,7 @@ def make(path: Path, model: str, count: int, precision: str) -> Iterator[Row]:
         for start in range(0, count, 2048):
             block = to_precision(np.array(table[start : start + 2048]), precision)
             batch = [
-                Stored(Document(str(start + i), text), vector)
+                StoredDocument(Document(str(start + i), text), vector)
                 for i, (text, vector) in enumerate(
                     zip(listed[start : start + 2048], block, strict=True)
                 )
@@ -135,7 +135,7 @@ def spent(encoder: malmoi.TextEncoder, some: list[str], words: str | None) -> Sp
         if corpus is None:
             encoder.encode(some)
         else:
-            index_files(corpus, [str(file)])
+            index_files(corpus, [str(file)], lines=True)
         found = Spent(time.perf_counter() - started, time.process_time() - busy)
         if corpus is not None:
             corpus.close()

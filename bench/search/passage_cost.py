@@ -23,11 +23,11 @@ import numpy as np
 
 import malmoi
 from bench.common import Row, data_root, resident, spread
-from malmoi.corpus import Corpus, Document, EncodedPassage, Stored, StoreInfo
-from malmoi.corpus.fusion import fuse
+from malmoi.corpus import Corpus, Document, StoredDocument, StoreInfo
 from malmoi.corpus.keywords import cut
+from malmoi.corpus.ranking import fuse
 from malmoi.corpus.sqlite import SqliteStore
-from malmoi.corpus.store import vector_texts
+from malmoi.corpus.store import Vector, vector_texts
 from malmoi.documents import Passage
 from malmoi.io.tables import read_rows
 from malmoi.runtime.pooling import to_precision
@@ -44,19 +44,20 @@ def sentences() -> list[str]:
     return found
 
 
-def made(numbers: range, known: list[str], precision: str) -> list[Stored]:
+def made(numbers: range, known: list[str], precision: str) -> list[StoredDocument]:
     """Documents of ten passages each."""
     chance, drawn = random.Random(numbers.start), np.random.default_rng(numbers.start)
     found = []
     for number in numbers[::10]:
-        passages = []
+        passages, stored = list[Passage](), list[Vector]()
         for _ in range(10):
             text = " ".join(chance.choices(known, k=SENTENCES))
             vectors = drawn.standard_normal((VECTORS, DIM)).astype(np.float32)
             vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-            passages.append(EncodedPassage(Passage(text), to_precision(vectors, precision)))
+            passages.append(Passage(text))
+            stored.append(to_precision(vectors, precision))
         document = Document(f"d{number}", "", {}, f"문서 {number}", "", "md")
-        found.append(Stored(document, tuple(passages), f"/{number}"))
+        found.append(StoredDocument(document, tuple(passages), tuple(stored), f"/{number}"))
     return found
 
 
@@ -100,8 +101,8 @@ def rate(options: argparse.Namespace) -> Iterator[Row]:
             texts = [
                 text
                 for one in corpus.store.scan()
-                for part in one.passages
-                for text in vector_texts(one.document.title, part.passage)
+                for passage in one.passages
+                for text in vector_texts(one.document.title, passage)
             ]
             passages, unique = corpus.store.passage_count(), list(dict.fromkeys(texts))
             alone = took(lambda: corpus.vectors_of(unique, query=False))

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from bench.common import Row
-from malmoi.corpus import Document, Stored, StoreInfo
+from malmoi.corpus import Document, StoredDocument, StoreInfo
 from malmoi.corpus.filters import Filter
 from malmoi.corpus.sqlite import SqliteStore
 
@@ -40,10 +40,10 @@ def vector(number: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
     return (drawn / np.linalg.norm(drawn)).astype(np.float32)
 
 
-def stored(step: int, slot: int) -> Stored:
+def stored(step: int, slot: int) -> StoredDocument:
     """A document whose every part names the step it was written in."""
     document = Document(f"d{slot}", f"문서 {step} step{step}", {"step": step, "slot": slot})
-    return Stored(document, vector(step * 1000 + slot))
+    return StoredDocument(document, vector(step * 1000 + slot))
 
 
 def slots(step: int) -> list[int]:

@@ -62,7 +62,7 @@ def make(path: Path, options: argparse.Namespace, listed: list[str]) -> Row:
     began, busy, count = time.perf_counter(), time.process_time(), 0
     with Corpus.open(path, malmoi.load(options.model), words=options.words) as corpus:
         while not path.exists() or path.stat().st_size < options.gigabytes * 1e9:
-            corpus.put(document(count + i, listed) for i in range(BATCH))
+            corpus.upsert(document(count + i, listed) for i in range(BATCH))
             count += BATCH
         stored = time.perf_counter()
         corpus.store.flush()

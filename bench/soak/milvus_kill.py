@@ -24,7 +24,7 @@ import numpy as np
 
 from bench.common import ROOT, Row
 from bench.soak.corpus_kill import about, expected, slots, vector
-from malmoi.corpus import Document, EncodedPassage, Stored
+from malmoi.corpus import Document, StoredDocument
 from malmoi.corpus.milvus import MilvusStore
 from malmoi.documents import Passage
 
@@ -33,18 +33,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kills", type=int, default=10)
 
 
-def stored(step: int, slot: int) -> Stored:
+def stored(step: int, slot: int) -> StoredDocument:
     """A document of one to four passages with two vectors each, which name their step."""
     texts = [f"문서 step{step} slot{slot} part{n}" for n in range(1 + (step + slot) % 4)]
-    passages = tuple(
-        EncodedPassage(
-            Passage(text),
-            np.stack([vector((step * 100 + slot) * 10 + number + 5 * half) for half in (0, 1)]),
-        )
-        for number, text in enumerate(texts)
+    vectors = tuple(
+        np.stack([vector((step * 100 + slot) * 10 + number + 5 * half) for half in (0, 1)])
+        for number in range(len(texts))
     )
     document = Document(f"d{slot}", "\n\n".join(texts), {"step": step, "slot": slot})
-    return Stored(document, passages, "", str(step))
+    return StoredDocument(document, tuple(map(Passage, texts)), vectors, "", str(step))
 
 
 def write(place: str, step: int) -> None:
@@ -82,23 +79,21 @@ def check(place: str, done: int) -> None:
         by_words = store.keyword_search(words, 300)
         best = {one.key for one in by_words if one.score >= by_words[0].score * 0.9}
         wrong += bool(best & {(id, n) for n in range(9)} ^ keys)
-        for number, one in enumerate(whole.passages):
-            found = store.vector_search(one.vectors[0], 1)
+        for number, vectors in enumerate(whole.vectors):
+            found = store.vector_search(vectors[0], 1)
             wrong += [hit.key for hit in found] != [(id, number)]
     wrong += store.passage_count() != sum(len(one.passages) for one in there.values())
     print(json.dumps({"lost": lost, "half": half, "wrong": wrong, "documents": len(there)}))
     store.close()
 
 
-def same(found: Stored, whole: Stored) -> bool:
+def same(found: StoredDocument, whole: StoredDocument) -> bool:
     """Whether a document is as it was written, in all passages and vectors."""
     return (
         found.document == whole.document
-        and [one.passage.text for one in found.passages]
-        == [one.passage.text for one in whole.passages]
+        and [one.text for one in found.passages] == [one.text for one in whole.passages]
         and all(
-            np.allclose(a.vectors, b.vectors, atol=1e-6)
-            for a, b in zip(found.passages, whole.passages, strict=True)
+            np.allclose(a, b, atol=1e-6) for a, b in zip(found.vectors, whole.vectors, strict=True)
         )
     )
 

@@ -87,7 +87,7 @@ from malmoi.corpus import Corpus
 with Corpus.open(sys.argv[1], malmoi.load(sys.argv[2])) as corpus:
     i = int(sys.argv[3])
     while True:
-        corpus.put([{"id": str(i), "text": f"dog {i} pear"}])  # it may be there, unacknowledged
+        corpus.upsert([{"id": str(i), "text": f"dog {i} pear"}])  # it may be there, unacknowledged
         print(i, flush=True)
         i += 1
 """

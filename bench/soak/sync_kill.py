@@ -91,7 +91,7 @@ def stored(corpus: Corpus) -> dict[str, list[str]]:
     """The paragraphs of every document, from all of its passages."""
     return {
         one.document.id: sorted(
-            part for passage in one.passages for part in passage.passage.text.split("\n\n")
+            part for passage in one.passages for part in passage.text.split("\n\n")
         )
         for one in corpus.store.scan()
     }

@@ -121,16 +121,16 @@ def run(
             "vocabulary",
             [recipe.base],
             lambda _: write_vocabulary(recipe, data, source.root, words),
-        )  # noqa: E501
+        )
         stages.run(
             "align",
             [],
             lambda _: write_table(recipe, data, source.root, read_vocabulary(words), table),
-        )  # noqa: E501
+        )
         context = open_context(recipe, data, source.root, folder, processes, threads=threads)
         stages.run(
             "goals", [recipe.teachers, recipe.parallel, recipe.text], lambda _: write_goals(context)
-        )  # noqa: E501
+        )
         if prepare:
             return {}
         # Opened again: the joined teachers are read from disk.
@@ -142,7 +142,7 @@ def run(
         )  # fmt: skip
         state = loop(
             task, joint.schedule(), output, seed=recipe.seed, processes=processes, resume=True
-        )  # noqa: E501
+        )
     return dict(state.best_scores)
 
 
@@ -209,7 +209,7 @@ def make_matches(
     pairs = [pair for name in joint.translations for pair in data.chosen[name]]
     chat = [
         (tidy(row["question"]), tidy(row["answer"])) for row in read_rows(root / "faq/chatbot.tsv")
-    ]  # noqa: E501
+    ]
     draws = {
         "bills": draw_bills(read_bills(root / "text/assembly-bills.tsv", held=False)),
         "wiki": draw_lines(data.lines["kowiki-sentences"], (3, 8)),

@@ -30,7 +30,7 @@ def make(run: Run, folder: Path, *options: object) -> None:
     write_rows(folder / "faq.jsonl", ROWS)
     done = run("index", "x.malmoi", "faq.jsonl", "--model", "tiny", "--words", "bigrams", *options)
     assert done.returncode == 0, done.stderr
-    assert "3 documents written, 0 unchanged; x.malmoi has 3" in done.stderr
+    assert "1 file: 3 documents written, 0 unchanged, 0 removed; x.malmoi has 3" in done.stderr
 
 
 def test_index_and_search(run: Run, run_here: Run, tmp_path: Path) -> None:

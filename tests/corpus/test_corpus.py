@@ -90,7 +90,7 @@ def test_a_vector_that_is_there_is_not_made_again(
 def test_update_put_and_get(corpus: Corpus) -> None:
     corpus.update([Document("2", "a dog", {"n": 9})])
     assert corpus.get("2") == Document("2", "a dog", {"n": 9})
-    corpus.put([{"id": "7", "text": "sea"}, {"id": 8, "text": "pear"}])
+    corpus.upsert([{"id": "7", "text": "sea"}, {"id": 8, "text": "pear"}])
     assert corpus.get("8") == Document("8", "pear")
     assert corpus.delete("2") == 1
     assert corpus.get("2") is None
@@ -175,16 +175,16 @@ def test_a_file_goes_on_with_the_words_it_was_made_with(
 ) -> None:
     path = tmp_path / "old.malmoi"
     with Corpus.open(path, encoder, words="morphemes") as old:
-        old.put([{"id": "a", "text": "갑자기 눈물 나"}])
+        old.upsert([{"id": "a", "text": "갑자기 눈물 나"}])
     with Corpus.open(path, encoder) as old:
         assert old.store.about.words == "morphemes"
-        old.put([{"id": "b", "text": "자꾸 눈물 나"}, {"id": "c", "text": "배송"}])
+        old.upsert([{"id": "b", "text": "자꾸 눈물 나"}, {"id": "c", "text": "배송"}])
         # 나 is a verb here only where whole sentences are read, on both sides.
         hits = old.search("갑자기 화 나", mode="keyword")
         assert [hit.id for hit in hits] == ["a", "b"]
     with Corpus.open(tmp_path / "new.malmoi", encoder) as new:
         assert new.store.about.words == "word-morphemes"
-        new.put([{"id": "a", "text": "갑자기 눈물 나"}, {"id": "b", "text": "자꾸 눈물 나"}])
+        new.upsert([{"id": "a", "text": "갑자기 눈물 나"}, {"id": "b", "text": "자꾸 눈물 나"}])
         hits = new.search("갑자기 화 나", mode="keyword")
         assert [hit.id for hit in hits] == ["a"]
 
@@ -448,7 +448,7 @@ def test_opening_the_model_is_not_part_of_the_time(
         time.sleep(0.3)
         return encoder
 
-    monkeypatch.setattr("malmoi.corpus.corpus.load", slowly)
+    monkeypatch.setattr("malmoi.corpus.writer.load", slowly)
     with Corpus.open(tmp_path / "x.malmoi") as again:
         hits = again.search("cat", 3, reranker=Longest(), within=0.25)
         assert "rerank" in hits[0].scores
@@ -462,6 +462,6 @@ def test_a_reranker_reads_the_title_too(corpus: Corpus) -> None:
             read.extend(text for _, text in pairs)
             return super().score(pairs)
 
-    corpus.put([Document("t", "it sleeps", title="Cats")])
+    corpus.upsert([Document("t", "it sleeps", title="Cats")])
     corpus.search("cat", 6, reranker=Reader())
     assert "Cats\nit sleeps" in read

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import malmoi
-from malmoi.corpus import Document, EncodedPassage, Stored
+from malmoi.corpus import Document, StoredDocument
 from malmoi.corpus.filters import Filter
 from malmoi.corpus.ingest import copy_corpus
 from malmoi.corpus.keywords import stem
@@ -87,7 +87,7 @@ def test_a_corpus_in_milvus_is_searched_like_a_file(
         for mode in ("dense", "keyword", "hybrid"):
             assert corpus.search("고양이", k=1, mode=mode)[0].id == "2"
         assert [hit.id for hit in corpus.search("고양이", filter="year=2024")] == ["1"]
-        corpus.put({"id": "3", "text": "강아지 잔다"})
+        corpus.upsert({"id": "3", "text": "강아지 잔다"})
         assert corpus.get("3") is not None
 
 
@@ -167,11 +167,10 @@ def test_a_file_left_by_a_killed_process_is_opened(tmp_path: Path, bundle: Path)
 def test_a_document_is_replaced_whole_or_not_at_all(
     tmp_path: Path, encoder: malmoi.TextEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stored(texts: list[str]) -> Stored:
-        vectors = encoder.encode(texts)
-        passages = zip(texts, vectors, strict=True)
-        encoded = (EncodedPassage(Passage(text), np.stack([own, own])) for text, own in passages)
-        return Stored(Document("1", "\n\n".join(texts)), tuple(encoded))
+    def stored(texts: list[str]) -> StoredDocument:
+        vectors = tuple(np.stack([own, own]) for own in encoder.encode(texts))
+        document = Document("1", "\n\n".join(texts))
+        return StoredDocument(document, tuple(map(Passage, texts)), vectors)
 
     states = [stored(["배를 타고", "바다", "고양이"]), stored(["강아지"]), stored(["산", "강"])]
     with malmoi.Corpus.open(f"milvus:{tmp_path}/m.db", encoder, words="bigrams") as corpus:
@@ -187,8 +186,8 @@ def test_a_document_is_replaced_whole_or_not_at_all(
                     with contextlib.suppress(CorpusError):
                         store.write([new])
                 [found] = store.scan()
-                texts = [one.passage.text for one in found.passages]
-                assert texts in [[one.passage.text for one in x.passages] for x in (old, new)]
+                texts = [one.text for one in found.passages]
+                assert texts in [[one.text for one in x.passages] for x in (old, new)]
                 assert store.get(["1"])["1"].text == "\n\n".join(texts)
                 assert store.passage_count() == len(texts)
                 hits = store.vector_search(encoder.encode("바다"), 9)

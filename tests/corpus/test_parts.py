@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from malmoi.corpus.filters import Filter, as_filters, atom, atoms
-from malmoi.corpus.fusion import fuse
 from malmoi.corpus.keywords import QUERY_WORDS, WordCache, base_of, cut, query_terms, query_words
-from malmoi.corpus.store import ScoredId
+from malmoi.corpus.ranking import fuse
+from malmoi.corpus.store import ScoredPassage
 from malmoi.errors import DataError, OptionError
 from malmoi.text import morphemes
 
@@ -140,11 +140,16 @@ def test_fields_that_cannot_be_compared_are_refused() -> None:
 
 
 def test_fusion_adds_scores_not_ranks() -> None:
-    dense = [ScoredId("a", 0.61), ScoredId("b", 0.60), ScoredId("c", 0.2), ScoredId("d", 0.2)]
-    found = fuse("고양이", dense, [ScoredId("b", 3.0), ScoredId("c", 0.5)], best=5.0)
+    dense = [
+        ScoredPassage("a", 0.61),
+        ScoredPassage("b", 0.60),
+        ScoredPassage("c", 0.2),
+        ScoredPassage("d", 0.2),
+    ]
+    found = fuse("고양이", dense, [ScoredPassage("b", 3.0), ScoredPassage("c", 0.5)], best=5.0)
     assert [one.id for one in found[:2]] == ["b", "a"]
     # Words that hardly cover the query do not count.
-    found = fuse("고양이", dense, [ScoredId("b", 3.0), ScoredId("c", 0.5)], best=50.0)
+    found = fuse("고양이", dense, [ScoredPassage("b", 3.0), ScoredPassage("c", 0.5)], best=50.0)
     assert [one.id for one in found[:2]] == ["a", "b"]
     assert fuse("고양이", [], [], best=0) == []
     with pytest.raises(OptionError):
@@ -152,17 +157,17 @@ def test_fusion_adds_scores_not_ranks() -> None:
 
 
 def test_one_passage_that_has_the_identifier_wins() -> None:
-    dense = [ScoredId(str(i), 0.6 - i / 1000, hangul=90) for i in range(100)]
-    [first, *_] = fuse("PAY-5031이 나와요", dense, [ScoredId("77", 9.0)], best=20.0)
+    dense = [ScoredPassage(str(i), 0.6 - i / 1000, hangul=90) for i in range(100)]
+    [first, *_] = fuse("PAY-5031이 나와요", dense, [ScoredPassage("77", 9.0)], best=20.0)
     assert first.id == "77"
 
 
 def test_a_passage_in_the_other_language_has_no_words_to_share() -> None:
-    korean = [ScoredId(str(i), 0.3 + i / 100, hangul=95) for i in range(20)]
-    words = [ScoredId("18", 4.0), ScoredId("3", 1.0)]
+    korean = [ScoredPassage(str(i), 0.3 + i / 100, hangul=95) for i in range(20)]
+    words = [ScoredPassage("18", 4.0), ScoredPassage("3", 1.0)]
     for hangul, first in ((0, "right"), (95, "18")):
         # In the query's language the right passage would have had its words.
-        right = ScoredId("right", 0.55, hangul=hangul)
+        right = ScoredPassage("right", 0.55, hangul=hangul)
         assert fuse("비밀번호 길이", [*korean, right], words, best=10.0)[0].id == first
 
 

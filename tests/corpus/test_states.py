@@ -3,7 +3,6 @@
 import contextlib
 import itertools
 import os
-import random
 import shutil
 import sqlite3
 import subprocess
@@ -16,13 +15,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from malmoi.corpus import Document, Filter, Stored, StoreInfo, sums, vector_index
+from malmoi.corpus import Document, Filter, StoredDocument, StoreInfo, checksums, vector_index
 from malmoi.corpus.sqlite import SqliteStore
 from malmoi.corpus.store import PassageKey
-from malmoi.corpus.sums import is_sound
 from malmoi.errors import CorpusBusy, CorpusError, MalmoiError
-from malmoi.index.table import TablePart
+from malmoi.index.base import TablePart
 from tests.corpus.test_store import DIM, ids, stored, unit
+from tests.support.logs import record_messages
 
 ABOUT = StoreInfo(model="none", dimension=DIM, words="bigrams")
 
@@ -196,6 +195,7 @@ def test_a_file_without_checksums_is_read_as_it_is_and_gets_them_when_written(
             ("vectors", "checksum"),
         ):
             connection.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
+        connection.execute("DROP TABLE checksums")
         connection.execute("PRAGMA user_version = 2")
     before = path.read_bytes()
     (tmp_path / "x.malmoi.index").unlink()
@@ -214,7 +214,7 @@ def test_a_file_without_checksums_is_read_as_it_is_and_gets_them_when_written(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ("UPDATE words_docsize SET sz = x'07' WHERE id = 3", "index of words does not fit"),
+        ("UPDATE words_docsize SET sz = x'07' WHERE id = 3", "keyword index does not fit"),
         ("UPDATE words_content SET c0 = 'x' WHERE id = 3", "words of 1 passages are not as"),
     ],
 )
@@ -273,7 +273,10 @@ LOOKUPS = {
         "UPDATE fields SET name = 'm' WHERE field = 1",
         lambda store: only(store, 2),
     ),
-    "sum": ("UPDATE sums SET value = value + 1 WHERE name = 'facts'", lambda store: only(store, 2)),
+    "checksum": (
+        "UPDATE checksums SET value = value + 1 WHERE part = 'fields'",
+        lambda store: only(store, 2),
+    ),
     "analysis": ("INSERT INTO terms VALUES ('가', '나')", lambda store: store.remembered(["가"])),
 }
 
@@ -288,36 +291,92 @@ def make_lookups(path: Path) -> None:
             document = Document(
                 f"{i}", f"배송 {i}", {"n": i, "list": [i, float(i), -0.0, "a", "a"]}
             )
-            store.write([Stored(document, unit(i))])  # type: ignore[arg-type]
+            store.write([StoredDocument(document, unit(i))])  # type: ignore[arg-type]
         store.delete(["7"])
         store.flush()
 
 
 @pytest.mark.parametrize("name", LOOKUPS)
-def test_damage_of_what_rows_are_found_by_is_told_and_repaired(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("way", ["read", "write", "repair"])
+def test_what_rows_are_found_by_is_rebuilt_when_it_is_damaged(
+    tmp_path: Path, name: str, way: str
+) -> None:
     path, (change, use) = tmp_path / "x.malmoi", LOOKUPS[name]
     make_lookups(path)
     with opened(path) as store:
         assert store.check() == []
-        use(store)
+        right = use(store)
+        documents = store.get(["0", "9"])
     with contextlib.closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(change)
+    messages = record_messages()
     with opened(path) as store:
-        with pytest.raises(CorpusError, match=r"damaged: .* not as written.*--repair"):
-            use(store)
-        with pytest.raises(CorpusError, match="damaged"):
-            store.write([stored("8", "배송 8", 8)])
-        before = [str(one) for one in store.get(["0", "9"]).values()]
-        assert store.check() != []
-        done = store.repair(no_model)
-    assert (done.documents, done.encoded, done.lost) == (9, 0, ())
-    assert done.kept.name == "x.malmoi.damaged-1" and done.kept.exists()
+        assert "not as written" in "; ".join(store.check())
+        if way == "read":
+            assert use(store) == right
+        elif way == "write":
+            store.write([stored("8", "배송 8", 8, n=8)])
+        else:
+            done = store.repair(no_model)
+            assert (done.documents, done.encoded, done.lost) == (9, 0, ())
+            assert done.kept.name == "x.malmoi.damaged-1" and done.kept.exists()
+    assert sum("rebuilt" in line for line in messages) == (way != "repair")
     with opened(path) as store:
         assert store.check() == [] and len(store) == 9
-        use(store)
+        assert len(use(store)) == len(right)
         assert len(store.keyword_search(["배송"], 99)) == 9
-        assert [str(one) for one in store.get(["0", "9"]).values()] == before
-        store.write([stored("8", "배송 8", 8)])
+        assert store.get(["0", "9"]) == documents
+    assert sum("rebuilt" in line for line in messages) == (way != "repair")
+
+
+def test_a_changed_schema_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.malmoi"
+    make_lookups(path)
+    data = path.read_bytes()
+    assert b"fields (field INTEGER PRIMARY KEY" in data
+    path.write_bytes(
+        data.replace(b"fields (field INTEGER PRIMARY", b"fields (field INTEGER PRIMERY")
+    )
+    with opened(path) as store, pytest.raises(CorpusError, match="list of tables is not as"):
+        only(store, 2)
+
+
+def test_damaged_words_are_not_made_the_keyword_index(tmp_path: Path) -> None:
+    path = tmp_path / "x.malmoi"
+    make_lookups(path)
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE words_docsize SET sz = x'07' WHERE id = 3")
+        connection.execute("UPDATE words_content SET c0 = 'x' WHERE id = 3")
+    with opened(path) as store, pytest.raises(CorpusError, match="not what was written"):
+        store.keyword_search(["배송"], 9)
+
+
+def test_nothing_is_rebuilt_in_a_read_only_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.malmoi"
+    make_lookups(path)
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE words_docsize SET sz = x'07' WHERE id = 3")
+    monkeypatch.setattr("malmoi.corpus.schema.is_frozen", lambda path: True)
+    monkeypatch.setattr("malmoi.corpus.sqlite.is_frozen", lambda path: True)
+    with opened(path) as store:
+        with pytest.raises(CorpusError, match=r"damaged: .* not as written.*--repair"):
+            store.keyword_search(["배송"], 9)
+
+
+def test_a_writer_that_is_killed_leaves_a_file_that_gets_its_checksums_later(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "x.malmoi"
+    make_lookups(path)
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("DELETE FROM checksums")
+    with opened(path) as store:
+        assert len(store.keyword_search(["배송"], 99)) == 9
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        [[count]] = connection.execute("SELECT count(*) FROM checksums")
+    assert count == 4
 
 
 def no_model(passages: object) -> list[NDArray[np.float32]]:
@@ -367,40 +426,21 @@ def test_a_document_is_not_said_to_be_missing_by_a_damaged_index(tmp_path: Path)
         assert store.get(["5"]) and store.check() == []
 
 
-def test_checksums_follow_the_word_index_through_merges(tmp_path: Path) -> None:
-    chance = random.Random(3)
-    with opened(tmp_path / "x.malmoi") as store:
-        store._connection.execute("INSERT INTO words (words, rank) VALUES ('pgsz', 64)")
-        for start in range(0, 900, 30):
-            count = chance.choice((1, 5, 30))
-            store.write(
-                [
-                    stored(
-                        f"{start + i}", " ".join(f"w{chance.randrange(400)}" for _ in "x" * 9), i
-                    )
-                    for i in range(count)
-                ]
-            )
-            store.delete([str(chance.randrange(start + 1)) for _ in range(3)])
-            assert is_sound(store._connection, "words"), start
-        assert store.check() == []
-
-
 def test_what_others_write_during_a_check_is_no_damage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, really = tmp_path / "x.malmoi", sums._stored
+    path, really = tmp_path / "x.malmoi", checksums._checksum
     make_lookups(path)
     with opened(path) as store, opened(path) as other:
+        other.check_lookups(*checksums.PARTS)
         late = itertools.count(100)
 
-        def writing(connection: sqlite3.Connection) -> dict[str, object]:
-            found = really(connection)
+        def writing(connection: sqlite3.Connection, part: str) -> int:
             if connection is store._connection:
                 other.write([stored(f"{next(late)}", "배송 나중", 3)])
-            return found
+            return really(connection, part)
 
-        monkeypatch.setattr(sums, "_stored", writing)
+        monkeypatch.setattr(checksums, "_checksum", writing)
         assert len(store.keyword_search(["배송"], 99)) == 10
         assert store.check() == []
         assert len(store) == 9 + next(late) - 100

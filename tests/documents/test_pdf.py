@@ -9,7 +9,7 @@ import pytest
 
 from malmoi.documents import Block, DocumentError, read_documents
 from malmoi.documents import pdf as loader
-from malmoi.documents.pdf_layout import Line, Page, WordBreaks, join_lines, page_blocks
+from malmoi.documents.pdf import Line, Page, WordBreaks, join_lines, page_blocks
 from tests.documents import samples
 from tests.documents.samples import pdf
 

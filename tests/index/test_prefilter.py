@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from malmoi.index.prefilter import principal_axes, with_residual
+from malmoi.index.join import principal_axes, with_residual
 from malmoi.types import Floats
 
 VECTORS = arrays(np.float32, (6, 5), elements=st.floats(-2, 2, width=32))

@@ -12,7 +12,7 @@ import pytest
 import malmoi
 from malmoi import Corpus, Lexicon, Linker
 from malmoi.index import open_index
-from malmoi.terms import NoteReader
+from malmoi.clinical import NoteReader
 from tests.pins.golden import check_entry, files_of, to_toml
 from tests.pins.golden import malmoi as run
 from tests.pins.make_files import DOCUMENTS, ENGINES, vectors
@@ -52,7 +52,7 @@ def test_a_corpus(files: Path, mode: Any) -> None:
         }
         found = [hit.id for hit in corpus.search("배", mode=mode, filter={"lang": "ko"})]
         check_entry("files.json", f"corpus {mode}", hits | {"in Korean": found}, within=2e-4)
-        corpus.put([{"id": "new", "text": "a sweet pear"}])
+        corpus.upsert([{"id": "new", "text": "a sweet pear"}])
         assert corpus.search("sweet pear", 1, mode=mode)[0].id == "new"
 
 

@@ -147,7 +147,9 @@ def test_an_answer_longer_than_estimated_is_not_written(
     resources: Resources, tmp_path: Path
 ) -> None:
     with Corpus.open(tmp_path / "notes.malmoi", resources.encoder) as corpus:
-        corpus.put({"id": str(i), "text": "the cat", "original": "a" * 100_000} for i in range(9))
+        corpus.upsert(
+            {"id": str(i), "text": "the cat", "original": "a" * 100_000} for i in range(9)
+        )
         served = replace(resources, corpora={"notes": corpus})
         with serving(served, ServerSettings(limits=Limits(answer_bytes=800_000))) as server:
             answer = server.post("/v1/search", {"query": "cat", "k": 9, "rerank": False})
@@ -161,7 +163,7 @@ def test_a_corpus_that_cannot_be_trusted_is_the_servers_fault(
 ) -> None:
     path = tmp_path / "notes.malmoi"
     with Corpus.open(path, resources.encoder) as corpus:
-        corpus.put({"id": str(i), "text": "the cat"} for i in range(9))
+        corpus.upsert({"id": str(i), "text": "the cat"} for i in range(9))
         with serving(replace(resources, corpora={"notes": corpus})) as server:
             assert server.post("/v1/search", {"query": "cat"}).status == 200
             path.rename(tmp_path / "other")

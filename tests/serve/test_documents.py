@@ -265,7 +265,7 @@ def test_names_of_uploads_are_made_safe() -> None:
 def test_a_corpus_to_upload_into_is_made(
     bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("malmoi.corpus.corpus.default_words", lambda: "bigrams")  # quick to load
+    monkeypatch.setattr("malmoi.corpus.writer.default_words", lambda: "bigrams")  # quick to load
     path = tmp_path / "new.malmoi"
     resources = load_resources(bundle, reranker="none", corpora=[path], samples=False, create=True)
     with serving(resources, ServerSettings(uploads=Uploads())) as site:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from malmoi.errors import LexiconError
-from malmoi.index.prefilter import WIDTH, Prefilter
+from malmoi.index.join import WIDTH, Prefilter
 from malmoi.runtime.pooling import to_precision
 from malmoi.terms import Linker, name_index
 from malmoi.terms.name_index import NameVectors

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 from ..corpus import Corpus
-from ..corpus.answers import PASSAGES, answer_from
+from ..corpus.corpus import ANSWERED, answer_from
 from ..documents import read_documents
 from ..errors import DataError
 from ..heads.answerer import Answer, Answerer, load_answerer
@@ -29,7 +29,7 @@ def answer(
     ] = None,
     passages: Annotated[
         int, opt("Of a corpus: how many passages to read.", "--passages", min=1)
-    ] = PASSAGES,
+    ] = ANSWERED,
     rerank: Annotated[bool, opt("Of a corpus: rerank passages first.", "--rerank")] = False,
     filter: Annotated[
         list[str] | None, opt("Of a corpus: a condition on a field, as type=pdf.")

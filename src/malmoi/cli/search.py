@@ -9,8 +9,7 @@ from typer import BadParameter
 from ..bundle.bundle import RERANKER
 from ..corpus import Corpus, Hit
 from ..corpus.corpus import RERANKED, Mode
-from ..corpus.fusion import WEIGHTS
-from ..corpus.rerank import RERANK
+from ..corpus.ranking import RERANK, WEIGHTS
 from ..encoders import load
 from ..heads.reranker import load_reranker
 from .options import ModelOption, Threads, arg, opt, seconds
@@ -30,7 +29,7 @@ def search(
         bool, opt("A row is a document with its best passages, or else a passage.")
     ] = True,
     neighbours: Annotated[
-        int, opt("Print so many passages before and after each as well.", min=0)
+        int, opt("Also print this many passages before and after each.", min=0)
     ] = 0,
     weights: Annotated[
         str | None, opt("Of a hybrid search's sides, as dense=1,keyword=0.8.")

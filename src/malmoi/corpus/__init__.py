@@ -2,47 +2,39 @@
 
 from .corpus import Corpus
 from .filters import Filter
-from .hits import DocumentHits, Hit, group_hits
-from .ingest import Columns, IngestReport, index_files
+from .ingest import IngestReport, index_files, sync_files, watch_files
+from .ranking import DocumentHits, Hit, group_hits
 from .store import (
     Document,
     DocumentInfo,
-    EncodedPassage,
-    FoundPassage,
     PassageKey,
+    PassageWithDocument,
     Progress,
-    ScoredId,
+    ScoredPassage,
     Store,
-    Stored,
+    StoredDocument,
     StoreInfo,
     SyncedFile,
 )
-from .sync import SyncReport, sync_files, watch_files
 
 __all__ = [
-    "Columns",
     "Corpus",
     "Document",
     "DocumentHits",
     "DocumentInfo",
-    "EncodedPassage",
     "Filter",
-    "FoundPassage",
     "Hit",
     "IngestReport",
     "PassageKey",
+    "PassageWithDocument",
     "Progress",
-    "ScoredId",
+    "ScoredPassage",
     "Store",
     "StoreInfo",
-    "Stored",
-    "SyncReport",
+    "StoredDocument",
     "SyncedFile",
     "group_hits",
     "index_files",
     "sync_files",
     "watch_files",
 ]
-
-# The names of 0.1.
-About, Scored, Taken = StoreInfo, ScoredId, IngestReport

@@ -1,102 +1,50 @@
-"""A corpus: documents that are stored as passages, and found by meaning, by words, or by both.
+"""A corpus: documents that are stored as passages, and found by meaning, by words, or by both."""
 
-A corpus remembers the vectors of a few fixed texts, so that it can refuse a model that is not the
-one it was made with, and the prompts that the model asks for.
-"""
-
-import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
 
-from ..documents import Block, Passage, SourceDocument, Splitter, split_document
-from ..encoders import TextEncoder, load
-from ..encoders.base import OnLong
-from ..errors import CorpusError, DataError, OptionError, TextError, counted
-from ..runtime.pooling import Precision, normalize, to_precision
+from ..documents import Passage, Splitter
+from ..encoders import TextEncoder
+from ..errors import DataError, OptionError, TextError, counted
+from ..heads.answerer import Answer, Answerer
+from ..runtime.pooling import Precision, normalize
 from ..text import morphemes
 from ..text.cleanup import as_text
-from ..text.sentences import split_sentences
 from ..types import Floats
 from .filters import Filter, as_filters, check_fields
-from .fusion import WEIGHTS, check_weights, fuse
-from .hits import DocumentHits, Hit, group_hits, make_snippet
-from .keywords import check_words, default_words
-from .rerank import Scorer, rerank_within
-from .sqlite import open_store
-from .store import (
-    Document,
-    EncodedPassage,
-    PassageKey,
-    ScoredId,
-    Store,
-    Stored,
-    StoreInfo,
-    Vector,
-    WriteMode,
-    checked_document,
-    context_of,
-    passage_digest,
-    vector_texts,
+from .ingest import IngestReport, sync_files
+from .ranking import (
+    WEIGHTS,
+    DocumentHits,
+    Hit,
+    Scorer,
+    check_weights,
+    fuse,
+    group_hits,
+    make_snippet,
+    rerank_within,
 )
-from .sync import SyncReport, sync_files
-
-_PROBES = ("말모이는 낱말을 모은 것이다.", "A gathering of words.", "pt는 DM으로 f/u 중")
-# 8-bit and float32 weights of one model, and different processors, agree at least so well …
-_SAME = 0.9
-# … and a model of another name is the same one renamed only if it agrees this well.
-_IDENTICAL = 0.999
-
-
-def probe(encoder: TextEncoder, dim: int) -> tuple[tuple[float, ...], ...]:
-    """The vectors of a few fixed texts, by which a model is recognised."""
-    cut = dim if dim < encoder.dimension else None
-    vectors = normalize(encoder.encode(list(_PROBES), dim=cut))
-    return tuple(tuple(round(float(value), 6) for value in vector) for vector in vectors)
-
-
-def check_model(encoder: TextEncoder, about: StoreInfo) -> None:
-    """Raise unless an encoder's vectors can be compared with those of the corpus."""
-    remedy = f"Open it with {about.model}, or make a new corpus with: malmoi index"
-    if encoder.dimension < about.dimension:
-        raise CorpusError(
-            f"the corpus was made with the model {about.model}, of {about.dimension} dimensions; "
-            f"{encoder.name} has {encoder.dimension}. {remedy}"
-        )
-    if not about.probes:
-        return
-    agreement = float((np.array(probe(encoder, about.dimension)) * about.probes).sum(axis=1).min())
-    least = _SAME if encoder.name == about.model else _IDENTICAL
-    if agreement < least:
-        raise CorpusError(
-            f"the corpus was made with the model {about.model}, whose vectors are not those of "
-            f"{encoder.name} (agreement {agreement:.2f}; expected {least}). {remedy}"
-        )
-
+from .sqlite import open_store
+from .store import Document, PassageKey, ScoredPassage, context_of
+from .writer import CorpusWriter, new_info
 
 Mode = Literal["dense", "keyword", "hybrid"]
 MODES = ("dense", "keyword", "hybrid")
 DEPTH = 100  # passages that each side of a hybrid search contributes
 _MATCHED = 1000  # passages whose keyword scores are known to the fusion
 RERANKED = 50  # passages that a reranker scores
+# Passages of about 200 tokens that an answer is read from. More take longer and rarely bring it.
+ANSWERED = 8
 
 
-class Corpus:
+class Corpus(CorpusWriter):
     """Documents with their vectors and keywords. Open one with `malmoi.Corpus.open`."""
-
-    def __init__(
-        self, store: Store, encoder: TextEncoder | None = None, *, splitter: Splitter | None = None
-    ) -> None:
-        self.store = store
-        self.splitter: Splitter = splitter or split_document
-        self._encoder = encoder
-        if encoder is not None:
-            check_model(encoder, store.about)
 
     @classmethod
     def open(
@@ -127,22 +75,13 @@ class Corpus:
         """
         create = None
         if encoder is not None:
-            create = partial(_about, encoder, precision, dim, words)
+            create = partial(new_info, encoder, precision, dim, words)
         store = open_store(path, create=create, engine=engine)
         try:
             return cls(store, encoder, splitter=splitter)
         except BaseException:
             store.close()
             raise
-
-    @property
-    def encoder(self) -> TextEncoder:
-        """The encoder; loaded by the name stored in the corpus if none was given."""
-        if self._encoder is None:
-            encoder = load(self.store.about.model)
-            check_model(encoder, self.store.about)
-            self._encoder = encoder
-        return self._encoder
 
     def __len__(self) -> int:
         return len(self.store)
@@ -164,21 +103,6 @@ class Corpus:
         """Close the store; what was added is on the disk without this too."""
         self.store.close()
 
-    def add(self, documents: Iterable[Document | Mapping[str, Any]]) -> int:
-        """Add documents with new ids, all of them or none; returns how many.
-
-        A document is a `Document`, or a mapping with "id", "text" and any other fields.
-        """
-        return self._write(documents, "insert")
-
-    def update(self, documents: Iterable[Document | Mapping[str, Any]]) -> int:
-        """Replace documents whose ids exist, all of them or none; returns how many."""
-        return self._write(documents, "update")
-
-    def put(self, documents: Iterable[Document | Mapping[str, Any]]) -> int:
-        """Add documents, replacing those whose ids exist, all of them or none (upsert)."""
-        return self._write(documents, "upsert")
-
     def delete(self, ids: str | Iterable[str]) -> int:
         """Delete documents; returns how many of the ids existed."""
         listed = [ids] if isinstance(ids, str) else list(ids)
@@ -196,10 +120,9 @@ class Corpus:
         exclude: Sequence[str] = (),
         keep_missing: bool = False,
         progress: bool = False,
-    ) -> SyncReport:
-        """Make the corpus hold what files and folders hold now.
+    ) -> IngestReport:
+        """Add, update and remove documents so that the corpus matches files and folders.
 
-        New files are added, changed ones replaced, and what is gone from a folder is removed.
         Only what has changed is encoded.
 
         Args:
@@ -288,90 +211,11 @@ class Corpus:
         if self.store.about.words != "bigrams" and morphemes.available():
             list(morphemes.forms_of(["가"]))
 
-    def vectors_of(self, texts: Sequence[str], *, query: bool = True) -> Floats:
-        """Encode texts into unit vectors (n, dim), as the corpus compares them.
-
-        Queries and passages have different prompts in some models.
-        """
-        about, encoder = self.store.about, self.encoder
-        dim = about.dimension if about.dimension < encoder.dimension else None
-        prompt = None if about.prompts is None else about.prompts[0 if query else 1]
-        found = np.empty((len(texts), about.dimension), dtype=np.float32)
-        # A passage that is longer than the model reads is covered by windows, so that nothing is
-        # cut; shorter texts are spared the counting.
-        long = np.array([len(text) > encoder.max_tokens for text in texts], dtype=np.bool_)
-        ways: tuple[OnLong, ...] = ("cut", "windows")
-        for rows, on_long in zip((~long, long), ways, strict=True):
-            some = [text for text, wanted in zip(texts, rows, strict=True) if wanted]
-            if some:
-                found[rows] = encoder.encode(some, dim=dim, prompt=prompt, on_long=on_long)
-        vectors: Floats = normalize(found)
-        return vectors
-
     @property
     def query_prompt(self) -> str | None:
         """The name of the encoder's prompt for queries; None for its default prompt."""
         prompts = self.store.about.prompts
         return None if prompts is None else prompts[0]
-
-    def split(self, document: Document) -> tuple[Passage, ...]:
-        """Split a document's text into passages; a short one is a passage as it is."""
-        text = document.text
-        source = SourceDocument(
-            document.id,
-            document.title,
-            tuple(Block(part) for part in re.split(r"\n\s*\n", text) if part.strip()),
-            document.source,
-            document.type,
-            document.modified or 0.0,
-            document.metadata,
-        )
-        found = tuple(self.splitter(source))
-        if len(found) > 1:
-            return found
-        # Whole, with the space that the splitter leaves out.
-        return (Passage(text, (), None, tuple(split_sentences(text))),)
-
-    def encode_passages(self, passages: Sequence[tuple[str, Passage]]) -> list[Vector]:
-        """Give the vectors (n, width) of passages with their titles, in the store's precision."""
-        if not passages:
-            return []
-        texts = [vector_texts(title, passage) for title, passage in passages]
-        flat = list(dict.fromkeys(text for own in texts for text in own))
-        stored = to_precision(self.vectors_of(flat, query=False), self.store.about.precision)
-        rows = {text: row for row, text in enumerate(flat)}
-        return [stored[[rows[text] for text in own]] for own in texts]
-
-    def _write(self, documents: Iterable[Document | Mapping[str, Any]], mode: WriteMode) -> int:
-        if isinstance(documents, str | bytes | Mapping | Document):
-            documents = [documents]
-        checked = [checked_document(one, i) for i, one in enumerate(documents)]
-        batch = self._encoded([(one, self.split(one)) for one in checked])
-        if batch:
-            self.store.write(batch, mode=mode)
-        return len(batch)
-
-    def _encoded(self, documents: Sequence[tuple[Document, tuple[Passage, ...]]]) -> list[Stored]:
-        """Documents with the vectors of their passages; those that are there are not made again."""
-        pairs = {
-            passage_digest(document.title, passage): (document.title, passage)
-            for document, passages in documents
-            for passage in passages
-        }
-        known = self.store.vectors_for(list(pairs))
-        new = [digest for digest in pairs if digest not in known]
-        made = self.encode_passages([pairs[digest] for digest in new])
-        known |= dict(zip(new, made, strict=True))
-        return [
-            Stored(
-                document,
-                tuple(
-                    EncodedPassage(one, known[passage_digest(document.title, one)])
-                    for one in passages
-                ),
-            )
-            for document, passages in documents
-        ]
 
     def _rankings(
         self,
@@ -382,7 +226,7 @@ class Corpus:
         weights: Mapping[str, float],
         exact: bool,
         vector: Floats | None,
-    ) -> dict[str, list[ScoredId]]:
+    ) -> dict[str, list[ScoredPassage]]:
         both, store = mode == "hybrid", self.store
         wanted = max(k, DEPTH) if both else k
         rankings = {}
@@ -423,7 +267,10 @@ class Corpus:
         return unit
 
     def _hits(
-        self, query: str, order: Sequence[ScoredId], rankings: Mapping[str, Sequence[ScoredId]]
+        self,
+        query: str,
+        order: Sequence[ScoredPassage],
+        rankings: Mapping[str, Sequence[ScoredPassage]],
     ) -> list[Hit]:
         found = self.store.passages([one.key for one in order])
         shown = found.keys()
@@ -477,35 +324,6 @@ def _read_by_reranker(hit: Hit) -> str:
     return f"{above}\n{hit.text}" if above else hit.text
 
 
-def _about(encoder: TextEncoder, precision: str, dim: int | None, words: str | None) -> StoreInfo:
-    """The StoreInfo of a new corpus."""
-    kind = words or default_words()
-    check_words(kind)
-    if dim is not None and not 1 <= dim <= encoder.dimension:
-        raise OptionError(
-            f"dim is {dim}; the model's vectors have {encoder.dimension} dimensions. "
-            f"Choose one from 1 to {encoder.dimension}."
-        )
-    size = dim or encoder.dimension
-    prompts = prompts_of(encoder)
-    return StoreInfo(encoder.name, size, precision, kind, probe(encoder, size), prompts)
-
-
-# By these names models have prompts for passages, in sentence-transformers' order.
-PASSAGE_PROMPTS = ("document", "passage", "corpus")
-
-
-def prompts_of(encoder: TextEncoder) -> tuple[str, str] | None:
-    """The names of a model's prompts for queries and for passages; None if it has neither.
-
-    A model that has only one of them reads the other texts with its default prompt or none.
-    """
-    known, default = encoder.manifest.prompts, encoder.manifest.default_prompt or ""
-    query = "query" if "query" in known else default
-    passage = next((name for name in PASSAGE_PROMPTS if name in known), default)
-    return (query, passage) if query or passage else None
-
-
 def _reranked(hit: Hit, score: float | None) -> Hit:
     if score is None:
         return hit
@@ -542,3 +360,32 @@ def check_recall(corpus: Corpus, *, queries: int = 100, k: int = 10) -> dict[str
         "p50_ms": round(1000 * float(np.median(times[False])), 2),
         "exact_p50_ms": round(1000 * float(np.median(times[True])), 2),
     }
+
+
+@dataclass(frozen=True, slots=True)
+class FoundAnswer:
+    """An answer, and the passage of a corpus that it is in: hit.text[start:end]."""
+
+    answer: Answer
+    hit: Hit
+
+
+def answer_from(
+    corpus: Corpus,
+    answerer: Answerer,
+    question: str,
+    *,
+    k: int = 1,
+    passages: int = ANSWERED,
+    threshold: float | None = None,
+    **options: Any,
+) -> list[FoundAnswer]:
+    """Answer from a corpus: the `k` best answers in the passages that fit best; [] for none.
+
+    `options` are those of `Corpus.search` (mode, filter, reranker, …).
+    """
+    hits: Sequence[Hit] = corpus.search(question, passages, **options)
+    if not hits:
+        return []
+    found = answerer.answers(question, [hit.text for hit in hits], k=k, threshold=threshold)
+    return [FoundAnswer(answer, hits[answer.number]) for answer in found]

@@ -41,7 +41,7 @@ class Filter:
         >>> Filter.parse("year>=2020")
         Filter(field='year', operator='>=', value=2020)
 
-        A doubled "==" means "=". A value that begins with such a sign stands after a space.
+        A doubled "==" means "=". Write a space before a value that begins with such a sign.
         """
         if len(text) > _LONGEST:
             raise OptionError(

@@ -4,7 +4,7 @@ An address is `milvus://HOST:PORT/NAME` (also milvus+https://, with the token in
 `milvus:FILE.db`. The collection NAME has a row for each vector; the first row of a passage (part
 0) holds its text, and the first row of a document its digest. What the corpus was made for and how
 far files were read is in NAME_state. Milvus has no transactions over several requests, so all rows
-of a document go in one: those that an older state of it had besides are overwritten with rows of
+of a document go in one: further rows of an older state are overwritten with rows of
 part -1, which no search gives, and deleted afterwards. The progress of a file is written last, so
 that after a crash the last batch is written again, under the same ids.
 
@@ -22,7 +22,7 @@ import math
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
@@ -38,19 +38,19 @@ from .store import (
     Create,
     Document,
     DocumentInfo,
-    EncodedPassage,
-    FoundPassage,
     PassageKey,
+    PassageWithDocument,
     Progress,
-    ScoredId,
+    ScoredPassage,
     Store,
-    Stored,
+    StoredDocument,
     StoreInfo,
     SyncedFile,
     Vector,
     WriteMode,
     hangul_share,
-    passage_digest,
+    passage_score,
+    rows_for,
 )
 
 _TEXT = 65535  # bytes in Milvus's longest text
@@ -59,6 +59,7 @@ _AT_ONCE = 200  # passages or documents in one request
 _ROWS = 1000  # in one write
 _MOST = 16384  # rows that one search may return
 _VERSION = 2
+_FIRST = "part == 0 and number == 0"  # the row that a document is known by
 _SHOWN = ["document", "number", "text", "about"]
 _KEYS = "keys"
 _NO_WORDS = "0"  # of rows that are not searched by words; Milvus wants some text
@@ -183,7 +184,8 @@ class MilvusStore(Store):
             self._client: Any = self._milvus.MilvusClient(self.address.uri, token=token)
             self._prepare(create)
             self.about = StoreInfo.from_json(json.loads(self._read_state("about") or "{}"))
-        self._fields: set[str] = set(json.loads(self._read_state("fields") or "[]"))
+        self._fields = set[str]()
+        self.fields()
 
     def _prepare(self, create: Create | None) -> None:
         if self._client.has_collection(self._state):
@@ -268,22 +270,22 @@ class MilvusStore(Store):
         )
 
     def _write_state(self, key: str, value: str) -> None:
-        self._client.upsert(self._state, [{"key": key, "value": value, "vector": [1.0, 0.0]}])
+        row = {"key": key, "value": value, "vector": [1.0, 0.0]}
+        self._call("upsert", self._state, [row])
 
     def _read_state(self, key: str) -> str | None:
-        found = self._client.get(self._state, ids=[key], output_fields=["value"])
+        found = self._call("get", self._state, ids=[key], output_fields=["value"])
         return str(found[0]["value"]) if found else None
 
     def __len__(self) -> int:
-        return self._count("part == 0 and number == 0")
+        return self._count(_FIRST)
 
     def passage_count(self) -> int:
         return self._count("part == 0")
 
     def _count(self, condition: str) -> int:
-        with self._translated_errors():
-            [row] = self._client.query(self._name, filter=condition, output_fields=["count(*)"])
-            return int(row["count(*)"])
+        [row] = self._call("query", self._name, filter=condition, output_fields=["count(*)"])
+        return int(row["count(*)"])
 
     def _write(
         self,
@@ -293,38 +295,31 @@ class MilvusStore(Store):
         delete: Sequence[str],
         files: Sequence[SyncedFile],
     ) -> None:
-        with self._translated_errors():
-            ids = [one.document.id for one, _ in batch]
-            if mode != "upsert":
-                known = self._query("document", ids, ["document"], "part == 0 and number == 0")
-                self._check_mode(len(batch), len(known), mode)
-            now = time.time_ns()
-            older = self._keys(ids) if mode != "insert" else {}
-            documents = []
-            for i, (one, words) in enumerate(batch):
-                rows = list(self._rows(one, words, now + i))
-                surplus = older.get(one.document.id, set()) - {row["key"] for row in rows}
-                documents.append(rows + [self._hidden(key, now) for key in sorted(surplus)])
-            for request in _requests(documents):
-                self._client.upsert(self._name, request)
-            if any(row["part"] < 0 for rows in documents for row in rows):
-                self._client.delete(self._name, filter="part < 0")
-            self._delete(delete)
-            new = {name for one, _ in batch for name in one.document.fields} - self._fields
-            if new:
-                self._fields |= set(json.loads(self._read_state("fields") or "[]")) | new
-                self._write_state("fields", json.dumps(sorted(self._fields)))
-            if progress is not None:
-                self._write_state(_state_key("source", progress.source), _json(progress))
-            for file in files:
-                self._write_state(_state_key("file", file.path), _json(file))
-
-    def _keys(self, ids: Sequence[str]) -> dict[str, set[str]]:
-        """The keys of all rows of documents."""
-        found: dict[str, set[str]] = {}
-        for row in self._query("document", ids, ["document", "key"]):
-            found.setdefault(row["document"], set()).add(row["key"])
-        return found
+        ids = [one.document.id for one, _ in batch]
+        if mode != "upsert":
+            known = self._query("document", ids, ["document"], _FIRST)
+            self._check_mode(len(batch), len(known), mode)
+        now = time.time_ns()
+        older = _by("document", self._query("document", ids, ["document", "key", "part"]))
+        documents = []
+        for i, (one, words) in enumerate(batch):
+            rows = list(self._rows(one, words, now + i))
+            surplus = {row["key"] for row in older.get(one.document.id, ())}
+            surplus -= {row["key"] for row in rows}
+            documents.append(rows + [self._hidden(key, now) for key in sorted(surplus)])
+        for request in _requests(documents):
+            self._call("upsert", self._name, request)
+        if any(row["part"] < 0 for rows in documents for row in rows):
+            self._call("delete", self._name, filter="part < 0")
+        self.delete(delete)
+        new = {name for one, _ in batch for name in one.document.fields} - self._fields
+        if new:
+            self._fields |= {*self.fields(), *new}
+            self._write_state("fields", json.dumps(sorted(self._fields)))
+        if progress is not None:
+            self._write_state(_state_key("source", progress.source), _json(progress))
+        for file in files:
+            self._write_state(_state_key("file", file.path), _json(file))
 
     def _hidden(self, key: str, serial: int) -> dict[str, Any]:
         """A row that takes the place of one which its document has no longer."""
@@ -334,7 +329,7 @@ class MilvusStore(Store):
         return texts | numbers | {"about": {}, "facts": facts({}), "vector": vector}
 
     def _rows(
-        self, stored: Stored, words: Sequence[Sequence[str]], serial: int
+        self, stored: StoredDocument, words: Sequence[Sequence[str]], serial: int
     ) -> Iterator[dict[str, Any]]:
         """The rows of a document: one for each vector of each passage."""
         document = stored.document
@@ -346,19 +341,19 @@ class MilvusStore(Store):
             "modified": document.modified,
             "metadata": dict(document.metadata),
         }
-        for number, (one, cut) in enumerate(zip(stored.passages, words, strict=True)):
-            passage = one.passage
+        parts = zip(stored.passages, stored.vectors, stored.passage_digests, words, strict=True)
+        for number, (passage, vectors, digest, cut) in enumerate(parts):
             known = about | {"headings": passage.headings, "page": passage.page}
             known |= {"sentences": passage.sentences, "digest": stored.digest, "file": stored.file}
             share = hangul_share(passage.text)
-            for part, vector in enumerate(self.about.floats(one.vectors)):
+            for part, vector in enumerate(self.about.floats(vectors)):
                 key = _passage_key(id, number)
                 yield {
                     "key": f"{key}:{part}",
                     "passage": key,
                     "document": id,
                     "file": _hash(stored.file) if stored.file else "",
-                    "digest": passage_digest(document.title, passage).hex(),
+                    "digest": digest.hex(),
                     "number": number,
                     "part": part,
                     "serial": serial,
@@ -371,67 +366,48 @@ class MilvusStore(Store):
                 }
 
     def delete(self, ids: Sequence[str]) -> int:
-        with self._translated_errors():
-            return self._delete(ids)
-
-    def _delete(self, ids: Sequence[str]) -> int:
-        rows = self._query("document", ids, ["document"], "part == 0 and number == 0")
+        rows = self._query("document", ids, ["document"], _FIRST)
         for block in _blocks([row["document"] for row in rows]):
             listed = ", ".join(map(quoted, block))
-            self._client.delete(self._name, filter=f"document in [{listed}]")
+            self._call("delete", self._name, filter=f"document in [{listed}]")
         return len(rows)
 
     def get(self, ids: Sequence[str]) -> dict[str, Document]:
-        with self._translated_errors():
-            rows = self._query("document", ids, _SHOWN, "part == 0")
-        found: dict[str, list[Any]] = {}
-        for row in sorted(rows, key=lambda row: int(row["number"])):
-            found.setdefault(row["document"], []).append(row)
+        found = _by("document", self._query("document", ids, _SHOWN, "part == 0"), "number")
         return {
             id: _document(own[0], "\n\n".join(row["text"] for row in own))
             for id, own in found.items()
         }
 
     def digests(self, ids: Sequence[str]) -> dict[str, str]:
-        with self._translated_errors():
-            shown = ["document", "about"]
-            rows = self._query("document", ids, shown, "part == 0 and number == 0")
+        rows = self._query("document", ids, ["document", "about"], _FIRST)
         return {row["document"]: row["about"]["digest"] for row in rows}
 
-    def passages(self, keys: Sequence[PassageKey]) -> dict[PassageKey, FoundPassage]:
-        with self._translated_errors():
-            wanted = [_passage_key(*key) for key in keys]
-            rows = self._query("passage", wanted, _SHOWN, "part == 0")
-        return {
-            PassageKey(row["document"], row["number"]): FoundPassage(_passage(row), _document(row))
-            for row in rows
-        }
+    def passages(self, keys: Sequence[PassageKey]) -> dict[PassageKey, PassageWithDocument]:
+        wanted = [_passage_key(*key) for key in keys]
+        found = {}
+        for row in self._query("passage", wanted, _SHOWN, "part == 0"):
+            key = PassageKey(row["document"], row["number"])
+            found[key] = PassageWithDocument(_passage(row), _document(row))
+        return found
 
     def vectors_for(self, digests: Sequence[bytes]) -> dict[bytes, Vector]:
-        with self._translated_errors():
-            wanted = [digest.hex() for digest in digests]
-            rows = self._query("digest", wanted, ["digest", "passage", "part", "vector"])
+        wanted = [digest.hex() for digest in digests]
+        rows = self._query("digest", wanted, ["digest", "passage", "part", "vector"])
         # Several passages may be the same; the vectors of one of them are enough.
         own = {row["digest"]: row["passage"] for row in rows}
-        kept = [row for row in rows if own[row["digest"]] == row["passage"]]
-        found = self._gathered(kept, "digest")
-        return {bytes.fromhex(digest): vectors for digest, vectors in found.items()}
+        found = _by("digest", (row for row in rows if own[row["digest"]] == row["passage"]))
+        return {bytes.fromhex(digest): self._vectors(rows) for digest, rows in found.items()}
 
-    def _gathered(self, rows: Sequence[Any], field: str) -> dict[str, Vector]:
-        """The vectors (n, width) of rows by a field, in the order of their parts."""
-        found: dict[str, list[Any]] = {}
-        for row in sorted(rows, key=lambda row: int(row["part"])):
-            found.setdefault(row[field], []).append(row["vector"])
-        precision = self.about.precision
-        return {
-            key: to_precision(np.asarray(own, dtype=np.float32), precision)
-            for key, own in found.items()
-        }
+    def _vectors(self, rows: Sequence[Any]) -> Vector:
+        """The vectors (n, width) of the rows of a passage, in the store's precision."""
+        floats = np.asarray([row["vector"] for row in rows], dtype=np.float32)
+        return to_precision(floats, self.about.precision)
 
     def vector_search(
         self, vector: Vector, k: int, *, filters: Sequence[Filter] = (), exact: bool = False
-    ) -> list[ScoredId]:
-        wanted = max(k + 20, min(4 * k, 80))
+    ) -> list[ScoredPassage]:
+        wanted = rows_for(k)
         wide = {"params": {"ef": _MOST if exact else max(128, 2 * wanted)}}
         params = {} if self.address.local else wide
         query = [np.asarray(vector, np.float32).tolist()]
@@ -439,30 +415,21 @@ class MilvusStore(Store):
         keys = dict.fromkeys(one.key for one in found)
         return sorted(self.vector_scores(vector, list(keys)), key=lambda one: -one.score)[:k]
 
-    def vector_scores(self, vector: Vector, keys: Sequence[PassageKey]) -> list[ScoredId]:
-        with self._translated_errors():
-            shown = ["passage", "document", "number", "part", "hangul", "vector"]
-            rows = self._query("passage", [_passage_key(*key) for key in keys], shown)
+    def vector_scores(self, vector: Vector, keys: Sequence[PassageKey]) -> list[ScoredPassage]:
+        shown = ["passage", "document", "number", "part", "hangul", "vector"]
+        rows = self._query("passage", [_passage_key(*key) for key in keys], shown)
         scored = []
-        for vectors in self._gathered_rows(rows):
-            floats = np.asarray([row["vector"] for row in vectors], dtype=np.float32)
-            cosines = floats @ np.asarray(vector, dtype=np.float32)
-            best, first = int(cosines.argmax()), vectors[0]
-            score = float(cosines[0] + cosines[best]) / 2
-            share = first["hangul"] if first["hangul"] >= 0 else None
-            scored.append(ScoredId(first["document"], score, first["number"], share, best))
+        for own in _by("passage", rows).values():
+            floats = np.asarray([row["vector"] for row in own], dtype=np.float32)
+            score, best = passage_score(floats @ np.asarray(vector, dtype=np.float32))
+            first = own[0]
+            share = _share(first["hangul"])
+            scored.append(ScoredPassage(first["document"], score, first["number"], share, best))
         return scored
-
-    @staticmethod
-    def _gathered_rows(rows: Sequence[Any]) -> list[list[Any]]:
-        found: dict[str, list[Any]] = {}
-        for row in sorted(rows, key=lambda row: int(row["part"])):
-            found.setdefault(row["passage"], []).append(row)
-        return list(found.values())
 
     def keyword_search(
         self, words: Sequence[str], k: int, *, filters: Sequence[Filter] = ()
-    ) -> list[ScoredId]:
+    ) -> list[ScoredPassage]:
         query = " ".join(stems(words))
         condition = " and ".join(filter(None, ("part == 0", expression(filters))))
         return self._search([query], "sparse", k, condition, {})[0] if query else []
@@ -478,64 +445,56 @@ class MilvusStore(Store):
 
     def _search(
         self, data: list[Any], field: str, k: int, condition: str, params: dict[str, Any]
-    ) -> list[list[ScoredId]]:
+    ) -> list[list[ScoredPassage]]:
         """Search for several queries at once."""
-        with self._translated_errors():
-            found = self._client.search(
-                self._name,
-                data=data,
-                anns_field=field,
-                limit=min(k, _MOST),
-                filter=condition,
-                search_params=params,
-                output_fields=["document", "number", "hangul"],
-            ) or [[] for _ in data]
+        found = self._call(
+            "search",
+            self._name,
+            data=data,
+            anns_field=field,
+            limit=min(k, _MOST),
+            filter=condition,
+            search_params=params,
+            output_fields=["document", "number", "hangul"],
+        ) or [[] for _ in data]
         # Milvus Lite gives negative BM25 scores, the server positive ones, equal in size.
         score = abs if field == "sparse" else float
         return [
             [
-                ScoredId(
-                    hit["entity"]["document"],
-                    score(hit["distance"]),
-                    hit["entity"]["number"],
-                    hit["entity"]["hangul"] if hit["entity"]["hangul"] >= 0 else None,
+                ScoredPassage(
+                    one["document"], score(distance), one["number"], _share(one["hangul"])
                 )
-                for hit in own
-                if hit["entity"]["number"] >= 0
+                for one, distance in ((hit["entity"], hit["distance"]) for hit in own)
+                if one["number"] >= 0
             ]
             for own in found
         ]
 
     def fields(self) -> list[str]:
-        with self._translated_errors():
-            self._fields |= set(json.loads(self._read_state("fields") or "[]"))
+        self._fields |= set(json.loads(self._read_state("fields") or "[]"))
         return sorted(self._fields)
 
-    def scan(self) -> Iterator[Stored]:
+    def scan(self) -> Iterator[StoredDocument]:
         for block in _blocks(self._in_order()):
-            with self._translated_errors():
-                rows = self._query("document", block, [*_SHOWN, "passage", "part", "vector"])
-            own: dict[str, list[Any]] = {}
-            for row in sorted(rows, key=lambda row: int(row["number"])):
-                own.setdefault(row["document"], []).append(row)
+            rows = self._query("document", block, [*_SHOWN, "passage", "part", "vector"])
+            own = _by("document", rows, "number")
             for id in block:
                 if id in own:  # not deleted in the meantime
                     yield self._stored(own[id])
 
-    def _stored(self, rows: Sequence[Any]) -> Stored:
-        vectors = self._gathered(rows, "passage")
-        firsts = [row for row in rows if row["part"] == 0]
-        text = "\n\n".join(row["text"] for row in firsts)
-        about = firsts[0]["about"]
-        passages = (EncodedPassage(_passage(row), vectors[row["passage"]]) for row in firsts)
+    def _stored(self, rows: Sequence[Any]) -> StoredDocument:
+        parts = _by("passage", rows)
+        firsts = [own[0] for own in parts.values()]
+        about, text = firsts[0]["about"], "\n\n".join(row["text"] for row in firsts)
+        passages, vectors = map(_passage, firsts), map(self._vectors, parts.values())
         document = _document(firsts[0], text)
-        return Stored(document, tuple(passages), about["file"], about["digest"])
+        file, digest = about["file"], about["digest"]
+        return StoredDocument(document, tuple(passages), tuple(vectors), file, digest)
 
     def documents(self, *, after: str = "", limit: int | None = None) -> Iterator[DocumentInfo]:
         ids = sorted(id for id in self._in_order() if id > after)[:limit]
         for block in _blocks(ids):
-            with self._translated_errors():
-                rows = self._query("document", block, ["document", "number", "about"], "part == 0")
+            rows = self._query("document", block, ["document", "number", "about"], "part == 0")
             counts = Counter(row["document"] for row in rows)
             firsts = {row["document"]: row for row in rows if row["number"] == 0}
             for id in block:
@@ -544,59 +503,39 @@ class MilvusStore(Store):
 
     def _in_order(self) -> list[str]:
         """The ids of all documents, in the order of writing."""
-        found: list[tuple[int, str]] = []
-        last = ""
-        first = "part == 0 and number == 0"
-        with self._translated_errors():
-            while True:
-                condition = f"{first} and document > {quoted(last)}" if last else first
-                rows = self._client.query(
-                    self._name,
-                    filter=condition,
-                    output_fields=["document", "serial"],
-                    limit=_MOST,
-                )
-                found += [(row["serial"], row["document"]) for row in rows]
-                if len(rows) < _MOST:
-                    break
-                last = max(row["document"] for row in rows)
-        return [id for _, id in sorted(found)]
+        rows = self._all(self._name, _FIRST, "document", "serial")
+        return [id for _, id in sorted((row["serial"], row["document"]) for row in rows)]
+
+    def _all(self, collection: str, condition: str, key: str, field: str) -> Iterator[Any]:
+        """Yield all rows for which a condition holds, in as many requests as they need."""
+        after = ""
+        while True:
+            more = f"{condition} and {key} > {quoted(after)}" if after else condition
+            options = {"filter": more, "output_fields": [key, field], "limit": _MOST}
+            rows = self._call("query", collection, **options)
+            yield from rows
+            if len(rows) < _MOST:
+                return
+            after = max(row[key] for row in rows)
 
     def files(self) -> dict[str, SyncedFile]:
-        found = {}
-        with self._translated_errors():
-            after = "file:"
-            while True:
-                rows = self._client.query(
-                    self._state,
-                    filter=f'key > "{after}" and key < "file;"',
-                    output_fields=["key", "value"],
-                    limit=_MOST,
-                )
-                for row in rows:
-                    file = SyncedFile(**json.loads(row["value"]))
-                    found[file.path] = file
-                if len(rows) < _MOST:
-                    return found
-                after = max(row["key"] for row in rows)
+        rows = self._all(self._state, 'key > "file:" and key < "file;"', "key", "value")
+        files = (SyncedFile(**json.loads(row["value"])) for row in rows)
+        return {file.path: file for file in files}
 
     def file_documents(self, path: str) -> dict[str, str]:
-        with self._translated_errors():
-            shown, first = ["document", "about"], "part == 0 and number == 0"
-            rows = self._query("file", [_hash(path)], shown, first)
+        rows = self._query("file", [_hash(path)], ["document", "about"], _FIRST)
         return {row["document"]: row["about"]["digest"] for row in rows}
 
     def remove_files(self, paths: Sequence[str]) -> int:
         removed = 0
         for path in paths:
             removed += self.delete(list(self.file_documents(path)))
-            with self._translated_errors():
-                self._client.delete(self._state, ids=[_state_key("file", path)])
+            self._call("delete", self._state, ids=[_state_key("file", path)])
         return removed
 
     def progress(self, source: str) -> Progress | None:
-        with self._translated_errors():
-            found = self._read_state(_state_key("source", source))
+        found = self._read_state(_state_key("source", source))
         return Progress(**json.loads(found)) if found else None
 
     def sample(self, count: int) -> list[str]:
@@ -618,8 +557,12 @@ class MilvusStore(Store):
         for block in _blocks(list(dict.fromkeys(values))):
             condition = f"{column} in [{', '.join(map(quoted, block))}]"
             condition += f" and {also}" if also else ""
-            found += self._client.query(self._name, filter=condition, output_fields=fields)
+            found += self._call("query", self._name, filter=condition, output_fields=fields)
         return found
+
+    def _call(self, method: str, *values: Any, **options: Any) -> Any:
+        with self._translated_errors():
+            return getattr(self._client, method)(*values, **options)
 
     @contextlib.contextmanager
     def _translated_errors(self) -> Iterator[None]:
@@ -647,6 +590,18 @@ def _passage(row: Any) -> Passage:
     about = row["about"]
     spans = tuple((start, end) for start, end in about["sentences"])
     return Passage(row["text"], tuple(about["headings"]), about["page"], spans)
+
+
+def _by(field: str, rows: Iterable[Any], order: str = "part") -> dict[str, list[Any]]:
+    """Rows grouped by one field, in the order of another."""
+    found: dict[str, list[Any]] = {}
+    for row in sorted(rows, key=lambda row: int(row[order])):
+        found.setdefault(row[field], []).append(row)
+    return found
+
+
+def _share(hangul: int) -> int | None:
+    return hangul if hangul >= 0 else None
 
 
 def _hash(text: str) -> str:

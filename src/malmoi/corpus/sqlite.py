@@ -2,61 +2,69 @@
 
 import contextlib
 import itertools
+import logging
 import re
 import secrets
 import sqlite3
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..documents import Passage
 from ..errors import CorpusError
 from ..io.files import writing
 from ..runtime.pooling import to_precision
 from ..text.cleanup import mend_surrogates
 from ..types import Floats
-from . import keywords
+from . import checksums, keywords
 from .filters import Filter, atoms
-from .repair import Encode, Reader, Repaired, find_damage
-from .rows import (
+from .schema import (
     ABOUT,
     DOCUMENT,
     PASSAGE,
     checked_passage,
     checked_vectors,
-    damaged,
+    connect,
+    damaged_row,
     document_row,
+    is_frozen,
+    is_old,
     is_whole,
     passage_row,
+    read_about,
     read_document,
     read_passage,
     row_checksum,
+    translated_errors,
+    upgrade,
     vector_checksum,
     whole_text,
 )
-from .schema import connect, is_frozen, is_old, read_about, translated_errors, upgrade
 from .store import (
     Batch,
     Create,
     Document,
     DocumentInfo,
-    EncodedPassage,
-    FoundPassage,
     PassageKey,
+    PassageWithDocument,
     Progress,
-    ScoredId,
+    ScoredPassage,
     Store,
-    Stored,
+    StoredDocument,
     SyncedFile,
     Vector,
     WriteMode,
+    passage_score,
+    rows_for,
     searched_text,
 )
-from .sums import Sums
 from .vector_index import ROW_BITS, SyncedIndex, index_rows
+
+logger = logging.getLogger(__name__)
 
 _AT_ONCE = 500  # ids in one query
 _HELD = 50  # documents that are read at once, of which each may have long fields
@@ -86,7 +94,7 @@ class SqliteStore(Store):
         zeros = np.zeros((1, self.about.dimension), np.float32)
         stored = to_precision(zeros, self.about.precision)
         self._dtype, self._width = stored.dtype, stored.shape[1]
-        self._sums = Sums()
+        self._intact: set[str] = set()  # parts that were compared with their checksums
         self._written_words: set[str] = set()
         self._counted: tuple[object, tuple[int, int]] | None = None
         self._frequencies: dict[str, int] = {}
@@ -158,7 +166,7 @@ class SqliteStore(Store):
         self._check_missing(ids, found)
         return dict(found)
 
-    def passages(self, keys: Sequence[PassageKey]) -> dict[PassageKey, FoundPassage]:
+    def passages(self, keys: Sequence[PassageKey]) -> dict[PassageKey, PassageWithDocument]:
         found = {}
         for block in _blocks(keys, _HELD):
             marks = ", ".join("(?, ?)" for _ in block)
@@ -173,7 +181,7 @@ class SqliteStore(Store):
             for row in rows:
                 document, passage = read_document(row[:ABOUT]), row[ABOUT:]
                 key = PassageKey(document.id, passage[2])
-                found[key] = FoundPassage(read_passage(passage), document)
+                found[key] = PassageWithDocument(read_passage(passage), document)
         self._check_missing(keys, found)
         return found
 
@@ -188,14 +196,11 @@ class SqliteStore(Store):
 
     def vector_search(
         self, vector: Vector, k: int, *, filters: Sequence[Filter] = (), exact: bool = False
-    ) -> list[ScoredId]:
+    ) -> list[ScoredPassage]:
         with self._locked() as connection:
             index = self._vector_index.follow(connection)
             only = self._fitting(filters) if filters else None
-            # A passage has several vectors, and its score is not that of its best one alone: more
-            # rows are looked at than passages are wanted, but each costs a hundred proposals.
-            rows = max(k + 20, min(4 * k, 80))
-            found = index.search(vector, rows, exact=exact, only=only)
+            found = index.search(vector, rows_for(k), exact=exact, only=only)
             passages = np.unique(found.rows[0][found.rows[0] >= 0] >> ROW_BITS)
             scored = self._scored(vector, passages.tolist())
         return sorted(scored, key=lambda one: -one.score)[:k]
@@ -203,14 +208,66 @@ class SqliteStore(Store):
     def _check_missing(self, wanted: Collection[Any], found: Collection[Any]) -> None:
         """Before anything is said to be missing, check once that it could have been found."""
         if len(found) < len(wanted):
-            self._check_sums("documents", "passages")
+            self.check_lookups("documents", "passages")
 
-    def _check_sums(self, *parts: str) -> None:
+    def check_lookups(self, *parts: str) -> None:
+        """Compare what rows are found by with its checksums, once for each part.
+
+        Words, fields and analyses that are not as written are rebuilt from the rows.
+        """
         with self._locked() as connection:
-            for part in parts:
-                self._sums.check(connection, part)
+            for part in ("schema", *parts):
+                if part not in self._intact and not checksums.is_intact(connection, part):
+                    self._rebuild(part)
+                self._intact.add(part)
 
-    def vector_scores(self, vector: Vector, keys: Sequence[PassageKey]) -> list[ScoredId]:
+    def _rebuild(self, part: str) -> None:
+        """Rebuild words, fields or analyses from the rows; raise for what cannot be rebuilt."""
+        if part not in checksums.DERIVED or self._frozen is not None or self._old:
+            raise checksums.damaged_part(part)
+        logger.warning(
+            f"{self.path}: {checksums.describe(part)}; it is being rebuilt from the documents"
+        )
+        self._intact.add(part)
+        try:
+            with self._transaction():
+                self._rebuilders[part](self)
+        except BaseException:
+            self._intact.discard(part)
+            raise
+
+    def _rebuild_words(self) -> None:
+        query = (
+            "SELECT cut, words_checksum FROM passages p LEFT JOIN words ON words.rowid = p.row "
+            "WHERE words_checksum IS NOT NULL OR cut IS NULL"
+        )
+        if any(row_checksum([cut]) != known for cut, known in self._connection.execute(query)):
+            raise damaged_row()
+        self._connection.execute("INSERT INTO words (words) VALUES ('rebuild')")
+
+    def _rebuild_fields(self) -> None:
+        for table in ("facts", "fields"):
+            self._connection.execute(f"DELETE FROM {table}")
+        found = self._connection.execute(f"SELECT {DOCUMENT} FROM documents d ORDER BY d.row")
+        for row in found:
+            self._insert_facts([row[0]], [read_document(row)])
+
+    def _rebuild_terms(self) -> None:
+        self._connection.execute("DELETE FROM terms")
+        self._written_words.clear()
+        found = self._connection.execute(
+            f"SELECT {PASSAGE}, d.title FROM passages p JOIN documents d ON d.row = p.document"
+        )
+        for block in _blocks(found):
+            self._insert_terms([searched_text(row[-1], read_passage(row[:-1])) for row in block])
+
+    _rebuilders: ClassVar = {
+        "words": _rebuild_words,
+        "fields": _rebuild_fields,
+        "terms": _rebuild_terms,
+    }
+
+    def vector_scores(self, vector: Vector, keys: Sequence[PassageKey]) -> list[ScoredPassage]:
         return self._scored(vector, self._passage_rows(keys))
 
     def _passage_rows(self, keys: Collection[PassageKey]) -> list[int]:
@@ -230,7 +287,7 @@ class SqliteStore(Store):
         self._check_missing(keys, rows)
         return [row for (row,) in rows]
 
-    def _scored(self, vector: Vector, rows: Sequence[int]) -> list[ScoredId]:
+    def _scored(self, vector: Vector, rows: Sequence[int]) -> list[ScoredPassage]:
         """Score passages by all of their vectors."""
         found = self._select(
             f"SELECT {PASSAGE}, d.id, v.row, v.vector, v.checksum FROM vectors v "
@@ -248,14 +305,13 @@ class SqliteStore(Store):
         scored = []
         for (*passage, id, _, _, _), start, end in zip(found, [0, *ends], ends, strict=False):
             _, _, number, *_, hangul, _, _ = checked_passage(passage)
-            best = int(cosines[start:end].argmax())
-            score = float(cosines[start] + cosines[start + best]) / 2
-            scored.append(ScoredId(id, score, number, hangul, best))
+            score, best = passage_score(cosines[start:end])
+            scored.append(ScoredPassage(id, score, number, hangul, best))
         return scored
 
     def keyword_search(
         self, words: Sequence[str], k: int, *, filters: Sequence[Filter] = ()
-    ) -> list[ScoredId]:
+    ) -> list[ScoredPassage]:
         return self._named(self._matching(words, k, filters))
 
     def keyword_candidates(
@@ -266,7 +322,7 @@ class SqliteStore(Store):
         *,
         depth: int,
         filters: Sequence[Filter] = (),
-    ) -> list[ScoredId]:
+    ) -> list[ScoredPassage]:
         found = self._matching(words, max(k, depth), filters)
         # To look up what all of them are takes as long as to find them.
         wanted = set(self._passage_rows(keys)) if len(found) > k else set()
@@ -278,7 +334,7 @@ class SqliteStore(Store):
         """The rows of passages that have some of the words, with their BM25 scores, best first."""
         if not words:
             return []
-        self._check_sums("words")
+        self.check_lookups("words")
         words = self._affordable(words)
         with self._locked() as connection:
             condition, values = self._condition(filters)
@@ -290,7 +346,7 @@ class SqliteStore(Store):
             ).fetchall()
         return [(row, -score) for row, score in found]  # SQLite gives the best the lowest
 
-    def _named(self, scored: Sequence[tuple[int, float]]) -> list[ScoredId]:
+    def _named(self, scored: Sequence[tuple[int, float]]) -> list[ScoredPassage]:
         """Passages by their documents' ids instead of rows; those just deleted are left out."""
         found = self._select(
             f"SELECT {PASSAGE}, d.id FROM passages p "
@@ -303,7 +359,9 @@ class SqliteStore(Store):
             row, _, number, *_, hangul, _, _ = checked_passage(passage)
             about[row] = (id, number, hangul)
         return [
-            ScoredId(about[row][0], score, *about[row][1:]) for row, score in scored if row in about
+            ScoredPassage(about[row][0], score, *about[row][1:])
+            for row, score in scored
+            if row in about
         ]
 
     def _affordable(self, words: Sequence[str]) -> Sequence[str]:
@@ -324,7 +382,7 @@ class SqliteStore(Store):
 
     def best_keyword_score(self, words: Sequence[str]) -> float:
         total, known = self.passage_count(), self.known_terms(words)
-        # A code that few passages have decides, whatever stands around it in the query.
+        # A code that few passages have decides, whatever else is in the query.
         codes = [word for word in words if 0 < known.get(word, 0) <= _FEW and _CODE.search(word)]
         counts = np.array([known.get(word, 0) for word in codes or words])
         # As in SQLite's BM25, where a word adds at most 2.2 times its inverse frequency.
@@ -336,7 +394,7 @@ class SqliteStore(Store):
 
     def remembered(self, words: Sequence[str]) -> dict[str, tuple[str, ...]]:
         """The terms of those words whose analyses were stored with the passages."""
-        self._check_sums("terms")
+        self.check_lookups("terms")
         found = self._select("SELECT word, terms FROM terms WHERE word IN", words)
         return {word: tuple(terms.split()) for word, terms in found}
 
@@ -345,7 +403,7 @@ class SqliteStore(Store):
 
         Counting a frequent one takes a millisecond in a large corpus, so counts are remembered.
         """
-        self._check_sums("words")
+        self.check_lookups("words")
         self._counts()  # forgets the counts of before a change
         known = self._frequencies
         new = [term for term in terms if term not in known]
@@ -361,44 +419,43 @@ class SqliteStore(Store):
         return {term: known[term] for term in terms if known[term]}
 
     def fields(self) -> list[str]:
-        self._check_sums("fields")
+        self.check_lookups("fields")
         with self._locked() as connection:
             return [name for (name,) in connection.execute("SELECT name FROM fields ORDER BY name")]
 
-    def scan(self) -> Iterator[Stored]:
-        self._check_sums("documents", "passages")
-        last = 0
+    def scan(self) -> Iterator[StoredDocument]:
+        self.check_lookups("documents", "passages")
+        after = 0
         while True:
             with self._locked() as connection:
                 block = connection.execute(
                     f"SELECT {DOCUMENT}, d.text, d.text_checksum FROM documents d "
                     "WHERE d.row > ? ORDER BY d.row LIMIT ?",
-                    (last, _HELD),
+                    (after, _HELD),
                 ).fetchall()
             if not block:
                 return
-            parts: dict[int, list[EncodedPassage]] = {row[0]: [] for row in block}
+            parts: dict[int, list[tuple[Passage, Vector]]] = {row[0]: [] for row in block}
             for *row, number, raw, checksum in self._select(
                 f"SELECT {PASSAGE}, v.row, v.vector, v.checksum FROM passages p JOIN vectors v "
                 "USING (row) WHERE p.document IN",
                 parts,
                 order="p.document, p.number",
             ):
-                vectors = self._vectors(checked_vectors(number, raw, checksum))
-                parts[row[1]].append(EncodedPassage(read_passage(row), vectors))
+                own = self._vectors(checked_vectors(number, raw, checksum))
+                parts[row[1]].append((read_passage(row), own))
             for row in block:
-                own = tuple(parts[row[0]])
-                text = whole_text(*row[-2:], passages=[one.passage.text for one in own])
-                document, (file, digest) = read_document(row, text=text), row[7:9]
-                if len(own) != (
-                    0 if row[9] is None else 1 + row[9]
-                ):  # a passage or its vectors are missing
-                    raise damaged()
-                yield Stored(document, own, file or "", digest or "")
-            last = block[-1][0]
+                passages = tuple(passage for passage, _ in parts[row[0]])
+                vectors = tuple(own for _, own in parts[row[0]])
+                text = whole_text(*row[-2:], passages=[one.text for one in passages])
+                document, (file, digest, last) = read_document(row, text=text), row[7:10]
+                if len(passages) != (0 if last is None else 1 + last):  # one is missing
+                    raise damaged_row()
+                yield StoredDocument(document, passages, vectors, file or "", digest or "")
+            after = block[-1][0]
 
     def documents(self, *, after: str = "", limit: int | None = None) -> Iterator[DocumentInfo]:
-        self._check_sums("documents", "passages")
+        self.check_lookups("documents", "passages")
         while limit is None or limit > 0:
             with self._locked() as connection:
                 block = connection.execute(
@@ -449,13 +506,13 @@ class SqliteStore(Store):
     def check(self) -> list[str]:
         """Compare every row, word, vector and row of the index; a line for each kind of damage."""
         with self._locked() as connection:
-            found = find_damage(connection, writable=self._frozen is None)
+            found = checksums.find_damage(connection, writable=self._frozen is None)
             differing = 0 if found else self._vector_index.differing(connection)
         if differing:
             found.append(f"{differing} rows of the index are not those of the vectors")
         return found
 
-    def repair(self, encode: Encode) -> Repaired:
+    def repair(self, encode: checksums.Encode) -> checksums.Repaired:
         """Make a whole file of what can be read, and close the store; nobody else may have it open.
 
         `encode` gives new vectors to passages whose own are damaged. The damaged file is kept.
@@ -467,7 +524,7 @@ class SqliteStore(Store):
         )
         self._vector_index.discard()
         with self._alone() as connection, writing(self.path) as file:
-            reader = Reader(connection, encode, self._vectors)
+            reader = checksums.Reader(connection, encode, self._vectors)
             with contextlib.closing(SqliteStore(file.name, create=lambda: self.about)) as new:
                 documents = reader.documents()
                 while batch := list(itertools.islice(documents, _AT_ONCE)):
@@ -479,7 +536,7 @@ class SqliteStore(Store):
                 count = len(new)
             kept.hardlink_to(self.path)
         self.close()
-        return Repaired(count, reader.encoded, tuple(reader.lost), kept)
+        return checksums.Repaired(count, reader.encoded, tuple(reader.lost), kept)
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[sqlite3.Connection]:
@@ -521,6 +578,9 @@ class SqliteStore(Store):
         """Wait for work in the background and close the file."""
         self._vector_index.wait()
         with self._lock:
+            if self._frozen is None and not self._old:
+                with contextlib.suppress(sqlite3.DatabaseError):  # damage is reported when used
+                    checksums.record(self._connection)
             self._connection.close()
 
     def _insert(self, batch: Batch) -> None:
@@ -532,21 +592,24 @@ class SqliteStore(Store):
             (document_row(row, stored) for row, (stored, _) in zip(rows, batch, strict=True)),
         )
         parts = [
-            (row, number, stored.document.title, one, words)
-            for row, (stored, cut) in zip(rows, batch, strict=True)
-            for number, (one, words) in enumerate(zip(stored.passages, cut, strict=True))
+            (row, number, one.document.title, passage, vectors, words)
+            for row, (one, cut) in zip(rows, batch, strict=True)
+            for number, (passage, vectors, words) in enumerate(
+                zip(one.passages, one.vectors, cut, strict=True)
+            )
         ]
         places = self._next_rows("passages", len(parts))
         connection.executemany(
             f"INSERT INTO passages VALUES ({', '.join('?' * 11)})",
             (
-                passage_row(place, row, number, title, one.passage, words)
-                for place, (row, number, title, one, words) in zip(places, parts, strict=True)
+                passage_row(place, row, number, title, passage, words)
+                for place, (row, number, title, passage, _, words) in zip(
+                    places, parts, strict=True
+                )
             ),
         )
         raw = (
-            np.ascontiguousarray(one.vectors, dtype=self._dtype).tobytes()
-            for _, _, _, one, _ in parts
+            np.ascontiguousarray(vectors, dtype=self._dtype).tobytes() for *_, vectors, _ in parts
         )
         connection.executemany(
             "INSERT INTO vectors VALUES (?, ?, ?)",
@@ -559,10 +622,8 @@ class SqliteStore(Store):
             "INSERT INTO words (rowid, cut) VALUES (?, ?)",
             zip(places, (" ".join(words) for *_, words in parts), strict=True),
         )
-        if parts:
-            self._sums.add("docsize", self._sizes("BETWEEN ? AND ?", (places[0], places[-1])))
         self._insert_facts(rows, [stored.document for stored, _ in batch])
-        self._insert_terms([searched_text(title, one.passage) for _, _, title, one, _ in parts])
+        self._insert_terms([searched_text(title, passage) for _, _, title, passage, *_ in parts])
 
     def _next_rows(self, table: str, count: int) -> range:
         """The next row numbers, none of which was ever used."""
@@ -579,12 +640,9 @@ class SqliteStore(Store):
         facts = [
             fact for row, own in zip(rows, fields, strict=True) for fact in _facts(row, own, names)
         ]
-        added = connection.executemany(
+        connection.executemany(
             "INSERT OR IGNORE INTO facts (row, field, value) VALUES (?, ?, ?)", facts
         )
-        self._sums.add("facts", facts)
-        if added.rowcount not in (len(facts), -1):
-            self._sums.renew(connection, "facts")
 
     def _field_numbers(self, names: Iterable[str]) -> dict[str, int]:
         """The numbers of fields; new ones get one."""
@@ -594,15 +652,8 @@ class SqliteStore(Store):
         new = [name for name in wanted if name not in known]
         if new:
             self._connection.executemany("INSERT INTO fields (name) VALUES (?)", zip(new))
-            added = dict(self._select(query, new))
-            self._sums.add("fields", ((field, name) for name, field in added.items()))
-            known |= added
+            known |= dict(self._select(query, new))
         return known
-
-    def _sizes(self, condition: str, values: Sequence[int]) -> list[tuple[int, bytes]]:
-        """How long passages are for BM25."""
-        query = f"SELECT id, sz FROM words_docsize WHERE id {condition}"
-        return self._connection.execute(query, values).fetchall()
 
     def _insert_terms(self, texts: Sequence[str]) -> None:
         """Remember how Korean words were analysed, so that a query needs no analyser."""
@@ -610,7 +661,6 @@ class SqliteStore(Store):
         known = {word for (word,) in self._select("SELECT word FROM terms WHERE word IN", found)}
         new = [(word, " ".join(terms)) for word, terms in found.items() if word not in known]
         self._connection.executemany("INSERT INTO terms VALUES (?, ?)", new)
-        self._sums.add("terms", new)
 
     def _remove(self, rows: list[int]) -> None:
         connection = self._connection
@@ -624,7 +674,6 @@ class SqliteStore(Store):
             )
             own = "(SELECT row FROM passages WHERE document = ?)"
             self._check_words(row)
-            self._sums.add("docsize", self._sizes(f"IN {own}", (row,)), sign=-1)
             connection.execute(f"DELETE FROM vectors WHERE row IN {own}", (row,))
             connection.execute(f"DELETE FROM words WHERE rowid IN {own}", (row,))
             connection.execute("DELETE FROM passages WHERE document = ?", (row,))
@@ -638,7 +687,7 @@ class SqliteStore(Store):
         )
         for cut, known in self._connection.execute(query, (document,)):
             if row_checksum([cut]) != known:
-                raise damaged()
+                raise damaged_row()
 
     def _remove_facts(self, row: int) -> None:
         connection = self._connection
@@ -647,15 +696,11 @@ class SqliteStore(Store):
             fields = read_document(found).fields
         except CorpusError:  # damaged, and so all of them have to be gone through
             connection.execute("DELETE FROM facts WHERE row = ?", (row,))
-            self._sums.renew(connection, "facts")
             return
-        facts = _facts(row, fields, self._field_numbers(fields))
-        gone = connection.executemany(
-            "DELETE FROM facts WHERE row = ? AND field = ? AND value = ?", facts
+        connection.executemany(
+            "DELETE FROM facts WHERE row = ? AND field = ? AND value = ?",
+            _facts(row, fields, self._field_numbers(fields)),
         )
-        self._sums.add("facts", facts, sign=-1)
-        if gone.rowcount not in (len(facts), -1):
-            self._sums.renew(connection, "facts")
 
     def _rows(self, ids: Sequence[str]) -> dict[str, int]:
         found = self._select("SELECT id, row FROM documents WHERE id IN", ids)
@@ -676,7 +721,7 @@ class SqliteStore(Store):
         """The filters as SQL that continues a WHERE, and the values for its placeholders."""
         if not filters:
             return "", []
-        self._check_sums("fields")
+        self.check_lookups("fields")
         parts, values = [], list[Any]()
         for one in filters:
             negated = one.operator == "!="
@@ -724,13 +769,13 @@ class SqliteStore(Store):
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         """Run the block in one transaction: all of it, or nothing."""
         with self._locked() as connection:
+            self.check_lookups(*checksums.DERIVED)
             connection.execute("BEGIN IMMEDIATE")
             try:
                 if self._old:
                     upgrade(connection)
-                self._sums.begin(connection)
+                checksums.discard(connection)
                 yield connection
-                self._sums.commit(connection)
                 # By this number an index file knows whether it belongs to the state of this file;
                 # see `SyncedIndex`. No row has a number below 0, so it removes nothing.
                 mark = -1 - secrets.randbits(62)
@@ -738,7 +783,6 @@ class SqliteStore(Store):
                 connection.execute("COMMIT")
                 self._old = False
             except BaseException:
-                self._sums.forget()
                 self._written_words.clear()
                 if connection.in_transaction:  # a full disk may have ended it already
                     connection.execute("ROLLBACK")
@@ -766,13 +810,9 @@ def _blocks(items: Iterable[Any], size: int = _AT_ONCE) -> Iterator[list[Any]]:
 def _facts(
     row: int, fields: Mapping[str, Any], names: Mapping[str, int]
 ) -> list[tuple[int, int, Any]]:
-    """The values of a document's fields, each once, as SQLite gives them back: -0.0 as 0.0."""
-    values = (
-        (name, 0.0 if isinstance(one, float) and not one else one)
-        for name, value in fields.items()
-        for one in atoms(value)
-    )
-    return list(dict.fromkeys((row, names[name], one) for name, one in values))
+    """The values of a document's fields, each once."""
+    found = ((row, names[name], one) for name, value in fields.items() for one in atoms(value))
+    return list(dict.fromkeys(found))
 
 
 def _quoted(word: str) -> str:

@@ -10,8 +10,9 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,44 +71,56 @@ class PassageKey(NamedTuple):
     number: int = 0
 
 
-@dataclass(frozen=True)
-class EncodedPassage:
-    """A passage with its vectors (n, width) in the store's precision, the passage's own first."""
-
-    passage: Passage
-    vectors: Vector
+TitledPassage = tuple[str, Passage]  # the title of its document, and the passage
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredDocument:
     """A document as it is stored.
 
     Attributes:
         document: its text is kept apart only if it is not that of its passages.
         passages: in their order; a vector (width,) instead makes the whole text one passage.
+        vectors: of each passage (n, width), its own first, in the store's precision; empty until
+            the passages are encoded.
         file: the resolved path of the file it is from; empty if it was added from a program.
         digest: by which a later sync tells whether the document has changed.
     """
 
     document: Document
-    passages: tuple[EncodedPassage, ...]
+    passages: tuple[Passage, ...]
+    vectors: tuple[Vector, ...] = ()
     file: str = ""
     digest: str = ""
 
     def __post_init__(self) -> None:
         if isinstance(self.passages, np.ndarray):
-            whole = EncodedPassage(Passage(self.document.text), np.atleast_2d(self.passages))
-            object.__setattr__(self, "passages", (whole,))
+            object.__setattr__(self, "vectors", (np.atleast_2d(self.passages),))
+            object.__setattr__(self, "passages", (Passage(self.document.text),))
 
     @property
     def vector(self) -> Vector:
         """The vector (width,) of the first passage."""
-        first: Vector = self.passages[0].vectors[0]
+        first: Vector = self.vectors[0][0]
         return first
+
+    @cached_property
+    def passage_digests(self) -> tuple[bytes, ...]:
+        """A hash for each passage of everything that its vectors are made of."""
+        return tuple(passage_digest(self.document.title, one) for one in self.passages)
+
+    def with_digest(self) -> "StoredDocument":
+        """The same with the hash of all that is stored of it."""
+        one = self.document
+        parts = [one.id, one.title, one.source, one.type, self.file]
+        parts += [json.dumps(one.metadata, sort_keys=True), "" if self.file else one.text]
+        parts += map(repr, self.passages)
+        text = "\0".join(parts).encode("utf-8", "surrogatepass")
+        return replace(self, digest=hashlib.blake2b(text, digest_size=16).hexdigest())
 
 
 @dataclass(frozen=True, slots=True)
-class ScoredId:
+class ScoredPassage:
     """A passage, by its document's id and its number, and how well it fits a query.
 
     `hangul` is the share of its letters that are Hangul, in percent, where that is known, and
@@ -127,14 +140,16 @@ class ScoredId:
 
 
 @dataclass(frozen=True)
-class FoundPassage:
+class PassageWithDocument:
     """A passage with its document, whose text is left empty."""
 
     passage: Passage
     document: Document
 
 
-Batch = Sequence[tuple[Stored, Sequence[Sequence[str]]]]  # documents, and the words of passages
+Batch = Sequence[
+    tuple[StoredDocument, Sequence[Sequence[str]]]
+]  # documents, and the words of passages
 
 
 @dataclass(frozen=True)
@@ -149,7 +164,7 @@ class StoreInfo:
         probes: the vectors of a few fixed texts, by which another model is recognised even when
             it has the same name.
         prompts: the names of the encoder's prompts for queries and for passages; an empty name
-            is no prompt. None in a corpus of 0.1, whose texts had the encoder's default prompt.
+            means no prompt. None in a corpus of 0.1, whose texts had the encoder's default prompt.
     """
 
     model: str
@@ -215,7 +230,7 @@ class SyncedFile:
 
 
 def context_of(title: str, passage: Passage) -> str:
-    """What stands above a passage: the title of its document and its headings.
+    """What is above a passage: the title of its document and its headings.
 
     >>> context_of("휴가", Passage("15일이다.", ("휴가", "연차")))
     '휴가 연차'
@@ -224,13 +239,13 @@ def context_of(title: str, passage: Passage) -> str:
 
 
 def searched_text(title: str, passage: Passage) -> str:
-    """The text whose words are searched for: a passage with what stands above it."""
+    """The text whose words are searched for: a passage with what is above it."""
     above = context_of(title, passage)
     return f"{above}\n{passage.text}" if above else passage.text
 
 
 def vector_texts(title: str, passage: Passage) -> list[str]:
-    """The texts whose vectors a passage has: all of it, its sentences, and what stands above.
+    """The texts whose vectors a passage has: all of it, its sentences, and what is above.
 
     A passage of one sentence with nothing above it has one vector.
 
@@ -256,6 +271,21 @@ def passage_digest(title: str, passage: Passage) -> bytes:
     """A hash of everything that a passage's vectors are made of."""
     text = "\0".join(vector_texts(title, passage)).encode("utf-8", "surrogatepass")
     return hashlib.blake2b(text, digest_size=16).digest()
+
+
+def rows_for(k: int) -> int:
+    """How many vectors a search looks at for `k` passages.
+
+    A passage has several vectors, and its score is not that of its best one alone: more rows are
+    looked at than passages are wanted, but each costs a hundred proposals.
+    """
+    return max(k + 20, min(4 * k, 80))
+
+
+def passage_score(cosines: Floats) -> tuple[float, int]:
+    """The score of a passage by the cosines (n,) of its vectors, and the number of the best."""
+    best = int(cosines.argmax())
+    return float(cosines[0] + cosines[best]) / 2, best
 
 
 _HANGUL, _LETTER = re.compile("[가-힣]"), re.compile("[A-Za-z가-힣]")
@@ -318,15 +348,6 @@ def _checked_metadata(metadata: dict[Any, Any], where: str) -> dict[str, Any]:
     return read
 
 
-_RENAMED = {  # methods of 0.1 → their names now
-    "nearest": "vector_search",
-    "matching": "keyword_search",
-    "everything": "scan",
-    "foresee": "prefetch",
-    "settle": "flush",
-}
-
-
 class Store(ABC):
     """Documents, their vectors and their keywords. A write is done whole or not at all."""
 
@@ -338,7 +359,7 @@ class Store(ABC):
 
     def write(
         self,
-        batch: Sequence[Stored],
+        batch: Sequence[StoredDocument],
         *,
         mode: WriteMode = "upsert",
         progress: Progress | None = None,
@@ -358,9 +379,9 @@ class Store(ABC):
             )
         # Analysed before the transaction begins, because other writers wait for it.
         texts = [
-            searched_text(stored.document.title, one.passage)
-            for stored in by_id.values()
-            for one in stored.passages
+            searched_text(one.document.title, passage)
+            for one in by_id.values()
+            for passage in one.passages
         ]
         words = iter(keywords.cut(texts, self.about.words))
         cut = [(one, [next(words) for _ in one.passages]) for one in by_id.values()]
@@ -377,9 +398,9 @@ class Store(ABC):
     ) -> None:
         """Write documents with distinct ids, after `_check_mode`."""
 
-    def prefetch(self, texts: Sequence[str]) -> None:
-        """Analyse the words of texts that will be written soon."""
-        keywords.prefetch(texts, self.about.words)
+    def prefetch(self, passages: Sequence[TitledPassage]) -> None:
+        """Analyse the words of passages that will be written soon."""
+        keywords.prefetch([searched_text(*one) for one in passages], self.about.words)
 
     def query_terms(self, query: str) -> keywords.QueryTerms:
         """The keywords of a query, cut as those of the passages were."""
@@ -398,7 +419,7 @@ class Store(ABC):
         """The digests of those documents that are there."""
 
     @abstractmethod
-    def passages(self, keys: Sequence[PassageKey]) -> dict[PassageKey, FoundPassage]:
+    def passages(self, keys: Sequence[PassageKey]) -> dict[PassageKey, PassageWithDocument]:
         """The passages under these keys; keys that do not exist are left out."""
 
     @abstractmethod
@@ -408,7 +429,7 @@ class Store(ABC):
     @abstractmethod
     def vector_search(
         self, vector: Vector, k: int, *, filters: Sequence[Filter] = (), exact: bool = False
-    ) -> list[ScoredId]:
+    ) -> list[ScoredPassage]:
         """The passages of highest cosine with a unit float32 vector (dim,), best first.
 
         A passage's score is the mean of its own vector's cosine and of the best one of all its
@@ -416,13 +437,13 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def vector_scores(self, vector: Vector, keys: Sequence[PassageKey]) -> list[ScoredId]:
+    def vector_scores(self, vector: Vector, keys: Sequence[PassageKey]) -> list[ScoredPassage]:
         """Score given passages as `vector_search` does, in any order."""
 
     @abstractmethod
     def keyword_search(
         self, words: Sequence[str], k: int, *, filters: Sequence[Filter] = ()
-    ) -> list[ScoredId]:
+    ) -> list[ScoredPassage]:
         """The passages that share words with the query, best first by BM25."""
 
     def keyword_candidates(
@@ -433,7 +454,7 @@ class Store(ABC):
         *,
         depth: int,
         filters: Sequence[Filter] = (),
-    ) -> list[ScoredId]:
+    ) -> list[ScoredPassage]:
         """Of the first `depth` of `keyword_search`, the first `k` and those with these keys."""
         found = self.keyword_search(words, max(k, depth), filters=filters)
         return [*found[:k], *(one for one in found[k:] if one.key in keys)]
@@ -450,7 +471,7 @@ class Store(ABC):
         """The names of all fields that any document has had."""
 
     @abstractmethod
-    def scan(self) -> Iterator[Stored]:
+    def scan(self) -> Iterator[StoredDocument]:
         """Yield every document with its passages and vectors, in the order of writing."""
 
     @abstractmethod
@@ -507,10 +528,3 @@ class Store(ABC):
                 f"{new} of {counted(count, 'id')} {by_number(new, 'is', 'are')} not in the corpus; "
                 "expected ids that are. Use add for new documents."
             )
-
-    if not TYPE_CHECKING:  # a type checker sees the new names only
-
-        def __getattr__(self, name: str) -> Any:
-            if name in _RENAMED:
-                return getattr(self, _RENAMED[name])
-            raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")

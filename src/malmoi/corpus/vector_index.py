@@ -17,12 +17,9 @@ import numpy as np
 
 from ..errors import BundleCorrupt, MalmoiError, MissingExtra, OptionError, OutputError
 from ..index import FlatIndex, HnswIndex, make_index, open_index, save_index
-from ..index.base import FEW_ROWS
-from ..index.knn import Rows
+from ..index.base import FEW_ROWS, Rows, VectorTable
 from ..index.storage import read_about
-from ..index.table import VectorTable
-from .rows import checked_vectors, damaged
-from .schema import one_state
+from .schema import checked_vectors, damaged_row, one_state
 from .store import StoreInfo
 
 ENGINES = ("auto", "flat", "hnsw")
@@ -39,7 +36,7 @@ ROW_BITS = 6
 class Cursor:
     """How much of the corpus an index contains: up to which row and which removal.
 
-    `commit` is what stands in the table of removals at that number: a random mark of the commit.
+    `commit` is what is in the table of removals at that number: a random mark of the commit.
     """
 
     row: int = 0
@@ -170,7 +167,7 @@ class SyncedIndex:
         )
         if passages != count:  # what is missing here would never be found
             self.index, self.seen = self._empty(), Cursor()
-            raise damaged()
+            raise damaged_row()
 
     @property
     def _size(self) -> int:
@@ -186,13 +183,13 @@ class SyncedIndex:
             try:
                 numbers = np.array(gone, dtype=np.int64)
             except (TypeError, ValueError, OverflowError):  # damage made something else of a number
-                raise damaged() from None
+                raise damaged_row() from None
             numbers = numbers[numbers[:, 2] > 0]  # those without vectors mark a commit
             self.index.remove(index_rows(numbers[:, 1], numbers[:, 2]))
             self.seen = Cursor(self.seen.row, int(gone[-1][0]), int(gone[-1][1]))
 
     def _save(self) -> None:
-        """Write the file and open it again; where it cannot be written, memory has to do."""
+        """Write the file and open it again; if it cannot be written, keep the index in memory."""
         stamp = {"mark": self._mark, "bits": ROW_BITS, "row": self.seen.row}
         stamp |= {"removal": self.seen.removal, "commit": self.seen.commit}
         if len(self.index) > FEW_ROWS:
@@ -232,7 +229,7 @@ def _has_usearch() -> bool:
 
 
 def index_rows(passages: Rows, counts: Rows) -> Rows:
-    """The index's rows of passages that have so many vectors each.
+    """The index's rows of passages that have `counts` vectors each.
 
     >>> index_rows(np.array([1, 2]), np.array([2, 1])).tolist()
     [64, 65, 128]

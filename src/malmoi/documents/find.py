@@ -38,7 +38,7 @@ def find_files(
             that they have in common, so that two files never have the same id.
         include: patterns such as "*.pdf" or "manuals/**/*.md"; without one every file of a known
             form. A pattern without "/" is matched against names, another against the path from
-            the root; a folder that matches stands for what is in it. Case does not matter.
+            the root; a folder that matches means all that is in it. Case does not matter.
         exclude: the same for what is left out.
         skipped: a list to which files and folders that could not be looked into are added.
     """
@@ -91,7 +91,7 @@ class _Search:
     others: Counter[str] = field(default_factory=Counter)
 
     def files(self, path: Path) -> Iterator[FoundFile]:
-        """Yield what a path that was asked for stands for."""
+        """Yield the files of a path that was asked for."""
         id = as_text(_relative(path, self.root))
         try:
             info = path.stat()

@@ -15,7 +15,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from ..errors import DocumentError, require
-from .archive import check_archive
+from .content import check_archive
 from .document import Block, Content, FoundFile
 from .text import mark_headings
 

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from ..errors import require
-from .archive import check_archive
+from .content import check_archive
 from .document import Block, Content, FoundFile
 from .text import LONGEST_PART, mark_headings
 
@@ -143,7 +143,7 @@ class _Word:
         return min(level, 6) if level < 10 else 0  # the tenth means body text
 
     def _list_level(self, element: Any, style: Any, name: str) -> int | None:
-        """Find how deep in a list a paragraph stands; None outside of lists."""
+        """Find how deep in a list a paragraph is; None outside of lists."""
         number = element.find(f"{_W}pPr/{_W}numPr")
         if number is None and style is not None and style.element is not None:
             number = style.element.find(f"{_W}pPr/{_W}numPr")

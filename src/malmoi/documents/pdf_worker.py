@@ -15,7 +15,7 @@ MEMORY = 3 * 2**29  # bytes of address space; PDFium with a large file needs som
 MOST_PAGES = 50_000
 MOST_CHARACTERS = 2_000_000  # of one page; a dense one has ten thousand
 
-_SAMPLED = 16  # one character of so many is asked whether its font says what it means
+_SAMPLED = 16  # one character of this many is asked whether its font says what it means
 _GAP = 1.2  # widths of a character between two parts of a line that are two cells or columns
 
 Line = tuple[str, float, float, float, float, bool]  # text, x0, x1, baseline, size, bold

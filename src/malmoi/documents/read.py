@@ -10,8 +10,7 @@ from typing import cast
 
 from ..errors import DataError, DocumentError, MalmoiError, counted
 from ..text.mojibake import Repairs
-from .archive import damaged
-from .content import find_type, is_readable_name
+from .content import damaged, find_type, is_readable_name
 from .document import Block, Content, FoundFile, RowColumns, SourceDocument
 from .find import as_text, find_files
 from .text import is_heading
@@ -31,7 +30,7 @@ _LOADERS = {
     "csv": "tables:load_table",
     "tsv": "tables:load_table",
     "jsonl": "tables:load_table",
-    "eml": "mail:load_mail",
+    "eml": "html:load_mail",
     "hwpx": "hwp:load_hwpx",
     "hwp": "hwp:load_hwp",
 }

@@ -41,7 +41,7 @@ def estimate_tokens(text: str) -> int:
 
 @dataclass(frozen=True)
 class _Piece:
-    """A part of a block that is kept together, and what stands between it and the one before."""
+    """A part of a block that is kept together, and what is between it and the one before."""
 
     text: str
     sentences: tuple[Span, ...]
@@ -216,7 +216,7 @@ def _spans(block: Block) -> tuple[Span, ...]:
 
 
 def _passage(pieces: list[_Piece], headings: tuple[str, ...]) -> Passage:
-    """Join pieces into a passage; the header of a table stands before its rows."""
+    """Join pieces into a passage; the header of a table comes before its rows."""
     text = ""
     spans: list[Span] = []
     header = ""

@@ -17,83 +17,21 @@ logger = logging.getLogger(__name__)
 
 # Names of columns without case, spaces and signs. Of several columns of one kind the first named
 # here is taken as title; all texts are kept, in the order of the table.
-_TITLES = (
-    *(
-        "제목",
-        "title",
-        "subject",
-        "headline",
-        "질문",
-        "question",
-        "문의",
-        "문의내용",
-        "질의",
-        "query",
-    ),
-    *("q", "주제", "topic", "항목", "이름", "name", "명칭", "상품명", "제품명", "용어", "term"),
+_TITLES = re.findall(
+    r"\w+",
+    """제목 title subject headline 질문 question 문의 문의내용 질의 query q 주제 topic 항목 이름
+    name 명칭 상품명 제품명 용어 term""",
 )
-_TEXTS = (
-    *(
-        "내용",
-        "본문",
-        "text",
-        "body",
-        "content",
-        "contents",
-        "텍스트",
-        "문서",
-        "document",
-        "passage",
-    ),
-    *(
-        "답변",
-        "answer",
-        "a",
-        "답",
-        "응답",
-        "reply",
-        "response",
-        "설명",
-        "description",
-        "해설",
-        "정의",
-    ),
-    *(
-        "definition",
-        "문장",
-        "sentence",
-        "문단",
-        "paragraph",
-        "요약",
-        "summary",
-        "abstract",
-        "context",
-    ),
-    *(
-        "답변내용",
-        "상세내용",
-        "상세설명",
-        "기사",
-        "article",
-        "message",
-        "메시지",
-        "comment",
-        "댓글",
-    ),
+_TEXTS = re.findall(
+    r"\w+",
+    """내용 본문 text body content contents 텍스트 문서 document passage 답변 answer a 답
+    응답 reply response 설명 description 해설 정의 definition 문장 sentence 문단
+    paragraph 요약 summary abstract context 답변내용 상세내용 상세설명 기사 article message
+    메시지 comment 댓글""",
 )
-_IDS = (
-    "id",
-    "번호",
-    "no",
-    "idx",
-    "index",
-    "key",
-    "docid",
-    "문서번호",
-    "uid",
-    "아이디",
-    "순번",
-    "연번",
+_IDS = re.findall(
+    r"\w+",
+    """id 번호 no idx index key docid 문서번호 uid 아이디 순번 연번""",
 )
 _SIGNS = re.compile(r"[\W_]+")
 _NUMBER = re.compile(r"[\d\s.,:%/+-]*")

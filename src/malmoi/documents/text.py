@@ -84,7 +84,7 @@ def _short(lines: list[str]) -> bool:
 
 
 def is_heading(lines: list[str]) -> bool:
-    """Say whether the first line stands over the others: numbered or marked, short, no sentence."""
+    """Say whether the first line is a heading: numbered or marked, short, not a sentence."""
     line = lines[0].strip()
     if len(line) > _LONGEST_HEADING or not _HEADING.match(line) or _SENTENCE_END.search(line):
         return False

@@ -1,12 +1,11 @@
 """Vector search: exact, flat (binary codes, then exact scores) and HNSW under one contract."""
 
 from ..errors import OptionError
-from .base import ExactIndex, Index, Neighbors
+from .base import ExactIndex, Index, Neighbors, VectorTable
 from .flat import FlatIndex
 from .hnsw import HnswIndex
-from .knn import Close, Nearest, RowPairs, close_pairs, nearest
+from .knn import Close, Nearest, RowPairs, nearest
 from .storage import open_index, save_index
-from .table import VectorTable
 
 __all__ = [
     "Close",
@@ -17,15 +16,11 @@ __all__ = [
     "Nearest",
     "Neighbors",
     "RowPairs",
-    "close_pairs",
     "make_index",
     "nearest",
     "open_index",
     "save_index",
 ]
-
-# The names of 0.1.
-Found, Pairs = Neighbors, RowPairs
 
 ENGINES: dict[str, type[Index]] = {kind.engine: kind for kind in (ExactIndex, FlatIndex, HnswIndex)}
 

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from ..runtime.session import usable_cores
 from ..types import Floats
-from .base import Index
-from .table import Growing, Mask, Positions, VectorTable
+from .base import Growing, Index, Mask, Positions, VectorTable
 
 Planes = NDArray[np.uint64]
 Distances = NDArray[np.uint16]

@@ -14,9 +14,8 @@ from ..errors import BundleCorrupt, require
 from ..io.files import writing
 from ..runtime.pooling import to_precision
 from ..types import Floats
+from .base import Mask, Positions, Rows, VectorTable
 from .flat import BinaryCodes, FlatIndex, Planes
-from .knn import Rows
-from .table import Mask, Positions, VectorTable
 
 # More links or a wider search find a little more and take longer; see docs/decisions/flat-index.md.
 _LINKS = 24

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..types import Floats
-
-Rows = NDArray[np.int64]
+from .base import Best, Rows
 
 # A block of scores: 512 × 16,384 float32 are 32 MB, enough for a matrix product to run at full
 # speed and small enough to be searched while it is still in a cache.
@@ -86,70 +85,6 @@ class Close:
     left: Rows
     right: Rows
     scores: Floats
-
-
-def close_pairs(
-    vectors: VectorRows,
-    others: VectorRows | None = None,
-    *,
-    least: float,
-    query_block: int = QUERY_BLOCK,
-    document_block: int = DOCUMENT_BLOCK,
-) -> Iterator[Close]:
-    """Yield every pair whose dot product is `least` or more, a block of rows at a time.
-
-    Without `others` the rows are compared among themselves, each pair once and left < right.
-    Blocks without a pair are left out.
-    """
-    table = vectors if others is None else others
-    for start in range(0, len(vectors), query_block):
-        block = _as_floats(vectors[start : start + query_block])
-        first = start if others is None else 0  # earlier rows were compared already
-        for at in range(first - first % document_block, len(table), document_block):
-            scores = block @ _as_floats(table[at : at + document_block]).T
-            left, right = np.nonzero(scores >= least)
-            found = scores[left, right]
-            left, right = left + start, right + at
-            if others is None:
-                kept = left < right
-                left, right, found = left[kept], right[kept], found[kept]
-            if len(left):
-                yield Close(left, right, found)
-
-
-class Best:
-    """The best k so far of every query, kept sorted."""
-
-    def __init__(self, queries: int, k: int) -> None:
-        self.k = k
-        self.scores: Floats = np.full((queries, k), -np.inf, dtype=np.float32)
-        self.rows: Rows = np.full((queries, k), -1, dtype=np.int64)
-
-    def add(self, scores: Floats, start: int) -> None:
-        """Add the scores (queries, part) of the documents from `start` on."""
-        # Only scores above the worst kept one matter; after a few blocks they are few.
-        least = self.scores[:, -1:]
-        if self.k < scores.shape[1] and np.isneginf(least).any():
-            # Not full yet: the block's own k-th best is as good a bound.
-            own = np.partition(scores, -self.k, axis=1)[:, -self.k, None]
-            better = (scores >= own) & (scores > least)
-        else:
-            better = scores > least
-        queries, columns = np.nonzero(better)
-        if len(queries):
-            self._merge(queries, columns + start, scores[queries, columns])
-
-    def _merge(self, queries: Rows, rows: Rows, scores: Floats) -> None:
-        touched, at = np.unique(queries, return_inverse=True)
-        owners = np.concatenate([np.repeat(np.arange(len(touched)), self.k), at])
-        all_scores = np.concatenate([self.scores[touched].ravel(), scores])
-        all_rows = np.concatenate([self.rows[touched].ravel(), rows])
-        # Of equal scores the kept ones come first, which are the earlier rows.
-        order = np.lexsort((-all_scores, owners))
-        begins = np.searchsorted(owners[order], np.arange(len(touched)))
-        kept = order[begins[:, None] + np.arange(self.k)]  # (touched, k)
-        self.scores[touched] = all_scores[kept]
-        self.rows[touched] = all_rows[kept]
 
 
 def _as_floats(vectors: NDArray[Any]) -> Floats:

@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from ..errors import BundleCorrupt, counted
 from ..io.arrays import Streamed, read_safetensors, write_safetensors
 from ..io.fingerprint import sha256
-from .base import ExactIndex, Index
+from .base import ExactIndex, Index, TablePart, VectorTable
 from .flat import BinaryCodes, FlatIndex
 from .hnsw import HnswIndex
-from .table import TablePart, VectorTable
 
 FORMAT = 1
 _BLOCK = 16_384

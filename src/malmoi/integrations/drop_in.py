@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..corpus.corpus import PASSAGE_PROMPTS
+from ..corpus.writer import PASSAGE_PROMPTS
 from ..encoders import load
 from ..errors import OptionError, check_choice
 from ..heads.reranker import load_reranker

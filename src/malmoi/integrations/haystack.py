@@ -4,7 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 from ..corpus import Corpus
-from ..corpus.corpus import Mode, prompts_of
+from ..corpus.corpus import Mode
+from ..corpus.writer import prompts_of
 from ..encoders import TextEncoder, load
 from ..errors import require
 from ..heads.reranker import Reranker, load_reranker

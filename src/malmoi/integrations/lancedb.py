@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ..corpus.corpus import prompts_of
+from ..corpus.writer import prompts_of
 from ..encoders import TextEncoder, load
 from ..errors import require
 from ..types import Floats

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from ..corpus import Corpus
-from ..corpus.corpus import Mode, prompts_of
-from ..corpus.hits import Hit
+from ..corpus.corpus import Mode
+from ..corpus.ranking import Hit
+from ..corpus.writer import prompts_of
 from ..encoders import TextEncoder, load
 from ..errors import OptionError, require
 from ..heads.reranker import Reranker, load_reranker
@@ -60,7 +61,7 @@ class CorpusVectorStore(VectorStore):
         given = ids if ids is not None else [None] * len(listed)
         made = [one or hash_text(text) for one, text in zip(given, listed, strict=True)]
         rows = zip(made, listed, metadatas or [{}] * len(listed), strict=True)
-        self.corpus.put({**about, "id": one, "text": text} for one, text, about in rows)
+        self.corpus.upsert({**about, "id": one, "text": text} for one, text, about in rows)
         return made
 
     def delete(self, ids: list[str] | None = None) -> bool:

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from ..corpus import Corpus
-from ..corpus.corpus import Mode, prompts_of
+from ..corpus.corpus import Mode
 from ..corpus.filters import OPERATORS, Filter, atom
-from ..corpus.fusion import WEIGHTS
-from ..corpus.hits import Hit
+from ..corpus.ranking import WEIGHTS, Hit
 from ..corpus.store import Document
+from ..corpus.writer import prompts_of
 from ..encoders import TextEncoder, load
 from ..errors import OptionError, require
 from ..heads.reranker import Reranker, load_reranker
@@ -115,7 +115,7 @@ class CorpusVectorStore(BasePydanticVectorStore):
 
     def add(self, nodes: Sequence[BaseNode]) -> list[str]:
         """Put nodes into the corpus, replacing those with the same ids."""
-        self._corpus.put(
+        self._corpus.upsert(
             Document(
                 node.node_id,
                 node.get_content(MetadataMode.NONE),

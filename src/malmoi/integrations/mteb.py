@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from ..corpus.corpus import prompts_of
+from ..corpus.writer import prompts_of
 from ..encoders import TextEncoder, load
 from ..errors import OptionError, require
 from ..types import Floats

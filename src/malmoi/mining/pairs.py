@@ -8,8 +8,8 @@ import numpy as np
 from ..encoders import TextEncoder
 from ..errors import OptionError
 from ..index import Close, nearest
+from ..index.base import Rows
 from ..index.join import pairs_above
-from ..index.knn import Rows
 from ..types import Floats
 from .texts import Lines, NumberedLine, vectors_of
 

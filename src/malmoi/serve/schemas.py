@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ..corpus.rerank import RERANK
+from ..corpus.ranking import RERANK
 from ..mining.keywords import Keyword
 from ..terms import Candidate, Linked
 from .settings import MOST_FACETS, MOST_FILES, MOST_TEXTS, ON_MAP

@@ -12,8 +12,8 @@ from ..bundle.bundle import shipped_models
 from ..clinical.corrections import Corrections
 from ..clinical.reader import NoteReader
 from ..corpus import Corpus
-from ..corpus.corpus import prompts_of
 from ..corpus.keywords import cut
+from ..corpus.writer import prompts_of
 from ..encoders import Encoder, TextEncoder, load
 from ..errors import CutWarning, DataError, MalmoiError
 from ..heads.reranker import Reranker, load_reranker

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import LexiconError
-from ..index.prefilter import LEAST, WIDTH, Prefilter
+from ..index.join import LEAST, WIDTH, Prefilter
 from ..io.arrays import open_array
 from ..io.fingerprint import SHORT, hash_text, read_stamp
 from ..runtime.pooling import normalize

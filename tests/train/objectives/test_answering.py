@@ -11,7 +11,7 @@ import pytest
 
 import malmoi
 from malmoi import BundleError, DataError, OptionError, TextError
-from malmoi.corpus.answers import answer_from
+from malmoi.corpus.corpus import answer_from
 from malmoi.evaluate import evaluate
 from malmoi.heads.answerer import Answer
 from malmoi.heads.questions import Question, read_questions

@@ -8,16 +8,15 @@ import time
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from starlette.responses import Response
 
-from ...corpus import Corpus, Document, EncodedPassage, PassageKey, Stored
-from ...corpus.ingest import SplitDocument
-from ...corpus.store import checked_document, passage_digest
+from ...corpus import Corpus, Document, PassageKey, StoredDocument
+from ...corpus.store import TitledPassage, Vector
 from ...documents import FoundFile, read_documents
 from ...errors import CorpusBusy, DataError, DocumentError, MalmoiError, MissingExtra, counted
 from ..engine import check_stopped
@@ -251,7 +250,7 @@ class _Upload:
     name: str
     limits: Uploads
 
-    def write(self, content: str) -> list[SplitDocument]:
+    def write(self, content: str) -> list[StoredDocument]:
         """Read, split, encode and store a file, whose bytes come in base64."""
         store, id = self.corpus.store, f"{_FOLDER}/{self.name}"
         file = f"upload:{self.name}"
@@ -266,12 +265,12 @@ class _Upload:
             raise DataError(f"{self.name} is in the corpus already, from a folder. Rename it.")
         changed = [one for one in documents if before.get(one.document.id) != one.digest]
         seen = {one.document.id for one in documents}
-        stored = self._encode(changed)
+        stored = self.corpus.encoded(changed, encode=self._encode)
         check_stopped()
         store.write(stored, delete=[id for id in before if id not in seen])
         return documents
 
-    def _read(self, content: str, id: str, file: str) -> list[SplitDocument]:
+    def _read(self, content: str, id: str, file: str) -> list[StoredDocument]:
         try:
             data = base64.b64decode(content, validate=True)
         except (binascii.Error, ValueError):
@@ -286,7 +285,7 @@ class _Upload:
             except DocumentError as error:
                 raise DataError(str(error).replace(str(path), self.name)) from error
 
-    def _documents(self, found: FoundFile, file: str) -> Iterator[SplitDocument]:
+    def _documents(self, found: FoundFile, file: str) -> Iterator[StoredDocument]:
         characters, most = 0, self.limits.characters
         for number, source in enumerate(read_documents(found)):
             check_stopped()
@@ -295,34 +294,13 @@ class _Upload:
                 raise DataError(
                     f"{self.name} has more than {most:,} characters. Index it with: malmoi index"
                 )
-            document = Document(
-                source.id, "", source.metadata, source.title, found.id, source.type, source.modified
-            )
-            if passages := tuple(self.corpus.splitter(source)):
-                yield SplitDocument(checked_document(document, number), passages, file)
+            source = replace(source, source=found.id)
+            if (document := self.corpus.split_source(source, number, file)) is not None:
+                yield document
 
-    def _encode(self, documents: Sequence[SplitDocument]) -> list[Stored]:
-        pairs = {
-            passage_digest(one.document.title, passage): (one.document.title, passage)
-            for one in documents
-            for passage in one.passages
-        }
-        vectors = self.corpus.store.vectors_for(list(pairs))
-        new = [digest for digest in pairs if digest not in vectors]
-        for start in range(0, len(new), _ENCODED_AT_ONCE):
+    def _encode(self, passages: Sequence[TitledPassage]) -> list[Vector]:
+        vectors: list[Vector] = []
+        for start in range(0, len(passages), _ENCODED_AT_ONCE):
             check_stopped()
-            some = new[start : start + _ENCODED_AT_ONCE]
-            made = self.corpus.encode_passages([pairs[digest] for digest in some])
-            vectors.update(zip(some, made, strict=True))
-        return [
-            Stored(
-                one.document,
-                tuple(
-                    EncodedPassage(passage, vectors[passage_digest(one.document.title, passage)])
-                    for passage in one.passages
-                ),
-                one.file,
-                one.digest,
-            )
-            for one in documents
-        ]
+            vectors += self.corpus.encode_passages(passages[start : start + _ENCODED_AT_ONCE])
+        return vectors

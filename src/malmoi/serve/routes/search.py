@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from starlette.responses import Response
 
-from ...corpus import Corpus, DocumentHits, Hit, PassageKey, Stored, group_hits
+from ...corpus import Corpus, DocumentHits, Hit, PassageKey, StoredDocument, group_hits
 from ...mining.clusters import cluster
 from ...mining.maps import flatten
 from ...mining.topics import name_topics
@@ -237,7 +237,7 @@ def _draw(corpus: Corpus, groups: int | None) -> dict[str, Any]:
     }
 
 
-def _vectors(corpus: Corpus, stored: list[Stored]) -> Floats:
+def _vectors(corpus: Corpus, stored: list[StoredDocument]) -> Floats:
     """The documents' unit vectors (n, dim), as they are kept where they are kept whole."""
     if not stored:
         return np.zeros((0, 1), dtype=np.float32)

@@ -1,31 +1,86 @@
-"""Looking for damage in a corpus file, and making a whole file of what can be read.
+"""Checksums of what rows are found by: words, fields and analyses of words, and SQLite's indexes.
 
-A repair reads documents, passages and vectors row by row, compares each with its checksum, and
-writes them into a new file, which makes all else anew: words, fields, indexes. The damaged file is
-kept next to it.
+A document that is read is compared with its own checksum (`row_codec`). What is not found cannot
+be: that a passage does not have a word, or that there is no such id, is only known if the table
+that says so is intact. Words, fields and analyses are made from the rows, so a whole table has one
+checksum: it is written when a writer closes the file, discarded by the next write, and compared
+once before the first answer. A table that differs is rebuilt (`SqliteStore.check_lookups`).
+
+If rows themselves are damaged, a repair reads documents, passages and vectors row by row, compares
+each with its checksum, and writes them into a new file. The damaged file is kept next to it.
 """
 
 import contextlib
+import marshal
 import sqlite3
+import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ..documents import Passage
 from ..errors import CorpusError
-from .rows import DOCUMENT, PASSAGE, is_whole, read_document, read_passage, row_checksum, whole_text
-from .schema import one_state
-from .store import EncodedPassage, Stored, Vector
-from .sums import PARTS, describe, is_sound
+from .schema import (
+    DOCUMENT,
+    PASSAGE,
+    is_whole,
+    one_state,
+    read_document,
+    read_passage,
+    row_checksum,
+    whole_text,
+)
+from .store import StoredDocument, TitledPassage, Vector
 
+_CREATE = """
+CREATE TABLE IF NOT EXISTS checksums (part TEXT PRIMARY KEY, value INTEGER) WITHOUT ROWID;
+DROP TABLE IF EXISTS sums;
+DROP TABLE IF EXISTS word_blocks
+"""
+# All that an answer of each part depends on, in one order.
+_QUERIES = {
+    # SQLite takes any word for the type of a column, so a changed one is not an error to it.
+    "schema": (
+        "SELECT name, sql FROM main.sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'",
+    ),
+    "fields": (
+        "SELECT field, name FROM fields ORDER BY field",
+        "SELECT field, value, row FROM facts",
+    ),
+    "terms": ("SELECT word, terms FROM terms",),
+    "words": (
+        "SELECT id, block FROM words_data",
+        "SELECT segid, term, pgno FROM words_idx",
+        "SELECT id, sz FROM words_docsize",
+    ),
+}
+# Tables whose keys SQLite itself compares with their rows. FTS5 says that a block or a length is
+# missing where there should be one.
+_TABLES: dict[str, tuple[str, ...]] = {
+    "schema": (),
+    "documents": ("documents",),
+    "passages": ("passages",),
+    "fields": ("fields", "facts"),
+    "terms": ("terms",),
+    "words": ("words_idx",),
+}
+_NAMES = {
+    "schema": "the list of tables is",
+    "documents": "the index of documents is",
+    "passages": "the index of passages is",
+    "fields": "the fields that documents are filtered by are",
+    "terms": "the analyses of words are",
+    "words": "the keyword index is",
+}
+PARTS = tuple(_NAMES)
+DERIVED = ("fields", "terms", "words")  # can be rebuilt from the rows
 _COLUMNS = (
     "row, id, title, metadata, source, type, modified, file, digest, checksum, text, text_checksum"
 )
 _ONE = "SELECT {} FROM documents WHERE row = ?"
-Encode = Callable[[Sequence[tuple[str, Passage]]], list[Vector]]
+Encode = Callable[[Sequence[TitledPassage]], list[Vector]]
 # What must be there together, and what is said if it is not.
 _TOGETHER = {
     "{} documents without passages": "SELECT count(*) FROM documents d WHERE NOT EXISTS "
@@ -63,6 +118,76 @@ _ROWS: dict[str, tuple[str, Callable[..., bool]]] = {
 }
 
 
+def is_intact(connection: sqlite3.Connection, part: str) -> bool:
+    """Tell whether a part is as it was written; without a checksum, whether it can be."""
+    try:
+        with one_state(connection):
+            there = _tables(connection)
+            for table in filter(there.__contains__, _TABLES[part]):  # earlier versions have fewer
+                check = f"PRAGMA main.integrity_check('{table}')"
+                if connection.execute(check).fetchone() != ("ok",):
+                    return False
+            if part not in _QUERIES or "checksums" not in there:
+                return True
+            query = "SELECT value FROM checksums WHERE part = ?"
+            stored = connection.execute(query, (part,)).fetchone()
+            return stored is None or stored == (_checksum(connection, part),)
+    except sqlite3.DatabaseError as error:
+        if getattr(error, "sqlite_errorname", "").startswith("SQLITE_CORRUPT"):
+            return False
+        raise
+
+
+def discard(connection: sqlite3.Connection) -> None:
+    """Discard the checksums inside a transaction that changes what they are of."""
+    if "checksums" in _tables(connection):
+        connection.execute("DELETE FROM checksums")
+        return
+    for statement in _CREATE.strip().split(";\n"):
+        connection.execute(statement)
+
+
+def record(connection: sqlite3.Connection) -> None:
+    """Write the checksums that the last writer discarded, unless another process is writing."""
+    if "checksums" not in _tables(connection):
+        return
+    with contextlib.suppress(sqlite3.OperationalError):
+        [[count]] = connection.execute("SELECT count(*) FROM checksums")
+        if not count:
+            connection.execute("PRAGMA busy_timeout = 0")
+            connection.execute("BEGIN IMMEDIATE")
+            values = [(part, _checksum(connection, part)) for part in _QUERIES]
+            connection.executemany("INSERT OR IGNORE INTO checksums VALUES (?, ?)", values)
+            connection.execute("COMMIT")
+
+
+def describe(part: str) -> str:
+    """What is said of a part that is not intact."""
+    return f"{_NAMES[part]} not as written"
+
+
+def damaged_part(part: str) -> CorpusError:
+    """The error for a part that cannot be rebuilt."""
+    return CorpusError(
+        f"the corpus is damaged: {describe(part)}. Repair it with: malmoi corpus check CORPUS "
+        "--repair, or restore a backup"
+    )
+
+
+def _tables(connection: sqlite3.Connection) -> set[str]:
+    return {name for (name,) in connection.execute("SELECT name FROM main.sqlite_master")}
+
+
+def _checksum(connection: sqlite3.Connection, part: str) -> int:
+    """A checksum over all rows of a part, one at a time: a value may be long."""
+    value = 0
+    for query in _QUERIES[part]:
+        for row in connection.execute(query):
+            # Version 2 of the format gives the same bytes for the same values, and tells types.
+            value = zlib.crc32(marshal.dumps(row, 2), value)
+    return value
+
+
 def find_damage(connection: sqlite3.Connection, *, writable: bool) -> list[str]:
     """Look for damage of the file itself, of any row, and of what belongs together."""
     found = []
@@ -70,9 +195,7 @@ def find_damage(connection: sqlite3.Connection, *, writable: bool) -> list[str]:
         broken = [line for (line,) in connection.execute("PRAGMA integrity_check(10)")]
         if broken != ["ok"]:
             found.append(f"the file is damaged: {broken[0]}")
-        for part in PARTS:
-            if not _unless_corrupt(partial(is_sound, connection, part)):
-                found.append(describe(part))
+        found += [describe(part) for part in PARTS if not is_intact(connection, part)]
         for message, query in _TOGETHER.items():
             [[count]] = connection.execute(query)
             if count:
@@ -83,18 +206,14 @@ def find_damage(connection: sqlite3.Connection, *, writable: bool) -> list[str]:
                 found.append(message.format(count))
     # FTS5 compares its index with the words of every passage, and writes nothing.
     compare = "INSERT INTO words (words) VALUES ('integrity-check')"
-    if writable and not _unless_corrupt(lambda: bool(connection.execute(compare))):
-        found.append("the index of words does not fit the words")
-    return found
-
-
-def _unless_corrupt(check: Callable[[], bool]) -> bool:
     try:
-        return check()
+        if writable:
+            connection.execute(compare)
     except sqlite3.DatabaseError as error:
-        if getattr(error, "sqlite_errorname", "").startswith("SQLITE_CORRUPT"):
-            return False
-        raise
+        if not getattr(error, "sqlite_errorname", "").startswith("SQLITE_CORRUPT"):
+            raise
+        found.append("the keyword index does not fit the words")
+    return found
 
 
 def _reads(read: Callable[..., object], *values: Any) -> bool:
@@ -136,7 +255,7 @@ class Reader:
             if isinstance(document, int):
                 self._passages[document].append(row)
 
-    def documents(self) -> Iterator[Stored]:
+    def documents(self) -> Iterator[StoredDocument]:
         """Yield every document that is whole, in the order of writing."""
         found = {row for row, _ in self._rows("SELECT row, type FROM documents")}
         # A document whose own row is gone is known by its passages, but has no id.
@@ -165,7 +284,7 @@ class Reader:
             found.extend(self._connection.execute(query, values))
         return found
 
-    def _document(self, row: int) -> Stored | None:
+    def _document(self, row: int) -> StoredDocument | None:
         rows = [
             found
             for number in self._passages[row]
@@ -183,8 +302,8 @@ class Reader:
         if [one[2] for one in rows] != list(range(len(rows))):
             return None
         vectors = self._vectors(document.title, [one[0] for one in rows], passages)
-        parts = tuple(map(EncodedPassage, passages, vectors))
-        return Stored(document, parts, values[7] or "", values[8] or "")
+        file, digest = values[7] or "", values[8] or ""
+        return StoredDocument(document, tuple(passages), tuple(vectors), file, digest)
 
     def _vectors(self, title: str, rows: list[int], passages: list[Passage]) -> list[Vector]:
         """The vectors of passages; those that are damaged are made again."""
