@@ -12,7 +12,6 @@ from malmoi.documents import DocumentError, find_files, read_documents
 from malmoi.errors import DataError
 from malmoi.io.files import read_lines, read_text
 from tests.documents.samples import hwp, hwpx, ole, pdf
-from tests.support.logs import record_messages
 
 
 def refused(path: Path, data: bytes | None = None) -> str:
@@ -138,21 +137,6 @@ def test_a_file_without_permission_is_said(tmp_path: Path) -> None:
     (tmp_path / "a.txt").chmod(0)
     with pytest.raises(DocumentError, match=r"cannot read .*: Permission denied"):
         list(read_documents(tmp_path / "a.txt"))
-
-
-def test_text_that_was_decoded_wrongly_is_repaired_and_told(tmp_path: Path) -> None:
-    path = tmp_path / "a.html"
-    page = "<html><title>환불 안내</title><p>이 글은 잘못 저장되었다.</p></html>"
-    path.write_text(page.encode().decode("latin-1"), "utf-8")
-    messages = record_messages()
-    [document] = read_documents(path)
-    assert (document.title, document.blocks[0].text) == ("환불 안내", "이 글은 잘못 저장되었다.")
-    assert len(messages) == 1
-    assert "was decoded wrongly before it was saved" in messages[0]
-    path.write_text(page.encode().decode("cp1252", "ignore"), "utf-8")
-    messages.clear()
-    list(read_documents(path))
-    assert "have lost bytes and stay as they are" in messages[0]
 
 
 def test_a_very_long_file_comes_in_parts_and_memory_stays_flat(tmp_path: Path) -> None:

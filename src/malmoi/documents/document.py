@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from ..text.mojibake import Repairs
-
 Kind = Literal["heading", "paragraph", "list", "table", "code"]
 
 
@@ -70,7 +68,6 @@ class Content:
         metadata: as of a SourceDocument.
         part: what follows the "#" in the id; empty for a whole file.
         attachments: files inside of it, read after it.
-        repairs: what was repaired in its text, if the loader did so before it looked at spaces.
     """
 
     blocks: tuple[Block, ...]
@@ -78,7 +75,6 @@ class Content:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     part: str = ""
     attachments: tuple[Attachment, ...] = ()
-    repairs: Repairs | None = None
 
 
 @dataclass(frozen=True)

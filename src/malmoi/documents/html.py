@@ -6,13 +6,11 @@ import email
 import email.policy
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from email.message import EmailMessage
 from typing import Any, cast
 
 from ..errors import DocumentError, require
 from ..io.files import LONGEST_LINE, decode_lines, sniff
-from ..text.mojibake import Repairs
 from .document import Attachment, Block, Content, FoundFile
 from .text import text_blocks
 
@@ -42,8 +40,7 @@ def load_html(file: FoundFile) -> Iterator[Content]:
     """Read a web page; its encoding is that of its mark, of its meta element, or found."""
     data = read_whole(file, "a web page. Break it into several.")
     name = str(file.path)
-    repairs = Repairs()
-    yield replace(html_content(repairs.text(decode_html(data, name)), name), repairs=repairs)
+    yield html_content(decode_html(data, name), name)
 
 
 def read_whole(file: FoundFile, expected: str) -> bytes:
@@ -213,15 +210,14 @@ def load_mail(file: FoundFile) -> Iterator[Content]:
     subject = _header(message, "subject")
     attachments = tuple(_attachments(message))
     blocks = [Block(subject, "heading", 1)] if subject else []
-    repairs = Repairs()
-    blocks += _body(message, str(file.path), repairs)
+    blocks += _body(message, str(file.path))
     if attachments:
         blocks.append(Block("\n".join(f"- {one.name}" for one in attachments), "list"))
     metadata = {name: text for name in _HEADERS if (text := _header(message, name))}
-    yield Content(tuple(blocks), subject, metadata, attachments=attachments, repairs=repairs)
+    yield Content(tuple(blocks), subject, metadata, attachments=attachments)
 
 
-def _body(message: EmailMessage, name: str, repairs: Repairs) -> list[Block]:
+def _body(message: EmailMessage, name: str) -> list[Block]:
     part = message.get_body(("plain", "html"))
     if part is None:
         return []
@@ -229,8 +225,8 @@ def _body(message: EmailMessage, name: str, repairs: Repairs) -> list[Block]:
     charset = part.get_content_charset() or ""
     if part.get_content_type() == "text/html":
         html = _decode_part(data, charset, name) if charset else decode_html(data, name)
-        return list(html_content(repairs.text(html), name).blocks)
-    text = repairs.text(_decode_part(data, charset, name))
+        return list(html_content(html, name).blocks)
+    text = _decode_part(data, charset, name)
     return list(text_blocks(_QUOTED.sub("", text).splitlines()))
 
 

@@ -8,8 +8,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import cast
 
-from ..errors import DataError, DocumentError, MalmoiError, counted
-from ..text.mojibake import Repairs
+from ..errors import DataError, DocumentError, MalmoiError
 from .content import damaged, find_type, is_readable_name
 from .document import Block, Content, FoundFile, RowColumns, SourceDocument
 from .find import as_text, find_files
@@ -63,11 +62,8 @@ def _read(file: FoundFile, columns: RowColumns | None, *, depth: int) -> Iterato
     try:
         with file.path.open("rb") as content:
             type = find_type(content, name)
-        repairs: list[Repairs] = [Repairs()]
         for number, one in enumerate(_load(type, file, columns), start=1):
-            if one.repairs is not None and one.repairs is not repairs[-1]:
-                repairs.append(one.repairs)
-            document = _document(one, file, type, number, repairs[0])
+            document = _document(one, file, type, number)
             if document.blocks:
                 yield document
             for inner in _attached(one, document, depth):
@@ -95,7 +91,6 @@ def _read(file: FoundFile, columns: RowColumns | None, *, depth: int) -> Iterato
         raise damaged(file.path, error) from error
     if empty:
         raise DocumentError(f"{name} has no text; expected some. Check the file.")
-    _report(repairs, name)
 
 
 def _load(type: str, file: FoundFile, columns: RowColumns | None) -> Iterator[Content]:
@@ -126,23 +121,10 @@ def _attached(content: Content, parent: SourceDocument, depth: int) -> Iterator[
                 logger.warning(reason)
 
 
-def _report(repairs: Sequence[Repairs], name: str) -> None:
-    """Log how many characters of a file were decoded wrongly once."""
-    repaired, lost = sum(one.repaired for one in repairs), sum(one.lost for one in repairs)
-    if repaired or lost:
-        more = f"; {lost:,} more have lost bytes and stay as they are" if lost else ""
-        logger.warning(
-            f"{name} was decoded wrongly before it was saved: "
-            f"{counted(repaired, 'character was', 'characters were')} repaired{more}"
-        )
-
-
-def _document(
-    content: Content, file: FoundFile, type: str, number: int, repairs: Repairs
-) -> SourceDocument:
+def _document(content: Content, file: FoundFile, type: str, number: int) -> SourceDocument:
     part = content.part or ("" if number == 1 else str(number))
-    blocks = tuple(_block(one, repairs) for one in content.blocks if one.text.strip())
-    title = repairs.text(content.title).strip() or _first_title(blocks)
+    blocks = tuple(_block(one) for one in content.blocks if one.text.strip())
+    title = content.title.strip() or _first_title(blocks)
     return SourceDocument(
         id=f"{file.id}#{part}" if part else file.id,
         title=title or PurePosixPath(file.id).stem,
@@ -154,9 +136,9 @@ def _document(
     )
 
 
-def _block(block: Block, repairs: Repairs) -> Block:
+def _block(block: Block) -> Block:
     text = block.text.strip("\n") if block.kind in ("code", "list") else block.text.strip()
-    return replace(block, text=repairs.text(text))
+    return replace(block, text=text)
 
 
 def _first_title(blocks: Sequence[Block]) -> str:

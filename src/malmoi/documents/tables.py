@@ -10,7 +10,6 @@ from typing import Any
 
 from ..errors import DocumentError, counted
 from ..io.tables import read_cells, read_typed_rows, show_columns
-from ..text.mojibake import Repairs
 from .document import Block, Content, FoundFile, RowColumns
 
 logger = logging.getLogger(__name__)
@@ -53,11 +52,9 @@ def load_table(file: FoundFile, columns: RowColumns | None) -> Iterator[Content]
     columns = columns or RowColumns()
     rows = _json_rows(file) if _is_json(file.path) else _cell_rows(file)
     roles: _Roles | None = None
-    repairs = Repairs()
     seen: set[int] = set()
     empty = 0
     for number, row in enumerate(rows, start=1):
-        row = {repairs.text(name): _repaired(value, repairs) for name, value in row.items()}
         if roles is None:
             roles = _roles(list(row), columns, str(file.path))
         content = _content(row, roles, columns, str(number))
@@ -67,13 +64,9 @@ def load_table(file: FoundFile, columns: RowColumns | None) -> Iterator[Content]
         if hash(content.part) in seen:  # an id that comes twice: the row's number makes it one
             content = replace(content, part=f"{content.part}~{number}")
         seen.add(hash(content.part))
-        yield replace(content, repairs=repairs)
+        yield content
     if empty:
         logger.info(f"{file.path}: {counted(empty, 'row has', 'rows have')} no text")
-
-
-def _repaired(value: Any, repairs: Repairs) -> Any:
-    return repairs.text(value) if isinstance(value, str) else value
 
 
 def _is_json(path: Path) -> bool:

@@ -8,7 +8,6 @@ from typing import Any
 
 from ..errors import require
 from ..io.files import read_lines
-from ..text.mojibake import Repairs
 from .document import Block, Content, FoundFile
 
 # Characters of a part. A file of this size is one document; memory holds one part at a time.
@@ -30,10 +29,9 @@ _WRAPPED = (40, 120)  # columns between which lines of one paragraph are broken 
 
 def load_text(file: FoundFile) -> Iterator[Content]:
     """Read plain text: paragraphs between empty lines, lists, and lines that look like headings."""
-    repairs = Repairs()
-    lines = map(repairs.text, read_lines(file.path, mixed=True))
+    lines = read_lines(file.path, mixed=True)
     for part in _parts(lines, lambda line: not line.strip()):
-        yield Content(tuple(text_blocks(part)), repairs=repairs)
+        yield Content(tuple(text_blocks(part)))
 
 
 def text_blocks(lines: Iterable[str]) -> Iterator[Block]:
@@ -145,10 +143,9 @@ def _parts(lines: Iterable[str], may_end: Any) -> Iterator[list[str]]:
 
 def load_markdown(file: FoundFile) -> Iterator[Content]:
     """Read Markdown: headings, paragraphs, lists, tables, code; the title of its front matter."""
-    repairs = Repairs()
-    title, lines = _front_matter(map(repairs.text, read_lines(file.path, mixed=True)))
+    title, lines = _front_matter(read_lines(file.path, mixed=True))
     for part in _parts(lines, re.compile("#{1,6} ").match):
-        yield Content(tuple(markdown_blocks("\n".join(part))), title=title, repairs=repairs)
+        yield Content(tuple(markdown_blocks("\n".join(part))), title=title)
 
 
 def _front_matter(lines: Iterator[str]) -> tuple[str, Iterator[str]]:
