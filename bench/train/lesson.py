@@ -91,7 +91,7 @@ CROSS = {"learning_rate": 1.5e-4}
 RUNS = {
     "softmax on NLI": Run("softmax", NLI, 400),
     "triplets of NLI": Run("triplet", TRIPLETS, 400),
-    "in-batch on NLI": Run("in-batch", TRIPLETS, 400),
+    "in-batch on NLI": Run("contrastive", TRIPLETS, 400),
     "cosine on STS": Run("cosine", STS, 500),
     "cosine on STS, after NLI": Run("cosine", STS, 500, after="in-batch on NLI"),
     "CoSENT on STS": Run("cosent", STS, 500),

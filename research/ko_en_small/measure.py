@@ -23,7 +23,7 @@ class Development:
     def __init__(self, root: Path) -> None:
         boolq = [
             row for row in read_rows(root / "contrast/kobest-boolq.tsv") if row["split"] == "dev"
-        ]  # noqa: E501
+        ]
         self.questions = [tidy(row["question"]) for row in boolq]
         self.paragraphs = [tidy(row["paragraph"]) for row in boolq]
         self.across = _passages(root, ("transformers-docs", "godot", "debian-guide"))
@@ -81,7 +81,7 @@ class Development:
             encodings = student.tokenizer.encode_batch(part)
             _, _, layers = student.states(
                 [e.ids[: student.longest] for e in encodings], layers=True
-            )  # noqa: E501
+            )
             for at, layer in enumerate((3, 4, 5, 6)):
                 for row, (encoding, (first, last)) in enumerate(
                     zip(encodings, inside, strict=True)

@@ -148,5 +148,5 @@ def test_a_new_objective_stops_early(folder: Path) -> None:
 def test_its_recipe_is_checked_as_all_are(folder: Path) -> None:
     with pytest.raises(OptionError, match=r"file is not a key; known are .* Did you mean files\?"):
         make_recipe(rating(folder) | {"file": "x"})
-    with pytest.raises(OptionError, match=r"objective: ratings is not a key.* mean rating\?"):
+    with pytest.raises(OptionError, match=r'objective is "ratings"; known .* mean rating\?'):
         make_recipe(rating(folder) | {"objective": "ratings"})

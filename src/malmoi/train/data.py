@@ -18,7 +18,6 @@ from ..errors import DataError
 from ..evaluate import TASKS, Settings
 from ..io.fingerprint import sha256
 from ..io.tables import BadRows, Row, read_columns, show_columns
-from ..terms.manifest import MANIFEST as LEXICON
 from ..text.cleanup import is_whole
 from .schema import DataParts, Evaluation, HeldRows
 
@@ -52,7 +51,11 @@ def hash_named(names: Iterable[str], root: Path) -> dict[str, str]:
 
 def _listed(path: Path) -> Path:
     """The manifest of a lexicon's folder, which lists its files; any other path itself."""
-    return path / LEXICON if path.is_dir() and (path / LEXICON).is_file() else path
+    if not path.is_dir():
+        return path
+    from ..terms.manifest import MANIFEST as LEXICON  # here, because few recipes name a lexicon
+
+    return path / LEXICON if (path / LEXICON).is_file() else path
 
 
 Check = Callable[[str], bool]

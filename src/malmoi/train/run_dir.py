@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from ..errors import DataError, OptionError, OutputError
 from ..io.files import parse_json, writing_folder
 from ..io.fingerprint import write_json
-from .schema import BaseRecipe
+from .schema import OLD_OBJECTIVES, BaseRecipe
 
 logger = logging.getLogger(__name__)
 
@@ -108,7 +108,7 @@ def _cannot_make(folder: Path, reason: str) -> OutputError:
 
 def check_recipe(recipe: BaseRecipe, folder: Path) -> None:
     """Raise an OptionError if a run would not resume with the recipe that it started with."""
-    old, new = _read(folder / RECIPE), json.loads(json.dumps(recipe.to_json()))
+    old, new = _with_new_names(_read(folder / RECIPE)), json.loads(json.dumps(recipe.to_json()))
     with contextlib.suppress(ValidationError):  # keys that came or were renamed since then
         old = json.loads(json.dumps(type(recipe).model_validate(old).to_json()))
     for key in new:
@@ -118,6 +118,15 @@ def check_recipe(recipe: BaseRecipe, folder: Path) -> None:
                 f"{folder / RECIPE} differs from the recipe in {where}; expected the recipe that "
                 "the run started with. Restore the recipe, or start again in another output.folder."
             )
+
+
+def _with_new_names(table: dict[str, Any]) -> dict[str, Any]:
+    """Give the recipe of an older run with the names that its objectives have now."""
+    data = table.get("data")
+    if isinstance(data, list):
+        table = table | {"data": [_with_new_names(entry) for entry in data]}
+    name = table.get("objective")
+    return table | {"objective": OLD_OBJECTIVES[name]} if name in OLD_OBJECTIVES else table
 
 
 def check_data(hashes: Mapping[str, str], folder: Path) -> None:

@@ -7,11 +7,11 @@ import logging
 import random
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...errors import DataError, counted
+from ...errors import DataError, OptionError, counted
 from ...io.files import read_lines
 from ..base_model import PACKAGE, in_package
 from ..data import (
@@ -25,12 +25,13 @@ from ..data import (
     is_number,
     read_measure,
 )
-from .recipe import Distillation, ExtraFiles, HeldPairs, LessonRecipe, Parallel, Text, Texts
+from ..objective import Objective, PreparedData
+from ..schema import HeldRows
+from .recipe import Distillation, HeldPairs, Parallel, Text
 
 logger = logging.getLogger(__name__)
 
 Pair = tuple[str, str]
-Entry = Parallel | Text | LessonRecipe | ExtraFiles | Texts | HeldPairs  # what names files
 
 # Placeholders, tags, options and addresses: one may occur in a sentence, with two it is none.
 _MARKUP = re.compile(r"[%$<>{}\\|=_]|--|https?:")
@@ -47,49 +48,37 @@ class TextReader:
     strict: bool = False
 
     def rows(
-        self, entry: Entry, columns: tuple[str, ...], *, number: str = ""
+        self,
+        files: Sequence[str],
+        columns: tuple[str, ...],
+        *,
+        where: Mapping[str, str] | None = None,
+        held_out: HeldRows | None = None,
+        number: str = "",
     ) -> Iterator[tuple[str, ...]]:
         """Yield the columns of every row that has text in each and is not held out.
 
         The column `number`, if any, must hold one.
         """
-        where = {} if isinstance(entry, HeldPairs) else entry.where
-        held_out = None if isinstance(entry, HeldPairs) else entry.held_out
         needed = {name: name for name in columns}
         if held_out:
             needed[held_out.by] = held_out.by
-        for file in entry.files:
+        for file in files:
             path = locate(self.root, file)
             checks: dict[str, Check] = {number: is_number} if number else {}
-            for _, _, row in file_rows(path, needed, where, checks, self.strict):
+            for _, _, row in file_rows(path, needed, dict(where or {}), checks, self.strict):
                 if held_out is None or not is_held(row[held_out.by], held_out):
                     yield tuple(tidy(row[name]) for name in columns)
 
-    def texts(self, entry: Texts) -> Iterator[str]:
-        """Yield the texts of an entry, column by column of each row."""
-        for row in self.rows(entry, entry.columns):
-            yield from row
-
-    def task(self, task: LessonRecipe) -> list[tuple[str, ...]]:
-        """Read the rows of a task: its columns in the order of `task_columns`."""
-        columns = task_columns(task)
-        number = str(task.columns["score"]) if task.kind == "scores" else ""
-        rows = list(self.rows(task, columns, number=number))
-        for more in task.also:
-            names = tuple(more.columns[name] for name in task.columns)
-            for *others, last in self.rows(more, names):
-                parts = last.split(more.split) if more.split else [last]
-                rows += [(*others, text) for part in parts if (text := tidy(part))]
-        if not rows:
-            raise no_rows(task.files)
-        return rows
+    def _of(self, entry: Parallel | Text, columns: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        return self.rows(entry.files, columns, where=entry.where, held_out=entry.held_out)
 
     def parallel(self, entry: Parallel) -> list[Pair]:
         """Read the distinct pairs of an entry, in the order of the files."""
         columns = (*entry.source, *entry.target)
         count = len(entry.source)
         found: dict[Pair, None] = {}
-        for row in self.rows(entry, columns):
+        for row in self._of(entry, columns):
             found.update(dict.fromkeys(zip(row[:count], row[count:], strict=True)))
         if not found:
             raise no_rows(entry.files)
@@ -98,7 +87,7 @@ class TextReader:
     def lines(self, entry: Text) -> list[str]:
         """Read the texts of an entry, in the order of the files."""
         if entry.columns:
-            found = [text for row in self.rows(entry, entry.columns) for text in row]
+            found = [text for row in self._of(entry, entry.columns) for text in row]
         else:
             paths = (locate(self.root, file) for file in entry.files)
             found = [text for path in paths for line in read_lines(path) if (text := tidy(line))]
@@ -108,7 +97,7 @@ class TextReader:
 
     def held(self, held: HeldPairs) -> list[Pair]:
         """Choose the pairs that no parallel file may teach."""
-        found = set(self.rows(held, (held.source, held.target)))
+        found = set(self.rows(held.files, (held.source, held.target)))
         chosen: list[Pair] = []
         sources: set[str] = set()
         targets: set[str] = set()
@@ -121,19 +110,6 @@ class TextReader:
             if len(chosen) == held.pairs:
                 break
         return chosen
-
-
-def task_columns(task: LessonRecipe) -> tuple[str, ...]:
-    """Name the files' columns that a task reads, in the order that it maps them.
-
-    >>> columns = {"score": "score", "left": ["ko1"], "right": ["ko2"]}
-    >>> task_columns(LessonRecipe(kind="scores", files=("x",), columns=columns))
-    ('score', 'ko1', 'ko2')
-    """
-    names: list[str] = []
-    for value in task.columns.values():
-        names += [value] if isinstance(value, str) else value
-    return tuple(names)
 
 
 def locate(root: Path, name: str) -> Path:
@@ -214,12 +190,8 @@ def without(pairs: list[Pair], held: list[Pair]) -> list[Pair]:
 
 def named_files(recipe: Distillation) -> list[str]:
     """List every file that the recipe names, once."""
-    vocabulary = recipe.vocabulary
-    entries: list[Entry] = [*recipe.parallel, *recipe.text, *recipe.task]
-    entries += [*vocabulary.text, *vocabulary.terms] if vocabulary else []
-    entries += [recipe.held_out] if recipe.held_out else []
-    files = [file for entry in entries for file in entry.files]
-    files += [file for task in recipe.task for more in task.also for file in more.files]
+    files = [file for entry in (*recipe.parallel, *recipe.text) for file in entry.files]
+    files += recipe.held_out.files if recipe.held_out else ()
     return list(dict.fromkeys([*files, *(entry.file for entry in recipe.evaluation)]))
 
 
@@ -237,34 +209,16 @@ class DistillationData:
 
     `pairs` are all of an entry's, by its title, and `chosen` those that the distillation reads;
     `held` are in neither. `lines` are those of text in one language, `texts` those of them that
-    are distilled on. `rows` are those of the tasks, by title. `hashes` are of every file.
+    are distilled on. `hashes` are of every file.
     """
 
-    reader: TextReader
     pairs: dict[str, list[Pair]]
     chosen: dict[str, list[Pair]]
     lines: dict[str, list[str]]
     texts: dict[str, list[str]]
     held: list[Pair]
-    rows: dict[str, list[tuple[str, ...]]]
     measures: list[Measure]
     hashes: dict[str, str]
-
-    def aligned(self, recipe: Distillation) -> Iterator[Pair]:
-        """Yield the pairs that the alignment reads, each as often as its entry says."""
-        for entry in recipe.parallel:
-            for _ in range(entry.align):
-                yield from self.pairs[entry.title]
-
-    def translations(self, task: LessonRecipe) -> list[Pair]:
-        """Give the pairs of the entries that a task names, or of all that are distilled on."""
-        found: list[Pair] = []
-        for name in task.parallel or task.draws or self.chosen:
-            pairs, most = self.chosen[name], task.draws.get(name, task.most)
-            if most and len(pairs) > most:
-                pairs = random.Random(f"{task.title} {name}").sample(pairs, most)
-            found += pairs
-        return found
 
 
 def read_distillation_data(
@@ -292,7 +246,6 @@ def read_distillation_data(
     for text in recipe.text:
         own = [(line, line) for line in dict.fromkeys(lines[text.title]) if line not in shown]
         texts[text.title] = [line for line, _ in choose(text, own, seed=recipe.seed)]
-    rows = {task.title: reader.task(task) for task in recipe.task if task.files}
     measures = [read_measure(entry, root, strict=strict) for entry in recipe.evaluation]
     count = sum(map(len, pairs.values()))
     logger.info(
@@ -300,4 +253,29 @@ def read_distillation_data(
         f"on, {counted(sum(map(len, texts.values())), 'other text')}, {len(held):,} held out"
     )
     hashes = hash_files(files)
-    return DistillationData(reader, pairs, chosen, lines, texts, held, rows, measures, hashes)
+    return DistillationData(pairs, chosen, lines, texts, held, measures, hashes)
+
+
+class DistilObjective(Objective[Distillation, PreparedData]):
+    """A student learns the vectors of its teachers."""
+
+    name = "distil"
+    recipe = Distillation
+    trainer = "malmoi.train.distil.training"
+
+    def read(self, recipe: Distillation, root: Path, *, strict: bool) -> DistillationData:
+        """Read and check the files."""
+        return read_distillation_data(recipe, root, strict=strict)
+
+    def prepare(self, recipe: Distillation, root: Path, *, strict: bool = False) -> PreparedData:
+        """Read and check everything but the weights."""
+        prepared = super().prepare(recipe, root, strict=strict)
+        if prepared.source.steps not in (("pool",), ("pool", "normalize")):
+            raise OptionError(
+                f"base {recipe.base} has a Dense module; expected a transformer and its pooling. "
+                "Name another base."
+            )
+        return prepared
+
+
+OBJECTIVES = (DistilObjective(),)

@@ -12,9 +12,9 @@ from ...export.source import ModelSource
 from ..card import bundle_options, provenance, rounded, score_table, write_card
 from ..distributed import Processes
 from ..objective import FinishedRun, WrittenBundle
+from ..vocabulary import with_terms
 from .bi_encoder import BiEncoderTask
 from .cross_encoder import CrossEncoderTask
-from .masked_lm_start import with_terms
 from .pairs import PreparedPairs, Recipe, named_files
 
 logger = logging.getLogger(__name__)

@@ -1,5 +1,0 @@
-"""The older home of `malmoi.export.shrink`."""
-
-from ..export.shrink import Shrunk, shrink
-
-__all__ = ["Shrunk", "shrink"]
