@@ -32,7 +32,7 @@ import malmoi
 from bench.common import BUILD, Row, data_root
 from malmoi.evaluate import Settings, evaluate, load_baselines
 from malmoi.export.export import export
-from malmoi.train.base_model import find_base
+from malmoi.train.data import find_base
 from malmoi.train.recipe import make_recipe
 from malmoi.train.run import train
 

@@ -1,5 +1,6 @@
 """Rows of the recipe's files → the lessons of the joint run."""
 
+import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,12 +8,13 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
-from malmoi.errors import DataError, counted
-from malmoi.train.distil.data import DistillationData, Pair, TextReader, no_rows, tidy
+from malmoi.errors import DataError, OptionError, counted
 from malmoi.train.distil.goals import DistillationTexts
+from malmoi.train.distil.recipe import DistillationData, Pair, TextReader, no_rows, tidy
 from malmoi.train.distil.student import Student
-from malmoi.train.distil.teachers import CachedTeacher, JointTeacher
+from malmoi.train.distil.teachers import JointTeacher, Sides
 from malmoi.types import Ints
 
 from .lessons import (
@@ -50,7 +52,7 @@ class LessonBuilder:
     dataset: DistillationData
     rows: Mapping[str, Rows]  # of the tasks, by title
     data: DistillationTexts
-    teacher: CachedTeacher | JointTeacher
+    teacher: JointTeacher
     student: Student
 
     @cached_property
@@ -87,8 +89,9 @@ class LessonBuilder:
         rows = scored_rows(task, self.rows[task.title])
         if task.teacher_share:
             # The first column of a side is in the language that the teacher knows.
-            one = self.teacher.vectors([left[0] for _, left, _ in rows])
-            alike = (one * self.teacher.vectors([right[0] for _, _, right in rows])).sum(1)
+            one = joint_vectors(self.teacher, [left[0] for _, left, _ in rows])
+            two = joint_vectors(self.teacher, [right[0] for _, _, right in rows])
+            alike = (one * two).sum(1)
             rows = blend_scores(rows, alike, share=task.teacher_share, highest=task.highest)
         return ScoredPairs(task, rows)
 
@@ -118,6 +121,41 @@ class LessonBuilder:
             for end, (name, pairs) in zip(ends, chosen.items(), strict=True)
         }
         return np.concatenate([spans[name] for name in names or chosen])
+
+
+_HANGUL = re.compile("[ㄱ-ㆎ가-힣]")
+
+
+def language_of(text: str) -> str:
+    """Tell Korean by its letters; all other text counts as English.
+
+    >>> language_of("DM으로 f/u 중"), language_of("on insulin")
+    ('ko', 'en')
+    """
+    return "ko" if _HANGUL.search(text) else "en"
+
+
+def joint_vectors(teacher: JointTeacher, texts: Sequence[str]) -> NDArray[np.float32]:
+    """Give the goals of any texts, each by its own language: (n, width)."""
+    spoken = np.array([language_of(text) for text in texts])
+    found = np.empty((len(texts), teacher.dimension), np.float32)
+    for language in sorted(set(spoken)):
+        rows = np.flatnonzero(spoken == language)
+        trust = tuple(
+            (language,) if not one.languages or language in one.languages else ()
+            for one in teacher.recipes
+        )
+        if not any(trust):
+            raise OptionError(f"no teacher reads {language}; expected one. Add one that does.")
+        sides = Sides({language: [texts[int(row)] for row in rows]}, trust)
+        part, present = teacher.side_by_side(sides)
+        if not all(present) and present not in teacher.fills:
+            raise OptionError(
+                f"a teacher is not trusted for {language}, and no text of the recipe shows "
+                "what the others say there; expected one. Add a [[text]] in that language."
+            )
+        found[rows] = teacher.goals(part, present)
+    return found
 
 
 def read_rows(reader: TextReader, task: TaskRecipe) -> list[tuple[str, ...]]:

@@ -16,20 +16,19 @@ from malmoi.errors import DataError, OptionError
 from malmoi.export.module import set_dropout
 from malmoi.export.source import read_source
 from malmoi.io.tables import read_rows
-from malmoi.train.base_model import find_trainable
 from malmoi.train.batching import Step
 from malmoi.train.checkpoint import write_tensors
-from malmoi.train.data import Measure, hash_files
-from malmoi.train.distil.data import (
+from malmoi.train.data import Measure, find_trainable, hash_files
+from malmoi.train.distil.goals import open_teachers, read_texts
+from malmoi.train.distil.recipe import (
     DistillationData,
     TextReader,
     locate,
     read_distillation_data,
     tidy,
 )
-from malmoi.train.distil.goals import open_teachers, read_texts
 from malmoi.train.distil.student import open_model
-from malmoi.train.distil.teachers import CachedTeacher, JointTeacher
+from malmoi.train.distil.teachers import JointTeacher
 from malmoi.train.distil.training import open_student
 from malmoi.train.distributed import joining
 from malmoi.train.loop import train as loop
@@ -67,7 +66,7 @@ class Prepared:
     base: Path
     data: DistillationData
     rows: Mapping[str, list[tuple[str, ...]]]
-    teacher: CachedTeacher | JointTeacher
+    teacher: JointTeacher
     bf16: bool
 
 
@@ -83,6 +82,7 @@ def run(
     _check_data(data.hashes | _hash_tasks(recipe, root), folder)
     student = open_student(recipe, base)
     teacher = open_teachers(recipe, data, student, folder, threads=threads)
+    assert isinstance(teacher, JointTeacher)
     if prepare:
         return {}
     made = Prepared(recipe, root, folder, base, data, rows, teacher, student.bf16)

@@ -17,7 +17,7 @@ from torch import Tensor
 from malmoi.io.tables import read_rows
 from malmoi.train.batching import pad, pool
 from malmoi.train.data import digest
-from malmoi.train.distil.data import tidy
+from malmoi.train.distil.recipe import tidy
 from malmoi.train.distil.student import Student
 from malmoi.train.distil.training import find_own
 

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 import malmoi
 from malmoi import BundleError, BundleNotFound, DataError, MissingExtra, OptionError, cli
 from malmoi.bundle.bundle import Manifest
-from malmoi.train.log import draw_log, read_log
+from malmoi.train.checkpoint import draw_log, read_log
 from malmoi.train.objectives.pairs import pair_objectives
 from malmoi.train.recipe import make_recipe
 from malmoi.train.run import TrainedRun, prepare, train

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 from ..bundle.manifest import Manifest
 from ..evaluate.report import Report
 from ..export.source import ModelSource
-from .base_model import read_base
+from .data import read_base
 from .run_dir import RunPaths, TrainedRun, write_bundles
 from .schema import BaseRecipe, unknown_objective
 
@@ -36,7 +36,7 @@ MODULES = (
     "malmoi.train.objectives.classification",
     "malmoi.train.objectives.answering",
     "malmoi.train.objectives.masked_lm",
-    "malmoi.train.distil.data",
+    "malmoi.train.distil.recipe",
 )
 
 
@@ -134,8 +134,8 @@ class Objective(Generic[R, D]):
         """Train to the end of the schedule, and export the best model."""
         import torch  # here, because everything before is checked without it
 
+        from .checkpoint import draw_log
         from .distributed import joining
-        from .log import draw_log
         from .loop import check_bfloat16, train
 
         settings: Any = recipe

@@ -23,7 +23,7 @@ from malmoi import DataError, OptionError  # noqa: E402
 from malmoi.errors import OutputError  # noqa: E402
 from malmoi.export.export import export  # noqa: E402
 from malmoi.train.distil import goals, training  # noqa: E402
-from malmoi.train.distil.data import read_distillation_data  # noqa: E402
+from malmoi.train.distil.recipe import read_distillation_data  # noqa: E402
 from malmoi.train.recipe import load_recipe, make_recipe  # noqa: E402
 from malmoi.train.run import train  # noqa: E402
 from tests.support import tiny  # noqa: E402

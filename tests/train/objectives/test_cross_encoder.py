@@ -16,7 +16,7 @@ from torch import Tensor
 import malmoi
 from malmoi.bundle.bundle import Manifest
 from malmoi.errors import BundleError, BundleNotFound, DataError, OptionError
-from malmoi.export.reranker import export_reranker
+from malmoi.export.heads import export_reranker
 from malmoi.export.source import head_of
 from malmoi.train.objectives.cross_encoder import (
     build_cross_encoder,

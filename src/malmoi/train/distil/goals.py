@@ -18,8 +18,7 @@ from ...errors import DataError, OptionError, counted
 from ...io.files import writing
 from ...io.fingerprint import hash_data, read_stamp, write_json
 from ...types import Floats, Ints
-from .data import DistillationData
-from .recipe import Distillation, Parallel, Text, trusted
+from .recipe import Distillation, DistillationData, Parallel, Text, trusted
 from .student import Student
 from .teachers import CachedTeacher, JointTeacher, Sides, open_teacher
 

@@ -22,14 +22,13 @@ from ...export.export import export
 from ...export.source import ModelSource
 from ...types import Ints
 from ..batching import Step, token_batches
-from ..card import bundle_options, file_table, provenance, score_table, write_card
 from ..data import Measure
 from ..distributed import Processes
 from ..loop import best_precision, check_bfloat16
 from ..objective import FinishedRun, PreparedData, WrittenBundle
-from .data import DistillationData, Pair
+from ..run_dir import bundle_options, file_table, provenance, score_table, write_card
 from .goals import DistillationTexts, open_teachers, read_texts
-from .recipe import Distillation
+from .recipe import Distillation, DistillationData, Pair
 from .student import Student, open_model
 
 logger = logging.getLogger(__name__)

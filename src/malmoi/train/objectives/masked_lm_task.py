@@ -40,9 +40,9 @@ from ...runtime.tokenizer import read_tokenizer
 from ...text.cleanup import SAFE, clean
 from ...types import Ints
 from ..batching import Step
-from ..card import provenance
 from ..distributed import Processes
 from ..objective import REPORT, FinishedRun
+from ..run_dir import provenance
 from ..vocabulary import PLAIN_TOKENIZER, extend_base
 from .masked_lm import (
     PARTS,

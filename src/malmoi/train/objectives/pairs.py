@@ -23,7 +23,6 @@ from ...bundle.manifest import POOLER, POOLINGS
 from ...errors import DataError, OptionError, by_number, counted
 from ...export.source import ModelSource
 from ...io.files import read_lines
-from ..base_model import read_base
 from ..data import (
     Check,
     Found,
@@ -34,6 +33,7 @@ from ..data import (
     is_held,
     is_label,
     is_number,
+    read_base,
     read_measure,
 )
 from ..objective import Objective, objectives

@@ -16,8 +16,8 @@ from transformers import AutoModelForTokenClassification
 from ...errors import by_number, counted
 from ...evaluate import tagging
 from ...evaluate.tasks.tagging import Counts
+from ...export.heads import TagModule, export_tagger
 from ...export.source import ModelSource
-from ...export.tagger import TagModule, export_tagger
 from ...heads.entity_files import EntitySpan, Marked
 from ...heads.pieces import Pieces, cut_pieces, cut_windows
 from ...heads.tagger import SETTINGS, SpecialTokens, find_entities, load_tagger, make_labels
