@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[1]
 FOLDERS = {
     "train": ("train", "torch"),
     "export": ("train", "torch"),
+    "research": ("train", "torch"),
     "serve": ("server", "uvicorn"),
     "client": ("server", "uvicorn"),
     "scale": ("cluster", "ray"),

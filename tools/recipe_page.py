@@ -15,7 +15,6 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from malmoi.train.distil.recipe import LESSONS
 from malmoi.train.objective import objectives
 from malmoi.train.objectives.pairs import PairObjective, Recipe, pair_objectives
 from malmoi.train.schema import RecipeTable, range_words, table_in
@@ -50,7 +49,6 @@ _WORDS = {
     "kind": "종류",
     "columns": "열",
     "options": "옵션",
-    "usual size": "보통 크기",
     "text": "글",
     "whole number": "정수",
     "number": "수",
@@ -59,9 +57,7 @@ _WORDS = {
     "tables": "표들",
     "encoder and reranker": "인코더와 재순위 모델",
     "Objectives of [[data]]": "[[data]]의 목적 함수",
-    "Kinds of [[task]]": "[[task]]의 종류",
     "held_out of an entry": "자료의 held_out",
-    "[[vocabulary.text]] and [[vocabulary.terms]]": "[[vocabulary.text]]와 [[vocabulary.terms]]",
 }
 _PHRASES = (
     (r"(list|table) of (.+)", lambda found: f"{_korean(found[2])}의 {_LISTS[found[1]]}"),
@@ -90,8 +86,6 @@ def write_reference() -> str:
         parts += [f"## {title}", *_section(model, written, heading=False)]
         if model is Recipe:
             parts += ["### Objectives of [[data]]", _objectives()]
-        if name == "distil":
-            parts += ["### Kinds of [[task]]", _lessons()]
     return "\n\n".join(parts) + "\n"
 
 
@@ -152,14 +146,6 @@ def _objectives() -> str:
         columns = ", ".join([*one.texts, *label, *(f"({name})" for name in one.optional)])
         options = ", ".join(f"{key} = {json.dumps(value)}" for key, value in one.options.items())
         rows.append(f"| `{one.name}` | {', '.join(one.kinds)} | {columns} | {options} |")
-    return "\n".join(rows)
-
-
-def _lessons() -> str:
-    rows = ["| kind | columns | usual size |", "|---|---|---|"]
-    for name, kind in LESSONS.items():
-        columns = ", ".join([*kind.needed, *(f"({column})" for column in kind.optional)])
-        rows.append(f"| `{name}` | {columns} | {kind.size} |")
     return "\n".join(rows)
 
 

@@ -19,7 +19,7 @@ from sentence_transformers import CrossEncoder
 
 import malmoi
 from bench.common import Row, minilm
-from malmoi.export.reranker import export_reranker
+from malmoi.export.heads import export_reranker
 from malmoi.io.tables import read_rows
 from malmoi.runtime.session import usable_cores
 from malmoi.train.objectives.cross_encoder import build_cross_encoder

@@ -32,7 +32,7 @@ import malmoi
 from bench.common import BUILD, Row, data_root
 from malmoi.evaluate import Settings, evaluate, load_baselines
 from malmoi.export.export import export
-from malmoi.train.base_model import find_base
+from malmoi.train.data import find_base
 from malmoi.train.recipe import make_recipe
 from malmoi.train.run import train
 
@@ -91,7 +91,7 @@ CROSS = {"learning_rate": 1.5e-4}
 RUNS = {
     "softmax on NLI": Run("softmax", NLI, 400),
     "triplets of NLI": Run("triplet", TRIPLETS, 400),
-    "in-batch on NLI": Run("in-batch", TRIPLETS, 400),
+    "in-batch on NLI": Run("contrastive", TRIPLETS, 400),
     "cosine on STS": Run("cosine", STS, 500),
     "cosine on STS, after NLI": Run("cosine", STS, 500, after="in-batch on NLI"),
     "CoSENT on STS": Run("cosent", STS, 500),

@@ -21,8 +21,8 @@ import torch
 
 from bench.common import Row, data_root, spread
 from malmoi.train.loop import make_optimizer
-from malmoi.train.objectives.bi_encoder import BiEncoderTask
 from malmoi.train.objectives.pairs import TrainingExamples
+from malmoi.train.objectives.pairs_task import BiEncoderTask
 from malmoi.train.recipe import Recipe, make_recipe
 from malmoi.train.run import prepare
 

@@ -13,7 +13,12 @@ import logging
 import tomllib
 from pathlib import Path
 
-from .joint import Joint, run
+from malmoi.bundle.bundle import find_model
+from malmoi.errors import BundleError
+from malmoi.train.schema import parse_table
+
+from .joint import run
+from .recipe import JointRecipe
 
 
 def main() -> None:
@@ -24,28 +29,23 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, required=True, help="where the run is kept")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--prepare", action="store_true", help="stop after the preparation")
-    parser.add_argument("--steps", type=int, help="end after so many steps (for trials)")
+    parser.add_argument("--steps", type=int, help="end after this many steps (for trials)")
     given = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)
-    settings = tomllib.loads(given.recipe.read_text("utf-8"))
-    joint = Joint.read(settings.pop("joint"))
-    check_base(settings["base"], joint.base_sha256)
+    table = tomllib.loads(given.recipe.read_text("utf-8"))
+    table["output"]["folder"] = str(given.folder)
+    recipe = parse_table(JointRecipe, table, where=str(given.recipe))
+    check_base(recipe.base, recipe.joint.base_sha256)
     if given.steps:
-        joint = joint.shortened(given.steps)
-    settings["output"] |= {"folder": str(given.folder)}
-    scores = run(
-        settings, joint, given.data, given.folder, threads=given.threads, prepare=given.prepare
-    )
+        recipe = recipe.model_copy(update={"joint": recipe.joint.shortened(given.steps)})
+    scores = run(recipe, given.data, given.folder, threads=given.threads, prepare=given.prepare)
     if scores:
         print(json.dumps(scores, ensure_ascii=False, indent=2))  # noqa: T201
 
 
 def check_base(name: str, expected: str) -> None:
     """Raise unless the base's graph is the one that the recipe was written for."""
-    from malmoi.bundle.bundle import find_model
-    from malmoi.errors import BundleError
-
     graph = find_model(name) / "onnx/model.onnx"
     found = hashlib.sha256(graph.read_bytes()).hexdigest()
     if found != expected:

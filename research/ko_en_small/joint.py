@@ -1,14 +1,12 @@
 """One joint run: the teachers' goals in every step, and labelled tasks and matches beside them."""
 
 import copy
-import dataclasses
 import json
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -16,25 +14,30 @@ from torch import Tensor
 
 from malmoi.errors import DataError, OptionError
 from malmoi.export.module import set_dropout
-from malmoi.export.silence import silenced_libraries
 from malmoi.export.source import read_source
 from malmoi.io.tables import read_rows
-from malmoi.train.base_model import find_trainable
 from malmoi.train.batching import Step
 from malmoi.train.checkpoint import write_tensors
-from malmoi.train.distil.data import DistillationData, read_distillation_data, tidy
-from malmoi.train.distil.lessons.base import Matryoshka, nearest_rows
-from malmoi.train.distil.lessons.build import LessonBuilder
-from malmoi.train.distil.pieces import read_vocabulary, write_table, write_vocabulary
-from malmoi.train.distil.recipe import Distillation
-from malmoi.train.distil.run import Stages
-from malmoi.train.distil.student import open_student
-from malmoi.train.distil.training import Context, nested_of, open_context, write_goals
+from malmoi.train.data import Measure, find_trainable, hash_files
+from malmoi.train.distil.goals import open_teachers, read_texts
+from malmoi.train.distil.recipe import (
+    DistillationData,
+    TextReader,
+    locate,
+    read_distillation_data,
+    tidy,
+)
+from malmoi.train.distil.student import open_model
+from malmoi.train.distil.teachers import JointTeacher
+from malmoi.train.distil.training import open_student
 from malmoi.train.distributed import joining
 from malmoi.train.loop import train as loop
 from malmoi.train.optimizer import TableAdamW
-from malmoi.train.schema import Output, Schedule
+from malmoi.train.schema import Output
 
+from .build import LessonBuilder
+from .build import read_rows as read_task_rows
+from .lessons import Lesson, Matryoshka, nearest_rows
 from .matches import (
     Frozen,
     Matches,
@@ -48,113 +51,73 @@ from .matches import (
     read_bills,
 )
 from .measure import Development
+from .recipe import Joint, JointRecipe
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Joint:
-    """[joint]: how the run is made; shares are chances to be drawn in a step."""
+class Prepared:
+    """What a run is made of: its recipe and files, where it is kept, the teachers."""
 
-    base_sha256: str
-    steps: int
-    longest: int = 384
-    learning_rate: float = 1e-4
-    table_rate: float = 1e-4
-    decay: str = "constant"
-    warmup: int = 200
-    average: float = 0.999
-    dropout: float = 0.05
-    evaluate_steps: int = 500
-    checkpoint_minutes: float = 10.0
-    layer: int = 4
-    token_size: int = 64
-    tasks_per_step: int = 2
-    goals: float = 1.0  # what the goals count in every step
-    tasks: Mapping[str, float] = field(default_factory=dict)  # chances of the recipe's [[task]]
-    factors: Mapping[str, float] = field(default_factory=dict)  # of their losses
-    matches: Mapping[str, float] = field(default_factory=dict)  # chances, one in every step
-    match_size: int = 24
-    documents: Sequence[str] = ()  # parallel files whose rows are in the order of their pages
-    translations: Sequence[str] = ()
-
-    @classmethod
-    def read(cls, settings: dict[str, Any]) -> "Joint":
-        """Read the table of the recipe; an unknown key is refused."""
-        known = {one.name for one in dataclasses.fields(cls)}
-        for name in settings:
-            if name not in known:
-                raise OptionError(
-                    f"[joint] has the key {name}; known are {', '.join(sorted(known))}. Remove it."
-                )
-        return cls(**settings)
-
-    def shortened(self, steps: int) -> "Joint":
-        """Give the same run with another length and an evaluation at its end only."""
-        return dataclasses.replace(self, steps=steps, evaluate_steps=steps)
-
-    def schedule(self) -> Schedule:
-        """Give the schedule of the training loop."""
-        return Schedule(
-            epochs=0, steps=self.steps, learning_rate=self.learning_rate, warmup=self.warmup,
-            decay=self.decay, evaluate_steps=self.evaluate_steps,
-        )  # fmt: skip
+    recipe: JointRecipe
+    root: Path
+    folder: Path
+    base: Path
+    data: DistillationData
+    rows: Mapping[str, list[tuple[str, ...]]]
+    teacher: JointTeacher
+    bf16: bool
 
 
 def run(
-    settings: dict[str, Any], joint: Joint, root: Path, folder: Path, *, threads: int,
-    prepare: bool = False,
-) -> dict[str, float]:  # fmt: skip
+    recipe: JointRecipe, root: Path, folder: Path, *, threads: int, prepare: bool = False
+) -> dict[str, float]:
     """Prepare what is not prepared, train from the newest checkpoint, and give the scores."""
     torch.set_num_threads(threads)
-    recipe = Distillation(**settings)
-    source = read_source(find_trainable(recipe.base), max_tokens=recipe.max_tokens)
+    base = read_source(find_trainable(recipe.base), max_tokens=recipe.max_tokens).root
     data = read_distillation_data(recipe, root)
-    _check_data(data, folder)
+    reader = TextReader(root)
+    rows = {task.title: read_task_rows(reader, task) for task in recipe.task if task.files}
+    _check_data(data.hashes | _hash_tasks(recipe, root), folder)
+    student = open_student(recipe, base)
+    teacher = open_teachers(recipe, data, student, folder, threads=threads)
+    assert isinstance(teacher, JointTeacher)
+    if prepare:
+        return {}
+    made = Prepared(recipe, root, folder, base, data, rows, teacher, student.bf16)
     with joining() as processes:
-        stages, words, table = (
-            Stages(folder, processes),
-            folder / "vocabulary",
-            folder / "table.npy",
-        )
-        stages.run(
-            "vocabulary",
-            [recipe.base],
-            lambda _: write_vocabulary(recipe, data, source.root, words),
-        )
-        stages.run(
-            "align",
-            [],
-            lambda _: write_table(recipe, data, source.root, read_vocabulary(words), table),
-        )
-        context = open_context(recipe, data, source.root, folder, processes, threads=threads)
-        stages.run(
-            "goals", [recipe.teachers, recipe.parallel, recipe.text], lambda _: write_goals(context)
-        )
-        if prepare:
-            return {}
-        # Opened again: the joined teachers are read from disk.
-        context = open_context(recipe, data, source.root, folder, processes, threads=threads)
-        task = make_task(context, joint, root)
         output = Output(
-            folder=str(folder / "joint"), checkpoint_minutes=joint.checkpoint_minutes,
-            checkpoint_steps=0, keep=2,
-        )  # fmt: skip
+            folder=str(folder / "joint"),
+            checkpoint_minutes=recipe.joint.checkpoint_minutes,
+            checkpoint_steps=0,
+            keep=2,
+        )
         state = loop(
-            task, joint.schedule(), output, seed=recipe.seed, processes=processes, resume=True
+            make_task(made),
+            recipe.joint.schedule(),
+            output,
+            seed=recipe.seed,
+            processes=processes,
+            resume=True,
         )
     return dict(state.best_scores)
 
 
-def _check_data(data: DistillationData, folder: Path) -> None:
+def _hash_tasks(recipe: JointRecipe, root: Path) -> dict[str, str]:
+    tasks = [entry for task in recipe.task for entry in (task, *task.extra_files)]
+    return hash_files({name: locate(root, name) for entry in tasks for name in entry.files})
+
+
+def _check_data(hashes: Mapping[str, str], folder: Path) -> None:
     """Raise where the files are not those that the run started with."""
     stamp = folder / "data.json"
     if not stamp.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        stamp.write_text(json.dumps(data.hashes, indent=1), "utf-8")
+        stamp.write_text(json.dumps(hashes, indent=1), "utf-8")
         return
     before = json.loads(stamp.read_text("utf-8"))
-    changed = sorted(k for k in before.keys() & data.hashes.keys() if before[k] != data.hashes[k])
+    changed = sorted(k for k in before.keys() & hashes.keys() if before[k] != hashes[k])
     if changed:
         raise DataError(
             f"{', '.join(changed)} changed since the run in {folder} began; expected the same "
@@ -162,14 +125,11 @@ def _check_data(data: DistillationData, folder: Path) -> None:
         )
 
 
-def make_task(context: Context, joint: Joint, root: Path) -> "JointTask":
+def make_task(made: Prepared) -> "JointTask":
     """Open the student with its token head, and build everything that a step may draw."""
-    recipe, data = context.recipe, context.dataset
-    with silenced_libraries():
-        model, tokenizer = open_student(
-            context.base, table=np.load(context.folder / "table.npy"), spec=context.words.spec
-        )
-    student = TokenStudent(model, tokenizer, precision=context.precision, longest=joint.longest)
+    recipe, data, joint = made.recipe, made.data, made.recipe.joint
+    precision = "bfloat16" if made.bf16 else "float32"
+    student = TokenStudent(*open_model(made.base), precision=precision, longest=joint.longest)
     student.layer = joint.layer
     student.model.eval()
     frozen = copy.deepcopy(student.model).eval().requires_grad_(False)
@@ -177,19 +137,30 @@ def make_task(context: Context, joint: Joint, root: Path) -> "JointTask":
     begin = time.monotonic()
     lines = data.lines["kowiki-sentences"]
     rng = np.random.default_rng(recipe.seed)
-    sample = [lines[i] for i in rng.choice(len(lines), 2000, replace=False)]
+    sample = [lines[i] for i in rng.choice(len(lines), min(2000, len(lines)), replace=False)]
     sample += [pair[0] for pair in data.chosen["docs"][:1000]]
     fit_head(student, sample, joint.token_size)
-    texts = context.data(student)
-    builder = LessonBuilder(recipe, data, texts, context.teacher, student)
+    texts = read_texts(recipe, data, made.teacher, student, made.folder)
+    builder = LessonBuilder(recipe, data, made.rows, texts, made.teacher, student)
     lessons = {task.title: builder.build(task) for task in recipe.task}
-    matches = make_matches(data, joint, root, before, student)
+    matches = make_matches(data, joint, made.root, before, student)
     logger.info(f"tasks are ready after {time.monotonic() - begin:.0f} s")
-    nested = nested_of(recipe, context.teacher.dimension)
+    nested = nested_of(recipe, student.table.shape[1])
     task = JointTask(student, joint, lessons, matches, nested, seed=recipe.seed)
     task.measures = data.measures
-    task.development = Development(root)
+    task.development = Development(made.root)
     return task
+
+
+def nested_of(recipe: JointRecipe, dimension: int) -> Matryoshka:
+    """Give the lengths of the vector that are trained, the whole one first."""
+    sizes = tuple(sorted({dimension, *recipe.matryoshka}, reverse=True))
+    if sizes[0] != dimension:
+        raise OptionError(
+            f"matryoshka is {list(recipe.matryoshka)}; expected sizes up to the model's "
+            f"{dimension}. Remove the larger ones."
+        )
+    return Matryoshka(sizes, (1.0, *[recipe.short_weight] * (len(sizes) - 1)))
 
 
 def make_matches(
@@ -231,20 +202,17 @@ def make_matches(
 class JointTask:
     """The joint run for the training loop."""
 
-    measures: Sequence[Any] = ()
+    measures: Sequence[Measure] = ()
     development: Development | None = None
 
     def __init__(
-        self, student: TokenStudent, joint: Joint, lessons: Mapping[str, Any],
+        self, student: TokenStudent, joint: Joint, lessons: Mapping[str, Lesson],
         matches: Mapping[str, Matches], nested: Matryoshka, *, seed: int,
     ) -> None:  # fmt: skip
         self.student, self.joint, self.seed, self.nested = student, joint, seed, nested
         self.lessons, self.matches = lessons, matches
         self.module = torch.nn.ModuleDict({"encoder": student.model, "token_head": student.head})
         self.losses: dict[str, list[float]] = {}
-        for name in (*joint.tasks, *joint.factors):
-            if name not in lessons:
-                raise OptionError(f"[joint] names the task {name}; the recipe has none. Remove it.")
 
     def optimizer(self, schedule: object) -> torch.optim.Optimizer:
         """AdamW for the layers and the head; rows of the table move when they were read."""
@@ -289,8 +257,8 @@ class JointTask:
             self.losses = {}
         return total
 
-    def _one(self, name: str, lesson: Any, rng: np.random.Generator) -> Tensor:
-        loss: Tensor = lesson.loss(self.student, self.nested, rng)
+    def _one(self, name: str, lesson: Lesson | Matches, rng: np.random.Generator) -> Tensor:
+        loss = lesson.loss(self.student, self.nested, rng)
         self.losses.setdefault(name, []).append(float(loss.detach()))
         return loss
 
@@ -304,14 +272,13 @@ class JointTask:
         return scores
 
     def save(self, folder: Path) -> None:
-        """Write the weights and the token head."""
-        write_tensors(
-            {
-                **self.student.weights(),
-                "token_head.weight": self.student.head.weight.detach().clone(),
-            },
-            folder / "weights.safetensors",
-        )
+        """Write the weights by the model's own names, and the token head."""
+        model = self.student.model.state_dict()
+        tensors = {
+            n: v.float().contiguous().clone() for n, v in model.items() if v.is_floating_point()
+        }
+        tensors["token_head.weight"] = self.student.head.weight.detach().clone()
+        write_tensors(tensors, folder / "weights.safetensors")
 
 
 def _draw(shares: Mapping[str, float], count: int, rng: np.random.Generator) -> list[str]:

@@ -11,19 +11,20 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
 from malmoi.io.tables import read_rows
 from malmoi.train.batching import pad, pool
 from malmoi.train.data import digest
-from malmoi.train.distil.data import tidy
-from malmoi.train.distil.distillation import find_own
+from malmoi.train.distil.recipe import tidy
 from malmoi.train.distil.student import Student
-from numpy.typing import NDArray
-from torch import Tensor
+from malmoi.train.distil.training import find_own
 
 normalize = torch.nn.functional.normalize
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\s*⏎\s*")
-_HELD = 20  # one law in so many is held out for measuring
+_HELD = 20  # one law in this many is held out for measuring
 
 
 class TokenStudent(Student):
@@ -138,7 +139,7 @@ def keywords_of(sentence: str, rng: np.random.Generator) -> str:
 
 
 def _window(sentences: Sequence[str], rng: np.random.Generator, letters: int) -> list[str]:
-    """Take a run of sentences of up to so many letters, from a random start."""
+    """Take a run of sentences of up to this many letters, from a random start."""
     total = np.cumsum([len(one) + 1 for one in sentences])
     if total[-1] <= letters:
         return list(sentences)

@@ -6,7 +6,6 @@ import tomllib
 import pytest
 
 from malmoi.train.distil import recipe as settings
-from malmoi.train.distil.recipe import LESSONS as TASKS
 from malmoi.train.recipe import make_recipe
 from tests.support import ROOT
 
@@ -17,16 +16,13 @@ def documented() -> str:
 
 def test_the_documented_recipe_is_in_order() -> None:
     [block] = re.findall(r"```toml\n(.*?)```", documented(), re.DOTALL)
-    recipe = make_recipe(tomllib.loads(block))
-    assert {task.kind for task in recipe.task} == set(TASKS)
+    assert isinstance(make_recipe(tomllib.loads(block)), settings.Distillation)
 
 
 @pytest.mark.parametrize(
     "cls",
     [settings.Distillation, settings.Parallel, settings.Text, settings.TeacherRecipe,
-     settings.Texts, settings.VocabularyRecipe,
-     settings.Align, settings.Distil, settings.Tune, settings.LessonRecipe, settings.ExtraFiles,
-     settings.DistillationOutput],
+     settings.Distil, settings.DistillationOutput],
 )  # fmt: skip
 def test_every_key_is_documented(cls: type[settings.RecipeTable]) -> None:
     text = documented()

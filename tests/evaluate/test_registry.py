@@ -1,6 +1,8 @@
 """The registry: every task keeps the same promises, and a new one is known everywhere at once."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import get_args
 
@@ -32,6 +34,32 @@ def test_every_task_keeps_its_promises(name: str, tmp_path: Path) -> None:
     settings = Settings(encoder=Letters(), lexicon="sample", train=tmp_path / "none.tsv")
     with pytest.raises(MalmoiError, match=r"none\.tsv"):
         task.read(tmp_path / "none.tsv", settings)
+
+
+@pytest.mark.slow
+def test_a_training_run_imports_what_it_measures_and_no_more(tmp_path: Path) -> None:
+    (tmp_path / "pairs.tsv").write_text("a\tb\tscore\n배\tship\t1\n달\tmoon\t0\n", "utf-8")
+    script = """
+import sys
+from pathlib import Path
+from malmoi.train.recipe import make_recipe
+from malmoi.train.run import prepare
+recipe = make_recipe({
+    "name": "x", "base": "ko-en-small", "objective": "contrastive",
+    "data": [{"files": ["pairs.tsv"], "columns": {"a": "a", "b": "b"}}],
+    "evaluation": [{"task": "sts", "file": "pairs.tsv"}],
+    "output": {"folder": "run"},
+})
+prepare(recipe, Path())
+import malmoi.train.objectives.pairs_task
+unwanted = ("clinical", "terms", "documents", "corpus", "mining")
+print([m for m in sys.modules if m.startswith(tuple(f"malmoi.{one}" for one in unwanted))])
+"""
+    pytest.importorskip("torch")
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
 
 
 def test_the_page_lists_every_task() -> None:

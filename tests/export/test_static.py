@@ -12,8 +12,7 @@ import malmoi
 from malmoi.encoders.static import EmbeddingBags, WordPieces
 from malmoi.errors import BundleError
 from malmoi.export.export import export
-from malmoi.export.static import export_static
-from malmoi.export.static_table import Lessons, principal_axes, quantise
+from malmoi.export.static import Lessons, export_static, principal_axes, quantise
 from malmoi.io.arrays import write_safetensors
 from tests.support import graphs, tiny
 

@@ -12,7 +12,7 @@ from malmoi import BundleError
 from malmoi.bundle.bundle import find_model
 from malmoi.export.export import export
 from malmoi.export.weights_from_graph import read_weights
-from malmoi.train.base_model import find_base
+from malmoi.train.data import find_base
 from malmoi.train.recipe import make_recipe
 from malmoi.train.run import train
 from tests.support import runs, tiny

@@ -41,7 +41,7 @@ def test_triplet_and_in_batch(capsys: pytest.CaptureFixture[str]) -> None:
     own = loss_of("triplet", a, p, n, dimension=a.shape[1], margin=1.0)
     assert shown["triplet"](a, p, n) == pytest.approx(own, abs=1e-5)
     assert shown["triplet"](a, n, p) > 1 > own  # a trained encoder, and its pairs exchanged
-    scale = loss_of("in-batch", a, p, dimension=a.shape[1], scale=20.0, symmetric=False)
+    scale = loss_of("contrastive", a, p, dimension=a.shape[1], scale=20.0, symmetric=False)
     assert f"in-batch {scale:.3f}" in capsys.readouterr().out
 
 

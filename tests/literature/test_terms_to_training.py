@@ -32,7 +32,7 @@ def mrconso(cui: str, language: str, name: str) -> str:
 def entry(file: Path, **options: Any) -> Any:
     from malmoi.train.objectives.pairs import Data
 
-    return Data(files=(file.name,), objective="align", options=options)
+    return Data(files=(file.name,), objective="term-alignment", options=options)
 
 
 def pairs_of(file: Path, **options: Any) -> set[frozenset[str]]:
@@ -130,5 +130,5 @@ def test_the_published_recipe_learns_words_first(tmp_path: Path, architecture: s
 def test_the_old_name_of_the_threshold_is_read() -> None:
     from malmoi.train.objectives.pairs import find_pairs
 
-    settled = find_pairs("align").settle({"base": 0.7}, where="the recipe")
+    settled = find_pairs("term-alignment").settle({"base": 0.7}, where="the recipe")
     assert settled["threshold"] == 0.7 and "base" not in settled

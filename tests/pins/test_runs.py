@@ -55,15 +55,15 @@ RECIPES: dict[str, dict[str, Any]] = {
     "softmax": pairs(LABELLED, "softmax"),
     "cosine": pairs(SCORED, "cosine", base_share=0.25),
     "triplet": pairs({"a": "a", "b": "b", "negative": "other"}, "triplet", pooling="cls"),
-    "in-batch": pairs({"a": "a", "b": "b"}, "in-batch", clean=["surrogates", "narrow"]),
+    "contrastive": pairs({"a": "a", "b": "b"}, "contrastive", clean=["surrogates", "narrow"]),
     "cosent": pairs(SCORED, "cosent", matryoshka=[32, 8], dropout=0.1),
     "angle": pairs(SCORED, "angle", layers=1),
-    "align": {
+    "term-alignment": {
         "data": [
             {
                 "files": ["names.tsv"],
                 "columns": {"name": "name", "concept": "code"},
-                "objective": "align",
+                "objective": "term-alignment",
                 "options": {"siblings": 1},
             }
         ],
@@ -71,16 +71,16 @@ RECIPES: dict[str, dict[str, Any]] = {
     },
     "regression": pairs(SCORED, "regression", schedule=FAST, kind="reranker", layers=1),
     "mse": pairs(SCORED, "mse", schedule=FAST, kind="reranker", layers=1),
-    "classification": pairs(
-        LABELLED, "classification", schedule=FAST, kind="reranker", evaluation=[]
+    "cross-encoder-classification": pairs(
+        LABELLED, "cross-encoder-classification", schedule=FAST, kind="reranker", evaluation=[]
     ),
     "tag": {
         "objective": "tag",
         "schedule": {"epochs": 10, "batch_size": 6, "learning_rate": 3e-3},
         "data": {"train": ["marked.tsv"], "dev": ["marked.tsv"], "test": ["marked.tsv"]},
     },
-    "classify": {
-        "objective": "classify",
+    "note-classification": {
+        "objective": "note-classification",
         "schedule": FAST,
         "data": {
             "files": ["notes.tsv"],
@@ -101,11 +101,7 @@ DISTIL = {
     "precision": "float32",
     "parallel": [{"files": ["parallel.tsv"], "source": ["en"], "target": ["ko"]}],
     "held_out": {"files": ["parallel.tsv"], "source": "en", "target": "ko", "pairs": 2},
-    "vocabulary": {"size": 60},
-    "align": {"epochs": 5, "batch": 8},
     "distil": {"steps": 6, "tokens": 64, "longest": 16, "average": 0.9},
-    "task": [{"kind": "translations", "parallel": ["parallel"], "size": 4}],
-    "tune": [{"steps": 4, "longest": 16, "average": 0.9, "together": 1}],
     "evaluation": [DEV],
 }
 

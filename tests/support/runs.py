@@ -73,7 +73,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "encoder": ("pairs.tsv", {}),
     "reranker": ("pairs.tsv", {"kind": "reranker", "data": [_SCORED], "objective": "regression"}),
     "tag": ("marked.tsv", {"data": {"train": ["marked.tsv"], "dev": ["marked.tsv"]}}),
-    "classify": ("notes.tsv", {"data": _NOTES}),
+    "note-classification": ("notes.tsv", {"data": _NOTES}),
     "answer": ("asked.jsonl", {"data": {"train": ["asked.jsonl"], "dev": ["asked.jsonl"]}}),
     "pretrain": ("text.txt", {"data": {"files": ["text.txt"], "held_out": 0.3, "lines": True}}),
 }

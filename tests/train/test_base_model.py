@@ -66,7 +66,7 @@ def test_a_cross_encoder_is_a_base_for_rerankers_alone(
         train(recipe, data=folder)
 
 
-@pytest.mark.parametrize("kind", ["reranker", "classify", "pretrain"])
+@pytest.mark.parametrize("kind", ["reranker", "note-classification", "pretrain"])
 def test_frozen_weights_stay_in_every_kind(folder: Path, tmp_path: Path, kind: str) -> None:
     schedule = {"steps": 2, "learning_rate": 0.01, "freeze": ["embeddings"]}
     output = {"folder": str(tmp_path / "run")}

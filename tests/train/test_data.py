@@ -11,7 +11,7 @@ from malmoi import DataError, OptionError
 from malmoi.train.data import is_held, read_measure
 from malmoi.train.objectives.pairs import TrainingExamples, count_repeated, read_examples
 from malmoi.train.recipe import Data
-from malmoi.train.schema import Evaluation, HeldRows, read_table
+from malmoi.train.schema import Evaluation, HeldRows, parse_table
 from tests.support.logs import record_messages
 
 HEADER = "a\tb\tscore\tlabel\n"
@@ -137,10 +137,10 @@ def test_cp949_is_read_and_told(tmp_path: Path) -> None:
 
 def test_rows_are_chosen_and_limited(tmp_path: Path) -> None:
     columns = {"a": "a", "b": "b"}
-    only, _ = read(tmp_path, GOOD, objective="in-batch", columns=columns, where={"label": "yes"})
+    only, _ = read(tmp_path, GOOD, objective="contrastive", columns=columns, where={"label": "yes"})
     assert only.texts == ["배", "선박"]
     assert only.labels is None
-    assert len(read(tmp_path, GOOD, objective="in-batch", columns=columns, limit=1)[0]) == 1
+    assert len(read(tmp_path, GOOD, objective="contrastive", columns=columns, limit=1)[0]) == 1
 
 
 def test_triplets_are_joined_by_their_first_text(tmp_path: Path) -> None:
@@ -214,4 +214,4 @@ def test_an_evaluation_that_does_not_fit_is_told(
     if table["task"] == "retrieval":
         table["columns"] = {"query": "question", "document": "page"}
     with pytest.raises(error, match=message):
-        read_measure(read_table(Evaluation, table, where="evaluation"), tmp_path)
+        read_measure(parse_table(Evaluation, table, where="evaluation"), tmp_path)

@@ -19,7 +19,7 @@ from tests.support import runs
 def recipe(folder: Path, out: str, batch_size: int) -> dict[str, object]:
     """Every kind of loss at once: by row, by order, in-batch negatives, a head."""
     entries = []
-    for objective in ("cosine", "cosent", "in-batch", "softmax"):
+    for objective in ("cosine", "cosent", "contrastive", "softmax"):
         entries += runs.table(folder, objective=objective)["data"]
     return runs.table(
         folder,

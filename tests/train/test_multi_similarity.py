@@ -8,7 +8,7 @@ from pytorch_metric_learning.miners import MultiSimilarityMiner
 from torch import Tensor
 from torch.nn import functional
 
-from malmoi.train.losses import VECTORS, Given, align, build_loss, mine, multi_similarity
+from malmoi.train.losses import VECTORS, Given, build_loss, mine, multi_similarity, term_alignment
 
 SETTINGS = [
     (2.0, 50.0, 0.5, 0.1),
@@ -92,7 +92,7 @@ def test_mining_looks_at_each_anchor_alone() -> None:
 
 def test_no_pair_at_all_is_no_loss_and_no_gradient() -> None:
     vectors = torch.randn(4, 3, requires_grad=True)
-    loss = build_loss(align, dimension=3, options=OPTIONS)(
+    loss = build_loss(term_alignment, dimension=3, options=OPTIONS)(
         [vectors[:2], vectors[2:]], torch.zeros(2, dtype=torch.int64)
     )
     loss.backward()
@@ -103,8 +103,11 @@ def test_no_pair_at_all_is_no_loss_and_no_gradient() -> None:
 def test_columns_are_one_batch_and_matryoshka_sums() -> None:
     a, b = torch.randn(6, 8), torch.randn(6, 8)
     labels = torch.tensor(np.array([0, 0, 1, 2, 3, 3]))
-    both = build_loss(align, dimension=8, options=OPTIONS, matryoshka=[8, 4])([a, b], labels)
+    both = build_loss(term_alignment, dimension=8, options=OPTIONS, matryoshka=[8, 4])(
+        [a, b], labels
+    )
     parts = [
-        align(Given(dim), dim, 0, **OPTIONS)([{VECTORS: a}, {VECTORS: b}], labels) for dim in (8, 4)
+        term_alignment(Given(dim), dim, 0, **OPTIONS)([{VECTORS: a}, {VECTORS: b}], labels)
+        for dim in (8, 4)
     ]
     assert both.item() == pytest.approx(sum(part.item() for part in parts), rel=1e-6)

@@ -23,14 +23,14 @@ from malmoi.export.source import ModelSource
 from malmoi.export.tokenizer import write_tokenizer
 from malmoi.train import objective as registry
 from malmoi.train.batching import Step, pad
-from malmoi.train.card import bundle_options, provenance, write_card
 from malmoi.train.data import file_rows, hash_named, is_number
 from malmoi.train.distributed import Processes
 from malmoi.train.objective import FinishedRun, Objective, PreparedData, WrittenBundle, register
-from malmoi.train.objectives.bi_encoder import make_encoder
+from malmoi.train.objectives.pairs_task import make_encoder
 from malmoi.train.objectives.task import ModelTask
 from malmoi.train.recipe import make_recipe
 from malmoi.train.run import train
+from malmoi.train.run_dir import bundle_options, provenance, write_card
 from malmoi.train.schema import ModelRecipe, Names, key, needed
 from tests.support import runs
 
@@ -148,5 +148,5 @@ def test_a_new_objective_stops_early(folder: Path) -> None:
 def test_its_recipe_is_checked_as_all_are(folder: Path) -> None:
     with pytest.raises(OptionError, match=r"file is not a key; known are .* Did you mean files\?"):
         make_recipe(rating(folder) | {"file": "x"})
-    with pytest.raises(OptionError, match=r"objective: ratings is not a key.* mean rating\?"):
+    with pytest.raises(OptionError, match=r'objective is "ratings"; known .* mean rating\?'):
         make_recipe(rating(folder) | {"objective": "ratings"})

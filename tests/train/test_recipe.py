@@ -13,7 +13,7 @@ from malmoi import DataError, OptionError
 from malmoi.train.objective import objectives
 from malmoi.train.objectives.pairs import pair_objectives
 from malmoi.train.recipe import Data, Evaluation, Output, Recipe, Schedule, load_recipe, make_recipe
-from malmoi.train.schema import RecipeTable, key, read_table, table_in
+from malmoi.train.schema import RecipeTable, key, parse_table, table_in
 from tests.support import ROOT, runs
 from tools.recipe_page import write_korean, write_reference
 
@@ -257,12 +257,12 @@ class Renamed(RecipeTable):
 
 def test_an_old_key_is_taken_or_told_with_its_new_name(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("WARNING", logger="malmoi"):
-        assert read_table(Renamed, {"rate": 2.0}, where="x") == Renamed(learning_rate=2.0)
+        assert parse_table(Renamed, {"rate": 2.0}, where="x") == Renamed(learning_rate=2.0)
     assert "the recipe's key rate is called learning_rate now" in caplog.text
     with pytest.raises(OptionError, match=r'x: cosine is a key of older recipes; write decay = "c'):
-        read_table(Renamed, {"cosine": True}, where="x")
+        parse_table(Renamed, {"cosine": True}, where="x")
     with pytest.raises(OptionError, match="rate is the old name of learning_rate; expected one"):
-        read_table(Renamed, {"rate": 2.0, "learning_rate": 1.0}, where="x")
+        parse_table(Renamed, {"rate": 2.0, "learning_rate": 1.0}, where="x")
 
 
 def test_a_recipe_may_begin_with_a_mark_and_end_its_lines_as_windows_does(tmp_path: Path) -> None:
@@ -322,8 +322,15 @@ def test_a_mistake_is_worded_with_key_value_range_and_meaning() -> None:
         make_recipe({"name": "x"}, where="my.toml")
     with pytest.raises(OptionError, match=r'decay is "linar"; known are .* Did you mean linear\?'):
         make_recipe(table(schedule={"decay": "linar"}))
-    with pytest.raises(OptionError, match=r"objective: tagg is not a key; .* Did you mean tag\?"):
+    with pytest.raises(OptionError, match=r'objective is "tagg"; known are .* Did you mean tag\?'):
         make_recipe(table() | {"objective": "tagg"})
+    with pytest.raises(
+        OptionError, match=r'objective is "align", which is called "term-alignment"'
+    ):
+        make_recipe(table() | {"objective": "align"})
+    entry = table()["data"][0] | {"objective": "in-batch"}
+    with pytest.raises(OptionError, match=r'"in-batch", which is called "contrastive" now. Write'):
+        make_recipe(table() | {"data": [entry]})
 
 
 def documented() -> str:

@@ -129,3 +129,15 @@ def test_places_that_cannot_hold_a_run(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "other/letter.txt").touch()
     with pytest.raises(OutputError, match="holds no run"):
         folders.check_new(tmp_path / "other", resume=True)
+
+
+def test_a_run_of_an_older_version_resumes_under_the_new_names(folder: Path) -> None:
+    recipe = runs.recipe("note-classification", folder)
+    table = json.loads(json.dumps(recipe.to_json())) | {"objective": "classify"}
+    old = folder / "older"
+    old.mkdir()
+    (old / folders.RECIPE).write_text(json.dumps(table), "utf-8")
+    folders.check_recipe(recipe, old)
+    (old / folders.RECIPE).write_text(json.dumps(table | {"seed": 9}), "utf-8")
+    with pytest.raises(OptionError, match="differs from the recipe in seed"):
+        folders.check_recipe(recipe, old)

@@ -58,7 +58,7 @@ def entry(**changes: Any) -> Data:
     table: dict[str, Any] = {
         "files": ("terms.tsv",),
         "columns": {"name": "name", "concept": "code"},
-        "objective": "align",
+        "objective": "term-alignment",
     }
     return Data(**table | changes)
 
@@ -136,7 +136,7 @@ def beside(part: TrainingExamples, name: str) -> set[str]:
 
 def test_exclusions_and_siblings_are_look_alikes(folder: Path) -> None:
     rows = {"files": ("rows.tsv",), "columns": {"a": "code", "b": "ko"}, "where": {"note": "제외"}}
-    table = runs.table(folder, objective="align")
+    table = runs.table(folder, objective="term-alignment")
     table["data"][0] |= {
         "files": ["terms.tsv"],
         "columns": {"name": "name", "concept": "code"},
@@ -154,7 +154,7 @@ def test_exclusions_and_siblings_are_look_alikes(folder: Path) -> None:
 def test_mined_neighbours_are_look_alikes(folder: Path) -> None:
     mined = "anchor\tpositive\tnegative\nliver cirrhosis\t간경변\tLiver CANCER\n"
     (folder / "mined.tsv").write_text(mined, "utf-8")
-    table = runs.table(folder, objective="align")
+    table = runs.table(folder, objective="term-alignment")
     negatives = {"files": ["mined.tsv"], "columns": {"a": "anchor", "b": "negative"}}
     table["data"][0] |= {
         "files": ["terms.tsv"],
@@ -295,7 +295,7 @@ def write_terms(path: Path, *, concepts: int = 24) -> None:
 
 
 def aligned(folder: Path, **changes: Any) -> dict[str, Any]:
-    table = runs.table(folder, objective="align", **changes)
+    table = runs.table(folder, objective="term-alignment", **changes)
     table["data"][0] |= {
         "files": ["names.tsv"],
         "columns": {"name": "name", "concept": "code"},

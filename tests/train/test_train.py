@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 import malmoi
 from malmoi import BundleError, BundleNotFound, DataError, MissingExtra, OptionError, cli
 from malmoi.bundle.bundle import Manifest
-from malmoi.train.log import draw_log, read_log
+from malmoi.train.checkpoint import draw_log, read_log
 from malmoi.train.objectives.pairs import pair_objectives
 from malmoi.train.recipe import make_recipe
 from malmoi.train.run import TrainedRun, prepare, train
@@ -45,7 +45,7 @@ def weights(path: Path) -> dict[str, np.ndarray[Any, Any]]:
     return {name: tensor.numpy() for name, tensor in load_file(path).items()}
 
 
-@pytest.mark.parametrize("objective", ["softmax", "cosine", "triplet", "in-batch", "angle"])
+@pytest.mark.parametrize("objective", ["softmax", "cosine", "triplet", "contrastive", "angle"])
 def test_every_objective_trains_and_writes_a_bundle(folder: Path, objective: str) -> None:
     done = run(folder, objective, objective=objective, schedule={"epochs": 8}, dropout=0.0)
     encoder = malmoi.load(done.bundles[0])
@@ -58,8 +58,8 @@ def test_every_objective_trains_and_writes_a_bundle(folder: Path, objective: str
 
 
 def test_the_test_above_names_every_objective() -> None:
-    pairs = {"softmax", "cosine", "triplet", "in-batch", "angle", "cosent"}
-    assert {*ENCODER_OBJECTIVES} <= pairs | {"align"}  # which test_synonyms.py trains
+    pairs = {"softmax", "cosine", "triplet", "contrastive", "angle", "cosent"}
+    assert {*ENCODER_OBJECTIVES} <= pairs | {"term-alignment"}  # which test_synonyms.py trains
 
 
 def test_the_bundle_says_how_it_was_made(folder: Path) -> None:

@@ -162,7 +162,7 @@ def export(
     out: Annotated[Path | None, opt("A .tsv file; stdout if left out.", "--out", "-o")] = None,
     seed: Annotated[int, opt("--pairs: the seed of the draw.", min=0)] = 1,
 ) -> None:
-    """Write the names of a lexicon as training reads them: objective = "align"."""
+    """Write the names of a lexicon as training reads them: objective = "term-alignment"."""
     header = PAIR_COLUMNS if pairs else NAME_COLUMNS
     rows = pair_rows(lexicon, most=most, seed=seed) if pairs else name_rows(lexicon)
     if out is not None:

@@ -7,16 +7,12 @@ Every task is an object in `TASKS`: `read` makes examples of a file, `measure` m
 a model and examples, for use without intervals (`outcome.values()`). Nothing here needs torch.
 """
 
+from typing import Any
+
 from .models import WordVectors, load_baselines
 from .report import Comparison, Difference, Metric, Report, evaluate, make_report
 from .task import Outcome, Settings
 from .tasks import TASKS
-
-# The tasks by name, as in: from malmoi.evaluate import sts
-sts, pairs, retrieval, rerank = (TASKS[name] for name in ("sts", "pairs", "retrieval", "rerank"))
-nli, transfer, senses = (TASKS[name] for name in ("nli", "transfer", "senses"))
-notes, tagging, linking = (TASKS[name] for name in ("notes", "tagging", "linking"))
-concepts, answers = TASKS["concepts"], TASKS["answers"]
 
 __all__ = [
     "TASKS",
@@ -31,3 +27,10 @@ __all__ = [
     "load_baselines",
     "make_report",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Give a task by its name, as in: from malmoi.evaluate import sts."""
+    if name in TASKS:
+        return TASKS[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -109,7 +109,7 @@ def _export_encoder(
 
 
 def _reranker() -> Callable[..., Manifest]:
-    from .reranker import export_reranker  # here, because it imports torch
+    from .heads import export_reranker  # here, because it imports torch
 
     return export_reranker
 
@@ -119,13 +119,13 @@ def _classifier() -> Callable[..., Manifest]:
 
 
 def _tagger() -> Callable[..., Manifest]:
-    from .tagger import export_token_classifier  # here, because it imports torch
+    from .heads import export_token_classifier  # here, because it imports torch
 
     return export_token_classifier
 
 
 def _answerer() -> Callable[..., Manifest]:
-    from .answerer import export_question_answering  # here, because it imports torch
+    from .heads import export_question_answering  # here, because it imports torch
 
     return export_question_answering
 

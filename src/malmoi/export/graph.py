@@ -22,8 +22,8 @@ from ..runtime.tokenizer import Batch, PairTokenizer, TextTokenizer, TokenizedTe
 from .constants import Constants, is_outside, load_graph, save_graph
 from .module import GraphModule
 from .rewrite_float import keep_live
-from .samples import SAMPLES
 from .silence import silenced_libraries
+from .source import SAMPLES
 
 # LayerNormalization is an operator of its own from 17 on; later sets bring nothing used here.
 _OPSET = 17

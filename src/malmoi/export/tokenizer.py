@@ -12,9 +12,8 @@ from transformers import AutoTokenizer
 from ..bundle.sentence_transformers import read_json, write_json
 from ..errors import BundleError, DataError
 from ..runtime.tokenizer import save_tokenizer
-from .samples import SAMPLES
 from .silence import silenced_libraries
-from .source import ModelSource
+from .source import SAMPLES, ModelSource
 
 logger = logging.getLogger(__name__)
 

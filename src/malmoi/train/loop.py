@@ -30,9 +30,8 @@ from ..errors import DataError, OptionError, OutputError, counted
 from ..io.files import writing_folder
 from . import checkpoint
 from .batching import Step
-from .checkpoint import State
+from .checkpoint import Log, State, mean_score
 from .distributed import Processes
-from .log import Log, mean_score
 from .optimizer import clip_gradients
 from .run_dir import RunPaths
 from .schema import Output, Schedule

@@ -92,7 +92,7 @@ def triplet(model: Any, dimension: int, classes: int, *, margin: float) -> nn.Mo
     return st.TripletLoss(model, distance_metric=metric, triplet_margin=margin)
 
 
-def in_batch(
+def contrastive(
     model: Any, dimension: int, classes: int, *, scale: float, symmetric: bool
 ) -> nn.Module:
     """Find b among all b's (and negatives) of the batch; `symmetric` finds a among all a's too."""
@@ -189,6 +189,6 @@ class MultiSimilarity(nn.Module):
         return mined_loss(unit, labels.repeat(len(features)), **self.options)
 
 
-def align(model: Any, dimension: int, classes: int, **options: float) -> nn.Module:
+def term_alignment(model: Any, dimension: int, classes: int, **options: float) -> nn.Module:
     """Bring names of one concept together, and keep confusable concepts away."""
     return MultiSimilarity(model, **options)

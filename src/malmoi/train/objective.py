@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 from ..bundle.manifest import Manifest
 from ..evaluate.report import Report
 from ..export.source import ModelSource
-from .base_model import read_base
+from .data import read_base
 from .run_dir import RunPaths, TrainedRun, write_bundles
-from .schema import BaseRecipe, unknown_key
+from .schema import BaseRecipe, unknown_objective
 
 if TYPE_CHECKING:
     from .checkpoint import State
@@ -36,7 +36,7 @@ MODULES = (
     "malmoi.train.objectives.classification",
     "malmoi.train.objectives.answering",
     "malmoi.train.objectives.masked_lm",
-    "malmoi.train.distil.run",
+    "malmoi.train.distil.recipe",
 )
 
 
@@ -87,16 +87,11 @@ class WrittenBundle:
 
 
 class Objective(Generic[R, D]):
-    """One kind of training.
-
-    `staged` objectives are sequences of runs, each with a key of its own: they may resume with a
-    changed recipe.
-    """
+    """One kind of training."""
 
     name: str
     recipe: ClassVar[type[BaseRecipe]]
     trainer: ClassVar[str] = ""
-    staged: ClassVar[bool] = False
 
     def prepare(self, recipe: R, root: Path, *, strict: bool = False) -> D:
         """Read and check everything but the weights: the base, and what `read` gives."""
@@ -139,8 +134,8 @@ class Objective(Generic[R, D]):
         """Train to the end of the schedule, and export the best model."""
         import torch  # here, because everything before is checked without it
 
+        from .checkpoint import draw_log
         from .distributed import joining
-        from .log import draw_log
         from .loop import check_bfloat16, train
 
         settings: Any = recipe
@@ -201,7 +196,7 @@ def find_objective(name: str, *, where: str) -> Objective[Any, Any]:
     """Find an objective by its name."""
     known = objectives()
     if name not in known:
-        raise unknown_key(name, known, f"{where}: objective")
+        raise unknown_objective(name, known, where)
     return known[name]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from ..errors import DataError, OptionError
 from .objective import find_objective
 from .objectives.pairs import Data, Recipe
-from .schema import BaseRecipe, Evaluation, Output, Schedule, read_table
+from .schema import BaseRecipe, Evaluation, Output, Schedule, parse_table
 
 __all__ = [
     "BaseRecipe",
@@ -96,7 +96,7 @@ def make_recipe(table: dict[str, Any], *, where: str = "the recipe") -> Any:
     name = table.get("objective")
     named = isinstance(name, str) and name  # one for pairs may name it in its data only
     model = find_objective(str(name), where=where).recipe if named else Recipe
-    return read_table(model, table, where=where)
+    return parse_table(model, table, where=where)
 
 
 def _change(table: dict[str, Any], change: str) -> None:

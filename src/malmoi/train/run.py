@@ -43,7 +43,7 @@ def train(
     checked: Any = load_recipe(recipe) if isinstance(recipe, str | Path) else recipe
     objective, folder = objective_of(checked), Path(checked.output.folder)
     # Only the first process looks at the folder: for the others it may exist already.
-    same = first and check_new(folder, resume=resume) and not objective.staged
+    same = first and check_new(folder, resume=resume)
     if same:
         check_recipe(checked, folder)
     root = Path(data or os.environ.get("MALMOI_DATA") or ".").expanduser()

@@ -1,24 +1,33 @@
-"""A run's folder: its files, whether a run may start or resume there, and what it gives back.
+"""A run's folder: its files, whether a run may start or resume there, its bundles and their cards.
 
 `recipe.json` and `data.json` say what a run started with, so that it resumes with the same.
 """
 
 import contextlib
+import importlib.metadata
 import json
 import logging
+import math
 import os
+import platform
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
 
+from .. import __version__
+from ..bundle.manifest import Manifest
 from ..errors import DataError, OptionError, OutputError
+from ..export.source import ModelSource
 from ..io.files import parse_json, writing_folder
 from ..io.fingerprint import write_json
-from .schema import BaseRecipe
+from .schema import OLD_OBJECTIVES, BaseRecipe
+
+if TYPE_CHECKING:
+    from .checkpoint import State
 
 logger = logging.getLogger(__name__)
 
@@ -108,7 +117,7 @@ def _cannot_make(folder: Path, reason: str) -> OutputError:
 
 def check_recipe(recipe: BaseRecipe, folder: Path) -> None:
     """Raise an OptionError if a run would not resume with the recipe that it started with."""
-    old, new = _read(folder / RECIPE), json.loads(json.dumps(recipe.to_json()))
+    old, new = _with_new_names(_read(folder / RECIPE)), json.loads(json.dumps(recipe.to_json()))
     with contextlib.suppress(ValidationError):  # keys that came or were renamed since then
         old = json.loads(json.dumps(type(recipe).model_validate(old).to_json()))
     for key in new:
@@ -118,6 +127,15 @@ def check_recipe(recipe: BaseRecipe, folder: Path) -> None:
                 f"{folder / RECIPE} differs from the recipe in {where}; expected the recipe that "
                 "the run started with. Restore the recipe, or start again in another output.folder."
             )
+
+
+def _with_new_names(table: dict[str, Any]) -> dict[str, Any]:
+    """Give the recipe of an older run with the names that its objectives have now."""
+    data = table.get("data")
+    if isinstance(data, list):
+        table = table | {"data": [_with_new_names(entry) for entry in data]}
+    name = table.get("objective")
+    return table | {"objective": OLD_OBJECTIVES[name]} if name in OLD_OBJECTIVES else table
 
 
 def check_data(hashes: Mapping[str, str], folder: Path) -> None:
@@ -192,3 +210,95 @@ def _read(path: Path) -> dict[str, Any]:
             "in another output.folder."
         )
     return found
+
+
+_PACKAGES = ("torch", "transformers", "sentence-transformers", "tokenizers", "numpy", "onnxruntime")
+
+
+def versions() -> dict[str, str]:
+    """The versions that made a model."""
+    found = {"malmoi": __version__, "python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def provenance(
+    recipe: BaseRecipe, hashes: dict[str, str], state: "State | None" = None, **more: Any
+) -> dict[str, Any]:
+    """Everything needed to make the model again, for the manifest's field "training"."""
+    table = recipe.to_json()
+    made = {
+        "recipe": table,
+        "seed": table["seed"],
+        "versions": versions(),
+        "data": hashes,
+        **more,
+    }
+    if state is not None:
+        best = state.best_step or state.step
+        made |= {"steps": state.step, "best_step": best, "seconds": round(state.seconds, 1)}
+    return made
+
+
+def rounded(scores: dict[str, float]) -> dict[str, float]:
+    """Round scores for a manifest, which is JSON: those that are undefined are left out."""
+    return {name: round(score, 4) for name, score in scores.items() if math.isfinite(score)}
+
+
+def bundle_options(
+    recipe: Any, source: ModelSource, training: dict[str, Any], precision: str
+) -> dict[str, Any]:
+    """Give the options of an export that a recipe's [output] and its base decide."""
+    return {
+        "precision": precision,
+        "name": recipe.name,
+        "licence": recipe.output.licence or source.manifest.licence,
+        "weights": recipe.output.weights,
+        "clean": source.manifest.clean,
+        "training": training,
+    }
+
+
+def write_card(
+    manifest: Manifest,
+    about: str,
+    body: Sequence[str],
+    *,
+    use: Sequence[str] = (),
+    matryoshka: Sequence[int] = (),
+) -> str:
+    """Say in Markdown what a model is, how to use it, what it was made from and how well it does.
+
+    `use` are lines of Python; `body` is everything between them and the section on training.
+    """
+    training = manifest.training
+    several = f", {training['processes']} processes" if training.get("processes", 1) > 1 else ""
+    steps = f", {training['steps']:,} steps" if "steps" in training else ""
+    code = ["```python", "import malmoi", *use, "```", ""] if use else []
+    lines = [
+        *(f"# {manifest.name}", "", about, "", *code, *body, "", "## Training", ""),
+        *(f"Seed {training['seed']}{steps}{several}.", ""),
+        *(f"- {name} {version}" for name, version in training["versions"].items()),
+    ]
+    if matryoshka:
+        sizes = ", ".join(map(str, matryoshka))
+        lines += ["", f"The first {sizes} dimensions may be used alone."]
+    if manifest.licence:
+        lines += ["", f"Licence: {manifest.licence}"]
+    return "\n".join(lines) + "\n"
+
+
+def file_table(hashes: dict[str, str]) -> list[str]:
+    """List files with the start of their sha256."""
+    rows = (f"| {name} | {digest[:16]}… |" for name, digest in hashes.items())
+    return ["| file | sha256 |", "|---|---|", *rows]
+
+
+def score_table(scores: dict[str, float]) -> list[str]:
+    """List scores by evaluation."""
+    rows = (f"| {name} | {score:.4f} |" for name, score in scores.items())
+    return ["| evaluation | score |", "|---|---|", *rows]

@@ -53,6 +53,13 @@ def _check_clean(steps: tuple[str, ...]) -> tuple[str, ...]:
 
 
 CleanSteps = Annotated[Names, AfterValidator(_check_clean)]
+# The names that objectives had up to 0.2, with those of now.
+OLD_OBJECTIVES = {
+    "in-batch": "contrastive",
+    "align": "term-alignment",
+    "classification": "cross-encoder-classification",
+    "classify": "note-classification",
+}
 CLEAN = "Text clean-up before the tokenizer; the base's own when left out."
 SEED = "The seed of all random numbers."
 
@@ -252,10 +259,10 @@ def check_titles(titles: Iterable[str], table: str) -> None:
             )
 
 
-def read_table(model: type[R], table: object, *, where: str) -> R:
+def parse_table(model: type[R], table: object, *, where: str) -> R:
     """Check a table of parsed TOML; `where` names the file in messages.
 
-    >>> read_table(Schedule, {"epoch": 2}, where="my.toml")
+    >>> parse_table(Schedule, {"epoch": 2}, where="my.toml")
     Traceback (most recent call last):
     ...
     malmoi.errors.OptionError: my.toml: epoch is not a key; known are epochs, steps, minutes, \
@@ -273,6 +280,23 @@ def unknown_key(name: str, known: Iterable[str], where: str) -> OptionError:
     known = list(known)
     listed = ", ".join(known) or "none here"
     return OptionError(f"{where}: {name} is not a key; known are {listed}. {_meant(name, known)}")
+
+
+def unknown_value(value: str, known: Iterable[str], where: str) -> OptionError:
+    """Say that a key's value is not known, and which one was perhaps meant."""
+    known = list(known)
+    remedy = _meant(value, known, "Choose one.")
+    return OptionError(f'{where} is "{value}"; known are {", ".join(known)}. {remedy}')
+
+
+def unknown_objective(name: str, known: Iterable[str], where: str) -> OptionError:
+    """Say that an objective is not known, or what it is called now."""
+    if name in OLD_OBJECTIVES:
+        return OptionError(
+            f'{where}: objective is "{name}", which is called "{OLD_OBJECTIVES[name]}" now. '
+            "Write the new name."
+        )
+    return unknown_value(name, known, f"{where}: objective")
 
 
 def _meant(name: str, known: list[str], otherwise: str = "Remove it.") -> str:
@@ -312,8 +336,7 @@ def word_error(error: ValidationError, model: type[RecipeTable], where: str) -> 
         return OptionError(f"{where}: {name} is not a table; expected keys. Write [{name}].")
     if kind == "literal_error":
         known = re.findall(r"'([^']*)'", limits["expected"])
-        remedy = _meant(str(value), known, "Choose one.")
-        return OptionError(f'{where}: {path} is "{value}"; known are {", ".join(known)}. {remedy}')
+        return unknown_value(str(value), known, f"{where}: {path}")
     if kind == "too_short":
         return OptionError(f"{where}: {path} is empty; expected one or more. Add one.")
     if kind in ("missing", "too_long"):  # of a pair of values

@@ -149,7 +149,7 @@ class _Numbers(dict[str, int]):
 
 
 def read_synonyms(entry: Data, root: Path, *, seed: int, strict: bool) -> TrainingExamples:
-    """Read the files of an entry with the objective align."""
+    """Read the files of an entry with the objective term-alignment."""
     options = find_pairs(entry.objective).settle(entry.options, where="the recipe")
     entry, found_rows = _term_rows(entry, root, strict)
     rows = _kept(entry, found_rows)

@@ -40,7 +40,7 @@ def write_notes(path: Path, *, patients: int = 48, seed: int = 0) -> Path:
 
 def table(folder: Path, **changes: Any) -> dict[str, Any]:
     made: dict[str, Any] = {
-        "objective": "classify",
+        "objective": "note-classification",
         "name": "sickness",
         "base": str(folder / "base"),
         "max_tokens": 32,
@@ -370,4 +370,4 @@ def test_slips_in_a_recipe(folder: Path, changes: dict[str, Any], message: str) 
 def test_the_recipes_of_the_repository_are_sound() -> None:
     recipes = ROOT / "recipes"
     for name in ("mtsamples-surgery.toml", "mtsamples-specialties.toml"):
-        assert load_recipe(recipes / name).to_json()["objective"] == "classify"
+        assert load_recipe(recipes / name).to_json()["objective"] == "note-classification"

@@ -16,7 +16,7 @@ from torch import Tensor
 import malmoi
 from malmoi.bundle.bundle import Manifest
 from malmoi.errors import BundleError, BundleNotFound, DataError, OptionError
-from malmoi.export.reranker import export_reranker
+from malmoi.export.heads import export_reranker
 from malmoi.export.source import head_of
 from malmoi.train.objectives.cross_encoder import (
     build_cross_encoder,
@@ -196,9 +196,9 @@ def by_hand(scores: Tensor, targets: Tensor, objective: str) -> Tensor:
     """The losses as a textbook writes them, in double precision because 1 - p needs it."""
     scores, targets = (
         scores.double(),
-        targets if objective == "classification" else targets.double(),
+        targets if objective == "cross-encoder-classification" else targets.double(),
     )
-    if objective == "classification":
+    if objective == "cross-encoder-classification":
         shares = scores.exp() / scores.exp().sum(dim=1, keepdim=True)
         return -torch.stack([shares[i, t].log() for i, t in enumerate(targets.tolist())]).mean()
     p = 1 / (1 + (-scores[:, 0]).exp())
@@ -207,9 +207,9 @@ def by_hand(scores: Tensor, targets: Tensor, objective: str) -> Tensor:
     return -(targets * p.log() + (1 - targets) * (1 - p).log()).mean()
 
 
-@pytest.mark.parametrize("objective", ["regression", "mse", "classification"])
+@pytest.mark.parametrize("objective", ["regression", "mse", "cross-encoder-classification"])
 def test_losses_and_gradients_are_the_textbooks(tiny: Write, objective: str) -> None:
-    labels = NLI if objective == "classification" else ()
+    labels = NLI if objective == "cross-encoder-classification" else ()
     model = shaken(build_cross_encoder(tiny("bert"), labels=labels))
     targets = [i % 3 for i in range(len(SHORT))] if labels else np.linspace(0, 1, len(SHORT))
     features, target = collate(model, SHORT, list(targets))
@@ -252,7 +252,7 @@ def test_a_few_steps_learn_to_tell_same_from_other(
 ) -> None:
     torch.manual_seed(0)
     model = build_cross_encoder(tiny("bert"), labels=labels, dropout=0.0)
-    objective = "classification" if labels else "regression"
+    objective = "cross-encoder-classification" if labels else "regression"
     words = ["ship", "배", "병원", "the"]
     pairs = [(a, b) for a in words for b in words for _ in range(3 if a == b else 1)]
     targets = [int(a == b) for a, b in pairs]

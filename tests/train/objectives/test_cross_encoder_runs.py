@@ -70,7 +70,7 @@ def with_labels(table: dict[str, Any]) -> dict[str, Any]:
     """The same, learning labels instead of scores."""
     columns = {"a": "one", "b": "two", "label": "kind"}
     data = [{"files": ["pairs.tsv"], "columns": columns, "labels": ["other", "same"]}]
-    return table | {"objective": "classification", "data": data}
+    return table | {"objective": "cross-encoder-classification", "data": data}
 
 
 @pytest.mark.parametrize("labels", [False, True])
@@ -123,7 +123,7 @@ def test_the_task_scores_as_its_bundle_does(table: dict[str, Any], tmp_path: Pat
 
 def test_data_with_different_labels_are_told(table: dict[str, Any], tmp_path: Path) -> None:
     both = [table["data"][0] | {"objective": "regression"}]
-    both += [with_labels(table)["data"][0] | {"objective": "classification"}]
+    both += [with_labels(table)["data"][0] | {"objective": "cross-encoder-classification"}]
     recipe = make_recipe(table | {"data": both})
     with pytest.raises(OptionError, match="different labels: scores; other, same"):
         train(recipe, data=tmp_path)

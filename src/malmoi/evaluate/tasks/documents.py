@@ -74,7 +74,7 @@ class NoteDecisions(Task[NoteFile]):
         if not isinstance(model, NoteClassifier):
             raise OptionError(
                 f"the model is a {type(model).__name__}; the task notes judges a classifier of "
-                'notes. Train one with objective = "classify".'
+                'notes. Train one with objective = "note-classification".'
             )
         data: Mapping[str, Any] = model.manifest.training.get("recipe", {}).get("data", {})
         positive = tuple(data.get("positive", ()))

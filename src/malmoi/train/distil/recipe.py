@@ -1,29 +1,49 @@
-"""A recipe with `objective = "distil"`, key by key."""
+"""A recipe with `objective = "distil"`, key by key, and its files → texts.
 
+Texts are tidied and distinct, without what is held out. Everything here runs before torch is
+imported, so bad data are reported before a model is loaded.
+"""
+
+import logging
+import random
 import re
-from collections.abc import Iterable
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
-from pydantic import field_validator
 from pydantic import model_validator as check
 
-from ...errors import OptionError
+from ...errors import DataError, OptionError, counted
+from ...io.files import read_lines
+from ..data import (
+    PACKAGE,
+    Check,
+    Measure,
+    check_file,
+    digest,
+    file_rows,
+    hash_files,
+    in_package,
+    is_held,
+    is_number,
+    read_measure,
+)
+from ..objective import Objective, PreparedData
 from ..schema import (
     CLEAN,
     SEED,
     AboveZero,
     Amount,
     BaseRecipe,
-    BundleOutput,
     CleanSteps,
     Count,
-    Dimensions,
     Evaluation,
     HeldRows,
     Many,
     Names,
+    Output,
     Positive,
     RecipeTable,
     Schedule,
@@ -33,36 +53,13 @@ from ..schema import (
     check_titles,
     key,
     needed,
-    unknown_key,
+    unknown_value,
 )
 
+logger = logging.getLogger(__name__)
 
-@dataclass(frozen=True)
-class LessonKind:
-    """A kind of task: the columns it needs, those it may have, its usual batch."""
-
-    needed: tuple[str, ...] = ()
-    optional: tuple[str, ...] = ()
-    size: int = 64
-
-
-BASE = "base"  # the weights that the first stage starts from
-LESSONS = {
-    "scores": LessonKind(("left", "right", "score"), size=40),
-    "pairs": LessonKind(("a", "b"), ("label", "key")),
-    "groups": LessonKind(("group", "text")),
-    "senses": LessonKind(("a", "b"), ("same", "target", "sense_a", "sense_b"), size=26),
-    "translations": LessonKind(size=96),
-    "neighbours": LessonKind(size=36),
-    "swaps": LessonKind(size=48),
-    "passages": LessonKind(size=24),
-    "teacher": LessonKind(),
-}
-_GONE = {  # kinds of older recipes
-    "likeness": 'is "neighbours" now, which orders sentences as the teacher does. Write that.',
-    "links": 'is gone; "senses" teaches words in their sentence. Write that, or remove the task.',
-    "names": 'is "groups" now: columns = { group = "code", text = "name" }. Write that.',
-}
+_LABORATORY = "it belongs to how ko-en-small was made (research/ko_en_small). Remove it."
+_TOKENS = "a distillation adds no tokens; pretraining does (extend). Remove it."
 
 
 class HeldPairs(RecipeTable):
@@ -78,16 +75,16 @@ class DistilledFiles(RecipeTable):
     """The keys that [[parallel]] and [[text]] share."""
 
     files: Names = needed("The files, under the data root.", min_length=1)
-    name: str = key("", "What tasks call it; the first file's name when left out.")
+    name: str = key("", "Its name; the first file's name when left out.")
     words: Two[int] | None = key(None, "Distil only texts (sources) of [fewest, most] words.")
-    limit: Count = key(0, "Distil only so many rows, drawn at random; 0 means all.")
+    limit: Count = key(0, "Distil only this many rows, drawn at random; 0 means all.")
     join: Two[int] | None = key(None, "Join runs of [fewest, most] rows into passages.")
     where: dict[str, str] = key({}, "Use only the rows with these values, by column.")
     held_out: HeldRows | None = key(None, "Rows that are left out.")
 
     @property
     def title(self) -> str:
-        """What tasks call it: its name, or its first file's."""
+        """Its name, or its first file's."""
         return self.name or Path(self.files[0]).stem
 
     @check(mode="after")
@@ -103,11 +100,11 @@ class DistilledFiles(RecipeTable):
 class Parallel(DistilledFiles):
     """[[parallel]]: files of sentences with their translations."""
 
+    renamed: ClassVar[dict[str, str]] = {"align": _LABORATORY, "pieces": _TOKENS}
+
     source: Names = key(("en",), "Columns in the language that the teacher knows.", min_length=1)
     target: Names = key(("ko",), "Columns with the translations, one for each source column.")
     weight: Amount = key(1.0, "How often a sentence is drawn, next to the other entries.")
-    align: Count = key(1, "How often it counts for the alignment; 0 leaves it out there.")
-    pieces: Count = key(1, "How often it counts for the vocabulary; 0 leaves it out there.")
     plain: bool = key(False, "Distil no mark-up, placeholders or loose translations.")
     languages: Two[str] = key(("en", "ko"), "The languages of source and target.")
 
@@ -124,7 +121,7 @@ class Parallel(DistilledFiles):
 class Text(DistilledFiles):
     """[[text]]: text in one language, whose goals are the teachers' vectors of itself."""
 
-    columns: Names = key((), "The columns that are read; a file without any has a text a line.")
+    columns: Names = key((), "The columns that are read; without any, the files have one per line.")
     language: str = key("ko", "Its language.")
     weight: Amount = key(1.0, "How often a text is drawn, next to the other entries.")
 
@@ -141,77 +138,31 @@ class TeacherRecipe(RecipeTable):
     entries: Names = key((), "The [[parallel]] and [[text]] it is trusted for; all when empty.")
 
 
-class Texts(RecipeTable):
-    """[[vocabulary.text]] and [[vocabulary.terms]]: files of text."""
-
-    files: Names = needed("The files, under the data root.", min_length=1)
-    columns: Names = needed("The columns that are read.", min_length=1)
-    weight: Positive = key(1, "How often each text counts.")
-    where: dict[str, str] = key({}, "Use only the rows with these values, by column.")
-    held_out: HeldRows | None = key(None, "Rows that are left out.")
-
-
-class VocabularyRecipe(RecipeTable):
-    """[vocabulary]: new tokens, learnt from the targets of the parallel files."""
-
-    size: Count = needed("How many tokens to learn, syllables included; 0 learns none.")
-    fewest: Positive = key(2, "How often a token must occur.")
-    words: Literal["hangul", "letters"] = key(
-        "hangul", "What a word is: runs of Hangul, or letters."
-    )
-    particles: bool = key(True, "Keep Korean particles apart from their nouns.")
-    syllables: bool = key(True, "Add every common Hangul syllable of the text.")
-    rare: bool = key(False, "Read all other syllables by a token of their onset and vowel.")
-    reuse: str = key(r"\[unused\d+\]", "A pattern of old tokens whose rows may be taken.")
-    init: Literal["align", "mean", "random"] = key("align", "Where the new rows start.")
-    text: Many[Texts] = key((), "More text to learn from.")
-    terms: Many[Texts] = key((), "Terms whose words become whole tokens.")
-    term_words: int = key(2000, "The most words of the terms that are added.")
-
-    @field_validator("reuse")
-    @classmethod
-    def _is_pattern(cls, pattern: str) -> str:
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            raise OptionError(
-                f"reuse is no pattern ({error}); expected a regular expression. Escape signs "
-                "such as ( with a backslash."
-            ) from error
-        return pattern
-
-
-class Align(RecipeTable):
-    """[align]: how new rows are brought to their translations before any transformer step."""
+class Distil(RecipeTable):
+    """[distil]: how long, how fast, and what a step reads."""
 
     renamed: ClassVar[dict[str, str]] = {
-        "sharp": 'only method = "ibm1" used it, which is gone. Remove the key.'
+        "old_rows": "embedding_rate",
+        "new_rows": _TOKENS,
+        "goal": "the goals are always turned onto the student. Remove it.",
+        "frozen_layers": "all layers are trained. Remove it.",
     }
 
-    method: Literal["regression"] = key("regression", "How rows are fitted.")
-    epochs: AboveZero = key(3.0, "Passes over the pairs, for regression.")
-    learning_rate: AboveZero = key(0.03, "The learning rate of the regression.")
-    batch: Positive = key(4096, "Pairs in a batch.")
-    longest: Positive = key(64, "Tokens of a sentence that are read.")
-    rounds: Positive = key(4, "Rounds of IBM model 1, which finds words to swap and to mix.")
-
-
-class StageSchedule(RecipeTable):
-    """The keys that [distil] and [[tune]] share: how long, how fast, what is kept."""
-
-    steps: Count = key(0, "End after so many steps; 0 sets no limit.")
-    minutes: Amount = key(0.0, "End after so many minutes; 0 sets no limit.")
+    steps: Count = key(0, "End after this many steps; 0 sets no limit.")
+    minutes: Amount = key(0.0, "End after this many minutes; 0 sets no limit.")
+    tokens: Positive = key(4096, "Padded tokens in a step.")
     longest: Positive = key(64, "Tokens of a text that are read.")
+    source_share: Share = key(0.2, "The share of the steps that read the teacher's own language.")
+    contrast: float = key(0.15, "The weight of the in-batch term; 0 for none.")
+    temperature: AboveZero = key(0.05, "The temperature of the in-batch term.")
     learning_rate: AboveZero = key(2e-4, "The learning rate of the layers.")
-    old_rows: Amount = key(1e-4, "The learning rate of the old embedding rows.")
-    new_rows: Amount = key(1e-3, "The learning rate of the new embedding rows.")
-    frozen_layers: Count = key(0, "So many first layers are not trained.")
-    warmup: Share = key(0.05, "The share of the stage in which the rates rise.")
+    embedding_rate: Amount = key(1e-4, "The learning rate of the embedding rows.")
+    warmup: Share = key(0.05, "The share of the run in which the rates rise.")
     floor: Share = key(0.02, "The share of the rates at the end.")
     weight_decay: Amount = key(0.01, "Weight decay of the layers.")
     clip: AboveZero = key(1.0, "The largest norm of the gradient.")
-    average: Share = key(0.998, "The moving average that the stage hands on; 0 for none.")
-    evaluate_steps: Count = key(0, "Evaluate every so many steps and keep the best; 0: the end.")
+    average: Share = key(0.998, "The moving average of the weights; 0 for none.")
+    evaluate_steps: Count = key(0, "Evaluate every this many steps, keep the best; 0: the end.")
 
     @check(mode="after")
     def _ends(self) -> Self:
@@ -219,173 +170,29 @@ class StageSchedule(RecipeTable):
             raise OptionError("neither steps nor minutes is set; expected one. Add a key.")
         return self
 
-    def schedule(self) -> Schedule:
-        """Give the schedule of the training loop."""
-        shared = type(self).model_fields.keys() & Schedule.model_fields.keys()
-        found: dict[str, Any] = {name: getattr(self, name) for name in shared}
-        return Schedule(**found | {"epochs": 0, "warmup": min(self.warmup, 0.999)})
 
-
-class Distil(StageSchedule):
-    """[distil]: the teacher's vectors as goals."""
-
-    tokens: Positive = key(4096, "Padded tokens in a step.")
-    source_share: Share = key(0.2, "The share of the steps that read the teacher's own language.")
-    goal: Literal["turned", "projection"] = key(
-        "turned", "Several teachers: one vector turned onto the student, or through a layer."
-    )
-    contrast: float = key(0.15, "The weight of the in-batch term; 0 for none.")
-    temperature: AboveZero = key(0.05, "The temperature of the in-batch term.")
-
-
-class ExtraFiles(RecipeTable):
-    """[[task.also]]: more files of a task, with columns of their own."""
-
-    files: Names = needed('The files; "package:malmoi/data/…" comes with malmoi.', min_length=1)
-    columns: dict[str, str] = needed("The same roles as the task's columns.")
-    where: dict[str, str] = key({}, "Use only the rows with these values, by column.")
-    held_out: HeldRows | None = key(None, "Rows that are left out.")
-    split: str = key("", "What separates several texts in the last column's cell.")
-
-
-class LessonRecipe(RecipeTable):
-    """[[task]]: something to learn besides the teacher's vectors."""
-
-    kind: Literal[
-        "scores", "pairs", "groups", "senses", "translations", "neighbours", "swaps", "passages",
-        "teacher",
-    ] = needed("What is learnt; see docs/distillation.md.")  # fmt: skip
-    name: str = key("", "What the log and [[tune]] call it; the first file's name if left out.")
-    files: Names = key((), "The files, under the data root.")
-    columns: dict[str, Any] = key({}, "The files' columns by role; the kind says which.")
-    where: dict[str, str] = key({}, "Use only the rows with these values, by column.")
-    held_out: HeldRows | None = key(None, "Rows that are left out.")
-    parallel: Names = key((), "The names of the [[parallel]] it reads; all when empty.")
-    positive: str = key("", "The label of what belongs to a text.")
-    negative: str = key("", "The label of hard negatives.")
-    weight: Amount = key(1.0, "How often it is drawn, next to the other tasks.")
-    size: Count = key(0, "Examples in a batch; 0 takes the kind's own number.")
-    run: Positive = key(1, "Draw so many neighbouring rows together.")
-    most: Count = key(0, "The most texts of a group, or of each parallel entry; 0 means all.")
-    draws: dict[str, int] = key({}, "The same, by parallel entry.")
-    teacher_share: Share = key(0.0, "scores: this share of the score is the teacher's similarity.")
-    highest: AboveZero = key(1.0, "scores: the highest score.")
-    text: Names = key((), "passages: the names of the [[text]] it reads.")
-    join: Two[int] = key((3, 8), "passages: the rows of a passage, [fewest, most].")
-    inside: Share = key(0.2, "passages: how often the sentence asked for stays in the passage.")
-    layers: Many[int] = key((4,), "senses: the hidden layers that learn.")
-    each: int = key(5, "senses: sentences of a word in a batch.", ge=2)
-    drop: Share = key(0.1, "senses: dropout in this task.")
-    near: int = key(64, "neighbours, swaps: the neighbours of a sentence or a word.", ge=2)
-    relations: float = key(1.0, "neighbours, swaps: the weight of the order of pairs.")
-    tokens: Positive = key(2048, "teacher: padded tokens in a batch.")
-    contrast: float = key(0.15, "teacher, neighbours, swaps: the weight of the in-batch term.")
-    source_share: Share = key(0.2, "teacher, neighbours: how often the source is read.")
-    mixed: Share = key(0.0, "teacher, swaps: translations with some words of the source.")
-    dropped: Share = key(0.0, "teacher, swaps: the share of tokens that is left out.")
-    also: Many[ExtraFiles] = key((), "More files of the task.")
-
-    @property
-    def title(self) -> str:
-        """What the log and a [[tune]]'s weights call it."""
-        return self.name or (Path(self.files[0]).stem if self.files else self.kind)
-
-    @field_validator("kind", mode="before")
-    @classmethod
-    def _is_left(cls, kind: Any) -> Any:
-        if isinstance(kind, str) and kind in _GONE:
-            raise OptionError(f'the kind "{kind}" of older recipes {_GONE[kind]}')
-        return kind
-
-    @check(mode="after")
-    def _fits(self) -> Self:
-        kind = LESSONS[self.kind]
-        known = (*kind.needed, *kind.optional)
-        for name, value in self.columns.items():
-            if name not in known:
-                raise unknown_key(name, known, f"columns of {self.kind}")
-            self._check_column(name, value)
-        for name in kind.needed:
-            if name not in self.columns:
-                reads = f"{self.kind} reads {', '.join(known)}"
-                raise OptionError(f"columns has no {name}; {reads}. Add it.")
-        if kind.needed and not self.files:
-            raise OptionError("files is empty; expected one or more. Add one.")
-        for i, more in enumerate(self.also):
-            if set(more.columns) != set(self.columns):
-                raise OptionError(
-                    f"also[{i}].columns names {', '.join(more.columns) or 'nothing'}; expected "
-                    f"the task's {', '.join(self.columns) or 'files to have columns'}. Name these."
-                )
-        self._check_choices()
-        return self
-
-    def _check_column(self, name: str, value: object) -> None:
-        several = self.kind == "scores" and name in ("left", "right")
-        listed = several and isinstance(value, list) and all(isinstance(v, str) for v in value)
-        if not isinstance(value, str) and not listed:
-            expected = "a column or a list of columns" if several else "the name of a column"
-            raise OptionError(f"columns.{name} is {value!r}; expected {expected}. Name it.")
-
-    def _check_choices(self) -> None:
-        """Check keys and columns of which a task needs one or the other."""
-        found = set(self.columns)
-        if "label" in found and not self.positive:
-            raise OptionError(
-                "label is a column and positive is empty; expected its value. Add it."
-            )
-        if self.kind == "senses" and not (
-            "same" in found or {"target", "sense_a", "sense_b"} <= found
-        ):
-            raise OptionError(
-                "columns says nothing of the senses; expected same, or target, sense_a and "
-                "sense_b. Add them."
-            )
-
-
-class Tune(StageSchedule):
-    """[[tune]]: one stage on all tasks together."""
-
-    learning_rate: AboveZero = key(1e-4, "The learning rate of the layers.")
-    old_rows: Amount = key(5e-5, "The learning rate of the old embedding rows.")
-    new_rows: Amount = key(4e-4, "The learning rate of the new embedding rows.")
-    together: Positive = key(3, "Tasks that are drawn by weight in each step.")
-    start: Literal["average", "last"] = key(
-        "average", "Start from the stage before: which weights."
-    )
-    mix: dict[str, float] = key({}, "Start from a mean of base, distil, tune-1 … with shares.")
-    weights: dict[str, float] = key({}, "This stage's own weights by task; 0 leaves one out.")
-    sizes: dict[str, Positive] = key({}, "This stage's own batch sizes by task.")
-    lead: Names = key((), "Tasks in every step, besides those drawn.")
-    others: float = key(1.0, "What the losses of the other tasks count.")
-    turns: Many[Names] = key((), 'Lists of tasks of which each step takes the next; "" is none.')
-    factors: dict[str, float] = key({}, "Factors of the losses of lead and turns, by task.")
-    own_goals: bool = key(False, "The teacher is the student itself, as the stage finds it.")
-    dropout: Share = key(0.0, "Dropout in all tasks.")
-
-
-class StaticTwin(RecipeTable):
-    """[output.static]: a model of one vector for each token, learnt from the bundle's vectors."""
-
-    name: str = needed("Its name; its folder is static.")
-    dim: Positive = key(192, "Its dimensions.")
-
-
-class DistillationOutput(BundleOutput):
+class DistillationOutput(Output):
     """[output]: where the run writes, how often it saves, and the form of the result."""
 
-    checkpoint_minutes: float = key(5.0, "Save a checkpoint every so many minutes; 0 never.")
+    renamed: ClassVar[dict[str, str]] = {
+        "static": "write the static model afterwards with: malmoi export --static. Remove it."
+    }
+
     cache: str = key("", "A folder for the teacher's vectors that runs may share, one at a time.")
-    static: StaticTwin | None = key(None, "Also write the static twin of the bundle.")
 
 
 class Distillation(BaseRecipe):
     """A model of one language carried over to another, by the vectors of a teacher."""
 
+    renamed: ClassVar[dict[str, str]] = {
+        **dict.fromkeys(("task", "tune", "mix", "short_weight", "matryoshka"), _LABORATORY),
+        **dict.fromkeys(("vocabulary", "align"), _TOKENS),
+    }
+
     base: str = needed("The student: a transformer with its pooling.")
     parallel: Many[Parallel] = needed("Sentences with their translations.")
     output: DistillationOutput = needed("Where the run writes.")
-    distil: Distil = needed("The distillation.")
+    distil: Distil = needed("How long and how fast.")
     objective: Literal["distil"] = key("distil", "Chooses this kind of recipe.")
     teacher: str = key("", "Any encoder as wide as the student; the base when left out.")
     teachers: Many[TeacherRecipe] = key((), "Several teachers, joined into one goal.")
@@ -395,53 +202,29 @@ class Distillation(BaseRecipe):
     clean: CleanSteps | None = key(None, CLEAN)
     precision: Literal["auto", "float32", "bfloat16"] = key("auto", "Of the layers in training.")
     seed: Seed = key(1, SEED)
-    matryoshka: Dimensions = key((), "Tune these prefixes of the vector too.")
-    short_weight: float = key(0.3, "What each of the shorter ones counts.")
-    mix: dict[str, float] = key({}, "The result is a mean of stages or base with shares.")
     held_out: HeldPairs | None = key(None, "Pairs that measure the bundle.")
-    vocabulary: VocabularyRecipe | None = key(None, "New tokens; without it the tokenizer stays.")
-    align: Align = key(Align(), "Where their rows start.")
-    task: Many[LessonRecipe] = key((), "What is tuned on.")
-    tune: Many[Tune] = key((), "The tuning stages.")
-    evaluation: Many[Evaluation] = key((), "What measures stages and bundle.")
+    evaluation: Many[Evaluation] = key((), "What measures the student and its bundle.")
+
+    @property
+    def schedule(self) -> Schedule:
+        """The schedule of the training loop."""
+        shared = Distil.model_fields.keys() & Schedule.model_fields.keys()
+        found = {name: getattr(self.distil, name) for name in shared}
+        return Schedule(**found | {"epochs": 0, "warmup": min(self.distil.warmup, 0.999)})
 
     @check(mode="after")
     def _fits(self) -> Self:
         if not any(entry.weight for entry in self.parallel):
             raise OptionError("no [[parallel]] has a weight; expected one or more. Add one.")
-        if self.tune and not self.task:
-            raise OptionError("[[tune]] has no [[task]] to learn; expected one or more. Add one.")
-        entries = [entry.title for entry in self.parallel]
-        texts = [entry.title for entry in self.text]
-        check_titles([*entries, *texts], "[[parallel]] or [[text]]")
         if self.teacher and self.teachers:
             raise OptionError("teacher and [[teachers]] are both set; expected one. Remove one.")
-        for i, one in enumerate(self.teachers):
-            _check_known(one.entries, [*entries, *texts], f"teachers[{i}].entries")
-        self._check_trust()
-        check_titles((task.title for task in self.task), "[[task]]")
+        titles = [entry.title for entry in (*self.parallel, *self.text)]
+        check_titles(titles, "[[parallel]] or [[text]]")
         check_titles((one.title for one in self.evaluation), "[[evaluation]]")
-        for i, task in enumerate(self.task):
-            _check_known((*task.parallel, *task.draws), entries, f"task[{i}].parallel")
-            _check_known(task.text, texts, f"task[{i}].text")
-        for i, stage in enumerate(self.tune):
-            self._check_stage(stage, i)
-        self._check_mix(self.mix, len(self.tune), "mix")
+        for i, one in enumerate(self.teachers):
+            check_known(one.entries, titles, f"teachers[{i}].entries")
+        self._check_trust()
         return self
-
-    def _check_stage(self, stage: Tune, number: int) -> None:
-        where = f"tune[{number}]"
-        titles = [task.title for task in self.task]
-        turns = [name for names in stage.turns for name in names if name]
-        named = (*stage.weights, *stage.sizes, *stage.factors, *stage.lead, *turns)
-        _check_known(named, titles, f"{where} names a task")
-        weights = [stage.weights.get(task.title, task.weight) for task in self.task]
-        if min(weights) < 0 or not (any(weights) or stage.lead or turns):
-            raise OptionError(
-                f"{where}: no task has a weight above 0, or one is below 0; expected 0 or more and "
-                f"one above it. Change {where}.weights."
-            )
-        self._check_mix(stage.mix, number, f"{where}.mix")
 
     def _check_trust(self) -> None:
         """Raise unless every text that is learnt has a teacher who reads its language."""
@@ -454,14 +237,6 @@ class Distillation(BaseRecipe):
                     "one or more. Add a language to one of [[teachers]], or leave the entry out."
                 )
 
-    def _check_mix(self, mix: dict[str, float], stages: int, where: str) -> None:
-        _check_known(mix, [BASE, "distil", *(f"tune-{i + 1}" for i in range(stages))], where)
-        # One share may be below 0: a little beyond the last stage, away from the one before.
-        if mix and not sum(mix.values()) > 0:
-            raise OptionError(
-                f"the shares of {where} add up to 0 or less; expected more than 0. Raise one."
-            )
-
 
 def trusted(
     teacher: TeacherRecipe, entry: Parallel | Text, languages: Iterable[str]
@@ -473,7 +248,258 @@ def trusted(
     return tuple(one for one in teacher.languages if one in own) if teacher.languages else own
 
 
-def _check_known(names: Iterable[str], known: list[str], where: str) -> None:
+def check_known(names: Iterable[str], known: list[str], where: str) -> None:
+    """Raise an OptionError for the first name that is not known."""
     for name in names:
         if name not in known:
-            raise unknown_key(name, known, where)
+            raise unknown_value(name, known, where)
+
+
+Pair = tuple[str, str]
+
+# Placeholders, tags, options and addresses: one may occur in a sentence, with two it is none.
+_MARKUP = re.compile(r"[%$<>{}\\|=_]|--|https?:")
+_FEWEST_LETTERS = 4
+# A translation shorter than this share of its source leaves most of it out.
+_SHORTEST = 0.2
+
+
+@dataclass(frozen=True)
+class TextReader:
+    """Reads rows of the recipe's files under the data root."""
+
+    root: Path
+    strict: bool = False
+
+    def rows(
+        self,
+        files: Sequence[str],
+        columns: tuple[str, ...],
+        *,
+        where: Mapping[str, str] | None = None,
+        held_out: HeldRows | None = None,
+        number: str = "",
+    ) -> Iterator[tuple[str, ...]]:
+        """Yield the columns of every row that has text in each and is not held out.
+
+        The column `number`, if any, must hold one.
+        """
+        needed = {name: name for name in columns}
+        if held_out:
+            needed[held_out.by] = held_out.by
+        for file in files:
+            path = locate(self.root, file)
+            checks: dict[str, Check] = {number: is_number} if number else {}
+            for _, _, row in file_rows(path, needed, dict(where or {}), checks, self.strict):
+                if held_out is None or not is_held(row[held_out.by], held_out):
+                    yield tuple(tidy(row[name]) for name in columns)
+
+    def _of(self, entry: Parallel | Text, columns: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        return self.rows(entry.files, columns, where=entry.where, held_out=entry.held_out)
+
+    def parallel(self, entry: Parallel) -> list[Pair]:
+        """Read the distinct pairs of an entry, in the order of the files."""
+        columns = (*entry.source, *entry.target)
+        count = len(entry.source)
+        found: dict[Pair, None] = {}
+        for row in self._of(entry, columns):
+            found.update(dict.fromkeys(zip(row[:count], row[count:], strict=True)))
+        if not found:
+            raise no_rows(entry.files)
+        return list(found)
+
+    def lines(self, entry: Text) -> list[str]:
+        """Read the texts of an entry, in the order of the files."""
+        if entry.columns:
+            found = [text for row in self._of(entry, entry.columns) for text in row]
+        else:
+            paths = (locate(self.root, file) for file in entry.files)
+            found = [text for path in paths for line in read_lines(path) if (text := tidy(line))]
+        if not found:
+            raise no_rows(entry.files)
+        return found
+
+    def held(self, held: HeldPairs) -> list[Pair]:
+        """Choose the pairs that no parallel file may teach."""
+        found = set(self.rows(held.files, (held.source, held.target)))
+        chosen: list[Pair] = []
+        sources: set[str] = set()
+        targets: set[str] = set()
+        for source, target in sorted(found, key=lambda pair: digest("\t".join(pair))):
+            if source in sources or target in targets:
+                continue
+            sources.add(source)
+            targets.add(target)
+            chosen.append((source, target))
+            if len(chosen) == held.pairs:
+                break
+        return chosen
+
+
+def locate(root: Path, name: str) -> Path:
+    """Say where a file is that a recipe names: under the data root, or in an installed package.
+
+    >>> locate(Path("data"), "package:malmoi/data/names.tsv").name
+    'names.tsv'
+    """
+    found = in_package(name) if name.startswith(PACKAGE) else None
+    return found or root / name
+
+
+def tidy(text: str) -> str:
+    """Compose Hangul and make every run of white space one space.
+
+    >>> tidy(" 배가  아프다 ")
+    '배가 아프다'
+    """
+    return " ".join(unicodedata.normalize("NFC", text).split())
+
+
+def is_plain(source: str, target: str) -> bool:
+    """Whether a pair is two sentences: letters on the target side, little mark-up, no stub.
+
+    >>> is_plain("Save the file.", "파일을 저장합니다."), is_plain("%s of %d", "%d 중 %s")
+    (True, False)
+    """
+    same = set(source.split())  # names and code are left as they are, and say nothing here
+    letters = sum(map(str.isalpha, "".join(w for w in target.split() if w not in same)))
+    whole = len(target) >= _SHORTEST * len(source)
+    return letters >= _FEWEST_LETTERS and whole and len(_MARKUP.findall(source)) <= 1
+
+
+def choose(entry: Parallel | Text, pairs: list[Pair], *, seed: int) -> list[Pair]:
+    """Keep what the distillation reads of an entry's pairs: within its words, plain, `limit`.
+
+    A text counts as a pair of itself. Neighbours are joined last, before the limit.
+    """
+    if entry.words is not None:
+        least, most = entry.words
+        pairs = [pair for pair in pairs if least <= len(pair[0].split()) <= most]
+    if isinstance(entry, Parallel) and entry.plain:
+        pairs = [pair for pair in pairs if is_plain(*pair)]
+    if entry.join is not None:
+        pairs = join_rows(pairs, entry.join, random.Random(f"{seed} {entry.title} join"))
+    if entry.limit and len(pairs) > entry.limit:
+        # A text as seed: the draw depends on the entry, and not on those before it.
+        pairs = random.Random(f"{seed} {entry.title}").sample(pairs, entry.limit)
+    if not pairs:
+        raise DataError(
+            f"{', '.join(entry.files)} have no pair within words and plain; expected some. "
+            "Loosen the two in the recipe."
+        )
+    return pairs
+
+
+def join_rows(pairs: list[Pair], span: tuple[int, int], rng: random.Random) -> list[Pair]:
+    """Join neighbouring rows, from `span` [fewest, most] at a time, on both sides.
+
+    >>> join_rows([("a", "가"), ("b", "나"), ("c", "다")], (2, 2), random.Random(0))
+    [('a b', '가 나')]
+    """
+    joined, begin = [], 0
+    while begin < len(pairs):
+        end = begin + rng.randint(*span)
+        part = pairs[begin:end]
+        if len(part) >= span[0]:
+            joined.append((" ".join(s for s, _ in part), " ".join(t for _, t in part)))
+        begin = end
+    return joined
+
+
+def without(pairs: list[Pair], held: list[Pair]) -> list[Pair]:
+    """Leave out every pair of which a sentence is held out, on either side."""
+    sources, targets = {s for s, _ in held}, {t for _, t in held}
+    return [pair for pair in pairs if pair[0] not in sources and pair[1] not in targets]
+
+
+def named_files(recipe: Distillation) -> list[str]:
+    """List every file that the recipe names, once."""
+    files = [file for entry in (*recipe.parallel, *recipe.text) for file in entry.files]
+    files += recipe.held_out.files if recipe.held_out else ()
+    return list(dict.fromkeys([*files, *(entry.file for entry in recipe.evaluation)]))
+
+
+def no_rows(files: Iterable[str]) -> DataError:
+    """Say that files give nothing to learn from."""
+    return DataError(
+        f"{', '.join(files)} give no rows; expected some with text in every column. "
+        "Check the files, and where and held_out in the recipe."
+    )
+
+
+@dataclass(frozen=True)
+class DistillationData:
+    """The texts of a recipe.
+
+    `pairs` are all of an entry's, by its title, and `chosen` those that the distillation reads;
+    `held` are in neither. `lines` are those of text in one language, `texts` those of them that
+    are distilled on. `hashes` are of every file.
+    """
+
+    pairs: dict[str, list[Pair]]
+    chosen: dict[str, list[Pair]]
+    lines: dict[str, list[str]]
+    texts: dict[str, list[str]]
+    held: list[Pair]
+    measures: list[Measure]
+    hashes: dict[str, str]
+
+
+def read_distillation_data(
+    recipe: Distillation, root: Path, *, strict: bool = False
+) -> DistillationData:
+    """Find and read every file; raises DataError for the first that cannot be used."""
+    files = {name: check_file(locate(root, name), name, root) for name in named_files(recipe)}
+    reader = TextReader(root, strict)
+    held = reader.held(recipe.held_out) if recipe.held_out else []
+    pairs = {entry.title: without(reader.parallel(entry), held) for entry in recipe.parallel}
+    for entry in recipe.parallel:
+        if not pairs[entry.title]:
+            raise DataError(
+                f"{', '.join(entry.files)} hold nothing but what is held out; expected more. "
+                "Lower held_out.pairs, or add files."
+            )
+    chosen = {
+        entry.title: choose(entry, pairs[entry.title], seed=recipe.seed)
+        for entry in recipe.parallel
+        if entry.weight
+    }
+    lines = {entry.title: reader.lines(entry) for entry in recipe.text}
+    shown = {text for pair in held for text in pair}
+    texts = {}
+    for text in recipe.text:
+        own = [(line, line) for line in dict.fromkeys(lines[text.title]) if line not in shown]
+        texts[text.title] = [line for line, _ in choose(text, own, seed=recipe.seed)]
+    measures = [read_measure(entry, root, strict=strict) for entry in recipe.evaluation]
+    count = sum(map(len, pairs.values()))
+    logger.info(
+        f"{counted(count, 'sentence pair')}, {sum(map(len, chosen.values())):,} of them to distil "
+        f"on, {counted(sum(map(len, texts.values())), 'other text')}, {len(held):,} held out"
+    )
+    hashes = hash_files(files)
+    return DistillationData(pairs, chosen, lines, texts, held, measures, hashes)
+
+
+class DistilObjective(Objective[Distillation, PreparedData]):
+    """A student learns the vectors of its teachers."""
+
+    name = "distil"
+    recipe = Distillation
+    trainer = "malmoi.train.distil.training"
+
+    def read(self, recipe: Distillation, root: Path, *, strict: bool) -> DistillationData:
+        """Read and check the files."""
+        return read_distillation_data(recipe, root, strict=strict)
+
+    def prepare(self, recipe: Distillation, root: Path, *, strict: bool = False) -> PreparedData:
+        """Read and check everything but the weights."""
+        prepared = super().prepare(recipe, root, strict=strict)
+        if prepared.source.steps not in (("pool",), ("pool", "normalize")):
+            raise OptionError(
+                f"base {recipe.base} has a Dense module; expected a transformer and its pooling. "
+                "Name another base."
+            )
+        return prepared
+
+
+OBJECTIVES = (DistilObjective(),)

@@ -10,7 +10,6 @@ student's own vectors (orthogonal Procrustes), so that nothing learnt is lost by
 import hashlib
 import logging
 import os
-import re
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -30,7 +29,7 @@ from ...io.files import writing, writing_folder
 from ...io.fingerprint import SHORT, read_stamp, sha256, write_json
 from ...runtime.session import StringSession
 from ...types import Floats, Ints
-from ..base_model import PACKAGE, find_base, in_package
+from ..data import PACKAGE, find_base, in_package
 from .recipe import TeacherRecipe
 
 logger = logging.getLogger(__name__)
@@ -213,18 +212,6 @@ def find_teacher(name: str, run: Path) -> tuple[Path, str]:
     return bundle, key
 
 
-_HANGUL = re.compile("[ㄱ-ㆎ가-힣]")
-
-
-def language_of(text: str) -> str:
-    """Tell Korean by its letters; all other text counts as English.
-
-    >>> language_of("DM으로 f/u 중"), language_of("on insulin")
-    ('ko', 'en')
-    """
-    return "ko" if _HANGUL.search(text) else "en"
-
-
 @dataclass(frozen=True)
 class Sides:
     """Texts of one entry, by language, and who of the teachers reads which: ("en",) or ()."""
@@ -303,36 +290,11 @@ class JointTeacher:
         filled[np.ix_(there, ~there)] = np.linalg.solve(gram, known.T @ wanted)
         return filled
 
-    def complete(self, part: Floats, present: tuple[bool, ...]) -> Floats:
-        """Fill in what the teachers that are not trusted would say: (n, total)."""
-        return part if all(present) else np.asarray(part @ self.fills[present], np.float32)
-
     def goals(self, part: Floats, present: tuple[bool, ...]) -> NDArray[np.float32]:
-        """Give the goals (n, width) of rows by `side_by_side`."""
+        """Give the goals (n, width) of rows by `side_by_side`; who is not trusted is filled in."""
         assert self.map is not None
-        return unit(self.complete(part, present) @ self.map)
-
-    def vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Give the goals of any texts, each by its own language: (n, width)."""
-        spoken = np.array([language_of(text) for text in texts])
-        found = np.empty((len(texts), self.dimension), np.float32)
-        for language in sorted(set(spoken)):
-            rows = np.flatnonzero(spoken == language)
-            trust = tuple(
-                (language,) if not one.languages or language in one.languages else ()
-                for one in self.recipes
-            )
-            if not any(trust):
-                raise OptionError(f"no teacher reads {language}; expected one. Add one that does.")
-            sides = Sides({language: [texts[int(row)] for row in rows]}, trust)
-            part, present = self.side_by_side(sides)
-            if not all(present) and present not in self.fills:
-                raise OptionError(
-                    f"a teacher is not trusted for {language}, and no text of the recipe shows "
-                    "what the others say there; expected one. Add a [[text]] in that language."
-                )
-            found[rows] = self.goals(part, present)
-        return found
+        filled = part if all(present) else np.asarray(part @ self.fills[present], np.float32)
+        return unit(filled @ self.map)
 
     def save(self, path: Path) -> None:
         """Write what `fit` found."""

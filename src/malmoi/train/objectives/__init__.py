@@ -3,6 +3,4 @@
 from ..objective import register
 from .pairs import PairObjective
 
-Objective = PairObjective  # its name in 0.1
-
-__all__ = ["Objective", "PairObjective", "register"]
+__all__ = ["PairObjective", "register"]

@@ -20,7 +20,7 @@ from transformers import AutoModelForQuestionAnswering
 
 from ...errors import by_number, counted
 from ...evaluate.tasks.answers import judge_answer, outcome_of
-from ...export.answerer import AnswerModule, export_answerer, write_settings
+from ...export.heads import AnswerModule, export_answerer, write_settings
 from ...export.source import ModelSource
 from ...export.tokenizer import write_tokenizer
 from ...heads.answerer import (

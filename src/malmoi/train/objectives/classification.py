@@ -66,7 +66,9 @@ class Classification(ModelRecipe):
     """A classifier of long notes: windows learn their note's label, a rule decides over them."""
 
     data: NoteData = needed("The notes.")
-    objective: Literal["classify"] = key("classify", "Chooses this kind of recipe.")
+    objective: Literal["note-classification"] = key(
+        "note-classification", "Chooses this kind of recipe."
+    )
     layers: Count = key(0, "Keep only so many layers, from the embeddings up; 0 keeps all.")
     dropout: PartShare = key(0.1, "Dropout while training.")
     problem_type: Literal[
@@ -204,7 +206,7 @@ def _check(parts: dict[str, list[NoteDocument]], labels: tuple[str, ...], proble
 class ClassifyObjective(Objective[Classification, PreparedData]):
     """Decides over long notes."""
 
-    name = "classify"
+    name = "note-classification"
     recipe = Classification
     trainer = "malmoi.train.objectives.classification_task"
 

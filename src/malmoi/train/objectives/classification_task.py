@@ -24,8 +24,8 @@ from ...evaluate.examples import ExampleSource
 from ...evaluate.measures import set_f1, value
 from ...evaluate.report import Report, make_report
 from ...evaluate.tasks.documents import attention_weights, by_rules, judge, probabilities
+from ...export.heads import export_reranker
 from ...export.module import set_dropout
-from ...export.reranker import export_reranker
 from ...export.source import ModelSource
 from ...heads.classifier import (
     ACTIVATIONS,
@@ -49,9 +49,9 @@ from ...io.files import writing
 from ...runtime.tokenizer import TokenizedText
 from ...text.cleanup import clean
 from ..batching import Step
-from ..card import bundle_options, file_table, provenance, rounded, write_card
 from ..distributed import Processes
 from ..objective import FinishedRun, PreparedData, WrittenBundle
+from ..run_dir import bundle_options, file_table, provenance, rounded, write_card
 from .classification import Classification, Notes
 from .cross_encoder import HeadTask
 

@@ -124,16 +124,16 @@ def cross_loss(
 ) -> Tensor:
     """Give the mean loss of raw scores (n, outputs) against targets (n,), a scalar.
 
-    "classification" is the cross-entropy over labels, numbered from 0. "bce", which is also
-    called "regression", is the binary cross-entropy between the one score's sigmoid and a target
-    from 0 to 1; "mse" is the square of their difference, whose gradient vanishes where the sigmoid
-    is flat, so that a pair judged wrong with confidence is unlearnt slowly. "listwise" is
+    "cross-encoder-classification" is the cross-entropy over labels, numbered from 0. "bce", which
+    is also called "regression", is the binary cross-entropy between the one score's sigmoid and a
+    target from 0 to 1; "mse" is the square of their difference, whose gradient vanishes where the
+    sigmoid is flat, so that a pair judged wrong with confidence is unlearnt slowly. "listwise" is
     the cross-entropy between the targets' shares among the texts of one query and the softmax of
     their scores; it needs `queries` (n,), the number of each row's query.
     """
     if queries is not None:
         return _list_loss(scores[:, 0], targets, queries)
-    if objective == "classification":
+    if objective == "cross-encoder-classification":
         return functional.cross_entropy(scores, targets)
     if objective == "mse":
         return functional.mse_loss(scores[:, 0].sigmoid(), targets)

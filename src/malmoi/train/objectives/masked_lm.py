@@ -25,8 +25,7 @@ from ...io.progress import silenced
 from ...io.tables import BadRows, is_table, read_columns
 from ...text.cleanup import compose, squeeze
 from ...types import Ints
-from ..base_model import find_trainable
-from ..data import hash_named
+from ..data import find_trainable, hash_named
 from ..objective import FinishedRun, Objective
 from ..schema import (
     Count,

@@ -9,7 +9,7 @@ import json
 import logging
 import math
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import AutoModelForMaskedLM
+from transformers import AutoModelForMaskedLM, BertConfig, BertModel, PreTrainedTokenizerFast
 
-from ...errors import BundleError, OptionError
+from ...errors import BundleError, OptionError, counted
 from ...export.module import (
     WITH_TYPES,
     check_whole,
@@ -30,20 +31,29 @@ from ...export.module import (
     use_fused_attention,
 )
 from ...export.silence import silenced_libraries
-from ...export.source import ModelSource
+from ...export.source import ModelSource, read_transformer
 from ...export.tokenizer import write_tokenizer
 from ...heads.tagger import SpecialTokens
 from ...io.files import writing, writing_folder
 from ...io.progress import silenced
 from ...runtime.tokenizer import read_tokenizer
-from ...text.cleanup import SAFE
+from ...text.cleanup import SAFE, clean
 from ...types import Ints
 from ..batching import Step
-from ..card import provenance
 from ..distributed import Processes
 from ..objective import REPORT, FinishedRun
-from .masked_lm import PARTS, Packed, PreparedText, Pretraining, documents_of, pack
-from .masked_lm_start import make_start
+from ..run_dir import provenance
+from ..vocabulary import PLAIN_TOKENIZER, extend_base
+from .masked_lm import (
+    PARTS,
+    Packed,
+    PreparedText,
+    Pretraining,
+    Scratch,
+    TextDocument,
+    documents_of,
+    pack,
+)
 from .task import freeze
 
 logger = logging.getLogger(__name__)
@@ -470,3 +480,76 @@ def write_report(run: FinishedRun[Pretraining, PreparedText]) -> dict[str, float
     logger.info(", ".join(f"{name} {value:,.1f}" for name, value in scores.items()))
     logger.info(f"wrote {run.paths.best}; name it as the base of another recipe")
     return scores
+
+
+_SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+
+def learn_tokenizer(texts: Iterable[str], size: int) -> Tokenizer:
+    """Learn a WordPiece tokenizer: small letters, Hangul kept in syllables."""
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    # BERT's normaliser takes Hangul apart; NFC puts it together again.
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.BertNormalizer(lowercase=True), normalizers.NFC()]
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=size, special_tokens=list(_SPECIALS), show_progress=False, min_frequency=2
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    ids = [(name, tokenizer.token_to_id(name)) for name in ("[CLS]", "[SEP]")]
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=ids
+    )
+    return tokenizer
+
+
+def from_scratch(
+    folder: Path, texts: Iterable[str], scratch: Scratch, *, longest: int, seed: int
+) -> None:
+    """Write a random BERT and the tokenizer learnt from the texts."""
+    tokenizer = learn_tokenizer(texts, scratch.vocabulary)
+    wrapped = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+        tokenizer_object=tokenizer,
+        model_max_length=longest,
+        **{key: value for key, value in PLAIN_TOKENIZER.items() if key != "tokenizer_class"},
+    )
+    config = BertConfig(
+        vocab_size=tokenizer.get_vocab_size(),
+        hidden_size=scratch.hidden,
+        num_hidden_layers=scratch.layers,
+        num_attention_heads=scratch.heads,
+        intermediate_size=4 * scratch.hidden,
+        max_position_embeddings=max(longest, 64),
+        pad_token_id=tokenizer.token_to_id("[PAD]"),
+    )
+    torch.manual_seed(seed)
+    with silenced_libraries():
+        model: Any = BertModel(config, add_pooling_layer=False)  # type: ignore[no-untyped-call]
+        model.save_pretrained(folder)
+        wrapped.save_pretrained(folder)
+
+
+def make_start(
+    recipe: Pretraining,
+    source: ModelSource | None,
+    documents: Iterator[TextDocument],
+    steps: Sequence[str],
+) -> ModelSource:
+    """Give what training starts from: the base itself, or a folder "start" in the run.
+
+    A folder that is there already is taken as it is: a resumed run starts from the same.
+    """
+    if source is not None and not recipe.extend:
+        return source
+    start = Path(recipe.output.folder) / "start"
+    if not start.is_dir():
+        with writing_folder(start) as partial:
+            texts = (clean(text, steps) for one in documents for text in one.sentences)
+            if source is None:
+                longest = recipe.max_tokens
+                from_scratch(partial, texts, recipe.scratch, longest=longest, seed=recipe.seed)
+            else:
+                count = extend_base(source, partial, texts, recipe.extend, seed=recipe.seed)
+                logger.info(f"the tokenizer has learnt {counted(count, 'new piece')}")
+    return read_transformer(start, max_tokens=recipe.max_tokens)

@@ -23,9 +23,6 @@ from ...bundle.manifest import POOLER, POOLINGS
 from ...errors import DataError, OptionError, by_number, counted
 from ...export.source import ModelSource
 from ...io.files import read_lines
-from ...terms.export import synonyms
-from ...terms.readers import form_of
-from ..base_model import read_base
 from ..data import (
     Check,
     Found,
@@ -36,6 +33,7 @@ from ..data import (
     is_held,
     is_label,
     is_number,
+    read_base,
     read_measure,
 )
 from ..objective import Objective, objectives
@@ -59,6 +57,7 @@ from ..schema import (
     key,
     needed,
     unknown_key,
+    unknown_objective,
 )
 
 logger = logging.getLogger(__name__)
@@ -78,10 +77,12 @@ class Data(RecipeTable):
     """[[data]]: files of one form, and what is learnt from them."""
 
     files: Names = needed(
-        "The files (.tsv, .csv, .jsonl, .json; align: lexicons), under the data root.", min_length=1
+        "The files (.tsv, .csv, .jsonl, .json; term-alignment: lexicons), under the data root.",
+        min_length=1,
     )
     columns: dict[str, str] = key(
-        {}, "The files' columns by role: a, b, negative, score, label …; align knows some forms."
+        {},
+        "The files' columns by role: a, b, negative, score, label …; term-alignment knows some.",
     )
     objective: str = key("", "What is learnt; the recipe's own objective when left out.")
     range: Two[float] | None = key(None, "The lowest and highest score; 0 and 1 when left out.")
@@ -92,8 +93,8 @@ class Data(RecipeTable):
     weight: AboveZero = key(1.0, "How often an epoch sees each row; 0.5 takes half of them.")
     limit: Count = key(0, "Only the first rows; 0 means all.")
     held_out: HeldRows | None = key(None, "Leave out rows, which an evaluation may ask for.")
-    hold_out: PartShare = key(0.0, "align: leave out this share of the concepts.")
-    negatives: Many[Negatives] = key((), "align: files of concepts that are confused.")
+    hold_out: PartShare = key(0.0, "term-alignment: leave out this share of the concepts.")
+    negatives: Many[Negatives] = key((), "term-alignment: files of concepts that are confused.")
     options: dict[str, Any] = key({}, "Options of the objective, such as scale.")
 
     @check(mode="after")
@@ -207,7 +208,7 @@ class Recipe(ModelRecipe):
         if not objective.reader and (entry.hold_out or entry.negatives):
             raise OptionError(
                 f"{where}: hold_out and negatives are for names with concepts; the objective is "
-                f'{objective.name}. Remove them, or set objective = "align".'
+                f'{objective.name}. Remove them, or set objective = "term-alignment".'
             )
 
 
@@ -293,7 +294,7 @@ def find_pairs(name: str, *, where: str = "the recipe") -> PairObjective:
     """Find an objective of pairs by its name."""
     known = pair_objectives()
     if name not in known:
-        raise unknown_key(name, known, f"{where}: objective")
+        raise unknown_objective(name, known, where)
     return known[name]
 
 
@@ -314,7 +315,7 @@ def _check_columns(entry: Data, objective: PairObjective, where: str) -> None:
         if not takes or set(entry.triplets) != {"positive", "negative"}:
             raise OptionError(
                 f"{where}: triplets is {entry.triplets} for {objective.name}; expected the labels "
-                '{ positive = "…", negative = "…" } and the objective triplet or in-batch.'
+                '{ positive = "…", negative = "…" } and the objective triplet or contrastive.'
             )
         known = required
     reads = f"{objective.name} reads {', '.join(known)}"
@@ -361,6 +362,10 @@ def named_files(recipe: Recipe, *, learnt: bool = False) -> list[tuple[str, str]
 
 def read_terms(path: Path) -> list[str]:
     """Read the terms of a file, one a line, or the names of a lexicon or a code table."""
+    # here, because few recipes read a lexicon
+    from ...terms.export import synonyms
+    from ...terms.readers import form_of
+
     plain = path.suffix.lower() == ".txt" and form_of(path) == "table"
     lines = read_lines(path, mixed=True) if plain else (name for _, _, name in synonyms(path))
     return [name for line in lines if (name := line.strip())]
@@ -548,8 +553,8 @@ OBJECTIVES = (
     PairObjective("cosine", f"{_LOSSES}:cosine", label="score"),
     PairObjective("triplet", f"{_LOSSES}:triplet", texts=_THREE, options={"margin": 1.0}),
     PairObjective(
-        "in-batch",
-        f"{_LOSSES}:in_batch",
+        "contrastive",
+        f"{_LOSSES}:contrastive",
         optional=("negative",),
         options=_SCALE | {"symmetric": False},
         distinct=True,
@@ -557,8 +562,8 @@ OBJECTIVES = (
     PairObjective("cosent", f"{_LOSSES}:cosent", label="score", options=_SCALE),
     PairObjective("angle", f"{_LOSSES}:angle", label="score", options=_SCALE),
     PairObjective(
-        "align",
-        f"{_LOSSES}:align",
+        "term-alignment",
+        f"{_LOSSES}:term_alignment",
         texts=("name", "concept"),
         optional=("synonym",),
         options=_MINING | _DRAWING,
@@ -570,5 +575,10 @@ OBJECTIVES = (
     PairObjective("bce", f"{_CROSS}:cross_loss", label="score", kinds=("reranker",)),
     PairObjective("mse", f"{_CROSS}:cross_loss", label="score", kinds=("reranker",)),
     PairObjective("listwise", f"{_CROSS}:cross_loss", label="score", kinds=("reranker",)),
-    PairObjective("classification", f"{_CROSS}:cross_loss", label="label", kinds=("reranker",)),
+    PairObjective(
+        "cross-encoder-classification",
+        f"{_CROSS}:cross_loss",
+        label="label",
+        kinds=("reranker",),
+    ),
 )

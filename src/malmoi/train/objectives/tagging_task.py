@@ -16,8 +16,8 @@ from transformers import AutoModelForTokenClassification
 from ...errors import by_number, counted
 from ...evaluate import tagging
 from ...evaluate.tasks.tagging import Counts
+from ...export.heads import TagModule, export_tagger
 from ...export.source import ModelSource
-from ...export.tagger import TagModule, export_tagger
 from ...heads.entity_files import EntitySpan, Marked
 from ...heads.tagger import SETTINGS, SpecialTokens, find_entities, load_tagger, make_labels
 from ...heads.windows import Pieces, cut_pieces, token_windows

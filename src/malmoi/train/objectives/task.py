@@ -32,10 +32,10 @@ from ...export.tokenizer import write_tokenizer
 from ...runtime.tokenizer import Batch, TextTokenizer
 from ...types import Ints
 from ..batching import Sizes, Step, plan_epoch
-from ..card import file_table, provenance, rounded, write_card
 from ..data import Measure
 from ..distributed import Processes
 from ..objective import FinishedRun, WrittenBundle
+from ..run_dir import file_table, provenance, rounded, write_card
 from ..sampler import BatchClusters
 from .pairs import Recipe, TrainingExamples
 

@@ -1,25 +1,25 @@
-"""Rows of the recipe's files → the lessons that a student is tuned on."""
+"""Rows of the recipe's files → the lessons of the joint run."""
 
+import re
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ....errors import DataError, counted
-from ....types import Ints
-from ..alignment import ibm1, write_bags
-from ..data import DistillationData, Pair
-from ..distillation import DistillationTexts
-from ..recipe import Distillation, LessonRecipe, Tune
-from ..student import Student
-from ..teachers import CachedTeacher, JointTeacher
-from .base import (
+from malmoi.errors import DataError, OptionError, counted
+from malmoi.train.distil.goals import DistillationTexts
+from malmoi.train.distil.recipe import DistillationData, Pair, TextReader, no_rows, tidy
+from malmoi.train.distil.student import Student
+from malmoi.train.distil.teachers import JointTeacher, Sides
+from malmoi.types import Ints
+
+from .lessons import (
     Lesson,
     Neighbours,
-    Passages,
     PositivePairs,
     Row,
     ScoredPairs,
@@ -27,6 +27,7 @@ from .base import (
     blend_scores,
     nearest_rows,
 )
+from .recipe import JointRecipe, TaskRecipe
 from .words import (
     Alter,
     Dictionary,
@@ -35,7 +36,9 @@ from .words import (
     WordSenses,
     as_dictionary,
     frozen_copy,
+    ibm1,
     word_pairs,
+    write_bags,
 )
 
 Rows = Sequence[tuple[str, ...]]
@@ -45,70 +48,67 @@ Rows = Sequence[tuple[str, ...]]
 class LessonBuilder:
     """What lessons are built from, besides their own rows."""
 
-    recipe: Distillation
+    recipe: JointRecipe
     dataset: DistillationData
+    rows: Mapping[str, Rows]  # of the tasks, by title
     data: DistillationTexts
-    teacher: CachedTeacher | JointTeacher
+    teacher: JointTeacher
     student: Student
 
     @cached_property
     def words(self) -> Dictionary:
         """Which new tokens mean which others, learnt once from all the parallel text."""
-        student = self.student
+        student, skipped = self.student, self.recipe.joint.not_aligned
+        found = ((name, pairs) for name, pairs in self.dataset.pairs.items() if name not in skipped)
+        aligned = (pair for _, pairs in found for pair in pairs)
         with tempfile.TemporaryDirectory(prefix="malmoi-links-") as folder:
-            bags = write_bags(self.dataset.aligned(self.recipe), student.tokenizer, Path(folder))
-            lexical = ibm1(bags, len(student.table), rounds=self.recipe.align.rounds)
+            bags = write_bags(aligned, student.tokenizer, Path(folder))
+            lexical = ibm1(bags, len(student.table))
             sides = (bags.target.ids, bags.source.ids)
             target, source = (np.bincount(ids, minlength=len(student.table)) for ids in sides)
         # What both sides hold (names, numbers, signs) is no translation of anything.
         return as_dictionary(lexical, np.flatnonzero(target > 4 * source).tolist())
 
-    def build(self, task: LessonRecipe) -> Lesson:
+    def build(self, task: TaskRecipe) -> Lesson:
         """Make the lesson of one [[task]], by the method or function of its kind."""
-        if task.kind == "translations":
-            return _positive(task, self.dataset.translations(task))
         if own := getattr(self, f"_{task.kind}", None):
             made: Lesson = own(task)
             return made
-        read: dict[str, Callable[[LessonRecipe, Rows], Lesson]] = {
+        read: dict[str, Callable[[TaskRecipe, Rows], Lesson]] = {
             "senses": word_senses,
             "groups": groups,
             "pairs": pairs,
         }
-        return read[task.kind](task, self.dataset.rows[task.title])
+        return read[task.kind](task, self.rows[task.title])
 
-    def _teacher(self, task: LessonRecipe) -> Lesson:
+    def _teacher(self, task: TaskRecipe) -> Lesson:
         alter = Alter(self.words, task.mixed, task.dropped) if task.mixed or task.dropped else None
         return TeacherReplay(task, self.data, alter)
 
-    def _passages(self, task: LessonRecipe) -> Lesson:
-        lines = [self.dataset.lines[name] for name in task.text or self.dataset.lines]
-        _check_found(task, [line for part in lines for line in part])
-        return Passages(task, lines)
-
-    def _scores(self, task: LessonRecipe) -> Lesson:
-        rows = scored_rows(task, self.dataset.rows[task.title])
+    def _scores(self, task: TaskRecipe) -> Lesson:
+        rows = scored_rows(task, self.rows[task.title])
         if task.teacher_share:
             # The first column of a side is in the language that the teacher knows.
-            one = self.teacher.vectors([left[0] for _, left, _ in rows])
-            alike = (one * self.teacher.vectors([right[0] for _, _, right in rows])).sum(1)
+            one = joint_vectors(self.teacher, [left[0] for _, left, _ in rows])
+            two = joint_vectors(self.teacher, [right[0] for _, _, right in rows])
+            alike = (one * two).sum(1)
             rows = blend_scores(rows, alike, share=task.teacher_share, highest=task.highest)
         return ScoredPairs(task, rows)
 
-    def _neighbours(self, task: LessonRecipe) -> Lesson:
-        """Sentences of the entries with their nearest ones, `draws` of each entry."""
+    def _neighbours(self, task: TaskRecipe) -> Lesson:
+        """Sentences of the entries with their nearest ones, `per_entry_limit` of each entry."""
         rng, rows = np.random.default_rng(self.recipe.seed), []
-        for name in task.draws or task.parallel or self.dataset.chosen:
-            found, most = self._entry_rows((name,)), task.draws.get(name, task.most)
+        for name in task.per_entry_limit or self.dataset.chosen:
+            found, most = self._entry_rows((name,)), task.per_entry_limit.get(name, 0)
             rows.append(rng.choice(found, most, replace=False) if 0 < most < len(found) else found)
         chosen = np.concatenate(rows)
-        near = nearest_rows(self.data.goal_at(chosen).numpy(), task.near)
+        near = nearest_rows(self.data.goal_at(chosen).numpy(), task.neighbors)
         return Neighbours(task, self.data, chosen, near)
 
-    def _swaps(self, task: LessonRecipe) -> Lesson:
+    def _swaps(self, task: TaskRecipe) -> Lesson:
         student, words = self.student, self.words
         names = [student.tokenizer.id_to_token(i) or "" for i in range(len(student.table))]
-        pairs = word_pairs(words, names, student.table.numpy(), near=task.near)
+        pairs = word_pairs(words, names, student.table.numpy(), near=task.neighbors)
         alter, rows = Alter(words, task.mixed, task.dropped), self._entry_rows(task.parallel)
         return Swaps(task, self.data, rows, words, pairs, frozen_copy(student), alter)
 
@@ -123,19 +123,60 @@ class LessonBuilder:
         return np.concatenate([spans[name] for name in names or chosen])
 
 
-def make_lessons(builder: LessonBuilder, stage: Tune) -> list[Lesson]:
-    """Make every task of a stage that leads it, has its turn in it or a weight."""
-    named = {*stage.lead, *(name for names in stage.turns for name in names)}
-    lessons: list[Lesson] = []
-    for task in builder.recipe.task:
-        weight = stage.weights.get(task.title, task.weight)
-        size = stage.sizes.get(task.title, task.size)
-        if weight or task.title in named:
-            lessons.append(builder.build(task.model_copy(update={"weight": weight, "size": size})))
-    return lessons
+_HANGUL = re.compile("[ㄱ-ㆎ가-힣]")
 
 
-def scored_rows(task: LessonRecipe, rows: Rows) -> list[Row]:
+def language_of(text: str) -> str:
+    """Tell Korean by its letters; all other text counts as English.
+
+    >>> language_of("DM으로 f/u 중"), language_of("on insulin")
+    ('ko', 'en')
+    """
+    return "ko" if _HANGUL.search(text) else "en"
+
+
+def joint_vectors(teacher: JointTeacher, texts: Sequence[str]) -> NDArray[np.float32]:
+    """Give the goals of any texts, each by its own language: (n, width)."""
+    spoken = np.array([language_of(text) for text in texts])
+    found = np.empty((len(texts), teacher.dimension), np.float32)
+    for language in sorted(set(spoken)):
+        rows = np.flatnonzero(spoken == language)
+        trust = tuple(
+            (language,) if not one.languages or language in one.languages else ()
+            for one in teacher.recipes
+        )
+        if not any(trust):
+            raise OptionError(f"no teacher reads {language}; expected one. Add one that does.")
+        sides = Sides({language: [texts[int(row)] for row in rows]}, trust)
+        part, present = teacher.side_by_side(sides)
+        if not all(present) and present not in teacher.fills:
+            raise OptionError(
+                f"a teacher is not trusted for {language}, and no text of the recipe shows "
+                "what the others say there; expected one. Add a [[text]] in that language."
+            )
+        found[rows] = teacher.goals(part, present)
+    return found
+
+
+def read_rows(reader: TextReader, task: TaskRecipe) -> list[tuple[str, ...]]:
+    """Read the rows of a task: its columns in the order that the task maps them."""
+    columns: list[str] = []
+    for value in task.columns.values():
+        columns += [value] if isinstance(value, str) else value
+    number = str(task.columns["score"]) if task.kind == "scores" else ""
+    options = {"where": task.where, "held_out": task.held_out, "number": number}
+    rows = list(reader.rows(task.files, tuple(columns), **options))
+    for more in task.extra_files:
+        names = tuple(more.columns[name] for name in task.columns)
+        for *others, last in reader.rows(more.files, names, held_out=more.held_out):
+            parts = last.split(more.split) if more.split else [last]
+            rows += [(*others, text) for part in parts if (text := tidy(part))]
+    if not rows:
+        raise no_rows(task.files)
+    return rows
+
+
+def scored_rows(task: TaskRecipe, rows: Rows) -> list[Row]:
     """Give the score of each row with every language of the left and of the right."""
     spans, at = {}, 0
     for name, value in task.columns.items():
@@ -145,25 +186,20 @@ def scored_rows(task: LessonRecipe, rows: Rows) -> list[Row]:
     return [(float(row[score]), row[left], row[right]) for row in rows]
 
 
-def word_senses(task: LessonRecipe, rows: Rows) -> WordSenses:
+def word_senses(task: TaskRecipe, rows: Rows) -> WordSenses:
     """Words in brackets, or the first that reads as the target; rows without one are left out.
 
-    With the columns of the senses' names, all sentences of one target are compared with each
-    other; without them, only the two of a row.
+    All sentences of one target are compared with each other, by the names of their senses.
     """
     words: dict[str, dict[SenseOccurrence, None]] = {}
-    for number, row in enumerate(_cells(task, rows)):
-        found = [find_word(row[side], row.get("target", "")) for side in ("a", "b")]
+    for row in _cells(task, rows):
+        found = [find_word(row[side], row["target"]) for side in ("a", "b")]
         if found[0] is None or found[1] is None:
             continue
-        if "sense_a" in row:
-            word, senses = row.get("target", ""), (row["sense_a"], row["sense_b"])
-        else:
-            same = row["same"].lower() == (task.positive or "true").lower()
-            word, senses = str(number), ("one", "one" if same else "two")
+        senses = (row["sense_a"], row["sense_b"])
         for columns, sense in zip(found, senses, strict=True):
             assert columns is not None
-            words.setdefault(word, {})[SenseOccurrence(*columns, sense)] = None
+            words.setdefault(row["target"], {})[SenseOccurrence(*columns, sense)] = None
     several = [list(found) for found in words.values() if len(found) > 1]
     _check_found(task, several)
     return WordSenses(task, several)
@@ -182,7 +218,7 @@ def find_word(text: str, target: str) -> tuple[str, tuple[int, int]] | None:
     return (text, (begin, begin + len(target))) if begin >= 0 else None
 
 
-def pairs(task: LessonRecipe, rows: Rows) -> PositivePairs:
+def pairs(task: TaskRecipe, rows: Rows) -> PositivePairs:
     """Two texts that belong together; with labels, the negatives of one text are its hard ones.
 
     A text with several positives counts once, with the first. Rows of one key do not compete.
@@ -199,22 +235,21 @@ def pairs(task: LessonRecipe, rows: Rows) -> PositivePairs:
     return _positive(task, [(text, found[task.positive][0]) for text, found in kept], hard=hard)
 
 
-def groups(task: LessonRecipe, rows: Rows) -> PositivePairs:
-    """Texts of one group mean the same; at most `most` of each are taken, the first ones."""
+def groups(task: TaskRecipe, rows: Rows) -> PositivePairs:
+    """Texts of one group mean the same; two of each are drawn."""
     by: dict[str, dict[str, None]] = {}
     for row in _cells(task, rows):
         by.setdefault(row["group"], {})[row["text"]] = None
-    found = (tuple(texts)[: task.most or None] for texts in by.values())
-    return _positive(task, [texts for texts in found if len(texts) > 1])
+    return _positive(task, [tuple(texts) for texts in by.values() if len(texts) > 1])
 
 
-def _cells(task: LessonRecipe, rows: Rows) -> list[dict[str, str]]:
+def _cells(task: TaskRecipe, rows: Rows) -> list[dict[str, str]]:
     """Name the cells of each row by their role; each role has one column."""
     return [dict(zip(task.columns, row, strict=True)) for row in rows]
 
 
 def _positive(
-    task: LessonRecipe,
+    task: TaskRecipe,
     found: Sequence[Pair] | Sequence[tuple[str, ...]],
     *,
     hard: Sequence[Sequence[str]] = (),
@@ -224,7 +259,7 @@ def _positive(
     return PositivePairs(task, found, hard, keys)
 
 
-def _check_found(task: LessonRecipe, found: Sequence[object]) -> None:
+def _check_found(task: TaskRecipe, found: Sequence[object]) -> None:
     if len(found) < 2:
         raise DataError(
             f"task {task.title} has {counted(len(found), 'example')} in {', '.join(task.files)}; "

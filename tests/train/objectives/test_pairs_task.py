@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from malmoi.train.batching import Step
-from malmoi.train.objectives.bi_encoder import BiEncoderTask, Ids
+from malmoi.train.objectives.pairs_task import BiEncoderTask, Ids
 from malmoi.train.recipe import make_recipe
 from malmoi.train.run import prepare
 from tests.support import runs

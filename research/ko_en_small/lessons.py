@@ -1,8 +1,7 @@
-"""One student, several objectives at once: scored pairs, positive pairs, terms, words, a teacher.
+"""What the student learns beside its goals: scored pairs, positive pairs, neighbours, replay.
 
-Every task draws its own batch and gives a loss; a step adds up the losses of a few tasks drawn by
-weight. Losses on vectors are taken at several lengths of the vector (Matryoshka), so that a cut
-vector is a good one too.
+Every task draws its own batch and gives a loss. Losses on vectors are taken at several lengths of
+the vector (Matryoshka), so that a cut vector is a good one too.
 """
 
 import contextlib
@@ -14,12 +13,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ....errors import DataError, counted
-from ....export.module import set_dropout
-from ....types import Floats, Ints
-from ..distillation import DistillationTexts, bag_ids, contrast, distance, draw, find_own
-from ..recipe import LESSONS, LessonRecipe, Tune
-from ..student import Student, embed_ids
+from malmoi.errors import DataError, counted
+from malmoi.export.module import set_dropout
+from malmoi.train.distil.goals import DistillationTexts
+from malmoi.train.distil.student import Student, embed_ids
+from malmoi.train.distil.training import contrast, distance, draw, find_own
+from malmoi.types import Floats, Ints
+
+from .recipe import KINDS, TaskRecipe
 
 normalize = torch.nn.functional.normalize
 _SCALE = 20.0  # of cosines in losses that rank
@@ -62,7 +63,7 @@ class Matryoshka:
 class Lesson:
     """Something that a student learns, as its [[task]] says: draws its batch, gives its loss."""
 
-    task: LessonRecipe
+    task: TaskRecipe
 
     @property
     def name(self) -> str:
@@ -70,14 +71,9 @@ class Lesson:
         return self.task.title
 
     @property
-    def weight(self) -> float:
-        """How often it is drawn."""
-        return self.task.weight
-
-    @property
     def size(self) -> int:
         """The examples of a batch."""
-        return self.task.size or LESSONS[self.task.kind].size
+        return self.task.size or KINDS[self.task.kind].size
 
     def loss(self, student: Student, nested: Matryoshka, rng: np.random.Generator) -> Tensor:
         """Draw a batch and give the loss, with gradients."""
@@ -192,47 +188,14 @@ class TeacherReplay(Lesson):
         share = self.task.source_share
         step = draw(self.data, rng, tokens=self.task.tokens, source_share=share, count=4000)[0]
         rows, source = step.rows, bool(step.data)
-        ids = bag_ids(self.data.source if source else self.data.target, rows)
+        ids = (self.data.source if source else self.data.target).lists(rows)
         if self.alter and not source:
-            pairs = zip(ids, bag_ids(self.data.source, rows), strict=True)
+            pairs = zip(ids, self.data.source.lists(rows), strict=True)
             ids = [self.alter(target, other, rng) for target, other in pairs]
         vectors = student.vectors(ids)
         goal = self.data.goal_at(rows)
         near = contrast(vectors, goal, self.data.goal[rows], 0.05)
         return distance(vectors, goal) + self.task.contrast * near
-
-
-@dataclass
-class Passages(Lesson):
-    """A sentence finds the passage that it was taken from (inverse cloze), both ways.
-
-    `texts` are lines in the order of their documents; a passage is neighbouring lines of one list.
-    """
-
-    texts: Sequence[Sequence[str]]
-
-    def loss(self, student: Student, nested: Matryoshka, rng: np.random.Generator) -> Tensor:
-        """Find one's own passage among all of the batch, and one's own sentence."""
-        counts = np.array([len(lines) for lines in self.texts], dtype=np.float64)
-        (fewest, most), asked, answers = self.task.join, [], []
-        for _ in range(self.size):
-            lines = self.texts[int(rng.choice(len(counts), p=counts / counts.sum()))]
-            length = min(int(rng.integers(fewest, most + 1)), len(lines))
-            begin = int(rng.integers(len(lines) - length + 1))
-            passage = list(lines[begin : begin + length])
-            at = int(rng.integers(length))
-            asked.append(passage[at])
-            if length > 1 and rng.random() >= self.task.inside:
-                del passage[at]
-            answers.append(" ".join(passage))
-        vectors = student.embed(asked + answers)
-
-        def both(v: Tensor) -> Tensor:
-            one, two = v[: self.size], v[self.size :]
-            keys = asked  # the same sentence twice is no negative of itself
-            return (in_batch(one, two, keys=keys) + in_batch(two, one, keys=keys)) / 2
-
-        return nested(both, vectors)
 
 
 def nearest_rows(goals: Floats, count: int) -> Ints:
@@ -276,7 +239,7 @@ class Neighbours(Lesson):
         rows = self._batch(rng)
         goal = self.data.goal_at(rows)
         side = self.data.source if rng.random() < self.task.source_share else self.data.target
-        vectors = embed_ids(student, bag_ids(side, rows))
+        vectors = embed_ids(student, side.lists(rows))
         return toward(vectors, goal, self.data.goal[rows], self.task, nested, rng)
 
     def _batch(self, rng: np.random.Generator) -> Ints:
@@ -294,7 +257,7 @@ def toward(
     vectors: Tensor,
     goal: Tensor,
     keys: Ints,
-    task: LessonRecipe,
+    task: TaskRecipe,
     nested: Matryoshka,
     rng: np.random.Generator,
 ) -> Tensor:
@@ -336,23 +299,3 @@ def dropout(student: Student, share: float, *, seed: int) -> Iterator[None]:
     finally:
         for module, p in zip(modules, before, strict=True):
             module.p = p
-
-
-def draw_tasks(
-    tasks: Sequence[Lesson], stage: Tune, rng: np.random.Generator, step: int = 1
-) -> list[tuple[Lesson, float]]:
-    """Choose a step's tasks, each with the factor on its loss: leading, in turn, by weight."""
-    turn = {names[(step - 1) % len(names)] for names in stage.turns if names}
-    named = {*stage.lead, *(name for names in stage.turns for name in names)}
-    chosen = [
-        (task, stage.factors.get(task.name, 1.0))
-        for task in tasks
-        if task.name in stage.lead or task.name in turn
-    ]
-    others = [task for task in tasks if task.name not in named]
-    size = min(stage.together, len(others))
-    if size:
-        chance = np.array([task.weight for task in others]) / sum(task.weight for task in others)
-        drawn = rng.choice(len(others), size, replace=False, p=chance)
-        chosen += [(others[i], stage.others / size) for i in drawn]
-    return chosen
