@@ -144,7 +144,7 @@ def test_the_run_trains_every_task_and_resumes(root: Path, tmp_path: Path) -> No
 
 def test_the_recipe_of_the_shipped_model_is_in_order() -> None:
     recipe = parse_table(JointRecipe, tomllib.loads(RECIPE.read_text("utf-8")), where=str(RECIPE))
-    assert recipe.joint.schedule().steps == 40_000
+    assert recipe.joint.schedule().steps == recipe.joint.steps > 0
     assert recipe.joint.shortened(2).schedule().evaluate_steps == 2
     assert {task.title for task in recipe.task} == {*recipe.joint.tasks, "goals"}
 
