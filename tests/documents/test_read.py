@@ -41,7 +41,7 @@ def shown(document: SourceDocument) -> list[tuple[Any, ...]]:
 
 
 def test_every_type_has_a_loader(tmp_path: Path) -> None:
-    from malmoi.documents.read import _LOADERS
+    from malmoi.documents.files import _LOADERS
 
     assert _LOADERS.keys() == supported_types().keys()
 

@@ -17,8 +17,7 @@ from ..clinical.output import ICD10, form_of, mention_rows, parts
 from ..clinical.reader import NoteMention, NoteReader, to_html
 from ..encoders import load
 from ..errors import DataError, counted
-from ..io.content import check_text
-from ..io.files import opening, read_lines, sniff
+from ..io.files import check_text, opening, read_lines, sniff
 from ..terms import Lexicon, Linker, calibrate
 from ..terms.linker import UNCALIBRATED, load_threshold, save_threshold
 from ..terms.name_index import identity

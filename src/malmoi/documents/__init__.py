@@ -11,8 +11,7 @@ from .document import (
     SourceDocument,
     Splitter,
 )
-from .find import find_files
-from .read import read_documents
+from .files import find_files, read_documents
 from .split import CountTokens, estimate_tokens, split_document
 
 __all__ = [

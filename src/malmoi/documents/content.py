@@ -7,7 +7,7 @@ from pathlib import Path, PurePath
 from typing import BinaryIO
 
 from ..errors import DocumentError
-from ..io.content import HEAD, binary_form
+from ..io.files import HEAD, binary_form
 
 # The loaders with the endings of their files.
 TYPES: Mapping[str, tuple[str, ...]] = {
