@@ -245,7 +245,7 @@ class JointTask:
         set_dropout(self.student.model, 0.0)
         total = joint.goals * self._one("goals", self.lessons["goals"], rng)
         [name] = _draw(joint.matches, 1, rng)
-        total = total + self._one(name, self.matches[name], rng)
+        total = total + joint.match_factor * self._one(name, self.matches[name], rng)
         set_dropout(self.student.model, joint.dropout)
         for name in _draw(joint.tasks, joint.tasks_per_step, rng):
             loss = self._one(name, self.lessons[name], rng)

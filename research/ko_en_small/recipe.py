@@ -140,6 +140,7 @@ class Joint(RecipeTable):
     factors: dict[str, float] = key({}, "The factors of their losses, by name.")
     matches: dict[str, float] = key({}, "The chances of the matches, one of which is in each step.")
     match_size: Positive = key(24, "Queries in a batch of a match.")
+    match_factor: Amount = key(1.0, "What the matches count.")
     documents: Names = key((), "Parallel files whose rows are in the order of their pages.")
     translations: Names = key((), "The [[parallel]] whose pairs are matched.")
     not_aligned: Names = key((), "The [[parallel]] that word translations are not learnt from.")
