@@ -31,7 +31,6 @@ MODULES = {
         "pairs",
         "texts",
         "topics",
-        "translations",
     ),
     "malmoi.train": ("objective", "recipe", "run"),
 }
