@@ -52,10 +52,10 @@ def test_every_page_is_in_the_navigation(pages: ModuleType) -> None:
 
 def test_links_between_pages_lead_somewhere(pages: ModuleType) -> None:
     assert doctest.testmod(pages) == (0, 1)
-    made = {*pages.root_pages(), *pages.reference()}
-    known = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")} | made
+    made = pages.made_pages()
+    known = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")} | made.keys()
     texts = {path.name: pages.inside(path.read_text("utf-8")) for path in DOCS.glob("*.md")}
-    for name, text in {**texts, **pages.root_pages()}.items():
+    for name, text in {**texts, **pages.root_pages(), **pages.recipe_pages()}.items():
         for target in re.findall(r"\]\((?!https?:|#)([^)#\s]+)", text):
             assert target in known, f"{name} links to {target}, which is not there"
 

@@ -1,6 +1,7 @@
 """The losses that the chapters work out in numpy are those that recipes train with."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,12 @@ import pytest
 from tests.support import ROOT
 
 torch = pytest.importorskip("torch")
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cells write files into the folder they run in."""
+    monkeypatch.chdir(tmp_path)
 
 
 def run_cells(name: str) -> dict[str, Any]:

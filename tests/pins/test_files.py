@@ -11,8 +11,8 @@ import pytest
 
 import malmoi
 from malmoi import Corpus, Lexicon, Linker
-from malmoi.index import open_index
 from malmoi.clinical import NoteReader
+from malmoi.index import open_index
 from tests.pins.golden import check_entry, files_of, to_toml
 from tests.pins.golden import malmoi as run
 from tests.pins.make_files import DOCUMENTS, ENGINES, vectors
