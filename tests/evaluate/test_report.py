@@ -9,9 +9,9 @@ import pytest
 import safetensors.numpy
 
 import malmoi
-from malmoi import plots
 from malmoi.errors import BundleError, DataError, MissingExtra, OptionError
 from malmoi.evaluate import Report, Settings, evaluate, load_baselines
+from malmoi.mining import figure
 from tests.support import graphs
 from tests.support.fakes import Constant, Letters, Noise, Shared
 from tests.support.logs import record_messages
@@ -131,7 +131,7 @@ def test_reranking_is_compared_with_the_encoder_alone(tmp_path: Path) -> None:
 def test_figures_are_drawn(data: Path, tmp_path: Path, ending: str) -> None:
     report = evaluate(Letters(), "sts", data, against=[Constant()], rounds=20)
     path = tmp_path / f"figure{ending}"
-    plots.plot_report(report, path)
+    figure.plot_report(report, path)
     assert path.stat().st_size > 2000
 
 
@@ -142,9 +142,9 @@ def test_figures_have_korean_without_boxes(data: Path, tmp_path: Path) -> None:
     report = evaluate(Korean(), "sts", data, rounds=10)
     drawn: list[str] = []
     with warnings.catch_warnings(record=True) as boxes:
-        plots.plot_report(report, tmp_path / "a.png")
+        figure.plot_report(report, tmp_path / "a.png")
     assert not boxes
-    plots.save_figure(tmp_path / "b.png", lambda _, label: drawn.append(label(Korean.name)))
+    figure.save_figure(tmp_path / "b.png", lambda _, label: drawn.append(label(Korean.name)))
     assert drawn == [r"한국어 \$모델\$ 뷁"]
 
 
@@ -152,10 +152,10 @@ def test_figures_need_a_known_ending_and_matplotlib(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(OptionError, match=r"ends in \.bmp; known are \.png"):
-        plots.save_figure(tmp_path / "a.bmp", lambda figure, label: None)
+        figure.save_figure(tmp_path / "a.bmp", lambda figure, label: None)
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
     with pytest.raises(MissingExtra, match=r"malmoi\[plots\]"):
-        plots.save_figure(tmp_path / "a.png", lambda figure, label: None)
+        figure.save_figure(tmp_path / "a.png", lambda figure, label: None)
 
 
 def test_baselines_come_from_token_states_and_word_vectors(tmp_path: Path) -> None:

@@ -26,6 +26,18 @@ from tests.support.logs import record_messages
 ABOUT = StoreInfo(model="none", dimension=DIM, words="bigrams")
 
 
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "x.malmoi"
+
+
+def alter(path: Path, *statements: str) -> None:
+    """Change a file behind the store's back."""
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[SqliteStore]:
     with contextlib.closing(SqliteStore(path, create=lambda: ABOUT)) as store:
@@ -89,8 +101,7 @@ def test_an_index_follows_a_file_that_is_replaced(tmp_path: Path) -> None:
         assert len(store.vector_search(unit(50), 99)) == 10
 
 
-def test_damaged_fields_are_one_line(tmp_path: Path) -> None:
-    path = tmp_path / "x.malmoi"
+def test_damaged_fields_are_one_line(path: Path) -> None:
     fill(path, 0, 3)
     for value in ("{broken", "[1]", "3", "[" * 100_000):
         with sqlite3.connect(path) as connection:
@@ -100,8 +111,7 @@ def test_damaged_fields_are_one_line(tmp_path: Path) -> None:
             store.get(["1"])
 
 
-def test_odd_numbers_and_texts(tmp_path: Path) -> None:
-    path = tmp_path / "x.malmoi"
+def test_odd_numbers_and_texts(path: Path) -> None:
     fill(path, 0, 3)
     with opened(path) as store:
         assert len(store.keyword_search(["배송"], 10**30)) == 3
@@ -117,7 +127,7 @@ def test_a_corpus_is_read_from_a_read_only_place(tmp_path: Path) -> None:
     code = (
         "import sys; sys.path.insert(0, '.')\n"
         "from pathlib import Path\n"
-        "from tests.corpus.test_states import *\n"
+        "from tests.corpus.test_sqlite import *\n"
         f"path = Path({str(path)!r})\n"
         "with opened(path) as store:\n"
         "    assert ids(store.vector_search(unit(7), 1)) == ['7'] and len(store) == 10\n"
@@ -136,9 +146,8 @@ def test_a_corpus_is_read_from_a_read_only_place(tmp_path: Path) -> None:
 
 
 def test_what_changes_in_a_read_only_place_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "x.malmoi"
     fill(path, 0, 3)
     monkeypatch.setattr("malmoi.corpus.schema.is_frozen", lambda path: True)
     monkeypatch.setattr("malmoi.corpus.sqlite.is_frozen", lambda path: True)
@@ -164,12 +173,10 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("change", DAMAGE.values(), ids=DAMAGE)
-def test_a_changed_row_is_refused_wherever_it_is_read(tmp_path: Path, change: str) -> None:
-    path = tmp_path / "x.malmoi"
+def test_a_changed_row_is_refused_wherever_it_is_read(path: Path, change: str) -> None:
     with opened(path) as store:
         store.write([stored(f"{i}", f"배송 {i}", i) for i in range(10)])
-    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute(change)
+    alter(path, change)
     with opened(path) as store:
         assert "not as they were written" in "; ".join(store.check())
         with pytest.raises(CorpusError, match="not what was written"):
@@ -184,9 +191,9 @@ def test_a_changed_row_is_refused_wherever_it_is_read(tmp_path: Path, change: st
 
 
 def test_a_file_without_checksums_is_read_as_it_is_and_gets_them_when_written(
+    path: Path,
     tmp_path: Path,
 ) -> None:
-    path = tmp_path / "x.malmoi"
     fill(path, 0, 5)
     with contextlib.closing(sqlite3.connect(path)) as connection, connection:
         for table, column in (
@@ -218,13 +225,11 @@ def test_a_file_without_checksums_is_read_as_it_is_and_gets_them_when_written(
         ("UPDATE words_content SET c0 = 'x' WHERE id = 3", "words of 1 passages are not as"),
     ],
 )
-def test_a_check_compares_the_words(tmp_path: Path, change: str, message: str) -> None:
-    path = tmp_path / "x.malmoi"
+def test_a_check_compares_the_words(path: Path, change: str, message: str) -> None:
     fill(path, 0, 10)
     with opened(path) as store:
         assert store.check() == []
-    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute(change)
+    alter(path, change)
     with opened(path) as store:
         assert message in "; ".join(store.check())
 
@@ -307,8 +312,7 @@ def test_what_rows_are_found_by_is_rebuilt_when_it_is_damaged(
         assert store.check() == []
         right = use(store)
         documents = store.get(["0", "9"])
-    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute(change)
+    alter(path, change)
     messages = record_messages()
     with opened(path) as store:
         assert "not as written" in "; ".join(store.check())
@@ -329,8 +333,7 @@ def test_what_rows_are_found_by_is_rebuilt_when_it_is_damaged(
     assert sum("rebuilt" in line for line in messages) == (way != "repair")
 
 
-def test_a_changed_schema_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "x.malmoi"
+def test_a_changed_schema_is_refused(path: Path) -> None:
     make_lookups(path)
     data = path.read_bytes()
     assert b"fields (field INTEGER PRIMARY KEY" in data
@@ -341,23 +344,22 @@ def test_a_changed_schema_is_refused(tmp_path: Path) -> None:
         only(store, 2)
 
 
-def test_damaged_words_are_not_made_the_keyword_index(tmp_path: Path) -> None:
-    path = tmp_path / "x.malmoi"
+def test_damaged_words_are_not_made_the_keyword_index(path: Path) -> None:
     make_lookups(path)
-    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("UPDATE words_docsize SET sz = x'07' WHERE id = 3")
-        connection.execute("UPDATE words_content SET c0 = 'x' WHERE id = 3")
+    alter(
+        path,
+        "UPDATE words_docsize SET sz = x'07' WHERE id = 3",
+        "UPDATE words_content SET c0 = 'x' WHERE id = 3",
+    )
     with opened(path) as store, pytest.raises(CorpusError, match="not what was written"):
         store.keyword_search(["배송"], 9)
 
 
 def test_nothing_is_rebuilt_in_a_read_only_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "x.malmoi"
     make_lookups(path)
-    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("UPDATE words_docsize SET sz = x'07' WHERE id = 3")
+    alter(path, "UPDATE words_docsize SET sz = x'07' WHERE id = 3")
     monkeypatch.setattr("malmoi.corpus.schema.is_frozen", lambda path: True)
     monkeypatch.setattr("malmoi.corpus.sqlite.is_frozen", lambda path: True)
     with opened(path) as store:
@@ -366,12 +368,10 @@ def test_nothing_is_rebuilt_in_a_read_only_place(
 
 
 def test_a_writer_that_is_killed_leaves_a_file_that_gets_its_checksums_later(
-    tmp_path: Path,
+    path: Path,
 ) -> None:
-    path = tmp_path / "x.malmoi"
     make_lookups(path)
-    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("DELETE FROM checksums")
+    alter(path, "DELETE FROM checksums")
     with opened(path) as store:
         assert len(store.keyword_search(["배송"], 99)) == 9
     with contextlib.closing(sqlite3.connect(path)) as connection, connection:
@@ -383,14 +383,15 @@ def no_model(passages: object) -> list[NDArray[np.float32]]:
     raise AssertionError("nothing is encoded again")
 
 
-def test_a_repair_makes_vectors_again_and_names_what_is_lost(tmp_path: Path) -> None:
-    path = tmp_path / "x.malmoi"
+def test_a_repair_makes_vectors_again_and_names_what_is_lost(path: Path, tmp_path: Path) -> None:
     make_lookups(path)
-    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("UPDATE vectors SET vector = zeroblob(length(vector)) WHERE row = 4")
-        connection.execute("UPDATE passages SET text = 'x' WHERE row = 6")
-        connection.execute("UPDATE documents SET title = 'x' WHERE row = 9")
-        connection.execute("DELETE FROM passages WHERE row = 10")
+    alter(
+        path,
+        "UPDATE vectors SET vector = zeroblob(length(vector)) WHERE row = 4",
+        "UPDATE passages SET text = 'x' WHERE row = 6",
+        "UPDATE documents SET title = 'x' WHERE row = 9",
+        "DELETE FROM passages WHERE row = 10",
+    )
     with opened(path) as store, opened(path) as other:
         len(other)
         store._connection.execute("PRAGMA busy_timeout = 10")
@@ -405,8 +406,7 @@ def test_a_repair_makes_vectors_again_and_names_what_is_lost(tmp_path: Path) -> 
         assert ids(store.vector_search(unit(33), 1)) == ["3"]  # type: ignore[arg-type]
 
 
-def test_a_document_is_not_said_to_be_missing_by_a_damaged_index(tmp_path: Path) -> None:
-    path = tmp_path / "x.malmoi"
+def test_a_document_is_not_said_to_be_missing_by_a_damaged_index(path: Path) -> None:
     make_lookups(path)
     with contextlib.closing(sqlite3.connect(path)) as connection:
         query = "SELECT rootpage FROM sqlite_master WHERE name = 'sqlite_autoindex_documents_1'"
@@ -465,8 +465,7 @@ def test_a_file_that_is_replaced_while_it_is_open_is_not_used(
 
 
 @pytest.mark.parametrize("value", ["NULL", "'text'", "1e300"])
-def test_damage_in_the_list_of_removed_rows_is_told(tmp_path: Path, value: str) -> None:
-    path = tmp_path / "x.malmoi"
+def test_damage_in_the_list_of_removed_rows_is_told(path: Path, value: str) -> None:
     fill(path, 0, 10)
     path.with_name("x.malmoi.index").unlink()
     with contextlib.closing(sqlite3.connect(path)) as connection:
@@ -497,8 +496,7 @@ def test_long_fields_are_not_held_together_to_check_them(tmp_path: Path) -> None
     assert peak < 10 * size < count * size
 
 
-def test_a_check_compares_the_rows_of_the_index(tmp_path: Path) -> None:
-    path = tmp_path / "x.malmoi"
+def test_a_check_compares_the_rows_of_the_index(path: Path) -> None:
     fill(path, 0, 10)
     with opened(path) as store:
         table = store._vector_index.index.table

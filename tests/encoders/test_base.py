@@ -1,9 +1,7 @@
-"""One suite over everything that promises to be an encoder: any text in, the right vector out.
-
-Local encoders, the client of a server and the server's batched encoder keep the same promises.
-"""
+"""What every encoder promises, and the scale of its similarities."""
 
 import inspect
+import json
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,11 +15,15 @@ from numpy.typing import NDArray
 
 import malmoi
 import malmoi.runtime.runner as runner
+from malmoi.encoders import score_scale
 from tests.support import graphs
 from tests.support.encoders import LOCAL, SERVED, TEXTS, Opened
+from tests.support.graphs import Run
 
 HOSTILE = ["\ud800 배", "a\x00b", "\udfff", "\x00", " \t\n", "\u202e배", "🙂", "￿"]
+
 LONG = " ".join(["cat dog boat sea 배 당뇨"] * 5)  # 30 words; the tiny model reads 10
+
 CASES = [*LOCAL, *(pytest.param(name, marks=pytest.mark.server) for name in SERVED)]
 
 
@@ -258,3 +260,24 @@ def test_one_encoder_serves_many_threads(opened: Opened) -> None:
     assert len(found) == 50
     for vectors in found:
         np.testing.assert_allclose(vectors, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("model", ["ko-en-small", "ko-en-static"])
+def test_pairs_of_one_meaning_score_higher(model: str) -> None:
+    scale = score_scale(malmoi.load(model))
+    quantiles = scale.quantiles()
+    assert quantiles["same meaning"][1] > quantiles["unrelated"][4]  # the quarters hardly overlap
+    found = scale.calibrated(np.linspace(-1, 1, 50, dtype=np.float32))
+    assert (np.diff(found) >= 0).all() and found[0] < 0.01 and found[-1] > 0.99
+    middle = scale.calibrated(np.array([scale.unrelated.mean(), scale.same.mean()]))
+    assert middle[0] < 0.1 and middle[1] > 0.9
+
+
+def test_the_scale_is_shown(run: Run) -> None:
+    done = run("info")
+    assert done.returncode == 0 and "unrelated" in done.stdout and "same meaning" in done.stdout
+    pairs = "오늘은 날씨가 아주 좋다\t오늘 날씨가 정말 좋네요\n고양이가 잔다\t세금이 올랐다\n"
+    done = run("similarity", "-", "--calibrated", stdin=pairs)
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert rows[0]["same"] > 0.5 > rows[1]["same"]
+    assert "same" not in json.loads(run("similarity", "-", stdin=pairs).stdout.splitlines()[0])

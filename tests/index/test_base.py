@@ -1,4 +1,4 @@
-"""One suite over every engine and precision, with a plain product as the judge."""
+"""Every index engine against exact search, and what is their own."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -7,14 +7,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 import malmoi.index.base
 import malmoi.index.hnsw
 from malmoi.errors import BundleCorrupt, OptionError, OutputError
-from malmoi.index import Index, make_index, open_index, save_index
+from malmoi.index import Index, make_index, nearest, open_index, save_index
+from malmoi.index.join import principal_axes, with_residual
 from malmoi.types import Floats
 
 DIM = 24
+
 ENGINES = ("exact", "flat", "hnsw")
 
 
@@ -226,3 +229,26 @@ def test_flat_agrees_with_a_dictionary(
         found = index.search(query, 3)
         best = np.sort(scores)[::-1][:3]
         np.testing.assert_allclose(found.scores[0][: len(best)], best, atol=1e-5)
+
+
+VECTORS = arrays(np.float32, (6, 5), elements=st.floats(-2, 2, width=32))
+
+
+@given(VECTORS, st.integers(1, 5))
+def test_the_bound_is_never_below_the_product(vectors: Floats, head: int) -> None:
+    axes, squares = principal_axes(vectors)
+    assert np.allclose(axes.T @ axes, np.eye(5), atol=1e-4)
+    assert (np.diff(squares) <= 1e-4).all()  # the longest direction first
+    heads = with_residual(vectors @ axes[:, :head], np.square(vectors).sum(axis=1))
+    assert heads.shape == (6, head + 1)
+    assert (heads @ heads.T >= vectors @ vectors.T - 1e-2).all()
+    whole = with_residual(vectors @ axes, np.square(vectors).sum(axis=1))
+    assert np.allclose(whole[:, :-1] @ whole[:, :-1].T, vectors @ vectors.T, atol=1e-3)
+
+
+def test_nearest_of_many() -> None:
+    random = np.random.default_rng(2)
+    queries, documents = (random.standard_normal((n, 5)).astype(np.float32) for n in (33, 70))
+    blocks = list(nearest(queries, documents, 4, query_block=10, document_block=16))
+    rows = np.concatenate([block.rows for block in blocks])
+    assert (rows == np.argsort(-(queries @ documents.T), axis=1)[:, :4]).all()

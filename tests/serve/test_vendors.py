@@ -64,8 +64,15 @@ def test_openai(server: Served, resources: Resources) -> None:
     )
     assert client.models.retrieve("tiny").id == "tiny"
     assert client.models.retrieve("tiny-reranker").model_extra["kind"] == "reranker"
+    assert [model.id for model in client.models.list()] == ["tiny", "tiny-reranker"]
+    shorter = client.embeddings.create(
+        model="tiny", input="배", dimensions=4, encoding_format="float"
+    )
+    assert len(shorter.data[0].embedding) == 4
     with pytest.raises(openai.NotFoundError):
         client.models.retrieve("other")
+    with pytest.raises(openai.NotFoundError, match="served is tiny"):
+        client.embeddings.create(model="text-embedding-3-small", input="배")
 
 
 def test_langchain_openai_never_gets_a_wrong_vector(

@@ -1,4 +1,4 @@
-"""Both sides of a search together are no worse than the better one, on documents of a company."""
+"""Fusion of keyword and vector search, and both on the documents of a company."""
 
 from collections import Counter
 
@@ -7,15 +7,48 @@ import pytest
 import malmoi
 from malmoi.bundle.bundle import DEFAULT, shipped_models
 from malmoi.corpus.corpus import MODES
+from malmoi.corpus.ranking import fuse
+from malmoi.corpus.store import ScoredPassage
+from malmoi.errors import OptionError
 from tests.support.company import QUESTIONS, Question, write_folder
 
-pytestmark = pytest.mark.skipif(
-    DEFAULT not in shipped_models(), reason=f"the model {DEFAULT} is not in this checkout"
-)
+
+def test_fusion_adds_scores_not_ranks() -> None:
+    dense = [
+        ScoredPassage("a", 0.61),
+        ScoredPassage("b", 0.60),
+        ScoredPassage("c", 0.2),
+        ScoredPassage("d", 0.2),
+    ]
+    found = fuse("고양이", dense, [ScoredPassage("b", 3.0), ScoredPassage("c", 0.5)], best=5.0)
+    assert [one.id for one in found[:2]] == ["b", "a"]
+    # Words that hardly cover the query do not count.
+    found = fuse("고양이", dense, [ScoredPassage("b", 3.0), ScoredPassage("c", 0.5)], best=50.0)
+    assert [one.id for one in found[:2]] == ["a", "b"]
+    assert fuse("고양이", [], [], best=0) == []
+    with pytest.raises(OptionError):
+        fuse("고양이", dense, [], {"dense": 0}, best=1.0)
+
+
+def test_one_passage_that_has_the_identifier_wins() -> None:
+    dense = [ScoredPassage(str(i), 0.6 - i / 1000, hangul=90) for i in range(100)]
+    [first, *_] = fuse("PAY-5031이 나와요", dense, [ScoredPassage("77", 9.0)], best=20.0)
+    assert first.id == "77"
+
+
+def test_a_passage_in_the_other_language_has_no_words_to_share() -> None:
+    korean = [ScoredPassage(str(i), 0.3 + i / 100, hangul=95) for i in range(20)]
+    words = [ScoredPassage("18", 4.0), ScoredPassage("3", 1.0)]
+    for hangul, first in ((0, "right"), (95, "18")):
+        # In the query's language the right passage would have had its words.
+        right = ScoredPassage("right", 0.55, hangul=hangul)
+        assert fuse("비밀번호 길이", [*korean, right], words, best=10.0)[0].id == first
 
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> malmoi.Corpus:
+    if DEFAULT not in shipped_models():
+        pytest.skip(f"the model {DEFAULT} is not in this checkout")
     folder = tmp_path_factory.mktemp("company")
     corpus = malmoi.Corpus.open(folder / "x.malmoi", malmoi.load())
     report = corpus.sync(write_folder(folder / "docs"))

@@ -1,7 +1,5 @@
-"""The small parts of a corpus: words, filters, fusion."""
+"""Words of texts and queries: cut, analysed once, remembered."""
 
-import contextlib
-import time
 import unicodedata
 from collections.abc import Sequence
 
@@ -9,11 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from malmoi.corpus.filters import Filter, as_filters, atom, atoms
 from malmoi.corpus.keywords import QUERY_WORDS, WordCache, base_of, cut, query_terms, query_words
-from malmoi.corpus.ranking import fuse
-from malmoi.corpus.store import ScoredPassage
-from malmoi.errors import DataError, OptionError
+from malmoi.errors import OptionError
 from malmoi.text import morphemes
 
 
@@ -89,86 +84,6 @@ def test_long_queries_end_somewhere() -> None:
     assert query_words("to be", "bigrams") == ["to", "be"]
     with pytest.raises(OptionError, match="known are morphemes, bigrams"):
         query_words("x", "trigrams")
-
-
-def test_conditions() -> None:
-    assert Filter.parse(" city = 서울 ") == Filter("city", "=", "서울")
-    assert Filter.parse("x!=") == Filter("x", "!=", "")
-    assert as_filters({"a": True}) == [Filter("a", "=", "true")]
-    assert as_filters(None) == []
-    assert atom(10**30) == 1e30
-    assert atom("007") == "007"
-    assert Filter("y", ">", 3).fits({"y": ["1", "4"]})
-    assert not Filter("y", ">", 3).fits({})
-    assert Filter("y", ">", 3).fits({"y": "text"})  # every number comes before every text
-
-
-def test_conditions_are_read_in_no_time_and_never_misread() -> None:
-    assert Filter.parse("year==2024") == Filter("year", "=", 2024)
-    assert Filter.parse("a!b=c") == Filter("a!b", "=", "c")
-    assert Filter.parse("tag= <b>") == Filter("tag", "=", "<b>")
-    for text, message in (
-        ("a=>3", "compares by =>"),
-        ("a<>b", "compares by <>"),
-        ("a===b", "compares by ==="),
-        ("a" + "=" * 5000, "compares by =========;"),
-        ("=3", "no comparison"),
-        ("a" * 20_000 + "=1", "20,002 characters"),
-    ):
-        with pytest.raises(OptionError, match=message):
-            Filter.parse(text)
-    began = time.perf_counter()
-    for text in (" " * 10_000, " " * 9_000 + "x", "x" + " " * 9_000, "x=" + " " * 9_000 + "y"):
-        with contextlib.suppress(OptionError):
-            Filter.parse(text)
-    assert time.perf_counter() - began < 0.1
-
-
-def test_fields_that_cannot_be_compared_are_refused() -> None:
-    deep: list[object] = [1]
-    for _ in range(900):
-        deep = [deep]
-    for value, message in (
-        (deep, "more than 32 deep"),
-        ({"a": deep}, "more than 32 deep"),
-        (10**400, "more than 308 digits"),
-    ):
-        with pytest.raises(DataError, match=message):
-            atoms(value)
-    assert atoms([1, ["b", {"c": ["d"]}, None]]) == [1, "b"] and atoms({"a": [1]}) == []
-    assert atom("\ud800") == "\ufffd"
-
-
-def test_fusion_adds_scores_not_ranks() -> None:
-    dense = [
-        ScoredPassage("a", 0.61),
-        ScoredPassage("b", 0.60),
-        ScoredPassage("c", 0.2),
-        ScoredPassage("d", 0.2),
-    ]
-    found = fuse("고양이", dense, [ScoredPassage("b", 3.0), ScoredPassage("c", 0.5)], best=5.0)
-    assert [one.id for one in found[:2]] == ["b", "a"]
-    # Words that hardly cover the query do not count.
-    found = fuse("고양이", dense, [ScoredPassage("b", 3.0), ScoredPassage("c", 0.5)], best=50.0)
-    assert [one.id for one in found[:2]] == ["a", "b"]
-    assert fuse("고양이", [], [], best=0) == []
-    with pytest.raises(OptionError):
-        fuse("고양이", dense, [], {"dense": 0}, best=1.0)
-
-
-def test_one_passage_that_has_the_identifier_wins() -> None:
-    dense = [ScoredPassage(str(i), 0.6 - i / 1000, hangul=90) for i in range(100)]
-    [first, *_] = fuse("PAY-5031이 나와요", dense, [ScoredPassage("77", 9.0)], best=20.0)
-    assert first.id == "77"
-
-
-def test_a_passage_in_the_other_language_has_no_words_to_share() -> None:
-    korean = [ScoredPassage(str(i), 0.3 + i / 100, hangul=95) for i in range(20)]
-    words = [ScoredPassage("18", 4.0), ScoredPassage("3", 1.0)]
-    for hangul, first in ((0, "right"), (95, "18")):
-        # In the query's language the right passage would have had its words.
-        right = ScoredPassage("right", 0.55, hangul=hangul)
-        assert fuse("비밀번호 길이", [*korean, right], words, best=10.0)[0].id == first
 
 
 class Memory:
