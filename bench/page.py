@@ -126,7 +126,7 @@ CLAIMS = [
         small=True,
     ),
     Claim(
-        "The reranker of 0.2.0 (the present one: decisions/reranking.md)",
+        "The reranker of 0.2.0 (the present one: decisions/fusion.md)",
         f"malmoi evaluate ko-en-reranker --task sts {_STS}ko|en|ko-en --against ko-en-small; "
         "--task rerank --encoder ko-en-small --top 15 --k 1,9 (ParaKQC)",
         small=True,
@@ -360,7 +360,7 @@ KOREAN_HEAD = """# 결과
 범위가 있는 수치는 중앙값과 그 회차의 최솟값·최댓값이거나, 값과 95 % 구간입니다. ×는 비율이고,
 견주는 방법들은 한 번의 실행에서 번갈아 돕니다. 커밋은 잰 커밋이고, 이 쪽보다 오래된 수치는
 기록한 커밋입니다. 제목만 한국어이고 행, 열, 명령, 수치는 [영어 쪽](results.md)과 같습니다.
-까닭과 버린 것들: [결정들](decisions/README.ko.md). 따로 적지 않았으면: {}."""
+까닭: [결정들](decisions/README.ko.md). 따로 적지 않았으면: {}."""
 
 
 def _head(machine: str) -> Iterator[str]:
@@ -370,7 +370,7 @@ def _head(machine: str) -> Iterator[str]:
     yield "A figure with a range is a median with the least and the greatest of its rounds, or a"
     yield "value with its 95 % interval. × is a ratio: the ways take turns in one run. The commit"
     yield "is the one that was measured; of figures older than this page, the one that recorded"
-    yield "them. Reasons, and what was tried and dropped: [decisions](decisions/README.md)."
+    yield "them. Reasons: [decisions](decisions/README.md)."
     yield f"Unless a line says otherwise: {machine}."
 
 

@@ -1,14 +1,15 @@
 """Pages of the documentation site that are made when it is built (a hook of mkdocs.yml).
 
 - `reference/`: one page a package, with an entry for every name of its `__all__`, or of its modules
-  where it has none. Names are read from the source without importing it, so nothing but the site's
-  own tools must be installed.
+  where it has none. Names are read from the source without importing it.
+- `recipes.md` and `recipes.ko.md`: every key of every recipe, by tools/recipe_page.py.
 - `contributing.md`, `changelog.md` and `security.md`: the files of the repository's root.
 - the decisions, listed in the navigation.
 """
 
 import ast
 import re
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,22 @@ def _page(package: Package, homes: dict[str, str]) -> str:
     return "\n".join([*lines, ""])
 
 
+def recipe_pages() -> dict[str, str]:
+    """The reference of recipe keys in both languages: path → Markdown."""
+    sys.path[:0] = [str(ROOT / "src"), str(ROOT)]  # the site's own environment has no malmoi
+    try:
+        from tools.recipe_page import write_korean, write_reference
+    finally:
+        del sys.path[:2]
+    english = write_reference()
+    return {"recipes.md": english, "recipes.ko.md": write_korean(english)}
+
+
+def made_pages() -> dict[str, str]:
+    """Every page that is not a file of docs/: path → Markdown."""
+    return {**root_pages(), **recipe_pages(), **reference()}
+
+
 def root_pages() -> dict[str, str]:
     """The root's pages for the site, their links into docs/ made links inside it."""
     pages = {}
@@ -152,14 +169,14 @@ def on_files(files: Any, config: Any) -> Any:
     """Add the pages made here to those of the folder; their text comes when they are read."""
     from mkdocs.structure.files import File
 
-    for path in {**root_pages(), **reference()}:
+    for path in made_pages():
         files.append(File(path, config.docs_dir, config.site_dir, config.use_directory_urls))
     return files
 
 
 def on_page_read_source(page: Any, config: Any) -> str | None:
     """Give the text of a page that is made here, and None for those of the folder."""
-    return {**root_pages(), **reference()}.get(page.file.src_uri)
+    return made_pages().get(page.file.src_uri)
 
 
 def on_page_markdown(markdown: str, **context: Any) -> str:

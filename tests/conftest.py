@@ -79,6 +79,18 @@ def public_data() -> Callable[[str], Path]:
     return find
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _clean_checkout() -> Iterator[None]:
+    """Fail a run whose tests have left a file in the checkout."""
+
+    def names() -> set[str]:
+        return {path.name for path in ROOT.iterdir() if path.name[0] != "."} - {"build"}
+
+    before = names()
+    yield
+    assert names() == before, "a test has left files in the checkout"
+
+
 @pytest.fixture(autouse=True)
 def _no_recorders() -> Iterator[None]:
     """Leave nothing of a test's recorder of log messages to the next one."""

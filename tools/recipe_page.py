@@ -1,7 +1,9 @@
-"""Writes docs/recipes.md, the reference of every recipe key, from the models that check them.
+"""The reference of every recipe key, generated from the models that check them.
 
-python tools/recipe_page.py > docs/recipes.md
-python tools/recipe_page.py --korean > docs/recipes.ko.md
+`docs/pages.py` makes it a page of the site. To read it without the site:
+
+python tools/recipe_page.py
+python tools/recipe_page.py --korean
 
 The Korean page is the same one with the sentences of tools/recipes.ko.tsv.
 """
@@ -22,8 +24,8 @@ from malmoi.train.schema import RecipeTable, range_words, table_in
 _HEAD = """# Recipe reference
 
 Every key of every recipe: type, default, range and meaning. This page is generated from the \
-models that check recipes: `python tools/recipe_page.py > docs/recipes.md`. How recipes are \
-used is explained in [training.md](training.md), [entities.md](entities.md), [notes.md](notes.md), \
+models that check recipes (`python tools/recipe_page.py` prints it). How recipes are used is \
+explained in [training.md](training.md), [entities.md](entities.md), [notes.md](notes.md), \
 [pretraining.md](pretraining.md) and [distillation.md](distillation.md).
 
 Keys in bold are needed; the others have a default. A key that is not listed here is refused, with \
@@ -31,7 +33,7 @@ the nearest one named."""
 _KOREAN_HEAD = """# 레시피 참고 표
 
 모든 레시피 키의 자료형, 기본값, 범위, 뜻입니다. 이 쪽은 레시피를 검사하는 모델에서 \
-만들어집니다: `python tools/recipe_page.py --korean > docs/recipes.ko.md`. 쓰는 법은 \
+만들어집니다(`python tools/recipe_page.py --korean`이 출력합니다). 쓰는 법은 \
 [training.ko.md](training.ko.md), [entities.ko.md](entities.ko.md), \
 [notes.ko.md](notes.ko.md), [pretraining.ko.md](pretraining.ko.md), \
 [distillation.ko.md](distillation.ko.md)에 있습니다.

@@ -52,11 +52,11 @@ def test_every_page_is_in_the_navigation(pages: ModuleType) -> None:
 
 def test_links_between_pages_lead_somewhere(pages: ModuleType) -> None:
     assert doctest.testmod(pages) == (0, 1)
-    made = {*pages.root_pages(), *pages.reference()}
+    made = pages.made_pages()
     files = [*DOCS.rglob("*.md"), *DOCS.rglob("*.svg")]
-    known = {path.relative_to(DOCS).as_posix() for path in files} | made
+    known = {path.relative_to(DOCS).as_posix() for path in files} | made.keys()
     texts = {path.name: pages.inside(path.read_text("utf-8")) for path in DOCS.glob("*.md")}
-    for name, text in {**texts, **pages.root_pages()}.items():
+    for name, text in {**texts, **pages.root_pages(), **pages.recipe_pages()}.items():
         for target in re.findall(r"\]\((?!https?:|#)([^)#\s]+)", text):
             assert target in known, f"{name} links to {target}, which is not there"
 

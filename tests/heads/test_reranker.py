@@ -1,8 +1,10 @@
-"""Rerankers on a graph whose scores can be worked out by hand, so that no test needs torch."""
+"""Rerankers: order, blended scores, calibration, the command."""
 
 import csv
+import dataclasses
 import io
 import json
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +16,22 @@ from numpy.typing import NDArray
 
 import malmoi
 from malmoi.bundle.bundle import Manifest
-from malmoi.errors import BundleError, BundleNotFound, CutWarning, OptionError, TextError
-from malmoi.heads.reranker import RankedText, Reranker, squash
-from tests.support import graphs
+from malmoi.corpus import Corpus
+from malmoi.encoders import TextEncoder
+from malmoi.errors import BundleError, BundleNotFound, CutWarning, DataError, OptionError, TextError
+from malmoi.heads.decision import (
+    calibrate,
+    expected_error,
+    fit_temperature,
+    reliability,
+    soften,
+)
+from malmoi.heads.reranker import FoundBlend, RankedText, Reranker, ScoreBlend, cosines, squash
+from tests.support import ROOT, graphs
 from tests.support.graphs import Run
 
 NLI = ("contradiction", "Entailment", "neutral")
+
 PAIRS = [
     ("배가 아프다", "환자 는 배가 아프다"),
     ("the cat sleeps", "고양이 잔다"),
@@ -291,3 +303,210 @@ def test_without_a_name_the_shipped_one_is_opened_or_missed(
     monkeypatch.setattr("malmoi.bundle.bundle.SHIPPED", folder.parent)
     folder.rename(folder.parent / "ko-en-reranker")
     assert malmoi.load_reranker().score(PAIRS).shape == (len(PAIRS),)
+
+
+JOIN = runpy.run_path(str(ROOT / "recipes/prepare/reranker_join.py"))
+
+FoundTexts, fit_found = JOIN["FoundTexts"], JOIN["fit_found"]
+
+fit_blend, write_blend = JOIN["fit_blend"], JOIN["write_blend"]
+
+BLENDED = [
+    ("배가 아프다", "환자 는 배가 아프다"),
+    ("the cat sleeps", "고양이 잔다"),
+    ("배", "boat"),
+    ("sweet pear", "배 달다"),
+    ("배", "배"),
+]
+
+
+@pytest.fixture
+def encoder(tmp_path: Path) -> TextEncoder:
+    return malmoi.load(graphs.write_bundle(tmp_path / "encoder", name="beside"))
+
+
+def test_scores_are_the_weighted_sum(folder: Path, encoder: TextEncoder) -> None:
+    alone = malmoi.load_reranker(folder).score(BLENDED)
+    write_blend(folder, ScoreBlend("beside", cross=0.5, cosine=2.0, constant=-1.0))
+    found = malmoi.load_reranker(folder, encoder=encoder).score(BLENDED)
+    one, two = (encoder.encode([pair[side] for pair in BLENDED]) for side in (0, 1))
+    summed = 0.5 * alone + 2.0 * (one * two).sum(axis=1) - 1.0
+    assert np.allclose(found, 1 / (1 + np.exp(-summed)), atol=1e-5)
+    assert found.dtype == np.float32
+
+
+def test_no_pairs_and_identical_ones(folder: Path, encoder: TextEncoder) -> None:
+    write_blend(folder, ScoreBlend("beside", cross=1, cosine=1, constant=0))
+    reranker = malmoi.load_reranker(folder, encoder=encoder)
+    assert reranker.score([]).shape == (0,)
+    assert len(set(reranker.score([("배", "달다")] * 3).tolist())) == 1
+    assert cosines(encoder, [("배", "배")])[0] == pytest.approx(1, abs=1e-5)
+
+
+def test_an_encoder_of_another_name_is_not_used(folder: Path, encoder: TextEncoder) -> None:
+    write_blend(folder, ScoreBlend("somewhere/else", cross=1, cosine=1, constant=0))
+    with pytest.raises(BundleError, match=r"somewhere/else.*not shipped.*encoder=…"):
+        malmoi.load_reranker(folder, encoder=encoder)
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        {"encoder": "ko-en-small"},
+        {"encoder": "ko-en-small", "cross": "x", "cosine": 1, "constant": 0},
+        {"encoder": "ko-en-small", "cross": float("inf"), "cosine": 1, "constant": 0},
+        {"encoder": "ko-en-small", "cross": 1, "cosine": 1, "constant": 0, "found": {"cross": 1}},
+    ],
+)
+def test_a_broken_field_is_refused(folder: Path, beside: dict[str, object]) -> None:
+    dataclasses.replace(Manifest.read(folder), beside=beside).write(folder)
+    with pytest.raises(BundleError, match="beside"):
+        malmoi.load_reranker(folder)
+
+
+def test_the_fit_finds_what_made_the_scores(folder: Path, encoder: TextEncoder) -> None:
+    words = ["배", "달다", "고양이", "boat", "환자", "the cat sleeps", "sweet pear"]
+    pairs = [(a, b) for a in words for b in words]
+    reranker = malmoi.load_reranker(folder)
+    true = ScoreBlend("beside", cross=1.3, cosine=3.0, constant=-0.7)
+    logits = true.of(reranker.own_scores(pairs), cosines(encoder, pairs))
+    found = fit_blend(reranker, encoder, pairs, squash(logits).tolist())
+    assert found.encoder == "beside"
+    again = found.of(reranker.own_scores(pairs), cosines(encoder, pairs))
+    assert np.allclose(squash(again), squash(logits), atol=0.01)
+    assert found.cosine == pytest.approx(3.0, abs=0.2)
+
+
+def test_a_fit_wants_shares(folder: Path, encoder: TextEncoder) -> None:
+    with pytest.raises(DataError, match="from 0 to 1"):
+        fit_blend(malmoi.load_reranker(folder), encoder, BLENDED * 3, [4.2] * 15)
+
+
+def test_what_a_search_found_is_weighed_with_its_score(
+    folder: Path, encoder: TextEncoder, tmp_path: Path
+) -> None:
+    texts = {"a": "배 달다", "b": "boat", "c": "고양이 잔다"}
+    corpus = Corpus.open(tmp_path / "found.malmoi", encoder)
+    corpus.add({"id": id, "text": text} for id, text in texts.items())
+    blends = {"search": FoundBlend(0, 5, 0), "own": FoundBlend(3, 0, 0)}
+    order = {}
+    for name, found in blends.items():
+        write_blend(folder, ScoreBlend("beside", 1, 1, 0, found))
+        reranker = malmoi.load_reranker(folder, encoder=encoder)
+        hits = corpus.search("배", 3, mode="dense", reranker=reranker)
+        order[name] = [hit.id for hit in hits]
+        assert [hit.score for hit in hits] == sorted((h.score for h in hits), reverse=True)
+        assert all(0 <= hit.score <= 1 and hit.scores["rerank"] == hit.score for hit in hits)
+    assert order["search"] == [hit.id for hit in corpus.search("배", 3, mode="dense")]
+    own = reranker.own_scores([("배", text) for text in texts.values()])
+    assert order["own"] == [list(texts)[i] for i in np.argsort(-own, kind="stable")]
+
+
+def test_only_the_order_within_a_search_counts(
+    monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    """A reranker that tells a search's texts apart, but whose level differs from query to query."""
+    reranker, random = malmoi.load_reranker(folder), np.random.default_rng(0)
+    searches, own = [], {}
+    for i in range(60):
+        right = [False] * 6
+        right[int(random.integers(6))] = True
+        level = random.normal() * 3
+        own[f"query {i}"] = squash(level + np.array(right) * 1.5 + random.normal(size=6) * 0.5)
+        texts = [f"text {j}" for j in range(6)]
+        searches.append(FoundTexts(f"query {i}", texts, random.normal(size=6).tolist(), right))
+    monkeypatch.setattr(malmoi.Reranker, "own_scores", lambda self, pairs: own[pairs[0][0]])
+    found = fit_found(reranker, searches)
+    assert found.cross > 1 and abs(found.rank) < 0.25 * found.cross
+    # One text far before all others, which is not always the right one: no weights that run away.
+    searches, texts = [], [f"text {j}" for j in range(50)]
+    for i in range(40):
+        scores = random.normal(size=50) * 0.1
+        scores[7] = 9.0
+        searches.append(
+            FoundTexts(
+                f"{i}", texts, scores.tolist(), [j == (7 if i % 8 else 8) for j in range(50)]
+            )
+        )
+        own[f"{i}"] = squash(random.normal(size=50))
+    found = fit_found(reranker, searches)
+    assert 0 < found.rank < 3 and abs(found.cross) < 1
+
+
+def test_the_fit_of_searches_finds_which_score_is_right(folder: Path) -> None:
+    words = ["배", "달다", "고양이", "boat", "환자", "the cat sleeps", "sweet pear"]
+    reranker, random = malmoi.load_reranker(folder), np.random.default_rng(0)
+    searches = []
+    for query in words * 4:
+        scores = random.normal(size=len(words)).tolist()
+        right = [score == max(scores) for score in scores]
+        searches.append(FoundTexts(query, words, scores, right))
+    found = fit_found(reranker, searches)
+    assert found.rank > 1
+    assert abs(found.cross) < 0.5 * found.rank
+    with pytest.raises(DataError, match="0 searches found right texts and wrong ones"):
+        fit_found(reranker, [FoundTexts("배", words, [1.0] * 7, [False] * 7)] * 20)
+
+
+def test_a_temperature_of_one_changes_nothing() -> None:
+    table = [[0.25, 0.75], [0.9, 0.1]]
+    assert soften(table, 1.0) == pytest.approx(np.array(table))
+
+
+def test_a_high_temperature_doubts_everything() -> None:
+    assert soften([[0.01, 0.99]], 1e6) == pytest.approx(np.array([[0.5, 0.5]]), abs=1e-4)
+
+
+def test_temperature_by_hand() -> None:
+    # log-odds of 0.8 are log 4; halved they are log 2, a probability of 2/3.
+    assert soften([[0.2, 0.8]], 2.0)[0, 1] == pytest.approx(2 / 3)
+
+
+def test_fitted_temperature_brings_what_is_said_to_what_is_so() -> None:
+    rng = np.random.default_rng(0)
+    real = rng.uniform(0.05, 0.95, 4000)
+    happened = (rng.random(4000) < real).astype(int)
+    odds = np.log(real / (1 - real)) * 3  # three times too sure
+    said = 1 / (1 + np.exp(-odds))
+    found = fit_temperature(np.stack([1 - said, said], axis=1), happened)
+    assert found == pytest.approx(3.0, rel=0.1)
+
+
+def test_certainty_that_is_wrong_stays_finite() -> None:
+    assert np.isfinite(fit_temperature([[0.0, 1.0], [1.0, 0.0]], [0, 0]))
+
+
+def test_nothing_to_calibrate_on() -> None:
+    with pytest.raises(DataError, match="no decision"):
+        fit_temperature(np.empty((0, 2)), [])
+
+
+def test_bins_by_hand() -> None:
+    bins = reliability([0.0, 0.04, 0.55, 1.0], [0, 1, 1, 1], bins=10)
+    assert [(one.count, one.was) for one in bins] == [(2, 0.5), (1, 1.0), (1, 1.0)]
+    # |0.02 − 0.5| · 2 + |0.55 − 1| + 0, over four.
+    assert expected_error(bins) == pytest.approx((0.48 * 2 + 0.45) / 4)
+
+
+def test_few_decisions_are_not_calibrated() -> None:
+    """Two notes that happen to be right must not make 0.58 into 0.998."""
+    temperature, told = calibrate([[0.42, 0.58], [0.6, 0.4]], [1, 0])
+    assert temperature == 1.0 and "2 dev documents, 50 are needed" in told
+    temperature, told = calibrate([[0.42, 0.58]] * 60, [1] * 58 + [0] * 2)
+    assert temperature == 1.0 and "a label has 2 dev documents" in told
+
+
+def test_a_temperature_is_bounded_and_told() -> None:
+    said = [[0.42, 0.58], [0.58, 0.42]] * 40
+    temperature, told = calibrate(said, [1, 0] * 40)  # always right, so never sure enough
+    assert temperature == pytest.approx(0.5, rel=0.01) and "at its bound" in told
+    assert soften([[0.42, 0.58]], temperature)[0, 1] < 0.7
+
+
+def test_labels_that_do_not_exclude_each_other() -> None:
+    assert soften([[0.8, 0.8]], 2.0, exclusive=False) == pytest.approx(np.array([[2 / 3, 2 / 3]]))
+    said, gold = [[0.9, 0.1]] * 60, [[1, 0]] * 42 + [[0, 1]] * 18
+    temperature, told = calibrate(said, gold)
+    assert soften(said, temperature, exclusive=False)[0] == pytest.approx([0.7, 0.3], abs=0.01)
+    assert "calibrated on 60 dev documents" in told
+    assert calibrate(said, [[1, 0]] * 60)[0] == 1.0

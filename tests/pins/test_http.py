@@ -1,31 +1,21 @@
-"""The server: its OpenAPI document without names, and what it answers to a few requests.
+"""The server with files of an earlier malmoi: its OpenAPI document, and the requests it answers."""
 
-It is started by the command line and asked over a socket, so that what serves may be replaced.
-"""
-
-import base64
-import http.client
-import json
-import os
 import shutil
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from tests.pins.golden import check_entry, check_json
+from tests.pins.golden import check_json
 
 pytest.importorskip("uvicorn")
-pytestmark = [pytest.mark.slow, pytest.mark.server]
+from malmoi.serve.state import load_resources
+from tests.support.servers import Served, serving
+
+pytestmark = pytest.mark.server
 
 JSON = "application/json"
-PLAIN = {"content-type", "content-length", "date", "connection", "keep-alive"}
 SECURITY = {
     "content-security-policy",
     "cross-origin-opener-policy",
@@ -36,114 +26,72 @@ SECURITY = {
 }
 # Words for people, which may change, and names that follow the code.
 PROSE = ("title", "description", "summary", "example", "examples", "operationId", "tags")
-# Requests, by a name each: the path, and the body of a POST.
-REQUESTS: dict[str, tuple[str, Any]] = {
-    "health": ("/health", None),
-    "ready": ("/ready", None),
-    "models": ("/v1/models", None),
-    "info": ("/v1/info", None),
-    "embeddings": ("/v1/embeddings", {"input": ["the cat", "배"], "model": "tiny"}),
-    "embeddings short": ("/v1/embeddings", {"input": "the cat", "dimensions": 4}),
-    "embeddings base64": ("/v1/embeddings", {"input": "cat", "encoding_format": "base64"}),
-    "embeddings of ids": ("/v1/embeddings", {"input": [[2, 18, 20, 3]], "tokenizer": "own"}),
-    "embeddings cut": ("/v1/embeddings", {"input": "cat " * 40}),
-    "foreign ids": ("/v1/embeddings", {"input": [[2, 18, 20, 3]]}),
-    "own ids": ("/v1/embeddings", {"input": [[18, 20]], "tokenizer": "own"}),
-    "model": ("/v1/models/tiny", None),
-    "cohere v1": ("/v1/embed", {"texts": ["cat"], "input_type": "search_query"}),
-    "cohere v2": ("/v2/embed", {"texts": ["cat"], "embedding_types": ["int8", "ubinary"]}),
-    "cohere v2 rerank": ("/v2/rerank", {"query": "cat", "documents": ["dog", "the cat"]}),
-    "vllm rerank": ("/rerank", {"query": "cat", "documents": ["dog", "the cat"], "top_n": 1}),
-    "vllm score": ("/score", {"text_1": "cat", "text_2": ["dog", "the cat"]}),
-    "tei rerank": ("/rerank", {"query": "cat", "texts": ["dog", "the cat"]}),
-    "tei embed": ("/embed", {"inputs": "cat"}),
-    "tei similarity": (
-        "/similarity",
-        {"inputs": {"source_sentence": "cat", "sentences": ["dog", "cat"]}},
-    ),
-    "tei info": ("/info", None),
-    "ollama tags": ("/api/tags", None),
-    "similarity": ("/v1/similarity", {"a": ["cat"], "b": ["dog", "고양이"]}),
-    "rerank": ("/v1/rerank", {"query": "cat", "documents": ["dog", "the cat"], "top_n": 2}),
-    "search": ("/v1/search", {"query": "the cat", "k": 2}),
-    "search dense": ("/v1/search", {"query": "당뇨", "mode": "dense", "filter": {"lang": "ko"}}),
-    "search reranked": ("/v1/search", {"query": "cat", "k": 2, "rerank": True, "depth": 3}),
-    "link": ("/v1/link", {"mentions": ["DM", "sweet pears"], "k": 1}),
-    "note": ("/v1/link/note", {"text": "no diabetes, 배가 아프다", "k": 1}),
-    "keywords": ("/v1/keywords", {"text": "the cat sleeps. patient has diabetes", "top": 2}),
-    "map": ("/v1/map", {}),
-    "words": ("/v1/words", {"texts": ["the cat"]}),
-    "no body": ("/v1/embeddings", {}),
-    "unknown field": ("/v1/embeddings", {"input": "cat", "no_such_field": 1}),
-    "wrong type": ("/v1/embeddings", {"input": 5}),
-    "empty list": ("/v1/embeddings", {"input": []}),
-    "text for a number": ("/v1/search", {"query": "cat", "k": "3"}),
-    "k above its range": ("/v1/search", {"query": "cat", "k": 101}),
-    "too many dimensions": ("/v1/embeddings", {"input": "cat", "dimensions": 17}),
-    "unknown model": ("/v1/embeddings", {"input": "cat", "model": "other"}),
-    "unknown corpus": ("/v1/search", {"query": "cat", "corpus": "other"}),
-    "unknown prompt": ("/v1/embeddings", {"input": "cat", "prompt": "other"}),
-    "id outside the vocabulary": ("/v1/embeddings", {"input": [[999999]]}),
-    "not JSON": ("/v1/embeddings", "{"),
-    "no such path": ("/v1/nothing", {}),
-    "wrong method": ("/v1/embeddings", None),
-}
-
-
-class Client:
-    """One request on a connection of its own."""
-
-    def __init__(self, port: int) -> None:
-        self.port = port
-
-    def ask(self, path: str, body: Any = None, **headers: str) -> tuple[int, dict[str, str], bytes]:
-        """Give the status, the headers and the body."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
-        try:
-            if body is None:
-                connection.request("GET", path, headers=headers)
-            else:
-                raw = body if isinstance(body, str) else json.dumps(body)
-                sent = {"content-type": JSON} | headers
-                connection.request("POST", path, raw.encode(), sent)
-            response = connection.getresponse()
-            found = {name.lower(): value for name, value in response.getheaders()}
-            return response.status, found, response.read()
-        finally:
-            connection.close()
+# What is answered: the path, and the body of a POST.
+ANSWERED: list[tuple[str, Any]] = [
+    ("/health", None),
+    ("/ready", None),
+    ("/v1/models", None),
+    ("/v1/info", None),
+    ("/v1/embeddings", {"input": ["the cat", "배"], "model": "tiny"}),
+    ("/v1/embeddings", {"input": "the cat", "dimensions": 4}),
+    ("/v1/embeddings", {"input": "cat", "encoding_format": "base64"}),
+    ("/v1/embeddings", {"input": [[2, 18, 20, 3]], "tokenizer": "own"}),
+    ("/v1/embeddings", {"input": "cat " * 40}),
+    ("/v1/embeddings", {"input": [[18, 20]], "tokenizer": "own"}),
+    ("/v1/models/tiny", None),
+    ("/v1/embed", {"texts": ["cat"], "input_type": "search_query"}),
+    ("/v2/embed", {"texts": ["cat"], "embedding_types": ["int8", "ubinary"]}),
+    ("/v2/rerank", {"query": "cat", "documents": ["dog", "the cat"]}),
+    ("/rerank", {"query": "cat", "documents": ["dog", "the cat"], "top_n": 1}),
+    ("/score", {"text_1": "cat", "text_2": ["dog", "the cat"]}),
+    ("/rerank", {"query": "cat", "texts": ["dog", "the cat"]}),
+    ("/embed", {"inputs": "cat"}),
+    ("/similarity", {"inputs": {"source_sentence": "cat", "sentences": ["dog", "cat"]}}),
+    ("/info", None),
+    ("/api/tags", None),
+    ("/v1/similarity", {"a": ["cat"], "b": ["dog", "고양이"]}),
+    ("/v1/rerank", {"query": "cat", "documents": ["dog", "the cat"], "top_n": 2}),
+    ("/v1/search", {"query": "the cat", "k": 2}),
+    ("/v1/search", {"query": "당뇨", "mode": "dense", "filter": {"lang": "ko"}}),
+    ("/v1/search", {"query": "cat", "k": 2, "rerank": True, "depth": 3}),
+    ("/v1/link", {"mentions": ["DM", "sweet pears"], "k": 1}),
+    ("/v1/link/note", {"text": "no diabetes, 배가 아프다", "k": 1}),
+    ("/v1/keywords", {"text": "the cat sleeps. patient has diabetes", "top": 2}),
+    ("/v1/map", {}),
+]
+# What is refused: the code and the status, the path, and the body of a POST.
+REFUSED: list[tuple[str, int, str, Any]] = [
+    ("foreign_tokens", 400, "/v1/embeddings", {"input": [[2, 18, 20, 3]]}),
+    ("no_layers", 404, "/v1/words", {"texts": ["the cat"]}),
+    ("invalid_body", 422, "/v1/embeddings", {}),
+    ("invalid_body", 422, "/v1/embeddings", {"input": "cat", "no_such_field": 1}),
+    ("invalid_body", 422, "/v1/embeddings", {"input": 5}),
+    ("invalid_body", 422, "/v1/embeddings", {"input": []}),
+    ("invalid_body", 422, "/v1/search", {"query": "cat", "k": "3"}),
+    ("invalid_body", 422, "/v1/search", {"query": "cat", "k": 101}),
+    ("too_many_dimensions", 400, "/v1/embeddings", {"input": "cat", "dimensions": 17}),
+    ("model_not_found", 404, "/v1/embeddings", {"input": "cat", "model": "other"}),
+    ("corpus_not_found", 404, "/v1/search", {"query": "cat", "corpus": "other"}),
+    ("unknown_prompt", 400, "/v1/embeddings", {"input": "cat", "prompt": "other"}),
+    ("foreign_tokens", 400, "/v1/embeddings", {"input": [[999999]]}),
+    ("invalid_body", 422, "/v1/embeddings", "{"),
+    ("not_found", 404, "/v1/nothing", {}),
+    ("wrong_method", 405, "/v1/embeddings", None),
+]
+METRICS = "batch_seconds batch_texts memory_bytes queue_tokens request_seconds requests_in_flight"
 
 
 @pytest.fixture(scope="module")
-def server(packed: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    """`malmoi serve` in a process of its own, with the files of an earlier malmoi."""
-    folder = tmp_path_factory.mktemp("serve")
-    files = Path(shutil.copytree(packed, folder / "files"))
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    options = ["--port", port, "--model", files / "tiny", "--reranker", files / "tiny-reranker"]
-    options += ["--corpus", files / "pages.malmoi", "--lexicon", files / "codes.lexicon"]
-    log = folder / "serve.log"
-    with log.open("w") as out:
-        running = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", "malmoi", "serve", *map(str, options)],
-            stdout=out,
-            stderr=out,
-            cwd=folder,
-            env=os.environ | {"XDG_CACHE_HOME": str(folder)},
-        )
-    client, deadline = Client(port), time.monotonic() + 60
-    try:
-        while True:
-            try:
-                if client.ask("/ready")[0] == 200:
-                    break
-            except OSError:
-                assert running.poll() is None and time.monotonic() < deadline, log.read_text()
-            time.sleep(0.05)
-        yield client
-    finally:
-        running.kill()
-        running.wait(timeout=20)
+def server(packed: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    files = Path(shutil.copytree(packed, tmp_path_factory.mktemp("serve") / "files"))
+    resources = load_resources(
+        files / "tiny",
+        reranker=str(files / "tiny-reranker"),
+        corpora=[files / "pages.malmoi"],
+        lexicons=[str(files / "codes.lexicon")],
+    )
+    with serving(resources) as served:
+        yield served
 
 
 def resolve(schema: Any, document: Any) -> Any:
@@ -176,10 +124,8 @@ def body_of(part: Any, document: Any) -> Any:
     return resolve(content[JSON].get("schema"), document) if JSON in content else sorted(content)
 
 
-def test_the_openapi_document(server: Client) -> None:
-    status, _, raw = server.ask("/openapi.json")
-    assert status == 200
-    document = json.loads(raw)
+def test_the_openapi_document(server: Served) -> None:
+    document = server.get("/openapi.json").json
     assert document["openapi"].startswith("3.") and document["info"]["title"] == "malmoi"
     found: dict[str, Any] = {}
     refusals = []
@@ -199,45 +145,31 @@ def test_the_openapi_document(server: Client) -> None:
     check_json("openapi.json", found | {"every refusal": refusals[0]})
 
 
-def shown(data: Any) -> Any:
-    """An answer without the wording of its error, with fewer digits."""
-    if isinstance(data, dict):
-        if set(data) == {"error"} and "message" in data["error"]:
-            return {"error": data["error"] | {"message": "..."}}
-        return {key: shown(value) for key, value in data.items()}
-    if isinstance(data, list):
-        return [shown(one) for one in data]
-    return round(data, 4) if isinstance(data, float) else data
+def ask(server: Served, path: str, body: Any) -> tuple[int, Any]:
+    if body is None:
+        answer = server.get(path)
+    elif isinstance(body, str):
+        answer = server.ask("POST", path, raw=body.encode())
+    else:
+        answer = server.post(path, body)
+    assert answer.headers["content-type"].startswith(JSON) and answer.headers.keys() >= SECURITY
+    return answer.status, answer.json
 
 
-@pytest.mark.parametrize("name", REQUESTS)
-def test_an_answer(server: Client, name: str) -> None:
-    path, body = REQUESTS[name]
-    status, headers, raw = server.ask(path, body)
-    assert headers["content-type"].startswith(JSON)
-    assert set(headers) >= SECURITY
-    further = sorted(set(headers) - SECURITY - PLAIN)
-    answer = shown(json.loads(raw))
-    if name in ("info", "tei info"):
-        answer["version"] = "..."
-    if name == "embeddings base64":
-        coded = answer["data"][0]["embedding"]
-        vector = np.frombuffer(base64.b64decode(coded), "<f4").astype(float)
-        answer["data"][0]["embedding"] = np.round(vector, 4).tolist()
-    found = {"status": status, "body": answer} | ({"headers": further} if further else {})
-    check_entry("answers.json", name, found, within=3e-4)
+@pytest.mark.parametrize(("path", "body"), ANSWERED)
+def test_answered(server: Served, path: str, body: Any) -> None:
+    assert ask(server, path, body)[0] == 200
 
 
-def test_pages_and_metrics(server: Client) -> None:
-    status, headers, page = server.ask("/")
-    assert status == 200 and headers["content-type"].startswith("text/html") and b"malmoi" in page
-    status, _, raw = server.ask("/metrics")
-    names = sorted({line.split()[2] for line in raw.decode().splitlines() if line[:6] == "# TYPE"})
-    assert status == 200
-    ours = [name for name in names if name.startswith("malmoi")]
-    check_entry("answers.json", "metrics", ours)
+@pytest.mark.parametrize(("code", "status", "path", "body"), REFUSED)
+def test_refused(server: Served, code: str, status: int, path: str, body: Any) -> None:
+    found, answer = ask(server, path, body)
+    assert (found, answer["error"]["code"]) == (status, code)
 
 
-def test_another_host_is_refused(server: Client) -> None:
-    status, _, raw = server.ask("/v1/models", Host="elsewhere.example")
-    check_entry("answers.json", "another host", {"status": status, "body": shown(json.loads(raw))})
+def test_the_page_and_the_names_of_metrics(server: Served) -> None:
+    page = server.get("/")
+    assert page.headers["content-type"].startswith("text/html") and b"malmoi" in page.body
+    text = server.get("/metrics").body.decode()
+    assert all(f"# TYPE malmoi_{name} " in text for name in METRICS.split())
+    assert "# TYPE malmoi_requests_total " in text and "# TYPE malmoi_texts_total " in text

@@ -164,6 +164,7 @@ def test_rounds_without_fruit_end(
         return [PartReport(part.name, problem="MemoryError on node-7") for part in parts]
 
     monkeypatch.setattr(dataset, "_reports", lost)
+    monkeypatch.setattr(dataset.time, "sleep", lambda seconds: None)
     monkeypatch.setattr(dataset, "_connected", lambda ray, address: nullcontext())
     messages = record_messages()
     with pytest.raises(malmoi.MalmoiError, match="MemoryError on node-7"):

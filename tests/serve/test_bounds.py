@@ -1,7 +1,9 @@
-"""What a request may cost: hostile bodies and huge answers, in processor time and in memory."""
+"""Bounds: hostile bodies, memory, large answers."""
 
+import itertools
 import json
 import os
+import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -10,9 +12,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
-from hypothesis import given
+import schemathesis
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import Field
+from schemathesis.checks import not_a_server_error
 
 from malmoi.corpus import Corpus
 from malmoi.serve import bounds
@@ -21,11 +25,15 @@ from malmoi.serve.bounds import ValueCounts, count_values, most_values
 from malmoi.serve.schemas import ModelSize, Schema, Texts, WordsRequest
 from malmoi.serve.settings import Limits, ServerSettings
 from malmoi.serve.state import Resources
+from tests.support.hostile import MARK, PATHS, Hostile, hostile
 from tests.support.servers import Served, process, serving
 
 MB = 1_000_000
+
 BODY = 4 * 1024 * 1024
+
 POSTS = [one.path for one in ROUTES if one.request is not None]
+
 ANY = ValueCounts(10**9, 10**9, 10**9)
 
 
@@ -60,7 +68,7 @@ def filled(start: str, part: str, end: str) -> bytes:
     return (start + part * ((BODY - len(start) - len(end)) // len(part)) + end).encode()
 
 
-def hostile(path: str) -> dict[str, bytes]:
+def huge_bodies(path: str) -> dict[str, bytes]:
     """Bodies as large as they may be, none of which can be answered."""
     schema = next(one.request for one in ROUTES if one.path == path)
     assert schema is not None
@@ -88,7 +96,7 @@ def hostile(path: str) -> dict[str, bytes]:
 @pytest.mark.parametrize("path", POSTS)
 def test_a_hostile_body_costs_next_to_nothing(alone: tuple[Served, int], path: str) -> None:
     server, pid = alone
-    for kind, body in hostile(path).items():
+    for kind, body in huge_bodies(path).items():
         before, began = forget_peak(pid), cpu(pid)
         answer = server.ask("POST", path, raw=body)
         # A clock tick is 10 ms; reading 4 MiB from the socket is in it.
@@ -99,7 +107,7 @@ def test_a_hostile_body_costs_next_to_nothing(alone: tuple[Served, int], path: s
 
 def test_nobody_waits_while_a_large_body_is_refused(alone: tuple[Served, int]) -> None:
     server, _ = alone
-    bodies = [body for path in POSTS[:3] for body in hostile(path).values()]
+    bodies = [body for path in POSTS[:3] for body in huge_bodies(path).values()]
     with ThreadPoolExecutor(2) as pool:
         sent = [
             pool.submit(server.ask, "POST", POSTS[i % 3], raw=body) for i, body in enumerate(bodies)
@@ -263,3 +271,87 @@ def test_values_are_counted_outside_of_strings(value: object, block: int, ascii:
         found, real = count_values(body, ANY), values_of(value)
     assert (found.fields, found.containers) == (real.fields, real.containers)
     assert real.values <= found.values <= real.values + real.containers
+
+
+@pytest.fixture(scope="module")
+def patient(resources: Resources) -> Iterator[Served]:
+    limits = Limits(body_seconds=1, header_seconds=1)
+    with serving(resources, ServerSettings(limits=limits)) as served:
+        yield served
+
+
+def send(server: Served, one: Hostile) -> bytes:
+    """Send a request byte by byte as it is, and read until the server closes."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as link:
+        found = b""
+        try:
+            link.sendall(one.wire())
+            while part := link.recv(1 << 16):
+                found += part
+        except ConnectionError:
+            pass  # it may close before it has read all of a flood
+        return found
+
+
+def status_of(answer: bytes) -> int:
+    """The last status: a 100 may stand before it; 0 when it closed without a word."""
+    heads = [part for part in answer.split(b"HTTP/1.1 ")[1:] if not part.startswith(b"100")]
+    return int(heads[-1][:3]) if heads else 0
+
+
+def test_every_route_that_takes_a_body_gets_some() -> None:
+    assert set(PATHS) == {one.path for one in ROUTES if one.method == "POST"}
+
+
+def test_made_by_hand(patient: Served) -> None:
+    counts: dict[str, int] = {}
+    for one in itertools.islice(hostile(seed=1), 400):
+        answer = send(patient, one)
+        status = status_of(answer)
+        counts[one.kind] = counts.get(one.kind, 0) + 1
+        # What opens a path that there is, or asks what a path takes, is no offence: 2xx.
+        assert status < 500, (one.kind, one.target, one.body[:80], status)
+        assert status >= 400 or status == 0 or one.kind.startswith("odd"), (one, answer[:300])
+        if status >= 400:
+            assert MARK.encode() not in answer
+    assert len(counts) == 7
+    assert patient.get("/health").status == 200
+
+
+def test_slow_bodies_and_many_open_ends(patient: Served) -> None:
+    head = b"POST /v1/embeddings HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    links = []
+    for i in range(60):
+        link = socket.create_connection(("127.0.0.1", patient.port), timeout=10)
+        link.sendall(head + (b"content-length: 99\r\n\r\n{" if i % 2 else b"x-more: "))
+        links.append(link)
+    began = time.monotonic()
+    assert patient.post("/v1/embeddings", {"input": "배"}).status == 200
+    assert time.monotonic() - began < 3  # the slow ones are in nobody's way
+    for i, link in enumerate(links):
+        answer = link.recv(1 << 16)
+        assert (b" 408 " in answer) if i % 2 else answer == b""
+        link.close()
+
+
+def test_by_the_document(server: Served) -> None:
+    document = schemathesis.openapi.from_dict(server.get("/openapi.json").json)
+    document.config.update(base_url=server.url)
+
+    @settings(
+        max_examples=6,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    def check(case: schemathesis.Case) -> None:
+        response = case.call()
+        case.validate_response(response, checks=[not_a_server_error])
+
+    for found in document.get_all_operations():
+        operation = found.ok()
+        strategy = operation.as_strategy()
+        from hypothesis import given
+
+        given(case=strategy)(check)()

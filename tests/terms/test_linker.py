@@ -1,10 +1,12 @@
-"""Mentions → concepts: wordings, keyboards, abbreviations, bad input, another model."""
+"""Linking: stages, candidates, thresholds, the command."""
 
 import json
 import math
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,13 +18,15 @@ from hypothesis import strategies as st
 import malmoi
 from malmoi.bundle.bundle import Manifest
 from malmoi.errors import LexiconError, OptionError, TextError
-from malmoi.terms import Linked, Linker, add_names, calibrate
+from malmoi.terms import Linked, Linker, Weights, add_names, build_lexicon, calibrate
 from malmoi.terms.expansion import letters, mistyped, to_hangul, to_latin
 from malmoi.terms.linker import load_threshold, save_threshold
 from malmoi.terms.name_index import NameVectors
 from malmoi.terms.ngram_index import Counted, NgramIndex
 from malmoi.terms.rank import AT, Core, Letters
+from malmoi.terms.retrieve import Retrieved
 from malmoi.text.cleanup import SAFE
+from tests.support import ROOT
 from tests.support.graphs import Run
 from tests.support.lexicons import HashingEncoder, open_lexicon, write_lexicon
 
@@ -318,3 +322,72 @@ def test_cirrhosis_is_not_cancer_to_the_shipped_model() -> None:
     codes = [candidate.code for candidate in linker.link("간경화", k=10).candidates]
     assert codes[0] == "K74.6"
     assert not codes[1].startswith(("C", "D"))
+
+
+MENTIONS = ["폐렴", "위암", "CHF", "당뇨", "renal calculi", "울혈성심부젼"]
+
+
+def retrieved(linker: Linker, mentions: list[str]) -> list[list[Retrieved]]:
+    return list(linker._retriever.retrieve(mentions, {}))
+
+
+def test_every_way_of_search_contributes_names(linker: Linker) -> None:
+    [[own]] = retrieved(linker, ["기침"])
+    assert own.query.expansion.why == "mention" and own.query.names <= set(own.rows.tolist())
+    assert own.query.names and (np.diff(own.rows) > 0).all()
+    assert own.cosines is not None and len(own.rows) == len(own.ngrams) == len(own.cosines)
+    [expanded] = retrieved(linker, ["CHF"])
+    assert [one.query.expansion.why for one in expanded][:2] == ["mention", "abbreviation"]
+    assert retrieved(linker, ["", "()"]) == [[], []]
+
+
+def test_ranking_leaves_what_was_retrieved_as_it_was(linker: Linker) -> None:
+    for found in retrieved(linker, MENTIONS):
+        arrays = [a for one in found for a in (one.rows, one.ngrams, one.cosines) if a is not None]
+        for array in arrays:
+            array.setflags(write=False)  # numpy raises if a stage writes into it
+        copies = [array.copy() for array in arrays]
+        first = linker._ranker.rank(found, 5)
+        assert first and first == linker._ranker.rank(found, 5)
+        assert all((a == b).all() for a, b in zip(arrays, copies, strict=True))
+
+
+def test_a_weight_may_have_its_old_name() -> None:
+    assert Weights(told=0.3) == Weights(lay=0.3) == replace(Weights(), lay=0.3) != Weights()
+
+
+def test_expansions_of_a_name_are_given_nothing_ahead(linker: Linker) -> None:
+    [found] = linker.evidence(["CHF"])  # no name of the lexicon
+    assert [set(one.features[:, AT["derived"]].tolist()) for one in found][:2] == [{0.0}, {1.0}]
+    [found] = linker.evidence(["기침"])
+    assert all(set(one.features[:, AT["derived"]].tolist()) == {0.0} for one in found[:1])
+
+
+def test_scores_do_not_depend_on_the_hash_seed(tmp_path: Path) -> None:
+    # Two names with equal letters; spaces decide which endings are removed, and so which keys
+    # each has. Whose vector the mention gets must not depend on the order of a set.
+    names = ["간의경변증", "간의 경변증", "폐의염증", "폐의 염증"]
+    rows = [f"G{i:02}\theadword\t{name}\t" for i, name in enumerate(names)]
+    (tmp_path / "t.tsv").write_text("\n".join(["code\tkind\tko\ten", *rows]) + "\n", "utf-8")
+    build_lexicon([tmp_path / "t.tsv"], tmp_path / "t.lexicon")
+    code = (
+        "import json, sys\n"
+        "from tests.support.lexicons import HashingEncoder\n"
+        "from malmoi.terms import Linker\n"
+        "linker = Linker(sys.argv[1], HashingEncoder(), keep=False)\n"
+        "found = linker.link(sys.argv[2:], k=5)\n"
+        "print(json.dumps([one.to_json() for one in found]))\n"
+    )
+    root = str(ROOT)
+    outputs = set()
+    for seed in ("1", "3"):
+        path = os.pathsep.join([root, *filter(None, sys.path)])
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(tmp_path / "t.lexicon"), *names, *MENTIONS],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": path},
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        outputs.add(done.stdout)
+    assert len(outputs) == 1 and json.loads(outputs.pop())[0]["candidates"]

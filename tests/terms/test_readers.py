@@ -1,14 +1,21 @@
-"""Every form of table, in small files of the same form, and what is wrong with bad ones."""
+"""Readers of code tables: forms, cleaning, the sample, public tables."""
 
+import re
 import sys
+from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 
 import openpyxl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from malmoi.errors import DataError, MissingExtra, OptionError
-from malmoi.terms import BuildReport, Lexicon, build_lexicon
+from malmoi.terms import BuildReport, Lexicon, build_lexicon, language_of, memory_lexicon
+from malmoi.terms.cleaning import STEPS, clean_name, repair
 from malmoi.terms.readers import form_of
+from malmoi.terms.segment import SHIPPED
 from tests.support.logs import record_messages
 
 MASTER = """표제어구분\t분류\t질병분류코드\t검별표\t주석\t한글명칭\t영문명칭
@@ -20,12 +27,14 @@ MASTER = """표제어구분\t분류\t질병분류코드\t검별표\t주석\t한�
 \t\tA18\t\t제외\t폐결핵(A15.0†)\tPulmonary tuberculosis(A15.0†)
 \t\tA18\t\t주\t다음 세분류를 쓴다.\t
 """
+
 KOSTOM = (
     "T1\tC1\tdiabetes mellitus\t당뇨병\tC0011849\tx\n"
     "T2\tC1\tDM\t진성당뇨\tC0011849\tx\n"
     "T3\tC9\tgrip strength test\t악력검사\t\tx\n"
     "T4\tC8\t\t낙상위험\t\tx\n"
 )
+
 MRCONSO = """C0011849|ENG|P|L1|PF|S1|Y|A1||M1||MSH|MH|D003920|Diabetes Mellitus|0|N||
 C0011849|ENG|S|L2|PF|S2|Y|A2||M2||MSH|AB|D003920|DM|0|N||
 C0011849|KOR|P|L3|PF|S3|Y|A3||M3||KCD5|PT|E14|당뇨병|0|N||
@@ -231,3 +240,99 @@ def test_bad_options(tmp_path: Path) -> None:
         build_lexicon(["-"], tmp_path / "x.lexicon")
     with pytest.raises(DataError, match="there is no file"):
         build_lexicon([tmp_path / "none.tsv"], tmp_path / "x.lexicon")
+
+
+@pytest.mark.parametrize(
+    ("text", "cleaned"),
+    [
+        ("살모넬라 골수염(M90.2*)", "살모넬라 골수염"),
+        ("헤르페스바이러스 간염† (K77.0*)", "헤르페스바이러스 간염"),
+        ("대장균감염(A04.0-A04.4)", "대장균감염"),
+        ("조기선천 매독눈병증 NEC(A50.0+)", "조기선천 매독눈병증"),
+        ("한타바이러스(심장)-폐증후군(B33.4† J17.1*)", "한타바이러스(심장)-폐증후군"),
+        ("당뇨병(4단위 및 5단위 숫자 .51에 해당되는 E10-E14†)의 괴저", "당뇨병의 괴저"),
+        ("우울병이며(F32.0 또는 F32.1) 과거에", "우울병이며 과거에"),
+        ("Burkholderia NEC", "Burkholderia"),
+        ("Other diseases, N.E.C.", "Other diseases"),
+        ("노채(勞瘵)", "노채"),
+        ("당뇨　병ＡＢ", "당뇨 병AB"),
+        ("Vitamin B12 deficiency", "Vitamin B12 deficiency"),
+        ("Rh+ 혈액형", "Rh+ 혈액형"),
+        ("Ⅰ형 점액다당류증", "Ⅰ형 점액다당류증"),
+        ("NOS", "NOS"),
+        ("(A00-B99)", "(A00-B99)"),
+    ],
+)
+def test_names_are_cleaned(text: str, cleaned: str) -> None:
+    assert clean_name(text).text == cleaned
+
+
+def test_chapter_numbers_go_only_from_chapters() -> None:
+    assert clean_name("Ⅱ. 신생물(C00-D48)", code="C00-D48").text == "신생물"
+    assert clean_name("V. cholerae infection", code="A00").text == "V. cholerae infection"
+
+
+def test_korean_that_was_decoded_wrongly_comes_back() -> None:
+    text = "급성 심근경색증"
+    assert repair(text.encode().decode("latin-1")) == text
+    assert repair("당뇨병성 신장병증".encode("cp949").decode("latin-1")) == "당뇨병성 신장병증"
+    halfway = "만성 콩팥병".encode().decode("cp949", "replace")
+    assert "\ufffd" not in halfway or repair(halfway) is None
+    assert clean_name("당뇨병".encode().decode("latin-1")).steps == ("encoding",)
+    for right in ("Sjögren’s syndrome", "Ménétrier병", "콩팥", "É", "naïve Ångström"):
+        assert repair(right) is None
+
+
+@given(st.text())
+def test_any_text_is_cleaned_once(text: str) -> None:
+    cleaned = clean_name(text, code="A00-B99")
+    assert set(cleaned.steps) <= set(STEPS)
+    assert bool(cleaned.text) == bool(text) or not text.strip()
+    for extra, kind in cleaned.extras:
+        assert extra and kind in ("synonym", "abbreviation")
+
+
+@given(st.text(), st.sampled_from(["ko", "en", None]))
+def test_every_text_has_a_language(text: str, declared: str | None) -> None:
+    assert language_of(text, declared) in ("ko", "en", "mixed", "other")
+
+
+def test_it_is_what_its_table_says() -> None:
+    lexicon = Lexicon.open("sample")
+    lexicon.verify()
+    # After an edit: malmoi lexicon build src/malmoi/data/sample.tsv
+    #                    --out src/malmoi/data/sample.lexicon --replace
+    assert lexicon.identity == memory_lexicon([SHIPPED / "sample.tsv"]).identity
+
+
+def test_it_covers_common_conditions_in_both_languages() -> None:
+    lexicon = Lexicon.open("sample")
+    assert len(lexicon.codes) > 1000
+    for number, code in enumerate(lexicon.codes):
+        assert re.fullmatch(r"[A-Z]\d{2}(\.\d)?", code)
+        assert None not in lexicon.shown(number), code
+    for text, code in (
+        ("당뇨", "E14"),
+        ("간경화", "K74.6"),
+        ("liver cirrhosis", "K74.6"),
+        ("간암", "C22.0"),
+        ("HTN", "I10"),
+        ("맹장염", "K35.8"),
+        ("pneumonia", "J18.9"),
+    ):
+        assert code in {lexicon.concept_of(row) for row in lexicon.find(text)}, text
+
+
+def test_tables_merge(tmp_path: Path, public_data: Callable[[str], Path]) -> None:
+    tables = []
+    for name in ("kcd9-rows", "names", "medic", "drugs", "kcd9-morphology"):
+        with public_data(f"terms/{name}.tsv").open(encoding="utf-8") as file:
+            (tmp_path / f"{name}.tsv").write_text("".join(islice(file, 400)), "utf-8")
+        tables.append(tmp_path / f"{name}.tsv")
+    report = build_lexicon(tables, tmp_path / "x.lexicon", keep_uncoded=True)
+    lexicon = Lexicon.open(tmp_path / "x.lexicon")
+    assert lexicon.concept("A00").ko == "콜레라"
+    assert lexicon.concept("A00-B99").ko == "특정 감염성 및 기생충성 질환"
+    assert report.exclusions > 10 and report.cleaned["codes"].count > 10
+    assert report.broken.count == 0 and "encoding" not in report.cleaned
+    assert set(report.sources) >= {"kcd9-rows", "DOID", "medic", "drugs", "kcd9-morphology"}

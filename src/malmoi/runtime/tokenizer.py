@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # Batches near this many tokens keep a core's cache warm; larger ones were slower on every
 # machine measured, much smaller ones pay the cost of a call, and of fetching the weights, too
-# often (see docs/decisions/one-thread-a-batch.md). Two texts of 200 tokens just fit.
+# often (see docs/decisions/batching.md). Two texts of 200 tokens just fit.
 BUDGET = 416
 # From this many tokens on, padding costs more than the call of another batch.
 EVEN = 64

@@ -1,7 +1,7 @@
 """The parts that recipes share: checked tables, and errors worded for people.
 
 A table of a recipe is a pydantic model. Each key has a type, a default, a range and a one-line
-description on its field; docs/recipes.md is generated from them (`reference.py`). Nothing heavy is
+description on its field; the recipe reference of the site is generated from them. Nothing heavy is
 imported here, so a mistake in a recipe is reported within a second.
 """
 
