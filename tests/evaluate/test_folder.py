@@ -8,7 +8,7 @@ import pytest
 import malmoi
 from malmoi.errors import DataError, OptionError
 from malmoi.evaluate import evaluate, rerank, retrieval
-from malmoi.evaluate.task import Settings
+from malmoi.evaluate.tasks import Settings
 from tests.support import graphs
 from tests.support.fakes import Letters
 from tests.support.graphs import Run

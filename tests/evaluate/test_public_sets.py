@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from malmoi.evaluate import nli, pairs, retrieval, sts, transfer
-from malmoi.evaluate.task import Task
+from malmoi.evaluate.tasks import Task
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ import pytest
 import safetensors.numpy
 
 import malmoi
-from malmoi import plots
 from malmoi.errors import BundleError, DataError, MissingExtra, OptionError
 from malmoi.evaluate import Report, Settings, evaluate, load_baselines
+from malmoi.mining import figure as plots
 from tests.support import graphs
 from tests.support.fakes import Constant, Letters, Noise, Shared
 from tests.support.logs import record_messages

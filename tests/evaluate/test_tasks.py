@@ -191,7 +191,7 @@ def test_a_probe_reads_what_vectors_hold() -> None:
     assert trained.values()["accuracy"] == 1
     assert trained.notes == ()
     seen = transfer.measure(Letters(), labelled(20), train=labelled(80)[15:])
-    assert seen.notes == ("5 of 20 rows stand in the training file too; the values flatter",)
+    assert seen.notes == ("5 of 20 rows are in the training file too, so the values are too high",)
 
 
 def test_groups_stay_in_one_fold() -> None:

@@ -23,8 +23,7 @@ from ..types import Doubles
 from .examples import ExampleSource
 from .measures import LOWER_IS_BETTER, Measure
 from .models import name_of
-from .task import Outcome, Settings
-from .tasks import TASKS
+from .tasks import TASKS, Outcome, Settings
 
 logger = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from ...types import Floats
 from ..examples import BadRow, Examples, Form, Roles, read_examples, text
 from ..measures import mean
 from ..models import vectors_of
-from ..task import Outcome, Settings, Task
+from . import Outcome, Settings, Task
 from .retrieval import score_rows
 
 

@@ -11,7 +11,7 @@ from ...types import Doubles
 from ..examples import PAIRS, Examples, Form, Roles, number, text, truth
 from ..measures import average_precision, best_accuracy, best_f1, best_thresholds, pearson, spearman
 from ..models import similarity
-from ..task import Outcome, Settings, Task
+from . import Outcome, Settings, Task
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from ...types import Floats
 from ..examples import PAIRS, BadRow, Examples, Form, Roles, text, truth
 from ..measures import auroc, best_thresholds, mean, value
 from ..models import name_of
-from ..task import Outcome, Settings, Task
+from . import Outcome, Settings, Task
 
 
 @dataclass(frozen=True)

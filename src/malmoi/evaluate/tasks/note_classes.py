@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ...errors import DataError, OptionError
 from ...heads.classifier import DecisionPool, NoteClassifier, ScoredWindows, attend
-from ...heads.decision import RULES, Rule, combine, expected_error, reliability, soften
+from ...heads.decision import RULES, Bin, Rule, combine, expected_error, reliability, soften
 from ...heads.notes import (
     MULTI,
     REGRESSION,
@@ -30,6 +30,7 @@ from ..measures import (
     known_mean,
     macro_f1,
     mean,
+    number_groups,
     r_squared,
     recall_at_precision,
     root_mean_square,
@@ -37,7 +38,7 @@ from ..measures import (
     spearman,
     value,
 )
-from ..task import Outcome, Settings, Task
+from . import Outcome, Settings, Task
 
 PRECISION = 0.8
 _TITLES = {
@@ -172,8 +173,7 @@ def judge(
             "all notes have the same label; expected two labels at least. Name another column "
             "with --columns text=…,label=…"
         )
-    order: dict[str, int] = {}
-    units = np.array([order.setdefault(one.patient, len(order)) for one in documents])
+    units = number_groups(one.patient for one in documents)
     if problem == REGRESSION:
         return _judge_number(found[:, 0], gold, units)
     if problem == MULTI:
@@ -197,11 +197,14 @@ def judge(
             "auroc": lambda weights: np.nanmean([area(weights) for area in areas], axis=0),
         }
         bins = reliability(found.max(axis=1), guess == gold)
-    details = {
+    return Outcome(measures, units, next(iter(measures)), _calibration(bins))
+
+
+def _calibration(bins: list[Bin]) -> dict[str, Any]:
+    return {
         "expected_calibration_error": round(expected_error(bins), 4),
         "reliability": [{"said": b.said, "was": b.was, "count": b.count} for b in bins],
     }
-    return Outcome(measures, units=units, main=next(iter(measures)), details=details)
 
 
 def _judge_number(found: Doubles, gold: NDArray[Any], units: NDArray[Any]) -> Outcome:
@@ -235,12 +238,10 @@ def _judge_sets(
         "micro_f1": set_f1(guess, gold),
         "macro_f1": set_f1(guess, gold, macro=True),
     }
-    bins = reliability(found.ravel(), gold.ravel())
     details = {
         "auroc": {label: round(value(area, len(gold)), 4) for label, area in areas.items()},
         "documents": {label: int(gold[:, i].sum()) for i, label in enumerate(labels)},
         "threshold": threshold,
-        "expected_calibration_error": round(expected_error(bins), 4),
-        "reliability": [{"said": b.said, "was": b.was, "count": b.count} for b in bins],
+        **_calibration(reliability(found.ravel(), gold.ravel())),
     }
     return Outcome(measures, units=units, main="auroc", details=details)
