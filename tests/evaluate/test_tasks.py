@@ -204,7 +204,7 @@ def test_labels_that_cannot_be_learnt_are_refused() -> None:
     with pytest.raises(DataError, match="all 5 rows have one label"):
         transfer.measure(Letters(), [Labelled((f"{i}",), "a") for i in range(5)])
     rows = [Labelled((f"{i}",), str(min(i, 1))) for i in range(5)]
-    with pytest.raises(DataError, match="1 of 2 labels stands in one row only"):
+    with pytest.raises(DataError, match="1 of 2 labels is in one row only"):
         transfer.measure(Letters(), rows)
     same = [Labelled(("x",), "ab"[i % 2]) for i in range(8)]
     with pytest.raises(DataError, match="the same first text"):
