@@ -11,7 +11,7 @@ import safetensors.numpy
 import malmoi
 from malmoi.errors import BundleError, DataError, MissingExtra, OptionError
 from malmoi.evaluate import Report, Settings, evaluate, load_baselines
-from malmoi.mining import figure as plots
+from malmoi.mining import figures as plots
 from tests.support import graphs
 from tests.support.fakes import Constant, Letters, Noise, Shared
 from tests.support.logs import record_messages
@@ -84,7 +84,7 @@ def test_json_there_and_back(data: Path, tmp_path: Path) -> None:
     shown = json.loads((tmp_path / "report.json").read_text("utf-8"))
     assert shown["comparisons"][0]["differences"]["spearman"]["significant"] is True
     (tmp_path / "other.json").write_text('{"task": "sts"}')
-    with pytest.raises(DataError, match="no report"):
+    with pytest.raises(DataError, match="not a report"):
         Report.load(tmp_path / "other.json")
     with pytest.raises(DataError, match="cannot read"):
         Report.load(tmp_path / "missing.json")

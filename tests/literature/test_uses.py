@@ -14,11 +14,10 @@ import malmoi
 from malmoi.encoders.scale import PAIRS
 from malmoi.evaluate import Settings, evaluate
 from malmoi.io.tables import read_rows
-from malmoi.mining.clusters import cluster, purity
+from malmoi.mining.clusters import cluster, make_topics, purity
 from malmoi.mining.negatives import mine_negatives
 from malmoi.mining.pairs import mine_pairs, mine_translations
 from malmoi.mining.texts import gather
-from malmoi.mining.topics import make_topics
 
 FAQ = Path(malmoi.__file__).parent / "data/faq.tsv"
 SUBJECTS = {

@@ -43,7 +43,7 @@ class Settings:
     types: types of mentions to keep (linking).
     errors: a .tsv file to write what the model got wrong to (linking).
     seed: seed of the bootstrap and of folds.
-    limit: take only so many rows or queries; 0 takes all.
+    limit: take only this many rows or queries; 0 takes all.
     dictionary, dictionary_columns: a file of names to look among (concepts).
     hold_out: ask only the concepts of this share, which a recipe can hold out (concepts).
     keep: says which rows of the file are used, by their cells; all when left out (not concepts).

@@ -258,7 +258,7 @@ def from_sets(members: Sequence[Member], more: Sequence[str] = ()) -> Searches:
 def from_pairs(pairs: Sequence[Relevant], more: Sequence[str] = ()) -> Searches:
     """Let every distinct query look for its documents among all distinct documents.
 
-    A grade of 0 or less marks a document that is no answer.
+    A grade of 0 or less marks a document that is not an answer.
 
     >>> found = from_pairs([Relevant("배", "ship"), Relevant("배", "pear"), Relevant("눈", "snow")])
     >>> found.documents, found.relevant
@@ -329,7 +329,7 @@ def _reordered(
 def outcome_of(
     ranks: Ranks, searches: Searches, ks: Sequence[int], notes: tuple[str, ...] = ()
 ) -> Outcome:
-    """Turn ranks into measures, one value a query."""
+    """Turn ranks into measures, one value per query."""
     both = list(zip(ranks, searches.relevant, strict=True))
     columns: dict[str, list[float]] = {}
     for k in ks:
