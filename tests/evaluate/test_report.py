@@ -140,22 +140,20 @@ def test_figures_have_korean_without_boxes(data: Path, tmp_path: Path) -> None:
         name = "한국어 $모델$ 뷁"
 
     report = evaluate(Korean(), "sts", data, rounds=10)
-    drawn: list[str] = []
     with warnings.catch_warnings(record=True) as boxes:
         plots.plot_report(report, tmp_path / "a.png")
     assert not boxes
-    plots.save_figure(tmp_path / "b.png", lambda _, label: drawn.append(label(Korean.name)))
-    assert drawn == [r"한국어 \$모델\$ 뷁"]
+    assert plots.label(Korean.name) == r"한국어 \$모델\$ 뷁"
 
 
 def test_figures_need_a_known_ending_and_matplotlib(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(OptionError, match=r"ends in \.bmp; known are \.png"):
-        plots.save_figure(tmp_path / "a.bmp", lambda figure, label: None)
+        plots.check_figure(tmp_path / "a.bmp")
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
     with pytest.raises(MissingExtra, match=r"malmoi\[plots\]"):
-        plots.save_figure(tmp_path / "a.png", lambda figure, label: None)
+        plots.check_figure(tmp_path / "a.png")
 
 
 def test_baselines_come_from_token_states_and_word_vectors(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 import malmoi
 from malmoi import BundleError, DataError, OptionError
 from malmoi.evaluate import Settings, evaluate, senses
-from malmoi.evaluate.tasks.wic import find_brackets
+from malmoi.evaluate.tasks.similarity import find_brackets
 from tests.support.logs import record_messages
 
 BOAT = ["[배]를 타고 바다에 나간다", "[배]가 항구에 들어왔다", "섬으로 가는 [배]가 끊겼다"]

@@ -10,7 +10,7 @@ import io
 import itertools
 import logging
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,12 +86,6 @@ def drawing(path: str | Path) -> Iterator[Any]:
     with writing(path) as file:
         file.write(drawn.getvalue())
     logger.info(f"wrote {path}")
-
-
-def save_figure(path: str | Path, draw: Callable[[Any, Callable[[str], str]], None]) -> None:
-    """Draw on a new figure and write it: `draw` gets the figure, and `label` for its texts."""
-    with drawing(path) as figure:
-        draw(figure, label)
 
 
 def check_figure(path: Path) -> None:

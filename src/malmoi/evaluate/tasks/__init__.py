@@ -185,7 +185,7 @@ _PLACES: Any = {
     "rerank": "retrieval:Reranking",
     "nli": "nli:Inference",
     "transfer": "nli:Transfer",
-    "senses": "wic:Senses",
+    "senses": "similarity:SameSenses",
     "notes": "note_mentions:NoteMentions",
     "tagging": "spans:Entities",
     "linking": "linking:Linking",

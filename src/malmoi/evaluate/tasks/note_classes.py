@@ -38,7 +38,7 @@ from ..measures import (
     spearman,
     value,
 )
-from . import Outcome, Settings, Task
+from . import Outcome, Settings
 
 PRECISION = 0.8
 _TITLES = {
@@ -54,47 +54,40 @@ _TITLES = {
 NoteFile = tuple[Path, Roles]
 
 
-class NoteDecisions(Task[NoteFile]):
+def load_notes(path: Path, settings: Settings) -> Examples[NoteFile]:
+    """Read a file once without a model: bad rows are logged, the others counted."""
+    columns = dict(settings.columns or {"text": "text", "label": "label"})
+    # Whether a note may have no label, the model says later.
+    documents = read_documents([path], columns, strict=settings.strict, problem=MULTI)
+    return Examples((path, columns), describe(path, len(documents), columns))
+
+
+def judge_notes(model: object, rows: NoteFile, settings: Settings) -> Outcome:
     """Judge a classifier of notes by its own rule over windows, and by every other rule.
 
     Labels are joined and notes gathered as they were when the model was trained; rows with a
     label that it was not trained for are left out.
     """
-
-    name = "notes"
-
-    def load(self, path: Path, settings: Settings) -> Examples[NoteFile]:
-        """Read a file once without a model: bad rows are logged, the others counted."""
-        columns = dict(settings.columns or {"text": "text", "label": "label"})
-        # Whether a note may have no label, the model says later.
-        documents = read_documents([path], columns, strict=settings.strict, problem=MULTI)
-        return Examples((path, columns), describe(path, len(documents), columns))
-
-    def outcome(self, model: object, examples: Examples[NoteFile], settings: Settings) -> Outcome:
-        """Read the file as the model was trained, and judge every rule."""
-        if not isinstance(model, NoteClassifier):
-            raise OptionError(
-                f"the model is a {type(model).__name__}; the task notes judges a classifier of "
-                'notes. Train one with objective = "note-classification".'
-            )
-        data: Mapping[str, Any] = model.manifest.training.get("recipe", {}).get("data", {})
-        positive = tuple(data.get("positive", ()))
-        choice = LabelChoice(positive=positive) if positive else LabelChoice(labels=model.labels)
-        if model.problem == REGRESSION:
-            choice = LabelChoice()
-        path, columns = examples.rows
-        decide = str(data.get("decide", "note"))
-        documents = read_documents(
-            [path],
-            columns,
-            choice=choice,
-            decide=decide,
-            problem=model.problem,
-            separator=str(data.get("separator", SEPARATOR)),
-            strict=settings.strict,
+    if not isinstance(model, NoteClassifier):
+        raise OptionError(
+            f"the model is a {type(model).__name__}; the task notes judges a classifier of "
+            'notes. Train one with objective = "note-classification".'
         )
-        own, others = by_rules(model, documents)
-        return replace(own, others=tuple(others))
+    data: Mapping[str, Any] = model.manifest.training.get("recipe", {}).get("data", {})
+    positive = tuple(data.get("positive", ()))
+    choice = LabelChoice(positive=positive) if positive else LabelChoice(labels=model.labels)
+    path, columns = rows
+    documents = read_documents(
+        [path],
+        columns,
+        choice=LabelChoice() if model.problem == REGRESSION else choice,
+        decide=str(data.get("decide", "note")),
+        problem=model.problem,
+        separator=str(data.get("separator", SEPARATOR)),
+        strict=settings.strict,
+    )
+    own, others = by_rules(model, documents)
+    return replace(own, others=tuple(others))
 
 
 def by_rules(

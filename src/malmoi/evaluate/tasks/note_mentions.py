@@ -30,7 +30,7 @@ from ..examples import Examples, describe
 from ..measures import ratio
 from . import Outcome, Settings, Task
 from .linking import make_linker, open_lexicon, write_rows
-from .note_classes import NoteDecisions, NoteFile
+from .note_classes import NoteFile, judge_notes, load_notes
 
 STATUSES = ("present", "negated", "possible", "hypothetical", "historical")
 EXPERIENCERS = ("patient", "family", "other")
@@ -88,7 +88,7 @@ class NoteMentions(Task[Any]):
 
     def load(self, path: Path, settings: Settings) -> Examples[Any]:
         if not holds_mentions(path):
-            return NoteDecisions().load(path, settings)
+            return load_notes(path, settings)
         lexicon = open_lexicon(settings)
         notes = list(read_notes(path))[: settings.limit or None]
         source = describe(path, len(notes), {"text": "text", "mentions": "mentions"})
@@ -98,7 +98,7 @@ class NoteMentions(Task[Any]):
         """Read every note and compare; what went wrong is written to `errors`."""
         rows: NoteSet | NoteFile = examples.rows
         if not isinstance(rows, NoteSet):
-            return NoteDecisions().outcome(model, examples, settings)
+            return judge_notes(model, rows, settings)
         reader = NoteReader(make_linker(rows.lexicon, model))
         judged = [judge(note, reader.read(note.text)) for note in rows.notes]
         if settings.errors is not None:
