@@ -25,14 +25,7 @@ FROM_ROOT = {
 # Packages whose names are imported from their modules: those modules that are for users.
 MODULES = {
     "malmoi.export": ("export",),
-    "malmoi.mining": (
-        "clusters",
-        "keywords",
-        "negatives",
-        "pairs",
-        "texts",
-        "topics",
-    ),
+    "malmoi.mining": ("clusters", "keywords", "negatives", "pairs", "texts"),
     "malmoi.train": ("objective", "recipe", "run"),
 }
 

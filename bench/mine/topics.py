@@ -31,8 +31,7 @@ from sklearn.metrics import normalized_mutual_info_score
 import malmoi
 from bench.common import Row, data_root, spread
 from malmoi.io.tables import read_rows
-from malmoi.mining.clusters import cluster, purity
-from malmoi.mining.topics import make_topics
+from malmoi.mining.clusters import cluster, make_topics, purity
 from malmoi.runtime.pooling import normalize
 from malmoi.text.morphemes import morphemes_of
 from malmoi.types import Floats

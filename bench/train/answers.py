@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.common import Row, data_root
-from malmoi.evaluate.tasks.answers import outcome_of
+from malmoi.evaluate.tasks.spans import answers_outcome
 from malmoi.heads.answerer import Answerer, load_answerer
 from malmoi.heads.questions import AnswerSpan, Question, read_questions
 from malmoi.io.tables import read_rows
@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> Iterator[Row]:
 def measure(answerer: Answerer, asked: list[Question]) -> Row:
     """The measures of SQuAD and KorQuAD, in per cent."""
     given = answerer.answer_all([(one.question, one.context) for one in asked])
-    metrics = outcome_of(asked, given).values()
+    metrics = answers_outcome(asked, given).values()
     named = {
         "exact_match": "exact match",
         "f1": "F1",

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         load_reranker,
         load_tagger,
     )
-    from .integrations.drop_in import CrossEncoder, SentenceTransformer
+    from .integrations.sentence_transformers import CrossEncoder, SentenceTransformer
     from .terms import Lexicon, Linker
 
 __version__ = "0.2.0"
@@ -92,7 +92,7 @@ _LAZY = {
     **dict.fromkeys(("Entity", "Tagger", "load_tagger"), "heads.tagger"),
     **dict.fromkeys(("Lexicon", "Linker"), "terms"),
     **dict.fromkeys(("Corpus", "Document"), "corpus"),
-    **dict.fromkeys(("CrossEncoder", "SentenceTransformer"), "integrations.drop_in"),
+    **dict.fromkeys(("CrossEncoder", "SentenceTransformer"), "integrations.sentence_transformers"),
     "StaticEncoder": "encoders.static",
 }
 

@@ -75,7 +75,7 @@ def test_what_the_server_refuses_is_an_error_with_its_reason(client: Client) -> 
     assert refused.value.status == 400 and refused.value.code == "too_many_dimensions"
     with pytest.raises(TextError, match=r"texts\[1\] is int"):
         client.encode(["배", 3])  # type: ignore[list-item]
-    with pytest.raises(OptionError, match="no address of a server"):
+    with pytest.raises(OptionError, match="not the address of a server"):
         Client("nowhere")
     with pytest.raises(ServerError, match="cannot be reached"):
         Client("http://127.0.0.1:9", retries=0).encode("배")

@@ -25,7 +25,7 @@ from malmoi.clinical.redact import Redactor, check_recall, shifted
 from malmoi.clinical.senses import SenseTable
 from malmoi.errors import DataError, OptionError, OutputError
 from malmoi.evaluate import Settings, evaluate
-from malmoi.evaluate.tasks.notes import GoldMention, GoldNote, judge, outcome_of, read_notes
+from malmoi.evaluate.tasks.note_mentions import GoldMention, GoldNote, judge, outcome_of, read_notes
 from malmoi.io.many import Journal
 from malmoi.terms import Lexicon, Linker, build_lexicon
 from malmoi.terms.abbreviations import Abbreviations

@@ -11,7 +11,7 @@ import safetensors.numpy
 import malmoi
 from malmoi.errors import BundleError, DataError, MissingExtra, OptionError
 from malmoi.evaluate import Report, Settings, evaluate, load_baselines
-from malmoi.mining import figure
+from malmoi.mining import figures as plots
 from tests.support import graphs
 from tests.support.fakes import Constant, Letters, Noise, Shared
 from tests.support.logs import record_messages
@@ -84,7 +84,7 @@ def test_json_there_and_back(data: Path, tmp_path: Path) -> None:
     shown = json.loads((tmp_path / "report.json").read_text("utf-8"))
     assert shown["comparisons"][0]["differences"]["spearman"]["significant"] is True
     (tmp_path / "other.json").write_text('{"task": "sts"}')
-    with pytest.raises(DataError, match="no report"):
+    with pytest.raises(DataError, match="not a report"):
         Report.load(tmp_path / "other.json")
     with pytest.raises(DataError, match="cannot read"):
         Report.load(tmp_path / "missing.json")
@@ -131,7 +131,7 @@ def test_reranking_is_compared_with_the_encoder_alone(tmp_path: Path) -> None:
 def test_figures_are_drawn(data: Path, tmp_path: Path, ending: str) -> None:
     report = evaluate(Letters(), "sts", data, against=[Constant()], rounds=20)
     path = tmp_path / f"figure{ending}"
-    figure.plot_report(report, path)
+    plots.plot_report(report, path)
     assert path.stat().st_size > 2000
 
 
@@ -140,22 +140,20 @@ def test_figures_have_korean_without_boxes(data: Path, tmp_path: Path) -> None:
         name = "한국어 $모델$ 뷁"
 
     report = evaluate(Korean(), "sts", data, rounds=10)
-    drawn: list[str] = []
     with warnings.catch_warnings(record=True) as boxes:
-        figure.plot_report(report, tmp_path / "a.png")
+        plots.plot_report(report, tmp_path / "a.png")
     assert not boxes
-    figure.save_figure(tmp_path / "b.png", lambda _, label: drawn.append(label(Korean.name)))
-    assert drawn == [r"한국어 \$모델\$ 뷁"]
+    assert plots.label(Korean.name) == r"한국어 \$모델\$ 뷁"
 
 
 def test_figures_need_a_known_ending_and_matplotlib(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(OptionError, match=r"ends in \.bmp; known are \.png"):
-        figure.save_figure(tmp_path / "a.bmp", lambda figure, label: None)
+        plots.check_figure(tmp_path / "a.bmp")
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
     with pytest.raises(MissingExtra, match=r"malmoi\[plots\]"):
-        figure.save_figure(tmp_path / "a.png", lambda figure, label: None)
+        plots.check_figure(tmp_path / "a.png")
 
 
 def test_baselines_come_from_token_states_and_word_vectors(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from malmoi import OptionError
 from malmoi.evaluate import evaluate, tagging
-from malmoi.evaluate.tasks.tagging import Counts
+from malmoi.evaluate.tasks.spans import Counts
 from malmoi.heads.entity_files import EntitySpan, LabelledWord, Marked, spans_of
 
 

@@ -16,7 +16,7 @@ from malmoi.errors import MalmoiError, OptionError
 from malmoi.evaluate import TASKS, Outcome, Settings, evaluate
 from malmoi.evaluate.examples import Examples, Form, Roles, text
 from malmoi.evaluate.measures import mean
-from malmoi.evaluate.task import Task
+from malmoi.evaluate.tasks import Task
 from malmoi.train.schema import Evaluation
 from tests.support import ROOT
 from tests.support.fakes import Letters

@@ -27,7 +27,7 @@ from malmoi.evaluate import (
     sts,
     transfer,
 )
-from malmoi.evaluate.task import Task
+from malmoi.evaluate.tasks import Task
 from malmoi.evaluate.tasks.linking import (
     Case,
     CaseSet,
@@ -45,8 +45,7 @@ from malmoi.evaluate.tasks.retrieval import (
     from_sets,
     unit_vectors,
 )
-from malmoi.evaluate.tasks.similarity import LabelledPair, ScoredPair
-from malmoi.evaluate.tasks.wic import find_brackets
+from malmoi.evaluate.tasks.similarity import LabelledPair, ScoredPair, find_brackets
 from malmoi.terms import Lexicon, Linker
 from tests.support import graphs
 from tests.support.fakes import Constant, Letters, Noise, Shared
@@ -223,7 +222,7 @@ def test_a_probe_reads_what_vectors_hold() -> None:
     assert trained.values()["accuracy"] == 1
     assert trained.notes == ()
     seen = transfer.measure(Letters(), labelled(20), train=labelled(80)[15:])
-    assert seen.notes == ("5 of 20 rows stand in the training file too; the values flatter",)
+    assert seen.notes == ("5 of 20 rows are in the training file too, so the values are too high",)
 
 
 def test_groups_stay_in_one_fold() -> None:
@@ -236,7 +235,7 @@ def test_labels_that_cannot_be_learnt_are_refused() -> None:
     with pytest.raises(DataError, match="all 5 rows have one label"):
         transfer.measure(Letters(), [Labelled((f"{i}",), "a") for i in range(5)])
     rows = [Labelled((f"{i}",), str(min(i, 1))) for i in range(5)]
-    with pytest.raises(DataError, match="1 of 2 labels stands in one row only"):
+    with pytest.raises(DataError, match="1 of 2 labels is in one row only"):
         transfer.measure(Letters(), rows)
     same = [Labelled(("x",), "ab"[i % 2]) for i in range(8)]
     with pytest.raises(DataError, match="the same first text"):

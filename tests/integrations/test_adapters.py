@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import malmoi
-from malmoi.integrations import drop_in
+from malmoi.integrations import sentence_transformers as drop_in
 from malmoi.terms import Linker
 from tests.support import ROOT, graphs
 
@@ -112,10 +112,10 @@ def test_llama_index_vector_store(encoder: malmoi.TextEncoder, tmp_path: Path) -
     from llama_index.core.vector_stores import MetadataFilter, MetadataFilters, VectorStoreQuery
     from llama_index.core.vector_stores.types import FilterOperator, VectorStoreQueryMode
 
-    from malmoi.integrations.llama_index import CorpusVectorStore, MalmoiEmbedding
+    from malmoi.integrations.llama_index import MalmoiEmbedding, MalmoiVectorStore
 
     corpus = malmoi.Corpus.open(tmp_path / "own.malmoi", encoder)
-    store = CorpusVectorStore(corpus)
+    store = MalmoiVectorStore(corpus)
     long = " ".join(["the cat sleeps. patient has diabetes."] * 200)  # one node, one passage
     nodes = [
         TextNode(
@@ -205,9 +205,9 @@ def test_lancedb(folder: Path, encoder: malmoi.TextEncoder, tmp_path: Path) -> N
     from lancedb.embeddings import get_registry
     from lancedb.pydantic import LanceModel, Vector
 
-    from malmoi.integrations.lancedb import MalmoiEmbeddingFunction
+    from malmoi.integrations.lancedb import LanceDBEmbeddingFunction
 
-    assert get_registry().get("malmoi") is MalmoiEmbeddingFunction
+    assert get_registry().get("malmoi") is LanceDBEmbeddingFunction
     function = get_registry().get("malmoi").create(name=str(folder / "tiny"))
 
     class Row(LanceModel):
@@ -473,7 +473,7 @@ def test_all_has_every_extra() -> None:
 
 def test_names_are_listed_and_come_late() -> None:
     assert set(malmoi.__all__) <= set(dir(malmoi))
-    assert malmoi.SentenceTransformer.__module__ == "malmoi.integrations.drop_in"
+    assert malmoi.SentenceTransformer.__module__ == "malmoi.integrations.sentence_transformers"
 
 
 @pytest.mark.slow

@@ -14,12 +14,11 @@ from malmoi.evaluate import Settings, evaluate
 from malmoi.heads.zero_shot import load_zero_shot
 from malmoi.index import make_index
 from malmoi.io.tables import read_rows
-from malmoi.mining.clusters import cluster, purity
+from malmoi.mining.clusters import cluster, make_topics, purity
 from malmoi.mining.keywords import keywords
 from malmoi.mining.negatives import mine_negatives
 from malmoi.mining.pairs import mine_pairs, mine_translations
 from malmoi.mining.texts import gather
-from malmoi.mining.topics import make_topics
 from tests.support.graphs import Run
 
 FAQ = Path(malmoi.__file__).parent / "data/faq.tsv"

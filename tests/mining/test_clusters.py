@@ -9,9 +9,8 @@ import pytest
 
 import malmoi
 from malmoi import DataError, OptionError
-from malmoi.mining.clusters import Method, assign, cluster, merge_to, purity
+from malmoi.mining.clusters import Method, Topics, assign, cluster, make_topics, merge_to, purity
 from malmoi.mining.maps import flatten, islands, neighbourly, save_map
-from malmoi.mining.topics import Topics, make_topics
 from malmoi.runtime.pooling import normalize
 from malmoi.types import Floats
 from tests.support.graphs import Run

@@ -31,7 +31,7 @@ def test_keys_are_kept_as_hashes(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="plain name"):
         make_key("a\tb", file)
     file.write_text("team-a\tsecret\t600\n")
-    with pytest.raises(DataError, match="line 1 of .* is no key"):
+    with pytest.raises(DataError, match="line 1 of .* is not a key"):
         read_keys(file)
 
 

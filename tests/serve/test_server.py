@@ -266,7 +266,7 @@ def test_sighup_reads_the_keys_again(bundle: Path, tmp_path: Path) -> None:
         wait_for(lambda: status(second) == 200)
         keys.write_text("no key\n")
         running.send_signal(signal.SIGHUP)  # a bad file changes nothing, and is reported
-        wait_for(lambda: "is no key" in (tmp_path / "serve.log").read_text())
+        wait_for(lambda: "is not a key" in (tmp_path / "serve.log").read_text())
         assert status(first) == status(second) == 200
         keys.write_text("# none\n")
         running.send_signal(signal.SIGHUP)

@@ -8,29 +8,38 @@ from typer import BadParameter
 from ..encoders import load
 from ..errors import counted
 from ..io.files import writing
-from ..mining.clusters import Clusters, Labels, Method, merge_to, number_by_size
+from ..mining.clusters import (
+    OTHERS,
+    Clusters,
+    Labels,
+    Method,
+    Topic,
+    Topics,
+    make_topics,
+    merge_to,
+    number_by_size,
+)
 from ..mining.clusters import cluster as group
 from ..mining.maps import save_map
 from ..mining.texts import read, vectors_of
-from ..mining.topics import OTHERS, Topic, Topics, make_topics
 from .options import ModelOption, TableColumn, Threads, arg, opt
 from .output import Format, Row, print_rows, prints_rows, say, watched
 
 
 @prints_rows
 def cluster(
-    file: Annotated[str, arg("Texts, one a line, or a table; - is stdin.")],
+    file: Annotated[str, arg("Texts, one per line, or a table; - is stdin.")],
     column: TableColumn = None,
     method: Annotated[
         Method | None, opt("How to group; by the number of texts when left out.")
     ] = None,
     count: Annotated[int | None, opt("How many topics; found out when left out.", min=1)] = None,
     least: Annotated[
-        float | None, opt("The cosine that holds a topic together; found out when left out.")
+        float | None, opt("Similarity threshold of a topic. Default: estimated.")
     ] = None,
     smallest: Annotated[int, opt("Fewer texts make no topic.", min=1)] = 2,
     merge: Annotated[
-        int | None, opt("Join the topics most alike until so many are left.", min=1)
+        int | None, opt("Join the most similar topics until this many are left.", min=1)
     ] = None,
     assign: Annotated[Path | None, opt("Sort the texts into these saved topics instead.")] = None,
     save: Annotated[Path | None, opt("Keep the topics for later texts.")] = None,

@@ -16,7 +16,7 @@ from ..heads.answerer import load_answerer
 from ..heads.classifier import load_classifier
 from ..heads.reranker import load_reranker
 from ..heads.tagger import load_tagger
-from ..mining.figure import check_figure, plot_report
+from ..mining.figures import check_figure, plot_report
 from .options import Sides, Strict, Threads, arg, opt, parse_columns
 from .output import Format, print_json, print_rows, prints_rows, say
 

@@ -44,7 +44,7 @@ def export(
     dim: Annotated[int | None, typer.Option(help="A static twin's dimensions, 192.")] = None,
     texts: Annotated[
         list[Path] | None,
-        typer.Option(help="Texts that a static twin learns from, one a line; may be repeated."),
+        typer.Option(help="Texts that a static twin learns from, one per line; may be repeated."),
     ] = None,
     column: Annotated[
         list[str] | None,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 _PANELS = {
-    "Vectors and likeness": "encode similarity words vocabulary terms compare",
+    "Vectors and similarity": "encode similarity words vocabulary terms compare",
     "Documents and search": "index search rerank answer corpus",
     "Clinical text": "link redact lexicon",
     "What texts are about": "keywords cluster mine classify tag",

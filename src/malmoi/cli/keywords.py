@@ -24,10 +24,10 @@ def keywords(
     ] = 0.3,
     max_sum: Annotated[
         int,
-        opt("Instead: of so many nearest phrases those that resemble each other least.", min=0),
+        opt("Instead: of this many nearest phrases those that resemble each other least.", min=0),
     ] = 0,
     stopwords: Annotated[
-        Path | None, opt("Words to leave out, one a line; -word takes one back.")
+        Path | None, opt("Words to leave out, one per line; -word takes one back.")
     ] = None,
     model: ModelOption = None,
     threads: Threads = None,

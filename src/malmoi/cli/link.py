@@ -30,7 +30,7 @@ _BLOCK = 1024
 @prints_rows
 def link(
     lexicon: Annotated[str, arg("A lexicon's folder, or sample.")],
-    mentions: Annotated[list[str] | None, arg("Mentions; - reads one a line from stdin.")] = None,
+    mentions: Annotated[list[str] | None, arg("Mentions; - reads one per line from stdin.")] = None,
     note: Annotated[
         str | None, opt("Find and link the mentions of this text file (- is stdin).")
     ] = None,
@@ -74,7 +74,7 @@ def link(
         str | None, opt("note: a tagger that finds mentions beside the lexicon.")
     ] = None,
     within: Annotated[
-        str | None, opt("note: time for it, as 2s; reads as far as that allows.")
+        str | None, opt("note: Time limit, e.g. 2s; the rest of the note is skipped.")
     ] = None,
     html: Annotated[bool, opt("note: print a page, mentions marked.", "--html")] = False,
     add: Annotated[list[Path] | None, opt("A table of names of your own; may be repeated.")] = None,

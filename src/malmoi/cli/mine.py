@@ -17,7 +17,7 @@ from .output import Row, prints_rows, say, watched
 
 @prints_rows
 def mine(
-    file: Annotated[str, arg("Texts, one a line, or a table; - is stdin.")],
+    file: Annotated[str, arg("Texts, one per line, or a table; - is stdin.")],
     other: Annotated[str | None, arg("A second file: find translations across the two.")] = None,
     column: TableColumn = None,
     other_column: Annotated[str | None, opt("The second file's column.")] = None,

@@ -30,7 +30,7 @@ def negatives(
     ] = None,
     sides: Sides = None,
     documents: Annotated[
-        str | None, opt("More texts to choose from, one a line; - is stdin.")
+        str | None, opt("More texts to choose from, one per line; - is stdin.")
     ] = None,
     count: Annotated[int, opt("Negatives a pair.", min=1)] = 1,
     first: Annotated[int, opt("The first rank that may be taken.", min=1)] = 1,

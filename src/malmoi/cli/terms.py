@@ -5,10 +5,9 @@ from typing import Annotated
 
 from ..encoders import load
 from ..io.tables import read_texts
-from ..mining.figure import check_figure
+from ..mining.figures import check_figure, plot_terms
 from ..mining.maps import Project
 from ..mining.texts import nearest_terms
-from ..mining.word_plots import plot_terms
 from ..terms import Lexicon
 from .options import Column, ModelOption, Threads, arg, opt
 from .output import Format, print_rows, prints_rows
@@ -17,7 +16,9 @@ from .output import Format, print_rows, prints_rows
 @prints_rows
 def terms(
     asked: Annotated[list[str], arg("One term or several.")],
-    among: Annotated[str, opt("A lexicon, or a file of terms, one a line; - is stdin.")] = "sample",
+    among: Annotated[
+        str, opt("A lexicon, or a file of terms, one per line; - is stdin.")
+    ] = "sample",
     column: Column = None,
     k: Annotated[int, opt("How many nearest terms.", "--k", "-k", min=1)] = 10,
     plot: Annotated[Path | None, opt("Draw a map (.png, .svg, .pdf).")] = None,

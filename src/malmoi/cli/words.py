@@ -22,9 +22,16 @@ from ..encoders.words import (
 )
 from ..errors import DataError, counted
 from ..io.files import read_lines
-from ..mining.figure import check_figure, short
+from ..mining.figures import (
+    MANY,
+    check_figure,
+    plot_layers,
+    plot_occurrences,
+    plot_tokens,
+    plot_values,
+    short,
+)
 from ..mining.maps import Project
-from ..mining.word_plots import MANY, plot_layers, plot_occurrences, plot_tokens, plot_values
 from ..text import morphemes
 from .options import ModelOption, Threads, arg, opt
 from .output import Format, Row, print_rows, prints_rows, say

@@ -26,7 +26,7 @@ from .transport import Transport
 if TYPE_CHECKING:
     from ..mining.keywords import Keyword
 
-# One request brings at most so many texts and characters: well inside a server's limits, and
+# One request brings at most this many texts and characters: well inside a server's limits, and
 # enough to fill its batches.
 _TEXTS, _CHARACTERS = 256, 400_000
 _WORD_TEXTS, _WORD_CHARACTERS = 16, 1_500  # each of their tokens comes back with a vector
@@ -94,7 +94,7 @@ class Client(BaseEncoder):
     ) -> list[CorpusHit]:
         """Find passages, as `Corpus.search` does; the server's first corpus when none is named.
 
-        `offset` leaves out so many that fit better.
+        `offset` leaves out this many that fit better.
         """
         body: dict[str, Any] = {"query": as_text(query, where="query"), "k": k, "mode": mode}
         body |= {"filter": dict(filter or {}), "rerank": rerank, "depth": depth, "corpus": corpus}

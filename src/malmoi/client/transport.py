@@ -30,7 +30,7 @@ class Transport:
         parts = urllib.parse.urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise OptionError(
-                "url is no address of a server; expected http:// or https:// and a host, "
+                "url is not the address of a server; expected http:// or https:// and a host, "
                 "such as http://127.0.0.1:8010."
             )
         self._parts, self._path = parts, parts.path.rstrip("/")

@@ -11,8 +11,7 @@ from typing import Any
 
 from .models import WordVectors, load_baselines
 from .report import Comparison, Difference, Metric, Report, evaluate, make_report
-from .task import Outcome, Settings
-from .tasks import TASKS
+from .tasks import TASKS, Outcome, Settings
 
 __all__ = [
     "TASKS",

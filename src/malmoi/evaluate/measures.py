@@ -1,11 +1,11 @@
 """Measures as functions of weights: how often each item is in a resample.
 
-A measure is prepared once from its data; it then takes weights (rounds, n) and gives one value a
+A measure is prepared once from its data; it then takes weights (rounds, n) and gives one value per
 round, (rounds,). All ones give the plain value; the counts of a bootstrap's draws give its
 samples, thousands at a time, with ties handled exactly. An undefined measure is NaN.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,9 +29,29 @@ def value(measure: Measure, count: int) -> float:
 
 
 def mean(values: object) -> Measure:
-    """The mean of one number an item."""
+    """The mean of one number per item."""
     column = np.asarray(values, dtype=np.float64)  # (n,)
     return lambda weights: np.asarray(weights @ column / weights.sum(axis=1))
+
+
+def ratio(upper: Doubles, lower: Doubles) -> Measure:
+    """The sum of one count per item, divided by that of another; 0 where the latter is 0."""
+
+    def measure(weights: Doubles) -> Doubles:
+        total = weights @ lower
+        return np.divide(weights @ upper, total, out=np.zeros_like(total), where=total > 0)
+
+    return measure
+
+
+def number_groups(names: Iterable[Hashable]) -> NDArray[np.intp]:
+    """Number the groups that items belong to, (n,), in the order in which they come.
+
+    >>> number_groups(["b", "a", "b"]).tolist()
+    [0, 1, 0]
+    """
+    seen: dict[Hashable, int] = {}
+    return np.array([seen.setdefault(name, len(seen)) for name in names], dtype=np.intp)
 
 
 def pearson(x: object, y: object) -> Measure:
@@ -196,7 +216,7 @@ def known_mean(values: object) -> Doubles:
 
 
 def root_mean_square(errors: object) -> Measure:
-    """The root of the mean square of one error an item."""
+    """The root of the mean square of one error per item."""
     squares = mean(np.square(np.asarray(errors, dtype=np.float64)))
     return lambda weights: np.asarray(np.sqrt(squares(weights)))
 

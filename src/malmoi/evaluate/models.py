@@ -40,7 +40,7 @@ class Judges(Protocol):
     labels: Sequence[str]
 
     def probabilities(self, pairs: list[tuple[str, str]], /) -> Any:
-        """Give one probability a pair and label."""
+        """Give one probability per pair and label."""
 
 
 def name_of(model: object) -> str:
@@ -116,7 +116,7 @@ def _dots(left: Floats, right: Floats) -> NDArray[np.float64]:
 class WordVectors:
     """Vectors of words out of a text file; a text's vector is the mean of its words'.
 
-    The file is word2vec's or GloVe's: a word and its numbers a line, word2vec with a line of both
+    The file is word2vec's or GloVe's: a word and its numbers per line, word2vec with a line of both
     counts before. A Korean word that is not in it is looked up without its ending, letter by
     letter (병원에서, 병원에, 병원); a text without any known word has the vector 0.
     """
@@ -162,7 +162,7 @@ def _read_word_vectors(path: Path) -> tuple[dict[str, int], Floats]:
     bad.report()
     if not vectors:
         raise DataError(
-            f"{path} has no word vectors; expected a word and its numbers a line, with spaces "
+            f"{path} has no word vectors; expected a word and its numbers per line, with spaces "
             "between, as word2vec and GloVe write them. Convert a binary file to text first."
         )
     return rows, np.stack(vectors)

@@ -23,8 +23,7 @@ from ..types import Doubles
 from .examples import ExampleSource
 from .measures import LOWER_IS_BETTER, Measure
 from .models import name_of
-from .task import Outcome, Settings
-from .tasks import TASKS
+from .tasks import TASKS, Outcome, Settings
 
 logger = logging.getLogger(__name__)
 
@@ -73,7 +72,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """How the reported model stands against another one on the same examples."""
+    """How the reported model compares with another one on the same examples."""
 
     model: str
     differences: dict[str, Difference]
@@ -100,7 +99,7 @@ class Report:
         return "\n".join([*lines, *(f"  {line}" for line in self.verdicts())])
 
     def verdicts(self) -> list[str]:
-        """Say in a sentence each how the model stands against the others, by its main metric."""
+        """Say in one sentence each how the model compares with the others, by its main metric."""
         return [
             _sentence(self.main, self.model, comparison.model, comparison.differences[self.main])
             for comparison in self.comparisons
@@ -108,7 +107,7 @@ class Report:
         ]
 
     def rows(self) -> list[dict[str, object]]:
-        """One row a model and metric, for a table; ours first."""
+        """One row per model and metric, for a table; ours first."""
         found: list[dict[str, object]] = []
         for name, metric in self.metrics.items():
             ours = {"difference": "", "p": "", "ours is": ""} if self.comparisons else {}
@@ -144,7 +143,7 @@ class Report:
             return cls(**fields)
         except (KeyError, TypeError, AttributeError) as error:
             raise DataError(
-                f"this JSON is no report ({type(error).__name__}: {error}); expected one that "
+                f"this JSON is not a report ({type(error).__name__}: {error}); expected one that "
                 "malmoi evaluate wrote. Evaluate again."
             ) from error
 

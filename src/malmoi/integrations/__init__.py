@@ -1,8 +1,27 @@
 """Adapters to other libraries. Each file needs its library and is imported only when asked for."""
 
-from ..encoders import TextEncoder
+from pathlib import Path
+from typing import Any
+
+from ..corpus.writer import prompts_of
+from ..encoders import TextEncoder, load
 from ..errors import OptionError
 from ..io.fingerprint import hash_data
+
+
+def open_encoder(model: str | Path | TextEncoder | None) -> TextEncoder:
+    """Give an encoder as it is, or open one by its name or folder; None is the shipped one."""
+    return model if isinstance(model, TextEncoder) else load(model)
+
+
+def encode_query(encoder: TextEncoder, texts: Any) -> Any:
+    """Encode a query or several, with the model's prompt for queries if it has one."""
+    return encoder.encode(texts, prompt=(prompts_of(encoder) or (None, None))[0])
+
+
+def encode_passages(encoder: TextEncoder, texts: Any) -> Any:
+    """Encode passages, (n, dim), with the model's prompt for passages if it has one."""
+    return encoder.encode(texts, prompt=(prompts_of(encoder) or (None, None))[1])
 
 
 def revision_of(encoder: TextEncoder) -> str:

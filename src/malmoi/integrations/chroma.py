@@ -2,10 +2,9 @@
 
 from typing import Any
 
-from ..corpus.writer import prompts_of
 from ..encoders import load
 from ..errors import require
-from . import check_revision, revision_of
+from . import check_revision, encode_passages, encode_query, revision_of
 
 require("chromadb", extra="chroma", purpose="malmoi.integrations.chroma")
 
@@ -24,15 +23,14 @@ class MalmoiEmbeddingFunction(EmbeddingFunction[Documents]):
         self.encoder = load(model)
         check_revision(self.encoder, revision)
         self.model = model or self.encoder.name
-        self._prompts = prompts_of(self.encoder) or (None, None)
 
     def __call__(self, input: Documents) -> Embeddings:
         """Encode passages."""
-        return list(self.encoder.encode(input, prompt=self._prompts[1]))
+        return list(encode_passages(self.encoder, input))
 
     def embed_query(self, input: Documents) -> Embeddings:
         """Encode queries."""
-        return list(self.encoder.encode(input, prompt=self._prompts[0]))
+        return list(encode_query(self.encoder, input))
 
     @staticmethod
     def name() -> str:

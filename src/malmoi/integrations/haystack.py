@@ -5,10 +5,10 @@ from typing import Any
 
 from ..corpus import Corpus
 from ..corpus.corpus import Mode
-from ..corpus.writer import prompts_of
-from ..encoders import TextEncoder, load
+from ..encoders import TextEncoder
 from ..errors import require
 from ..heads.reranker import Reranker, load_reranker
+from . import encode_passages, encode_query, open_encoder
 
 require("haystack", extra="haystack", purpose="malmoi.integrations.haystack")
 
@@ -20,13 +20,12 @@ class MalmoiTextEmbedder:
     """Turns a query into a vector."""
 
     def __init__(self, model: str | TextEncoder | None = None) -> None:
-        self.encoder = model if isinstance(model, TextEncoder) else load(model)
+        self.encoder = open_encoder(model)
 
     @component.output_types(embedding=list[float])
     def run(self, text: str) -> dict[str, list[float]]:
         """Encode it, with the model's prompt for queries."""
-        prompt = (prompts_of(self.encoder) or (None, None))[0]
-        return {"embedding": self.encoder.encode(text, prompt=prompt).tolist()}
+        return {"embedding": encode_query(self.encoder, text).tolist()}
 
 
 @component
@@ -34,13 +33,12 @@ class MalmoiDocumentEmbedder:
     """Gives documents their vectors."""
 
     def __init__(self, model: str | TextEncoder | None = None) -> None:
-        self.encoder = model if isinstance(model, TextEncoder) else load(model)
+        self.encoder = open_encoder(model)
 
     @component.output_types(documents=list[Document])
     def run(self, documents: list[Document]) -> dict[str, list[Document]]:
         """Encode them, with the model's prompt for passages."""
-        prompt = (prompts_of(self.encoder) or (None, None))[1]
-        rows = self.encoder.encode([one.content or "" for one in documents], prompt=prompt)
+        rows = encode_passages(self.encoder, [one.content or "" for one in documents])
         pairs = zip(documents, rows.tolist(), strict=True)
         return {"documents": [replace(one, embedding=row) for one, row in pairs]}
 

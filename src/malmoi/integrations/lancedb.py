@@ -2,11 +2,10 @@
 
 from typing import Any
 
-from ..corpus.writer import prompts_of
 from ..encoders import TextEncoder, load
 from ..errors import require
 from ..types import Floats
-from . import check_revision, revision_of
+from . import check_revision, encode_passages, encode_query, revision_of
 
 require("lancedb", extra="lancedb", purpose="malmoi.integrations.lancedb")
 
@@ -15,7 +14,7 @@ from pydantic import ConfigDict, PrivateAttr  # noqa: E402
 
 
 @register("malmoi")
-class MalmoiEmbeddingFunction(EmbeddingFunction):
+class LanceDBEmbeddingFunction(EmbeddingFunction):
     """A model by its name or folder, with its prompts for queries and passages.
 
     `revision` is what a table remembers of its model; another model is refused.
@@ -36,15 +35,11 @@ class MalmoiEmbeddingFunction(EmbeddingFunction):
 
     def compute_query_embeddings(self, query: str) -> list[Floats]:
         """Encode a query."""
-        return self._encode(query, 0)
+        return list(encode_query(self._encoder, self.sanitize_input(query)))
 
     def compute_source_embeddings(self, texts: Any) -> list[Floats]:
         """Encode passages."""
-        return self._encode(texts, 1)
-
-    def _encode(self, texts: Any, side: int) -> list[Floats]:
-        prompt = (prompts_of(self._encoder) or (None, None))[side]
-        return list(self._encoder.encode(self.sanitize_input(texts), prompt=prompt))
+        return list(encode_passages(self._encoder, self.sanitize_input(texts)))
 
     def ndims(self) -> int:
         """How many dimensions the vectors have."""

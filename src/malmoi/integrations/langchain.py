@@ -7,11 +7,11 @@ from typing import Any
 from ..corpus import Corpus
 from ..corpus.corpus import Mode
 from ..corpus.ranking import Hit
-from ..corpus.writer import prompts_of
-from ..encoders import TextEncoder, load
+from ..encoders import TextEncoder
 from ..errors import OptionError, require
 from ..heads.reranker import Reranker, load_reranker
 from ..io.fingerprint import hash_text
+from . import encode_passages, encode_query, open_encoder
 
 require("langchain_core", extra="langchain", purpose="malmoi.integrations.langchain")
 
@@ -24,17 +24,16 @@ class MalmoiEmbeddings(Embeddings):
     """A model as LangChain's Embeddings, with its prompts for queries and passages."""
 
     def __init__(self, model: str | Path | TextEncoder | None = None) -> None:
-        self.encoder = model if isinstance(model, TextEncoder) else load(model)
-        self._prompts = prompts_of(self.encoder) or (None, None)
+        self.encoder = open_encoder(model)
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Encode passages."""
-        rows: list[list[float]] = self.encoder.encode(texts, prompt=self._prompts[1]).tolist()
+        rows: list[list[float]] = encode_passages(self.encoder, texts).tolist()
         return rows
 
     def embed_query(self, text: str) -> list[float]:
         """Encode a query."""
-        row: list[float] = self.encoder.encode(text, prompt=self._prompts[0]).tolist()
+        row: list[float] = encode_query(self.encoder, text).tolist()
         return row
 
 

@@ -9,10 +9,10 @@ from ..corpus.corpus import Mode
 from ..corpus.filters import OPERATORS, Filter, atom
 from ..corpus.ranking import WEIGHTS, Hit
 from ..corpus.store import Document
-from ..corpus.writer import prompts_of
-from ..encoders import TextEncoder, load
+from ..encoders import TextEncoder
 from ..errors import OptionError, require
 from ..heads.reranker import Reranker, load_reranker
+from . import encode_passages, encode_query, open_encoder
 
 require("llama_index.core", extra="llama-index", purpose="malmoi.integrations.llama_index")
 
@@ -49,10 +49,9 @@ class MalmoiEmbedding(BaseEmbedding):
     """A model as LlamaIndex's embedding, with its prompts for queries and passages."""
 
     def __init__(self, model: str | Path | TextEncoder | None = None, **options: Any) -> None:
-        encoder = model if isinstance(model, TextEncoder) else load(model)
+        encoder = open_encoder(model)
         super().__init__(model_name=encoder.name, **options)
         self._encoder = encoder
-        self._prompts = prompts_of(encoder) or (None, None)
 
     @classmethod
     def class_name(cls) -> str:
@@ -60,7 +59,7 @@ class MalmoiEmbedding(BaseEmbedding):
         return "MalmoiEmbedding"
 
     def _get_query_embedding(self, query: str) -> list[float]:
-        row: list[float] = self._encoder.encode(query, prompt=self._prompts[0]).tolist()
+        row: list[float] = encode_query(self._encoder, query).tolist()
         return row
 
     async def _aget_query_embedding(self, query: str) -> list[float]:
@@ -70,7 +69,7 @@ class MalmoiEmbedding(BaseEmbedding):
         return self._get_text_embeddings([text])[0]
 
     def _get_text_embeddings(self, texts: list[str]) -> list[list[float]]:
-        rows: list[list[float]] = self._encoder.encode(texts, prompt=self._prompts[1]).tolist()
+        rows: list[list[float]] = encode_passages(self._encoder, texts).tolist()
         return rows
 
 
@@ -86,7 +85,7 @@ class CorpusRetriever(BaseRetriever):
         return [NodeWithScore(node=_node(hit), score=hit.score) for hit in hits]
 
 
-class CorpusVectorStore(BasePydanticVectorStore):
+class MalmoiVectorStore(BasePydanticVectorStore):
     """A corpus as a vector store: each node is a passage.
 
     The corpus encodes nodes and queries with its own model, so that vectors of another one, which

@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Any
 
 from ..corpus.writer import prompts_of
-from ..encoders import TextEncoder, load
+from ..encoders import TextEncoder
 from ..errors import OptionError, require
 from ..types import Floats
-from . import revision_of
+from . import open_encoder, revision_of
 
 require("mteb", extra="mteb", purpose="malmoi.integrations.mteb")
 
@@ -21,7 +21,7 @@ class MalmoiEncoder(AbsEncoder):
     """An encoder for `mteb.evaluate`; its revision tells results of other weights apart."""
 
     def __init__(self, model: str | Path | TextEncoder | None = None) -> None:
-        self.encoder = model if isinstance(model, TextEncoder) else load(model)
+        self.encoder = open_encoder(model)
         self.model_prompts = dict(self.encoder.manifest.prompts)
         self.mteb_model_meta = ModelMeta.create_empty(
             {

@@ -2,9 +2,10 @@
 
 from typing import Any, Self
 
-from ..encoders import TextEncoder, load
+from ..encoders import TextEncoder
 from ..errors import require
 from ..types import Floats
+from . import open_encoder
 
 require("sklearn", extra="clusters", purpose="malmoi.integrations.sklearn")
 
@@ -19,7 +20,7 @@ class MalmoiVectorizer(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803
         """Open the model."""
-        self.encoder_ = self.model if isinstance(self.model, TextEncoder) else load(self.model)
+        self.encoder_ = open_encoder(self.model)
         return self
 
     def transform(self, X: Any) -> Floats:  # noqa: N803

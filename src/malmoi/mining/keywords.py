@@ -42,7 +42,7 @@ STOPWORDS = frozenset((_KOREAN_STOPWORDS + _ENGLISH_STOPWORDS).split())
 
 
 def read_stopwords(path: str | Path | None) -> frozenset[str]:
-    """The built-in stop words, changed by a file: one word a line, "-word" removes one.
+    """The built-in stop words, changed by a file: one word per line, "-word" removes one.
 
     Lines that begin with # are comments.
     """
@@ -90,7 +90,7 @@ def keywords(
     Args:
         diversity: from 0 to 1, how much a phrase loses by its similarity to those already chosen
             (maximal marginal relevance).
-        max_sum: instead of that, choose among so many of the nearest phrases those that are least
+        max_sum: instead of that, choose among this many of the nearest phrases those that are least
             similar to each other (KeyBERT's max-sum); 0 for not.
 
     A document without a noun phrase has no keywords.

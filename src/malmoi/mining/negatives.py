@@ -36,7 +36,7 @@ class SupportsEncode(Protocol):
     """Anything that turns texts into vectors (n, dim)."""
 
     def encode(self, texts: list[str], /) -> Any:
-        """One vector a text."""
+        """One vector per text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class NegativeChoice:
     """Which of the nearest texts are taken as negatives.
 
     Attributes:
-        count: negatives a pair.
+        count: negatives per pair.
         first: the first rank to choose from.
         last: the last rank to choose from.
         margin: how far below the positive's cosine a negative must be; nearer texts may well be
@@ -114,7 +114,7 @@ class _Pool:
     rows: dict[bytes, int]  # a text's key → its row among the documents
 
     def excluded(self, block: Sequence[_Anchor]) -> RowPairs:
-        """The documents that are no negatives of these anchors: their positives and themselves."""
+        """The documents that are not negatives of these anchors: their positives and themselves."""
         found: set[tuple[int, int]] = set()
         for i, anchor in enumerate(block):
             found |= {(i, row) for row in anchor.positives}
@@ -273,6 +273,3 @@ def write_triplets(path: str | Path, triplets: Iterable[Triplet]) -> int:
             file.write(line.encode("utf-8", "replace") + b"\n")
             count += 1
     return count
-
-
-Choice = NegativeChoice  # the name of 0.1

@@ -61,12 +61,12 @@ def gather(texts: Iterable[str], *, where: str) -> Lines:
     if empty:
         logger.info(f"{where}: {counted(empty, 'empty line was', 'empty lines were')} left out")
     if not lines:
-        raise DataError(f"{where} has no text; expected one a line. Name another file.")
+        raise DataError(f"{where} has no text; expected one per line. Name another file.")
     return Lines(lines, again)
 
 
 def read(path: str | Path, *, column: str | None = None) -> Lines:
-    """Read the texts of a file (stdin for "-"): one a line, or the column of a table."""
+    """Read the texts of a file (stdin for "-"): one per line, or the column of a table."""
     where = "stdin" if str(path) == "-" else str(path)
     return gather(read_texts(path, column=column), where=where)
 
@@ -115,7 +115,7 @@ def nearest_terms(
     known = list(dict.fromkeys(term.strip() for term in among if term.strip()))
     wanted = list(dict.fromkeys(asked))
     if not known:
-        raise DataError("the list of terms is empty; expected one a line. Name another file.")
+        raise DataError("the list of terms is empty; expected one per line. Name another file.")
     table, queries = encoder.encode(known), encoder.encode(wanted)
     found: list[NearTerm] = []
     rows: dict[str, Floats] = dict(zip(wanted, queries, strict=True))

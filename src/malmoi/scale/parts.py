@@ -103,7 +103,7 @@ def _difference(found: str, wanted: str) -> str:
     try:
         old = json.loads(found)
     except ValueError:
-        return "something that is no plan"
+        return "something that is not a plan"
     new = json.loads(wanted)
     if old.get("inputs") != new["inputs"]:
         return "other files"

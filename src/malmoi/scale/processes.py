@@ -33,7 +33,7 @@ def encode_in_processes(
     prompt: str | None = None,
     on_long: OnLong = "cut",
 ) -> Iterator[NDArray[Any]]:
-    """Yield one vector a text, in order, encoded by several processes that share the cores.
+    """Yield one vector per text, in order, encoded by several processes that share the cores.
 
     Threads, which `malmoi.load` uses by itself, share one copy of the model and are as fast on a
     few cores; processes help on machines with many. Memory is bounded as in `encode_iter`.

@@ -295,7 +295,7 @@ def _round(cluster: _Cluster, parts: list[DatasetPart], advance: Advance) -> lis
 
 
 def _reports(cluster: _Cluster, parts: list[DatasetPart]) -> Iterator[PartReport]:
-    """Let Ray Data run the parts, one a block and task, on as many actors as fit."""
+    """Let Ray Data run the parts, one per block and task, on as many actors as fit."""
     data = require("ray.data", extra="scale", purpose="encoding on a cluster")
     cores = int(cluster.ray.cluster_resources().get("CPU", 1))
     actors = max(1, min(len(parts), cores // cluster.threads))
@@ -358,8 +358,9 @@ def _check_address(address: str) -> None:
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or "/" in host:
         raise OptionError(
-            f"{address} is no address of a cluster; expected HOST:PORT of its head, auto or local. "
-            "Run the command on a machine of the cluster: Ray's remote client (ray://) is not used."
+            f"{address} is not the address of a cluster; expected HOST:PORT of its head, auto or "
+            "local. Run the command on a machine of the cluster: Ray's remote client (ray://) is "
+            "not used."
         )
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()

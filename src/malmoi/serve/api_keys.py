@@ -66,7 +66,7 @@ def read_keys(file: Path) -> list[Key]:
         found = _LINE.fullmatch(line.rstrip())
         if found is None:
             raise DataError(
-                f"line {number} of {file} is no key; expected a name, a sha256 and requests a "
+                f"line {number} of {file} is not a key; expected a name, a sha256 and requests a "
                 "minute between tabs. Make keys with: malmoi key"
             )
         keys.append(Key(found[1], found[2], int(found[3])))

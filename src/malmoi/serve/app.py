@@ -19,9 +19,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .. import __version__
 from ..runtime.session import usable_cores
-from . import bounds, schemas, schemas_vendors
+from . import bounds, schemas
 from .middleware import Gateway
-from .routes import corpora, embeddings, info, link, search, vendors, words
+from .routes import corpora, embeddings, info, search, vendors, words
 from .schemas import Schema
 from .settings import UPLOAD_PATH
 from .state import STATE, AppState
@@ -56,7 +56,7 @@ class Endpoint:
     path: str
     tag: str
     answer: Callable[..., Awaitable[Response]]
-    response: type[BaseModel] | None = None  # none for what is no JSON
+    response: type[BaseModel] | None = None  # none for what is not JSON
 
     @property
     def request(self) -> type[Schema] | None:
@@ -73,8 +73,8 @@ class Endpoint:
 ROUTES = (
     Endpoint("/v1/embeddings", "vectors", embeddings.embeddings, schemas.EmbeddingsResponse),
     Endpoint("/v1/search", "search", search.search, schemas.SearchResponse),
-    Endpoint("/v1/link", "terms", link.link, schemas.LinkResponse),
-    Endpoint("/v1/link/note", "terms", link.note, schemas.NoteResponse),
+    Endpoint("/v1/link", "terms", words.link, schemas.LinkResponse),
+    Endpoint("/v1/link/note", "terms", words.note, schemas.NoteResponse),
     Endpoint("/v1/rerank", "ranking", embeddings.rerank, schemas.RerankResponse),
     Endpoint("/v1/similarity", "vectors", embeddings.similarity, schemas.SimilarityResponse),
     Endpoint("/v1/words", "words", words.words, schemas.WordsResponse),
@@ -83,16 +83,16 @@ ROUTES = (
     Endpoint("/v1/corpus", "search", corpora.describe, schemas.CorpusResponse),
     Endpoint("/v1/map", "search", search.draw, schemas.MapResponse),
     Endpoint(UPLOAD_PATH, "search", corpora.upload, schemas.UploadResponse),
-    Endpoint("/v1/embed", "vendors", vendors.cohere_v1, schemas_vendors.CohereEmbedResponse),
-    Endpoint("/v2/embed", "vendors", vendors.cohere_v2, schemas_vendors.CohereEmbedResponse),
+    Endpoint("/v1/embed", "vendors", vendors.cohere_v1, vendors.CohereEmbedResponse),
+    Endpoint("/v2/embed", "vendors", vendors.cohere_v2, vendors.CohereEmbedResponse),
     Endpoint("/v2/rerank", "vendors", embeddings.rerank, schemas.RerankResponse),
-    Endpoint("/rerank", "vendors", vendors.rerank, schemas_vendors.VendorRerankResponse),
-    Endpoint("/score", "vendors", vendors.score, schemas_vendors.ScoreResponse),
-    Endpoint("/embed", "vendors", vendors.embed, schemas_vendors.TEIEmbedResponse),
-    Endpoint("/similarity", "vendors", vendors.similarity, schemas_vendors.TEISimilarityResponse),
-    Endpoint("/info", "vendors", vendors.info, schemas_vendors.TEIInfoResponse),
-    Endpoint("/api/embed", "vendors", vendors.ollama_embed, schemas_vendors.OllamaEmbedResponse),
-    Endpoint("/api/tags", "vendors", vendors.ollama_tags, schemas_vendors.OllamaTagsResponse),
+    Endpoint("/rerank", "vendors", vendors.rerank, vendors.VendorRerankResponse),
+    Endpoint("/score", "vendors", vendors.score, vendors.ScoreResponse),
+    Endpoint("/embed", "vendors", vendors.embed, vendors.TEIEmbedResponse),
+    Endpoint("/similarity", "vendors", vendors.similarity, vendors.TEISimilarityResponse),
+    Endpoint("/info", "vendors", vendors.info, vendors.TEIInfoResponse),
+    Endpoint("/api/embed", "vendors", vendors.ollama_embed, vendors.OllamaEmbedResponse),
+    Endpoint("/api/tags", "vendors", vendors.ollama_tags, vendors.OllamaTagsResponse),
     Endpoint("/health", "status", info.health, schemas.HealthResponse),
     Endpoint("/ready", "status", info.ready, schemas.HealthResponse),
     Endpoint("/metrics", "status", info.metrics),

@@ -58,9 +58,9 @@ class _JobPart:
 class Batcher:
     """Gathers work and runs it in threads; made and used inside one event loop.
 
-    `run(group, items)` gives a row an item and is called in a worker's thread. `in_flight()` gives
-    how many requests are being answered: when all of them are waiting here already, a batch need
-    not wait for more. `on_batch(texts, seconds)` is called after each batch that was run.
+    `run(group, items)` gives one row per item and is called in a worker's thread. `in_flight()`
+    gives how many requests are being answered: when all of them are waiting here already, a batch
+    need not wait for more. `on_batch(texts, seconds)` is called after each batch that was run.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Batcher:
         counted: bool = False,
         seconds: float,
     ) -> list[Any]:
-        """Give one row an item, in order, within so many seconds.
+        """Give one row per item, in order, within `seconds`.
 
         `counted` says that the costs are lengths and no guess; each item then goes with its like.
         Raises APIError "busy" when the queue is full, "deadline" when the seconds are over,
@@ -155,7 +155,7 @@ class Batcher:
             self._changed.notify()
 
     def check_room(self, total: int, seconds: float) -> None:
-        """Refuse so many tokens where too many wait already."""
+        """Refuse this many tokens where too many wait already."""
         if self._stopping:
             raise stopping()
         backlog = self.backlog_seconds()

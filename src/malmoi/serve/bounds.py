@@ -8,6 +8,7 @@ answer takes is estimated before it is computed, and reserved in a budget of all
 
 import contextlib
 import ctypes
+import operator
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -36,31 +37,22 @@ class ValueCounts:
     fields: int = 0
     containers: int = 0
 
+    def __iter__(self) -> Iterator[int]:
+        return iter((self.values, self.fields, self.containers))
+
     def __add__(self, other: "ValueCounts") -> "ValueCounts":
-        return ValueCounts(
-            self.values + other.values,
-            self.fields + other.fields,
-            self.containers + other.containers,
-        )
+        return ValueCounts(*map(operator.add, self, other))
 
     def __mul__(self, times: int) -> "ValueCounts":
-        return ValueCounts(self.values * times, self.fields * times, self.containers * times)
+        return ValueCounts(*(count * times for count in self))
 
     def __or__(self, other: "ValueCounts") -> "ValueCounts":
         """The most of either."""
-        return ValueCounts(
-            max(self.values, other.values),
-            max(self.fields, other.fields),
-            max(self.containers, other.containers),
-        )
+        return ValueCounts(*map(max, self, other))
 
     def exceed(self, most: "ValueCounts") -> bool:
         """Tell whether one of them is larger than it may be."""
-        return (
-            self.values > most.values
-            or self.fields > most.fields
-            or self.containers > most.containers
-        )
+        return any(map(operator.gt, self, most))
 
 
 def parse(schema: type[Model], body: bytes | bytearray) -> Model:
@@ -124,7 +116,7 @@ def _bound(part: Mapping[str, Any], name: str) -> int:
 def count_values(body: bytes | bytearray, most: ValueCounts) -> ValueCounts:
     """Count the values, fields and containers of a body, at least until they exceed the most.
 
-    Marks inside of strings are text. What is no JSON is counted too, somehow; the parser that
+    Marks inside of strings are text. What is not JSON is counted too, somehow; the parser that
     reads it afterwards stops where it is wrong.
 
     >>> count_values(b'{"input": ["a, b", "c\\\\", [d"]}', ValueCounts(100, 100, 100))
@@ -151,7 +143,7 @@ def count_values(body: bytes | bytearray, most: ValueCounts) -> ValueCounts:
 
 
 def _escaped(block: NDArray[np.uint8], carried: bool) -> tuple[NDArray[np.intp], bool]:
-    """Where signs stand that a backslash escapes, and whether the next block begins with one."""
+    """Where a backslash escapes a sign, and whether the next block begins with one."""
     slashes = np.flatnonzero(block == _BACKSLASH)
     first = np.zeros(int(carried), dtype=np.intp)
     if carried and len(slashes) and slashes[0] == 0:
@@ -174,7 +166,7 @@ class Memory:
 
     @contextlib.contextmanager
     def reserve(self, size: int) -> Iterator[None]:
-        """Hold so many bytes within the block; refused where they are too many."""
+        """Hold this many bytes within the block; refused where they are too many."""
         self.check(size)
         if self.used + size > self._total:
             message = "the requests that are being answered take all memory there is for them."
@@ -206,7 +198,7 @@ class Droppable(Protocol):
 
 
 class Connections:
-    """The open connections, so many in all and from one address; used inside the event loop."""
+    """The open connections, limited in all and from one address; used inside the event loop."""
 
     def __init__(self, most: int, per_address: int) -> None:
         self._most, self._per_address = most, per_address

@@ -380,7 +380,7 @@ class BatchedReranker:
         self._engine = engine
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> Floats:
-        """Give one score a pair, (n,)."""
+        """Give one score per pair, (n,)."""
         if not pairs:
             return np.zeros(0, dtype=np.float32)
         work = self._engine.score(pairs[0][0], [text for _, text in pairs])

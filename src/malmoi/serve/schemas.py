@@ -631,7 +631,7 @@ class WordsRequest(Schema):
         return _OWN + numbers * (4 + written) + batch + pairs * _NUMBER["float"] + tokens * 1000
 
     def _layers(self, model: ModelSize) -> tuple[int, int]:
-        """How many layers are read, and how many stand side by side in a vector."""
+        """How many layers are read, and how many are side by side in a vector."""
         if isinstance(self.layer, list):
             return len(self.layer), len(self.layer)
         if not isinstance(self.layer, str):

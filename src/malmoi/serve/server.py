@@ -47,9 +47,9 @@ HEADERS = [
 # answers quick while batches are made ready.
 _SWITCH_SECONDS = 0.001
 _IDLE_SECONDS = 30
-# A client that is refused before its body is read has so long to send the rest, which is dropped.
+# A client that is refused before its body is read has this long to send the rest, which is dropped.
 _LINGER_SECONDS, _LINGER_BYTES = 5, 64 * 1024 * 1024
-# The client of a large answer has to read so much in `write_seconds`, and all of it in the end.
+# The client of a large answer has to read this much in `write_seconds`, and all of it in the end.
 _PROGRESS, _LONGEST_WRITE = 64 * 1024, 600
 _OWN_FILES = 64  # that are open besides connections: models, corpora, logs
 _BUFFERED = 64 * 1024  # bytes of an answer that need not be waited for

@@ -165,7 +165,7 @@ def load_resources(
 
 
 def _open_reader(linker: Linker) -> NoteReader:
-    """Open a reader of notes, with the decisions that are kept beside its lexicon."""
+    """Open a reader of notes, with the decisions that are kept next to its lexicon."""
     return NoteReader(linker, corrections=Corrections.of_lexicon(linker.lexicon))
 
 

@@ -14,7 +14,7 @@ from ...types import Floats
 from ..examples import BadRow, Examples, Form, Roles, read_examples, text
 from ..measures import mean
 from ..models import vectors_of
-from ..task import Outcome, Settings, Task
+from . import Outcome, Settings, Task
 from .retrieval import score_rows
 
 
@@ -65,7 +65,7 @@ class Concepts(Task[Names]):
     "accuracy@k" is the share of names with a right concept among the first k concepts; "mrr" the
     mean inverse rank of the first right one. A name of several concepts is right for each of
     them; of different names with the same cosine the wrong one counts as nearer, because a tie is
-    no knowledge.
+    not knowledge.
     """
 
     name = "concepts"
@@ -74,7 +74,7 @@ class Concepts(Task[Names]):
     def load(self, path: Path, settings: Settings) -> Examples[Names]:
         """Read the names that are asked and the dictionary, each with columns name and concept.
 
-        `hold_out` asks only names of concepts that are set aside; `limit` takes so many of them,
+        `hold_out` asks only names of concepts that are set aside; `limit` takes this many of them,
         evenly spread over the file.
         """
         share, limit = settings.hold_out, settings.limit
@@ -98,7 +98,7 @@ class Concepts(Task[Names]):
         return Examples(names, examples.source)
 
     def outcome(self, model: object, examples: Examples[Names], settings: Settings) -> Outcome:
-        """Measure how high the first right concept of each name stands."""
+        """Measure how high the first right concept of each name is."""
         names, ks = examples.rows, settings.ks
         ranks = rank(model, names)
         columns = {f"accuracy@{k}": mean([float(r <= k) for r in ranks]) for k in ks}
@@ -134,7 +134,7 @@ class _Dictionary:
                 self.rows.setdefault(concept, []).append(row)
 
     def rank(self, term: Term, scores: Floats, *, own: bool) -> int:
-        """Count the concepts that stand above the nearest right name."""
+        """Count the concepts above the nearest right name."""
         itself = self.numbers.get(term.name, -1) if own else -1
         right = {row for concept in term.concepts for row in self.rows.get(concept, ())} - {itself}
         if not right:

@@ -9,7 +9,7 @@ ovarian cancer") is right when each of its concepts is found.
 import json
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
@@ -25,9 +25,9 @@ from ...io.files import read_lines, writing
 from ...io.tables import BadRows, read_numbered_rows
 from ...terms import Lexicon, Linked, Linker, language_of
 from ..examples import Examples, Form, Roles, choose_columns, describe
-from ..measures import mean
+from ..measures import mean, number_groups
 from ..models import name_of
-from ..task import Outcome, Settings, Task
+from . import Outcome, Settings, Task
 from .retrieval import check_ks
 
 logger = logging.getLogger(__name__)
@@ -80,32 +80,42 @@ class Linking(Task[CaseSet]):
     name = "linking"
 
     def load(self, path: Path, settings: Settings) -> Examples[CaseSet]:
-        if settings.lexicon is None:
-            raise OptionError(
-                "no lexicon was named; expected one to link to. Name it with --lexicon, or make "
-                "one with: malmoi lexicon build"
-            )
+        lexicon = open_lexicon(settings)
         cases = read_cases(
             path, columns=settings.columns, types=settings.types, strict=settings.strict
         )
-        ks, lexicon = check_ks(settings.ks), Lexicon.open(settings.lexicon)
+        found = CaseSet(lexicon, cases.rows, max(check_ks(settings.ks)))
         about = {"ks": list(settings.ks), "lexicon": lexicon.identity}
-        return Examples(CaseSet(lexicon, cases.rows, max(ks)), cases.source, about=about)
+        return Examples(found, cases.source, about=about)
 
     def outcome(self, model: object, examples: Examples[CaseSet], settings: Settings) -> Outcome:
         """Measure accuracy and MRR at each k; what went wrong is written to `errors`."""
-        if not hasattr(model, "encode"):
-            raise OptionError(
-                f"{name_of(model)} has no encode; expected a sentence encoder to link with. "
-                "Name an encoder."
-            )
-        encoder: Any = model
         data, ks = examples.rows, check_ks(settings.ks)
-        judged = judge(Linker(data.lexicon, encoder, keep=False), data.cases, k=data.k)
+        judged = judge(make_linker(data.lexicon, model), data.cases, k=data.k)
         if settings.errors is not None:
             write_errors(settings.errors, judged, data.lexicon)
         alone = outcome_of(data.spelling, data.lexicon, ks=ks)
         return replace(outcome_of(judged, data.lexicon, ks=ks), others=(("spelling alone", alone),))
+
+
+def open_lexicon(settings: Settings) -> Lexicon:
+    """Open the lexicon that was named."""
+    if settings.lexicon is None:
+        raise OptionError(
+            "no lexicon was named; expected one to link to. Name it with --lexicon, or make "
+            "one with: malmoi lexicon build"
+        )
+    return Lexicon.open(settings.lexicon)
+
+
+def make_linker(lexicon: Lexicon, model: Any) -> Linker:
+    """Link with a model; the lexicon's stored vectors are used where they are the model's."""
+    if not hasattr(model, "encode"):
+        raise OptionError(
+            f"{name_of(model)} has no encode; expected a sentence encoder to link with. "
+            "Name an encoder."
+        )
+    return Linker(lexicon, model, keep=False)
 
 
 def read_cases(
@@ -278,8 +288,7 @@ def outcome_of(judged: Sequence[Judged], lexicon: Lexicon, *, ks: Sequence[int] 
         hit = (ranks > 0) & (ranks <= k)
         columns[f"accuracy@{k}"] = hit.astype(float)
         columns[f"mrr@{k}"] = np.where(hit, 1 / np.maximum(ranks, 1), 0.0)
-    mentions: dict[str, int] = {}
-    units = np.array([mentions.setdefault(one.case.mention, len(mentions)) for one in known])
+    units = number_groups(one.case.mention for one in known)
     # Codes such as "D011546|145260" are known by their parts too.
     codes = {part for code in lexicon.codes for part in (code, *code.split("|"))}
     missing = sum(codes.isdisjoint(one.case.codes) for one in known)
@@ -319,14 +328,20 @@ def _split(
 def write_errors(path: str | Path, judged: Sequence[Judged], lexicon: Lexicon) -> None:
     """Write a table of what went wrong: the mention, what came first, and what was right."""
     wrong = [one for one in judged if one.case.codes and one.rank != 1]
+    rows: list[Sequence[object]] = []
+    for one in wrong:
+        best, right = one.linked.best, one.case.codes[0]
+        names = lexicon.concept(right) if right in lexicon else None
+        found = (best.code, best.ko or best.en, best.score) if best else (None, None, 0.0)
+        named = (names.ko or names.en) if names else None
+        rows.append((one.case.mention, *found, "|".join(one.case.codes), named, one.rank))
+    header = ("mention", "found", "found_name", "score", "right", "right_name", "rank")
+    write_rows(path, [header, *rows] if rows else [])
+
+
+def write_rows(path: str | Path, rows: Iterable[Sequence[object]]) -> None:
+    """Write rows with tabs between their cells; other white space in a cell becomes a space."""
     with writing(path) as file:
-        if wrong:
-            file.write(b"mention\tfound\tfound_name\tscore\tright\tright_name\trank\n")
-        for one in wrong:
-            best, right = one.linked.best, one.case.codes[0]
-            names = lexicon.concept(right) if right in lexicon else None
-            found = (best.code, best.ko or best.en, best.score) if best else (None, None, 0.0)
-            named = (names.ko or names.en) if names else None
-            row = (one.case.mention, *found, "|".join(one.case.codes), named, one.rank)
-            cells = (re.sub(r"\s+", " ", str(value)) for value in row)
+        for row in rows:
+            cells = (re.sub(r"\s+", " ", str(cell)) for cell in row)
             file.write("\t".join(cells).encode("utf-8", "replace") + b"\n")

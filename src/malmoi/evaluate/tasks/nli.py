@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from ...errors import DataError, OptionError, by_number, counted, require
 from ...types import Floats
 from ..examples import PAIRS, Examples, Form, Roles, label, text
-from ..measures import macro_f1, mean
+from ..measures import macro_f1, mean, number_groups
 from ..models import Judges, name_of, vectors_of
-from ..task import Forms, Outcome, Settings, Task
+from . import Forms, Outcome, Settings, Task
 
 Labels = NDArray[np.str_]
 Rows = Sequence["Labelled"]
@@ -133,8 +133,8 @@ def _overlap(rows: Rows, train: Rows) -> tuple[str, ...]:
     if not seen:
         return ()
     return (
-        f"{seen:,} of {counted(len(rows), 'row')} {by_number(seen, 'stands', 'stand')} in the "
-        "training file too; the values flatter",
+        f"{seen:,} of {counted(len(rows), 'row')} {by_number(seen, 'is', 'are')} in the training "
+        "file too, so the values are too high",
     )
 
 
@@ -154,8 +154,7 @@ def labels_of(rows: Rows) -> Labels:
 
 def groups_of(rows: Rows) -> NDArray[np.intp]:
     """Which rows share their first text, (n,): a premise with three hypotheses is one group."""
-    seen: dict[str, int] = {}
-    return np.array([seen.setdefault(row.texts[0], len(seen)) for row in rows], dtype=np.intp)
+    return number_groups(row.texts[0] for row in rows)
 
 
 def outcome_of(
@@ -211,7 +210,7 @@ def _usable_folds(labels: Labels, folds: int) -> int:
     if rarest < 2:
         single = sum(count == 1 for count in counts.values())
         raise DataError(
-            f"{single:,} of {len(counts):,} labels {by_number(single, 'stands', 'stand')} in one "
+            f"{single:,} of {len(counts):,} labels {by_number(single, 'is', 'are')} in one "
             "row only; expected each in two or more, to learn from one and try on the other. "
             "Leave rare labels out of the file."
         )

@@ -1,9 +1,12 @@
-"""Retrieval and rerank: how high among all documents stand those that a query should find?
+"""Retrieval and rerank: how high among all documents are those that a query should find?
 
 Files have sets of texts that mean the same, or queries with their documents; both become
-`Searches`.
+`Searches`. With a folder of files to search in, a file has questions, the file that answers each
+(its path in the folder) and a piece of text that the right passage has: `FolderQuestions`.
 """
 
+import tempfile
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,16 +15,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...corpus import Corpus, Hit, group_hits
+from ...encoders import TextEncoder
 from ...errors import DataError, OptionError, counted
 from ...index.knn import RowPairs, nearest
 from ...io.tables import read_texts
 from ...runtime.pooling import normalize
 from ...types import Floats
 from ..examples import QUERIES, Examples, Form, Roles, label, number, read_examples, text
-from ..measures import mean
+from ..measures import mean, number_groups
 from ..models import name_of, scores_of, vectors_of
-from ..task import Outcome, Settings, Task
-from .folder import QUESTIONS, FolderQuestions, folder_outcome, parse_question
+from . import Outcome, Settings, Task
 
 Ranks = list[dict[int, int]]  # for each query: document's row → its rank from 1
 
@@ -35,6 +39,14 @@ _SET_COLUMNS = (
 )  # fmt: skip
 _SETS = Form(("set", "text"), _SET_COLUMNS, {}, sided=False)
 _GRADES = {"grade": ("grade", "relevance", "score")}
+_QUESTION_COLUMNS = (
+    ("question", "file", "answer"), ("query", "file", "answer"), ("question", "document", "answer"),
+    ("질문", "파일", "답"), ("질문", "파일", "답변"), ("질문", "문서", "답"),
+    ("질문", "문서", "답변"),
+)  # fmt: skip
+_QUESTIONS = Form(("query", "file", "answer"), _QUESTION_COLUMNS, {}, sided=False)
+# Passages looked at for each document that is wanted: several may be of one document.
+_PASSAGES = 5
 _DOCUMENTS = Form(("query", "document"), QUERIES, _GRADES, optional=("grade",))
 
 
@@ -74,6 +86,23 @@ class Searches:
     document_prompt: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class FolderQuestion:
+    """A question, the file that answers it, and a piece of text of the right passage."""
+
+    query: str
+    file: str
+    answer: str
+
+
+@dataclass(frozen=True)
+class FolderQuestions:
+    """Questions about the files of a folder."""
+
+    folder: Path
+    questions: list[FolderQuestion]
+
+
 def _parse_member(values: Roles) -> Member:
     return Member(label(values, "set"), text(values, "text"))
 
@@ -81,6 +110,10 @@ def _parse_member(values: Roles) -> Member:
 def _parse_relevant(values: Roles) -> Relevant:
     grade = number(values, "grade") if "grade" in values else 1.0
     return Relevant(text(values, "query"), text(values, "document"), grade)
+
+
+def _parse_question(values: Roles) -> FolderQuestion:
+    return FolderQuestion(text(values, "query"), text(values, "file"), text(values, "answer"))
 
 
 class Retrieval(Task[Any]):
@@ -100,8 +133,8 @@ class Retrieval(Task[Any]):
     forms = ((_SETS, _parse_member), (_DOCUMENTS, _parse_relevant))
 
     def _load_folder(self, path: Path, settings: Settings) -> Examples[Any]:
-        options = {"columns": settings.columns, "strict": settings.strict}
-        found = read_examples(path, ((QUESTIONS, parse_question),), **options)  # type: ignore[arg-type]
+        forms = ((_QUESTIONS, _parse_question),)
+        found = read_examples(path, forms, columns=settings.columns, strict=settings.strict)
         folder = Path(settings.documents or "")
         questions = FolderQuestions(folder, found.rows[: settings.limit or None])
         about = {"ks": list(settings.ks), "folder": folder.name}
@@ -148,7 +181,7 @@ class Retrieval(Task[Any]):
 
     def outcome(self, model: object, examples: Examples[Any], settings: Settings) -> Outcome:
         if isinstance(examples.rows, FolderQuestions):
-            return folder_outcome(model, examples.rows, check_ks(settings.ks))
+            return _folder_outcome(model, examples.rows, check_ks(settings.ks))
         kept, notes = usable_ks(settings.ks, examples.rows)
         return outcome_of(rank(model, examples.rows), examples.rows, kept, notes)
 
@@ -180,7 +213,7 @@ class Reranking(Retrieval):
         """Measure the order after reranking, with the encoder's own order to compare it with."""
         searches, top, encoder = examples.rows, settings.top, _encoder(settings)
         if isinstance(searches, FolderQuestions):
-            return folder_outcome(encoder, searches, check_ks(settings.ks), reranker=model)
+            return _folder_outcome(encoder, searches, check_ks(settings.ks), reranker=model)
         if top < 1:
             raise OptionError(f"top is {top}; expected 1 or more. Choose how many to rerank.")
         kept, notes = usable_ks(settings.ks, searches)
@@ -213,21 +246,19 @@ def from_sets(members: Sequence[Member], more: Sequence[str] = ()) -> Searches:
     for row, member in enumerate(unique):
         rows.setdefault(member.set, []).append(row)
     asking = [row for row, member in enumerate(unique) if len(rows[member.set]) > 1]
-    units: dict[str, int] = {}
-    drawn = [units.setdefault(unique[row].set, len(units)) for row in asking]
     return Searches(
         queries=[unique[row].text for row in asking],
         documents=[*(member.text for member in unique), *more],
         relevant=[{r: 1.0 for r in rows[unique[row].set] if r != row} for row in asking],
         own=np.array(asking, dtype=np.int64),
-        units=np.array(drawn, dtype=np.intp),
+        units=number_groups(unique[row].set for row in asking),
     )
 
 
 def from_pairs(pairs: Sequence[Relevant], more: Sequence[str] = ()) -> Searches:
     """Let every distinct query look for its documents among all distinct documents.
 
-    A grade of 0 or less marks a document that is no answer.
+    A grade of 0 or less marks a document that is not an answer.
 
     >>> found = from_pairs([Relevant("배", "ship"), Relevant("배", "pear"), Relevant("눈", "snow")])
     >>> found.documents, found.relevant
@@ -298,7 +329,7 @@ def _reordered(
 def outcome_of(
     ranks: Ranks, searches: Searches, ks: Sequence[int], notes: tuple[str, ...] = ()
 ) -> Outcome:
-    """Turn ranks into measures, one value a query."""
+    """Turn ranks into measures, one value per query."""
     both = list(zip(ranks, searches.relevant, strict=True))
     columns: dict[str, list[float]] = {}
     for k in ks:
@@ -378,3 +409,90 @@ def _discount(rank: int) -> float:
 def _average_precision(ranks: Mapping[int, int]) -> float:
     ordered = sorted(ranks.values())
     return sum(i / rank for i, rank in enumerate(ordered, start=1)) / len(ordered)
+
+
+def _folder_outcome(
+    encoder: object, rows: FolderQuestions, ks: Sequence[int], *, reranker: Any = None
+) -> Outcome:
+    """Index the folder and ask every question, by both sides together and by each alone.
+
+    With a reranker, its order is compared with the one before it.
+    """
+    if not isinstance(encoder, TextEncoder):
+        raise OptionError(
+            f"a folder is indexed by an encoder, and {type(encoder).__name__} is none. Name one."
+        )
+    with (
+        tempfile.TemporaryDirectory() as place,
+        Corpus.open(Path(place) / "folder.malmoi", encoder) as corpus,
+    ):
+        report = corpus.sync(rows.folder)
+        right = _right_documents(corpus, rows)
+        ways: dict[str, dict[str, Any]] = {mode: {"mode": mode} for mode in ("dense", "keyword")}
+        if reranker is not None:
+            ways = {"hybrid": {}}
+        measured = {
+            name: _measured(corpus, rows, right, ks, options) for name, options in ways.items()
+        }
+        ours = _measured(corpus, rows, right, ks, {"reranker": reranker})
+        details = {
+            "queries": len(rows.questions),
+            "documents": len(corpus),
+            "passages": corpus.store.passage_count(),
+        }
+    units = np.arange(len(rows.questions))
+    main = f"passage@{min(ks)}"
+    others = tuple((name, Outcome(own, units, main)) for name, own in measured.items())
+    unread = f"{counted(len(report.failed), 'file')} could not be read"
+    return Outcome(ours, units, main, details, (unread,) if report.failed else (), others)
+
+
+def _right_documents(corpus: Corpus, rows: FolderQuestions) -> list[set[str]]:
+    """The documents of each question's file; a table has one for each row."""
+    ids = [one.document.id for one in corpus.store.documents()]
+    by_file: dict[str, set[str]] = {}
+    for id in ids:
+        by_file.setdefault(id, set()).add(id)
+        by_file.setdefault(id.partition("#")[0], set()).add(id)
+    found = []
+    for question in rows.questions:
+        name = unicodedata.normalize("NFC", question.file).replace("\\", "/").removeprefix("./")
+        own = by_file.get(name) or by_file.get(name.removeprefix(f"{rows.folder.name}/"))
+        if not own:
+            raise DataError(
+                f"a question names the file {question.file}, which is not among the "
+                f"{counted(len(ids), 'document')} of {rows.folder}; expected its path in the "
+                "folder. Correct the file of questions."
+            )
+        found.append(own)
+    return found
+
+
+def _measured(
+    corpus: Corpus,
+    rows: FolderQuestions,
+    right: Sequence[set[str]],
+    ks: Sequence[int],
+    options: dict[str, Any],
+) -> dict[str, Any]:
+    """For each k, whether a right passage and a right document are among the first k."""
+    columns: dict[str, list[float]] = {
+        f"{what}@{k}": [] for what in ("passage", "document") for k in ks
+    }
+    for question, own in zip(rows.questions, right, strict=True):
+        hits = corpus.search(question.query, _PASSAGES * max(ks), **options)
+        documents = [one.id in own for one in group_hits(hits)]
+        passages = [hit.id in own and _answers(hit, question.answer) for hit in hits]
+        for k in ks:
+            columns[f"passage@{k}"].append(float(any(passages[:k])))
+            columns[f"document@{k}"].append(float(any(documents[:k])))
+    return {name: mean(values) for name, values in columns.items()}
+
+
+def _answers(hit: Hit, answer: str) -> bool:
+    """Whether a passage, or its title and headings, has a piece of text, whatever its spaces."""
+    return _plain(answer) in _plain(" ".join((hit.title, *hit.headings, hit.text)))
+
+
+def _plain(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFC", text).casefold().split())

@@ -18,7 +18,7 @@ from ..state import AppState
 
 T = TypeVar("T")
 _LARGE = 20_000  # numbers of an answer that is written outside the event loop
-_PIECE = 32  # rows that are written at once, fewer if they have more bytes than so many
+_PIECE = 32  # rows that are written at once, fewer if they have more than `_SHORT` bytes
 _SHORT = 50_000
 
 
@@ -28,7 +28,7 @@ def json_response(content: Any, *, cut: int = 0) -> Response:
 
 
 def _response(body: bytes, cut: int) -> Response:
-    # How many texts were cut has no place in OpenAI's shape, so it stands in a header.
+    # How many texts were cut has no place in OpenAI's shape, so it is in a header.
     headers = {"x-malmoi-cut": str(cut)} if cut else None
     return Response(body, 200, headers, media_type="application/json")
 
@@ -40,7 +40,7 @@ async def write_response(
     numbers: int,
     cut: int = 0,
 ) -> Response:
-    """Make an answer with so many numbers, in a thread where they are many.
+    """Make an answer with this many numbers, in a thread where they are many.
 
     An iterator in it is written as a list, a few elements at a time: so there is never a copy of
     all numbers as Python's, and nobody else waits for more than a millisecond or two.
@@ -50,7 +50,7 @@ async def write_response(
 
 
 async def run_if_large(state: AppState, work: Callable[[], T], *, numbers: int) -> T:
-    """Do something with so many numbers: in a thread where they are many, else at once."""
+    """Do something with this many numbers: in a thread where they are many, else at once."""
     return await state.engine.write(work) if numbers > _LARGE else work()
 
 

@@ -107,9 +107,8 @@ def check_normalized(state: AppState, asked: bool | None, *, param: str) -> None
 def check_pairs(state: AppState, queries: list[str], texts: list[str], *, param: str) -> None:
     """Refuse too many texts, and a query so long that it cannot be read with each of them."""
     state.check_texts([*queries, *texts], param=param)
-    if (
-        len(queries) == 1 and len(queries[0]) * len(texts) > _READ
-    ):  # it is read again with each text
+    # A single query is read again with each text.
+    if len(queries) == 1 and len(queries[0]) * len(texts) > _READ:
         message = f"the query has {len(queries[0]):,} characters and goes with {len(texts):,}"
         remedy = f"texts; at most {_READ:,} characters are read. Shorten it, or send fewer texts."
         raise APIError(413, "text_too_long", f"{message} {remedy}", param="query")
@@ -137,12 +136,17 @@ async def embed_texts(
         message = "texts that are too long are cut at their end. Send END or NONE."
         raise APIError(400, "unknown_truncation", message, param="truncate")
     found = await state.engine.embed(texts, prompt=prompt, on_long=on_long)
-    if found.cut and (truncate is False or truncate == "NONE"):
-        longest = state.resources.encoder.max_tokens
-        message = f"{counted(found.cut, 'text')} of this request is longer than the {longest:,}"
+    if truncate is False or truncate == "NONE":
+        check_uncut(found.cut, "text", state.resources.encoder.max_tokens, param=param)
+    return found
+
+
+def check_uncut(cut: int, kind: str, read: int, *, param: str) -> None:
+    """Refuse texts or pairs that were cut, where nothing may be."""
+    if cut:
+        message = f"{counted(cut, kind)} of this request is longer than the {read:,}"
         remedy = "tokens that the model reads. Cut it, or allow that it is cut."
         raise APIError(413, "text_too_long", f"{message} {remedy}", param=param)
-    return found
 
 
 async def _embed(state: AppState, request: EmbeddingsRequest) -> Embedded:

@@ -11,9 +11,8 @@ import numpy as np
 from starlette.responses import Response
 
 from ...corpus import Corpus, DocumentHits, Hit, PassageKey, StoredDocument, group_hits
-from ...mining.clusters import cluster
+from ...mining.clusters import cluster, name_topics
 from ...mining.maps import flatten
-from ...mining.topics import name_topics
 from ...runtime.pooling import normalize
 from ...types import Floats
 from ..engine import BatchedReranker, check_stopped
@@ -124,7 +123,7 @@ def _search(
 
 
 def _find(ask: Callable[[int], list[Hit]], rows: int, *, group: bool) -> list[Hit]:
-    """So many passages, or passages of so many documents if there are as many."""
+    """This many passages, or passages of this many documents if there are as many."""
     wanted = _AT_ONCE if group else rows
     while True:
         check_stopped()

@@ -1,5 +1,7 @@
-"""Words in their sentences, and phrases of a text: /v1/words and /v1/keywords."""
+"""What is found in texts: /v1/words, /v1/keywords, /v1/link and /v1/link/note."""
 
+import time
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -14,12 +16,17 @@ from ...errors import OptionError
 from ...mining.keywords import keywords
 from ...mining.maps import Points, project
 from ...runtime.pooling import normalize
+from ...terms import Linked
 from ...types import Floats
-from ..engine import WordOptions
+from ..engine import WordOptions, check_stopped
 from ..errors import APIError
-from ..schemas import KeywordsRequest, WordsRequest
+from ..schemas import KeywordsRequest, LinkRequest, NoteRequest, WordsRequest
 from ..state import AppState
-from . import json_response, write_response, write_vectors
+from . import as_list, json_response, make_response, write_response, write_vectors
+
+# The share of a request's time for reading its note, so that a part of an answer comes in time.
+_SHARE = 0.8
+_LEAST = 0.001  # seconds for a note that waited for its thread until then
 
 
 async def find(state: AppState, request: KeywordsRequest) -> Response:
@@ -112,3 +119,33 @@ def _points(vectors: Floats) -> Points:
     points = project(vectors)
     longest = float(np.abs(points).max(initial=0))
     return points / longest if longest > 1e-6 else np.zeros_like(points)
+
+
+async def link(state: AppState, request: LinkRequest) -> Response:
+    """Rank the concepts that each mention may mean, with the names that speak for them."""
+    name, reader = state.resources.lexicon(request.lexicon)
+    mentions = state.check_texts(as_list(request.mentions), param="mentions")
+
+    def results() -> Iterator[Linked]:
+        for one in reader.linker.link_iter(mentions, k=request.k):
+            check_stopped()
+            yield one
+
+    work = partial(make_response, state, {"lexicon": name, "results": results()})
+    return await state.engine.call(work, lane="link")
+
+
+async def note(state: AppState, request: NoteRequest) -> Response:
+    """Find the mentions in a note, what is said of them, and the concepts they may mean."""
+    name, reader = state.resources.lexicon(request.lexicon)
+    state.check_texts([request.text], param="text")
+    until = time.monotonic() + _SHARE * state.settings.limits.seconds
+
+    def work() -> Response:
+        left = max(until - time.monotonic(), _LEAST)
+        found = reader.scan(request.text, k=request.k, within=left)
+        mentions = (one.to_json() for one in found.mentions)
+        answer = {"lexicon": name, "mentions": mentions, "cut": found.cut}
+        return make_response(state, answer, cut=int(found.cut is not None))
+
+    return await state.engine.call(work, lane="note")

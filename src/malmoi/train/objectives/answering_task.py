@@ -19,7 +19,7 @@ from torch.nn import functional
 from transformers import AutoModelForQuestionAnswering
 
 from ...errors import by_number, counted
-from ...evaluate.tasks.answers import judge_answer, outcome_of
+from ...evaluate.tasks.spans import answers_outcome, judge_answer
 from ...export.heads import AnswerModule, export_answerer, write_settings
 from ...export.source import ModelSource
 from ...export.tokenizer import write_tokenizer
@@ -218,7 +218,7 @@ def write_bundle(
     return judge_bundle(
         run,
         manifest,
-        outcome_of(rows, _answers(folder, rows)),
+        answers_outcome(rows, _answers(folder, rows)),
         task="answers",
         what="Answers",
         unit="question",

@@ -23,7 +23,7 @@ from ...errors import counted
 from ...evaluate.examples import ExampleSource
 from ...evaluate.measures import set_f1, value
 from ...evaluate.report import Report, make_report
-from ...evaluate.tasks.documents import attention_weights, by_rules, judge, probabilities
+from ...evaluate.tasks.note_classes import attention_weights, by_rules, judge, probabilities
 from ...export.heads import export_reranker
 from ...export.module import set_dropout
 from ...export.source import ModelSource

@@ -15,7 +15,7 @@ from transformers import AutoModelForTokenClassification
 
 from ...errors import by_number, counted
 from ...evaluate import tagging
-from ...evaluate.tasks.tagging import Counts
+from ...evaluate.tasks.spans import Counts
 from ...export.heads import TagModule, export_tagger
 from ...export.source import ModelSource
 from ...heads.entity_files import EntitySpan, Marked

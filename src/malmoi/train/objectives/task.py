@@ -18,7 +18,7 @@ from ...bundle.manifest import Manifest
 from ...errors import OptionError, counted
 from ...evaluate.examples import ExampleSource
 from ...evaluate.report import make_report
-from ...evaluate.task import Outcome
+from ...evaluate.tasks import Outcome
 from ...export.module import (
     GraphModule,
     check_whole,

@@ -58,6 +58,12 @@ def _check_length(asked: int | None, read: int, name: str) -> None:
         raise OptionError(f"{name} is {asked}; the model reads {read} tokens. Leave it out.")
 
 
+def _one_of(inputs: Any, sentences: Any) -> Any:
+    if (inputs is None) == (sentences is None):
+        raise OptionError("inputs and sentences, or none, were given; expected inputs.")
+    return sentences if inputs is None else inputs
+
+
 class SentenceTransformer:
     """An encoder with the methods of sentence-transformers' class of this name."""
 
@@ -135,9 +141,7 @@ class SentenceTransformer:
         _unused(batch_size=batch_size, device=device, pool=pool, chunk_size=chunk_size)
         _refuse(convert_to_tensor=convert_to_tensor)
         check_choice("precision", precision, _PRECISIONS)
-        if (inputs is None) == (sentences is None):
-            raise OptionError("inputs and sentences, or none, were given; expected inputs.")
-        given: Any = inputs if inputs is not None else sentences
+        given = _one_of(inputs, sentences)
         if output_value != "sentence_embedding":
             found = f"output_value is {output_value!r}; expected sentence_embedding."
             raise OptionError(f"{found} Use malmoi.load().words for token vectors.")
@@ -148,7 +152,7 @@ class SentenceTransformer:
         if prompt is None and name is not None and self.prompts[name] != known.get(name):
             prompt = self.prompts[name]
         texts: Any = given
-        if prompt is not None:  # any text may stand in front here; it wins over the name
+        if prompt is not None:  # any text may be in front here; it wins over the name
             texts = (
                 f"{prompt}{given}" if isinstance(given, str) else [f"{prompt}{t}" for t in given]
             )
@@ -251,9 +255,7 @@ class CrossEncoder:
         """
         _unused(batch_size=batch_size, apply_softmax=apply_softmax)
         _refuse(convert_to_tensor=convert_to_tensor, activation_fn=activation_fn)
-        if (inputs is None) == (sentences is None):
-            raise OptionError("inputs and sentences, or none, were given; expected inputs.")
-        listed: Any = inputs if inputs is not None else sentences
+        listed = _one_of(inputs, sentences)
         alone = len(listed) > 0 and isinstance(listed[0], str)
         pairs = [(first, second) for first, second in ([listed] if alone else listed)]
         model, shown = self.reranker, bool(show_progress_bar)

@@ -8,9 +8,15 @@ import pytest
 
 from malmoi import DataError, MissingExtra
 from malmoi.encoders.words import Occurrence, Word
-from malmoi.mining.figure import FONT, fonts
+from malmoi.mining.figures import (
+    FONT,
+    fonts,
+    plot_layers,
+    plot_occurrences,
+    plot_tokens,
+    plot_values,
+)
 from malmoi.mining.maps import project
-from malmoi.mining.word_plots import plot_layers, plot_occurrences, plot_tokens, plot_values
 
 pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 

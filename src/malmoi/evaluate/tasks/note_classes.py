@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ...errors import DataError, OptionError
 from ...heads.classifier import DecisionPool, NoteClassifier, ScoredWindows, attend
-from ...heads.decision import RULES, Rule, combine, expected_error, reliability, soften
+from ...heads.decision import RULES, Bin, Rule, combine, expected_error, reliability, soften
 from ...heads.notes import (
     MULTI,
     REGRESSION,
@@ -30,6 +30,7 @@ from ..measures import (
     known_mean,
     macro_f1,
     mean,
+    number_groups,
     r_squared,
     recall_at_precision,
     root_mean_square,
@@ -37,7 +38,7 @@ from ..measures import (
     spearman,
     value,
 )
-from ..task import Outcome, Settings, Task
+from . import Outcome, Settings
 
 PRECISION = 0.8
 _TITLES = {
@@ -53,47 +54,40 @@ _TITLES = {
 NoteFile = tuple[Path, Roles]
 
 
-class NoteDecisions(Task[NoteFile]):
+def load_notes(path: Path, settings: Settings) -> Examples[NoteFile]:
+    """Read a file once without a model: bad rows are logged, the others counted."""
+    columns = dict(settings.columns or {"text": "text", "label": "label"})
+    # Whether a note may have no label, the model says later.
+    documents = read_documents([path], columns, strict=settings.strict, problem=MULTI)
+    return Examples((path, columns), describe(path, len(documents), columns))
+
+
+def judge_notes(model: object, rows: NoteFile, settings: Settings) -> Outcome:
     """Judge a classifier of notes by its own rule over windows, and by every other rule.
 
     Labels are joined and notes gathered as they were when the model was trained; rows with a
     label that it was not trained for are left out.
     """
-
-    name = "notes"
-
-    def load(self, path: Path, settings: Settings) -> Examples[NoteFile]:
-        """Read a file once without a model: bad rows are logged, the others counted."""
-        columns = dict(settings.columns or {"text": "text", "label": "label"})
-        # Whether a note may have no label, the model says later.
-        documents = read_documents([path], columns, strict=settings.strict, problem=MULTI)
-        return Examples((path, columns), describe(path, len(documents), columns))
-
-    def outcome(self, model: object, examples: Examples[NoteFile], settings: Settings) -> Outcome:
-        """Read the file as the model was trained, and judge every rule."""
-        if not isinstance(model, NoteClassifier):
-            raise OptionError(
-                f"the model is a {type(model).__name__}; the task notes judges a classifier of "
-                'notes. Train one with objective = "note-classification".'
-            )
-        data: Mapping[str, Any] = model.manifest.training.get("recipe", {}).get("data", {})
-        positive = tuple(data.get("positive", ()))
-        choice = LabelChoice(positive=positive) if positive else LabelChoice(labels=model.labels)
-        if model.problem == REGRESSION:
-            choice = LabelChoice()
-        path, columns = examples.rows
-        decide = str(data.get("decide", "note"))
-        documents = read_documents(
-            [path],
-            columns,
-            choice=choice,
-            decide=decide,
-            problem=model.problem,
-            separator=str(data.get("separator", SEPARATOR)),
-            strict=settings.strict,
+    if not isinstance(model, NoteClassifier):
+        raise OptionError(
+            f"the model is a {type(model).__name__}; the task notes judges a classifier of "
+            'notes. Train one with objective = "note-classification".'
         )
-        own, others = by_rules(model, documents)
-        return replace(own, others=tuple(others))
+    data: Mapping[str, Any] = model.manifest.training.get("recipe", {}).get("data", {})
+    positive = tuple(data.get("positive", ()))
+    choice = LabelChoice(positive=positive) if positive else LabelChoice(labels=model.labels)
+    path, columns = rows
+    documents = read_documents(
+        [path],
+        columns,
+        choice=LabelChoice() if model.problem == REGRESSION else choice,
+        decide=str(data.get("decide", "note")),
+        problem=model.problem,
+        separator=str(data.get("separator", SEPARATOR)),
+        strict=settings.strict,
+    )
+    own, others = by_rules(model, documents)
+    return replace(own, others=tuple(others))
 
 
 def by_rules(
@@ -172,8 +166,7 @@ def judge(
             "all notes have the same label; expected two labels at least. Name another column "
             "with --columns text=…,label=…"
         )
-    order: dict[str, int] = {}
-    units = np.array([order.setdefault(one.patient, len(order)) for one in documents])
+    units = number_groups(one.patient for one in documents)
     if problem == REGRESSION:
         return _judge_number(found[:, 0], gold, units)
     if problem == MULTI:
@@ -197,11 +190,14 @@ def judge(
             "auroc": lambda weights: np.nanmean([area(weights) for area in areas], axis=0),
         }
         bins = reliability(found.max(axis=1), guess == gold)
-    details = {
+    return Outcome(measures, units, next(iter(measures)), _calibration(bins))
+
+
+def _calibration(bins: list[Bin]) -> dict[str, Any]:
+    return {
         "expected_calibration_error": round(expected_error(bins), 4),
         "reliability": [{"said": b.said, "was": b.was, "count": b.count} for b in bins],
     }
-    return Outcome(measures, units=units, main=next(iter(measures)), details=details)
 
 
 def _judge_number(found: Doubles, gold: NDArray[Any], units: NDArray[Any]) -> Outcome:
@@ -235,12 +231,10 @@ def _judge_sets(
         "micro_f1": set_f1(guess, gold),
         "macro_f1": set_f1(guess, gold, macro=True),
     }
-    bins = reliability(found.ravel(), gold.ravel())
     details = {
         "auroc": {label: round(value(area, len(gold)), 4) for label, area in areas.items()},
         "documents": {label: int(gold[:, i].sum()) for i, label in enumerate(labels)},
         "threshold": threshold,
-        "expected_calibration_error": round(expected_error(bins), 4),
-        "reliability": [{"said": b.said, "was": b.was, "count": b.count} for b in bins],
+        **_calibration(reliability(found.ravel(), gold.ravel())),
     }
     return Outcome(measures, units=units, main="auroc", details=details)

@@ -1,8 +1,9 @@
 """Notes: which mentions are found, with which code and status, and what is wrongly the patient's?
 
-A file has one note a line, as JSON: `text`, and `mentions` with `start`, `end`, `code` (or `codes`,
-of which any is right), `status` and `experiencer`. A mention without a code is a look-alike: words
-that are no diagnosis where they stand. A mention with `"optional": true` may be found or not.
+A file has one note per line, as JSON: `text`, and `mentions` with `start`, `end`, `code` (or
+`codes`, of which any is right), `status` and `experiencer`. A mention without a code is a
+look-alike: words that are not a diagnosis there. A mention with
+`"optional": true` may be found or not.
 
 A mention counts as found if the reader gives a span that overlaps it; a span explains one mention.
 Code, category and status are shares of what was found. The safety line counts what would harm: the
@@ -21,15 +22,15 @@ from typing import Any
 import numpy as np
 
 from ...clinical.reader import NoteMention, NoteReader
-from ...errors import DataError, OptionError
-from ...io.files import read_lines, writing
-from ...terms import Lexicon, Linker
+from ...errors import DataError
+from ...io.files import read_lines
+from ...terms import Lexicon
 from ...terms.normalize import category_of
 from ..examples import Examples, describe
-from ..models import name_of
-from ..task import Outcome, Settings, Task
-from .documents import NoteDecisions, NoteFile
-from .tagging import ratio
+from ..measures import ratio
+from . import Outcome, Settings, Task
+from .linking import make_linker, open_lexicon, write_rows
+from .note_classes import NoteFile, judge_notes, load_notes
 
 STATUSES = ("present", "negated", "possible", "hypothetical", "historical")
 EXPERIENCERS = ("patient", "family", "other")
@@ -87,14 +88,9 @@ class NoteMentions(Task[Any]):
 
     def load(self, path: Path, settings: Settings) -> Examples[Any]:
         if not holds_mentions(path):
-            return NoteDecisions().load(path, settings)
-        if settings.lexicon is None:
-            raise OptionError(
-                "no lexicon was named; expected one to link to. Name it with --lexicon, or make "
-                "one with: malmoi lexicon build"
-            )
+            return load_notes(path, settings)
+        lexicon = open_lexicon(settings)
         notes = list(read_notes(path))[: settings.limit or None]
-        lexicon = Lexicon.open(settings.lexicon)
         source = describe(path, len(notes), {"text": "text", "mentions": "mentions"})
         return Examples(NoteSet(lexicon, notes), source, about={"lexicon": lexicon.identity})
 
@@ -102,18 +98,11 @@ class NoteMentions(Task[Any]):
         """Read every note and compare; what went wrong is written to `errors`."""
         rows: NoteSet | NoteFile = examples.rows
         if not isinstance(rows, NoteSet):
-            return NoteDecisions().outcome(model, examples, settings)
-        if not hasattr(model, "encode"):
-            raise OptionError(
-                f"{name_of(model)} has no encode; expected a sentence encoder to link with. "
-                "Name an encoder."
-            )
-        encoder: Any = model
-        # The lexicon's vectors are used where they are those of this model.
-        reader = NoteReader(Linker(rows.lexicon, encoder, keep=False))
+            return judge_notes(model, rows, settings)
+        reader = NoteReader(make_linker(rows.lexicon, model))
         judged = [judge(note, reader.read(note.text)) for note in rows.notes]
         if settings.errors is not None:
-            write_errors(settings.errors, judged)
+            write_rows(settings.errors, _errors(judged))
         return outcome_of(judged)
 
 
@@ -133,7 +122,7 @@ def read_notes(path: Path) -> Iterator[GoldNote]:
             note = GoldNote(str(row.get("id", line)), str(row["text"]), tuple(spans))
         except (ValueError, KeyError, TypeError) as error:
             raise DataError(
-                f"line {line} of {path} is no note ({type(error).__name__}); expected JSON with "
+                f"line {line} of {path} is not a note ({type(error).__name__}); expected JSON with "
                 "text and mentions, each with start, end, code, status and experiencer. "
                 "Correct the line."
             ) from error
@@ -201,19 +190,11 @@ def _category(code: str) -> str:
 
 def outcome_of(judged: Sequence[JudgedNote]) -> Outcome:
     """Count by note, so that notes are resampled whole."""
-    columns: dict[str, list[int]] = {name: [] for name in _COLUMNS}
-    for one in judged:
-        for name, count in _counts(one).items():
-            columns[name].append(count)
-    arrays = {name: np.array(values, np.float64) for name, values in columns.items()}
-    measures = {
-        "recall": ratio(arrays["hit"], arrays["gold"]),
-        "precision": ratio(arrays["hit"], arrays["found"]),
-        "code": ratio(arrays["code"], arrays["hit"]),
-        "category": ratio(arrays["category"], arrays["hit"]),
-        "status": ratio(arrays["status"], arrays["hit"]),
-        "experiencer": ratio(arrays["experiencer"], arrays["hit"]),
-    }
+    counts = [_counts(one) for one in judged]
+    arrays = {name: np.array([one[name] for one in counts], np.float64) for name in _COLUMNS}
+    shares = {"recall": ("hit", "gold"), "precision": ("hit", "found")}
+    shares |= {name: (name, "hit") for name in ("code", "category", "status", "experiencer")}
+    measures = {name: ratio(arrays[a], arrays[b]) for name, (a, b) in shares.items()}
     total = {name: int(values.sum()) for name, values in arrays.items()}
     safety = {
         "not the patient's": total["unsafe"],
@@ -303,17 +284,14 @@ def reliability(judged: Iterable[JudgedNote]) -> list[dict[str, float]]:
     return table
 
 
-def write_errors(path: str | Path, judged: Sequence[JudgedNote]) -> None:
-    """Write a table of what went wrong: kind, note, span, what was found and what was right."""
-    with writing(path) as file:
-        file.write(b"kind\tnote\tmention\tfound\tscore\tright\tstatus\tright_status\n")
-        for note in judged:
-            for cells in _errors(note):
-                shown = (re.sub(r"\s+", " ", str(cell)) for cell in cells)
-                file.write("\t".join(shown).encode("utf-8", "replace") + b"\n")
+def _errors(judged: Iterable[JudgedNote]) -> Iterator[Sequence[object]]:
+    """Give a table of what went wrong: kind, note, span, what was found and what was right."""
+    yield "kind", "note", "mention", "found", "score", "right", "status", "right_status"
+    for one in judged:
+        yield from _errors_of(one)
 
 
-def _errors(one: JudgedNote) -> Iterator[tuple[object, ...]]:
+def _errors_of(one: JudgedNote) -> Iterator[tuple[object, ...]]:
     for gold, found in one.pairs:
         text, right = one.note.text[gold.start : gold.end], "|".join(gold.codes)
         if found is None:
@@ -331,13 +309,5 @@ def _errors(one: JudgedNote) -> Iterator[tuple[object, ...]]:
             if is_wrong:
                 yield kind, *cells, _shown(found), _shown(gold)
     for found in one.invented:
-        yield (
-            "invented",
-            one.note.id,
-            found.text,
-            code_of(found),
-            found.score,
-            "",
-            _shown(found),
-            "",
-        )
+        cells = (one.note.id, found.text, code_of(found), found.score, "")
+        yield "invented", *cells, _shown(found), ""
