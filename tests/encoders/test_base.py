@@ -238,7 +238,7 @@ def test_any_unicode_gives_a_finite_unit_vector(opened: Opened) -> None:
     served = not isinstance(opened.encoder, malmoi.Encoder | malmoi.StaticEncoder)
 
     @settings(
-        max_examples=150 if served else 1000,
+        max_examples=100 if served else 400,
         deadline=None,
         suppress_health_check=list(HealthCheck),
     )
