@@ -109,7 +109,9 @@ def test_torch_weights_alone_name_the_command(tmp_path: Path) -> None:
     with pytest.raises(BundleError, match="neither an ONNX graph nor weights"):
         open_bundle(folder)
     (folder / "model.safetensors").touch()
-    with pytest.raises(BundleError, match=f"has only torch weights.*malmoi export {folder} OUT"):
+    with pytest.raises(
+        BundleError, match=f"has only torch weights.*malmoi model export {folder} OUT"
+    ):
         open_bundle(folder)
 
 
@@ -136,8 +138,8 @@ def test_what_is_no_model_is_said(tmp_path: Path) -> None:
 
 def test_a_model_of_another_kind_names_its_opener(tmp_path: Path) -> None:
     folder = graphs.write_bundle(tmp_path / "r", kind="reranker")
-    with pytest.raises(BundleError, match="is of kind 'reranker'.*malmoi.load_reranker"):
-        malmoi.load(folder)
+    with pytest.raises(BundleError, match="is of kind 'reranker'; expected encoder"):
+        malmoi.load(folder, kind="encoder")
 
 
 def test_a_graph_cut_in_half(tmp_path: Path) -> None:
@@ -197,7 +199,7 @@ def test_a_hub_id_without_network_is_said_plainly(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(huggingface_hub, "model_info", refused)
     monkeypatch.setattr(huggingface_hub, "snapshot_download", refused)
-    with pytest.raises(malmoi.OfflineError, match="could not be fetched from the hub"):
+    with pytest.raises(malmoi.errors.OfflineError, match="could not be fetched from the hub"):
         malmoi.load("nobody/nothing")
 
 
@@ -268,12 +270,12 @@ def test_the_command_line_names_a_graph(
     """Bundles have one graph, which the option leaves alone."""
     monkeypatch.setenv(GRAPH, "")
     graphs.write_graph(folder / "onnx/model_quantized.onnx", pooled=True)
-    found = run_here("--graph", "model_quantized", "info", folder)
+    found = run_here("--graph", "model_quantized", "model", "info", folder)
     assert found.returncode == 0 and "model_quantized" in os.environ[GRAPH]
     assert malmoi.load(folder).manifest.graph == "onnx/model_quantized.onnx"
     assert malmoi.load(folder, graph="model").manifest.graph == "onnx/model.onnx"
     assert malmoi.load(graphs.write_bundle(folder.parent / "bundle")).dimension == graphs.DIM
-    assert run_here("--graph", "model_q4", "info", folder).returncode == 1
+    assert run_here("--graph", "model_q4", "model", "info", folder).returncode == 1
 
 
 def test_weights_next_to_a_graph(folder: Path) -> None:
@@ -351,19 +353,19 @@ def test_a_reranker_and_a_classifier(folder: Path) -> None:
     write_config(folder, **head, id2label={"0": "LABEL_0"})
     bundle = graphs.write_reranker(folder.parent / "bundle")
     pairs = [("배를 타고", "the cat"), ("당뇨", "당뇨")]
-    scores = malmoi.load_reranker(folder).score(pairs)
-    np.testing.assert_allclose(scores, malmoi.load_reranker(bundle).score(pairs), atol=1e-6)
+    scores = malmoi.load(folder).score(pairs)
+    np.testing.assert_allclose(scores, malmoi.load(bundle).score(pairs), atol=1e-6)
     graphs.write_score_graph(folder / "onnx/model.onnx", outputs=3)
     write_config(folder, **head, id2label={"0": "가", "1": "나", "2": "다"})
-    with pytest.raises(BundleError, match="is of kind 'classifier'.*malmoi.load_classifier"):
-        malmoi.load_reranker(folder)
-    decided = malmoi.load_classifier(folder).classify("배를 타고 바다")
+    with pytest.raises(BundleError, match="is of kind 'classifier'; expected reranker"):
+        malmoi.load(folder, kind="reranker")
+    decided = malmoi.load(folder).classify("배를 타고 바다")
     logits = graphs.embedding_table(dim=3)[graphs.tiny_tokenizer().encode("배를 타고 바다").ids]
     shares = np.exp(logits.sum(axis=0)) / np.exp(logits.sum(axis=0)).sum()
     assert list(decided.probabilities.values()) == pytest.approx(shares.tolist(), abs=1e-5)
     write_config(folder, **head, problem_type="multi_label_classification")
     with pytest.raises(BundleError, match="problem_type multi_label_classification"):
-        malmoi.load_classifier(folder)
+        malmoi.load(folder)
 
 
 def test_a_tagger_whose_labels_stand_elsewhere(folder: Path) -> None:
@@ -378,7 +380,7 @@ def test_a_tagger_whose_labels_stand_elsewhere(folder: Path) -> None:
     onnx.save(helper.make_model(graph, opset_imports=sets, ir_version=9), path)
     labels = {"0": "DIS-B", "1": "O", "2": "PER-B"}
     write_config(folder, architectures=["BertForTokenClassification"], id2label=labels)
-    tagger = malmoi.load_tagger(folder)
+    tagger = malmoi.load(folder)
     assert (tagger.labels, tagger.unit) == (("O", "B-DIS", "B-PER"), "word")
     text = "배를 타고 바다 the cat sleeps 당뇨"
     likely = table[graphs.tiny_tokenizer().encode(text).ids[1:-1]].argmax(axis=1)
@@ -447,7 +449,7 @@ def test_torch_weights_on_the_hub_are_exported(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = on_the_hub(monkeypatch, folder, "config.json", "model.safetensors")
-    with pytest.raises(BundleError, match="malmoi export someone/model OUT"):
+    with pytest.raises(BundleError, match="malmoi model export someone/model OUT"):
         malmoi.load("someone/model")
     assert find_model("someone/model", weights=True) == folder
     assert asked and "*.safetensors" in asked[0]

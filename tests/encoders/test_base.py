@@ -141,7 +141,7 @@ def test_precisions(opened: Opened) -> None:
     encoder, whole = opened.encoder, opened.encoder.encode(TEXTS)
     codes = encoder.encode(TEXTS, precision="int8")
     assert codes.dtype == np.int8 and codes.shape == (7, 16)
-    assert np.abs(malmoi.from_int8(codes) - np.clip(whole, -1.5, 1.5)).max() < 0.01
+    assert np.abs(malmoi.encoders.from_int8(codes) - np.clip(whole, -1.5, 1.5)).max() < 0.01
     bits = encoder.encode(TEXTS, precision="binary", dim=8)
     assert bits.shape == (7, 1) and bits.dtype == np.uint8
     assert encoder.encode("배", precision="binary").shape == (2,)
@@ -151,9 +151,9 @@ def test_precisions(opened: Opened) -> None:
 
 
 def test_an_unknown_precision_is_refused_at_once(encoder: Any) -> None:
-    with pytest.raises(malmoi.OptionError, match="precision is 'int4'; known are"):
+    with pytest.raises(malmoi.errors.OptionError, match="precision is 'int4'; known are"):
         encoder.encode("배", precision="int4")
-    with pytest.raises(malmoi.OptionError, match="precision is 'int4'; known are"):
+    with pytest.raises(malmoi.errors.OptionError, match="precision is 'int4'; known are"):
         encoder.encode_iter(["배"], precision="int4")
 
 
@@ -172,13 +172,13 @@ def test_cut_texts_are_counted_once_with_the_callers_line(opened: Opened) -> Non
     if opened.reads_whole:
         pytest.skip("this encoder reads texts of any length")
     encoder = opened.encoder
-    with pytest.warns(malmoi.CutWarning) as caught:
+    with pytest.warns(malmoi.errors.CutWarning) as caught:
         encoder.encode([LONG, "배", LONG + " cat"])
     assert len(caught) == 1 and caught[0].filename == __file__
     message = str(caught[0].message)
     assert message.startswith("2 of 3 texts were longer than")
     assert message.endswith('and were cut; on_long="windows" reads them whole')
-    with pytest.warns(malmoi.CutWarning, match="1 of 1 text was longer") as caught:
+    with pytest.warns(malmoi.errors.CutWarning, match="1 of 1 text was longer") as caught:
         list(encoder.encode_iter([LONG]))
     assert len(caught) == 1 and caught[0].filename == __file__
 
@@ -223,7 +223,7 @@ def test_similarity_of_texts_and_lists(encoder: Any) -> None:
     ],
 )
 def test_what_is_not_text(encoder: Any, texts: object, message: str) -> None:
-    with pytest.raises(malmoi.TextError, match=message) as caught:
+    with pytest.raises(malmoi.errors.TextError, match=message) as caught:
         encoder.encode(texts)
     assert isinstance(caught.value, TypeError) and isinstance(caught.value, malmoi.MalmoiError)
 
@@ -245,7 +245,7 @@ def test_any_unicode_gives_a_finite_unit_vector(opened: Opened) -> None:
     @given(text=st.text(st.characters(exclude_categories=()), max_size=40))
     def finite(text: str) -> None:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", malmoi.CutWarning)
+            warnings.simplefilter("ignore", malmoi.errors.CutWarning)
             vector = opened.encoder.encode(text)
         assert np.isfinite(vector).all()
         assert np.linalg.norm(vector) == pytest.approx(1, abs=1e-5)
@@ -274,7 +274,7 @@ def test_pairs_of_one_meaning_score_higher(model: str) -> None:
 
 
 def test_the_scale_is_shown(run: Run) -> None:
-    done = run("info")
+    done = run("model", "info", "--table")
     assert done.returncode == 0 and "unrelated" in done.stdout and "same meaning" in done.stdout
     pairs = "오늘은 날씨가 아주 좋다\t오늘 날씨가 정말 좋네요\n고양이가 잔다\t세금이 올랐다\n"
     done = run("similarity", "-", "--calibrated", stdin=pairs)

@@ -134,13 +134,13 @@ def test_a_stream_takes_constant_memory(
 
 def test_what_it_does_not_know_is_named(tmp_path: Path) -> None:
     encoder = malmoi.load(write_static(tmp_path / "p", prompts={"query": "the "}))
-    with pytest.raises(malmoi.OptionError, match="dim is 17"):
+    with pytest.raises(malmoi.errors.OptionError, match="dim is 17"):
         encoder.encode("배", dim=17)
-    with pytest.raises(malmoi.OptionError, match="prompt is 'qurey'"):
+    with pytest.raises(malmoi.errors.OptionError, match="prompt is 'qurey'"):
         encoder.encode("cat", prompt="qurey")
-    with pytest.raises(malmoi.OptionError, match="on_long is 'drop'"):
+    with pytest.raises(malmoi.errors.OptionError, match="on_long is 'drop'"):
         encoder.encode("배", on_long="drop")  # type: ignore[arg-type]
-    with pytest.raises(malmoi.OptionError, match="threads is 0"):
+    with pytest.raises(malmoi.errors.OptionError, match="threads is 0"):
         malmoi.load(tmp_path / "p", threads=0)
 
 
@@ -264,7 +264,7 @@ def test_tables_that_do_not_fit(
     tmp_path: Path, arrays: dict[str, NDArray[np.generic] | None], message: str
 ) -> None:
     folder = _spoilt(write_static(tmp_path / "s"), **arrays)
-    with pytest.raises(malmoi.BundleError, match=message):
+    with pytest.raises(malmoi.errors.BundleError, match=message):
         malmoi.load(folder)
 
 
@@ -272,16 +272,16 @@ def test_damaged_and_missing_files(tmp_path: Path) -> None:
     folder = write_static(tmp_path / "s")
     data = _table(folder).read_bytes()
     _table(folder).write_bytes(data[:-1] + b"\x00")
-    with pytest.raises(malmoi.BundleCorrupt, match="its sha256 differs"):
+    with pytest.raises(malmoi.errors.BundleCorrupt, match="its sha256 differs"):
         malmoi.load(folder)
     for cut in (0, 4, 40, len(data) - 10):
         _table(folder).write_bytes(data[:cut])
         Manifest.read(folder).write(folder)
-        with pytest.raises(malmoi.BundleCorrupt):
+        with pytest.raises(malmoi.errors.BundleCorrupt):
             malmoi.load(folder)
     _table(folder).unlink()
     Manifest.read(folder).write(folder)
-    with pytest.raises(malmoi.BundleError, match="has no static.safetensors"):
+    with pytest.raises(malmoi.errors.BundleError, match="has no static.safetensors"):
         malmoi.load(folder)
 
 
@@ -292,8 +292,8 @@ def test_a_table_of_zeros_still_gives_unit_vectors(tmp_path: Path) -> None:
 
 def test_info_describes_it(tmp_path: Path) -> None:
     from malmoi.bundle.bundle import open_bundle
-    from malmoi.cli.info import describe
+    from malmoi.cli.model import describe
 
     bundle = open_bundle(write_static(tmp_path / "s"))
-    assert "kind          static" in describe(bundle)
+    assert "kind          static" in "\n".join(describe(bundle))
     assert json.loads((bundle.folder / "malmoi.json").read_text())["graph"] == "static.safetensors"

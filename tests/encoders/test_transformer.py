@@ -2,7 +2,6 @@
 
 import json
 import tracemalloc
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -37,24 +36,6 @@ def test_identical_texts_are_encoded_once(
     assert sorted(seen) == ["cat", "배"]
 
 
-def test_cut_texts_are_told_once_with_their_number(encoder: malmoi.TextEncoder) -> None:
-    with pytest.warns(malmoi.CutWarning) as caught:
-        encoder.encode([LONG, "배", LONG + " cat"])
-    assert "2 of 3 texts were longer than 12 tokens and were cut" in str(caught[0].message)
-
-
-def test_windows_read_the_whole_text(encoder: malmoi.TextEncoder) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        whole = encoder.encode([LONG, "배 당뇨", LONG + " sweet"], on_long="windows")
-    with pytest.warns(malmoi.CutWarning):
-        cut = encoder.encode([LONG, "배 당뇨", LONG + " sweet"])
-    np.testing.assert_allclose(whole[1], cut[1], atol=1e-6)  # short text is the same either way
-    np.testing.assert_array_equal(cut[0], cut[2])
-    assert np.abs(whole[0] - whole[2]).max() > 1e-4  # the last word was read
-    np.testing.assert_allclose(np.linalg.norm(whole, axis=1), 1, atol=1e-6)
-
-
 @pytest.mark.slow
 def test_windows_of_a_book_take_bounded_memory(encoder: malmoi.TextEncoder) -> None:
     book = "the cat sleeps a dog " * 50_000  # a megabyte
@@ -67,9 +48,9 @@ def test_windows_of_a_book_take_bounded_memory(encoder: malmoi.TextEncoder) -> N
 
 
 def test_a_huge_text_is_cut_before_it_is_tokenised(encoder: malmoi.TextEncoder) -> None:
-    with pytest.warns(malmoi.CutWarning):
+    with pytest.warns(malmoi.errors.CutWarning):
         vector = encoder.encode("cat " * 20_000_000)
-    with pytest.warns(malmoi.CutWarning):
+    with pytest.warns(malmoi.errors.CutWarning):
         np.testing.assert_allclose(vector, encoder.encode("cat " * 1000), atol=1e-6)
 
 
@@ -78,20 +59,15 @@ def test_a_stream_takes_constant_memory(encoder: malmoi.TextEncoder) -> None:
     assert stream_peak(encoder, 16_000) < stream_peak(encoder, 5_000) * 1.5
 
 
-@pytest.mark.parametrize("dim", [0, -1, 17])
-def test_a_dim_the_model_does_not_have(encoder: malmoi.TextEncoder, dim: int) -> None:
-    message = f"dim is {dim}; the model's vectors have 16 dimensions. Choose one from 1 to 16"
-    with pytest.raises(malmoi.OptionError, match=message):
-        encoder.encode("배", dim=dim)
-
-
 def test_prompts_by_name_and_by_text(tmp_path: Path) -> None:
     prompts = {"query": "the ", "document": "a "}
     encoder = malmoi.load(graphs.write_bundle(tmp_path / "p", prompts=prompts))
     plain = encoder.encode("the cat")
     np.testing.assert_array_equal(encoder.encode("cat", prompt="query"), plain)
     np.testing.assert_array_equal(encoder.encode("cat", prompt="the "), plain)
-    with pytest.raises(malmoi.OptionError, match="of this model are: query, document. Name one"):
+    with pytest.raises(
+        malmoi.errors.OptionError, match="of this model are: query, document. Name one"
+    ):
         encoder.encode("cat", prompt="qurey")
     default = malmoi.load(
         graphs.write_bundle(tmp_path / "d", prompts=prompts, default_prompt="query")
@@ -105,13 +81,6 @@ def test_the_manifest_says_how_text_is_cleaned(tmp_path: Path) -> None:
     cleaning = malmoi.load(graphs.write_bundle(tmp_path / "b", clean=("surrogates", "narrow")))
     assert plain.similarity("ｃａｔ", "cat") < 0.99
     assert cleaning.similarity("ｃａｔ", "cat") > 0.99
-
-
-def test_an_unknown_way_with_long_texts(encoder: malmoi.TextEncoder) -> None:
-    with pytest.raises(malmoi.OptionError, match="on_long is 'drop'"):
-        encoder.encode("배", on_long="drop")  # type: ignore[arg-type]
-    with pytest.raises(malmoi.OptionError, match="threads is 0"):
-        malmoi.load(encoder.bundle.folder, threads=0)  # type: ignore[attr-defined]
 
 
 @settings(max_examples=300)

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import malmoi
-from malmoi import BundleError, CutWarning, DataError, OptionError, TextError
-from malmoi.encoders.words import MERGES, Word, find, layer_names, occurrences, similarity
+from malmoi.encoders.words import MERGES, find, layer_names, occurrences, similarity
+from malmoi.errors import BundleError, CutWarning, DataError, OptionError, TextError
 from tests.support.graphs import write_foreign
 
 TEXT = "배를 타고 서울대학교병원에서 여행을 떠났다."
@@ -233,43 +233,6 @@ def malmoi_encoder(kept: list[malmoi.TextEncoder] = []) -> malmoi.TextEncoder:  
     if not kept:
         kept.append(malmoi.load("ko-en-small"))
     return kept[0]
-
-
-BOAT = ["배를 타고 바다에 나간다", "배가 항구에 들어왔다"]
-PEAR = "배가 달고 맛있다"
-BELLY = ["배가 부르다", "배가 아프다"]
-# The middle layer tells meanings apart best (docs/results.md); later ones serve the sentence.
-MIDDLE = 3
-
-
-def nouns(encoder: malmoi.TextEncoder) -> dict[str, Word]:
-    """배 in each of the sentences, as the noun it is."""
-    pytest.importorskip("kiwipiepy", reason="kiwipiepy is not installed")
-    texts = [*BOAT, PEAR, *BELLY]
-    found = occurrences(texts, list(encoder.words_of(texts, layers=MIDDLE, by="morphemes")), "배")
-    return {one.text: one.word for one in found}
-
-
-def near(words: dict[str, Word], a: str, b: str) -> float:
-    return float(similarity([words[a]], [words[b]])[0, 0])
-
-
-def test_a_boat_is_nearer_to_a_boat_than_to_a_pear(encoder: malmoi.TextEncoder) -> None:
-    words = nouns(encoder)
-    assert near(words, *BOAT) > near(words, BOAT[0], PEAR)
-
-
-def test_a_belly_is_nearer_to_a_belly_than_to_a_pear(encoder: malmoi.TextEncoder) -> None:
-    words = nouns(encoder)
-    assert near(words, *BELLY) > near(words, BELLY[0], PEAR)
-    assert near(words, *BELLY) > near(words, BELLY[1], PEAR)
-
-
-def test_a_belly_is_nearer_to_a_belly_than_to_a_boat(encoder: malmoi.TextEncoder) -> None:
-    words = nouns(encoder)
-    for belly in BELLY:
-        for boat in BOAT:
-            assert near(words, *BELLY) > near(words, belly, boat)
 
 
 def test_a_string_is_one_text(encoder: malmoi.TextEncoder) -> None:

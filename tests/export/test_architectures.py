@@ -26,7 +26,7 @@ from tests.support.tiny import NEWER, TEXTS, assembled, headed, with_dense
 Write = Callable[[str], Path]
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::malmoi.CutWarning"),
+    pytest.mark.filterwarnings("ignore::malmoi.errors.CutWarning"),
     pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning"),
 ]
 
@@ -97,7 +97,7 @@ def test_a_token_classifier_becomes_a_tagger(tmp_path: Path) -> None:
     folder = headed(tmp_path / "ner", "TokenClassification", ["DIS-B", "O", "TIME_B", "B-PER"])
     manifest = export(folder, tmp_path / "out")
     assert (manifest.kind, manifest.labels) == ("tagger", ("O", "B-DIS", "B-TIME", "B-PER"))
-    tagger = malmoi.load_tagger(tmp_path / "out")
+    tagger = malmoi.load(tmp_path / "out")
     model = transformers.AutoModelForTokenClassification.from_pretrained(folder).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     types = ["DIS", "", "TIME", "PER"]
@@ -125,7 +125,7 @@ def test_a_classifier_of_single_texts(tmp_path: Path) -> None:
     encoded = transformers.AutoTokenizer.from_pretrained(folder)(TEXTS[0], return_tensors="pt")
     with torch.no_grad():
         expected = model(**encoded).logits.softmax(dim=1)[0].tolist()
-    decided = malmoi.load_classifier(tmp_path / "out").classify(TEXTS[0])
+    decided = malmoi.load(tmp_path / "out").classify(TEXTS[0])
     assert list(decided.probabilities.values()) == pytest.approx(expected, abs=1e-4)
 
 
@@ -184,7 +184,7 @@ def test_a_question_answering_model_becomes_an_answerer(tmp_path: Path) -> None:
     folder = headed(tmp_path / "qa", "QuestionAnswering", ["start", "end"])
     manifest = export(folder, tmp_path / "out")
     assert (manifest.kind, manifest.dimension) == ("answerer", 2)
-    answerer = malmoi.load_answerer(tmp_path / "out")
+    answerer = malmoi.load(tmp_path / "out")
     encoded = transformers.AutoTokenizer.from_pretrained(folder)(
         TEXTS[4], TEXTS[1], return_tensors="pt", return_token_type_ids=True
     )

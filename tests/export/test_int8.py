@@ -13,7 +13,6 @@ from malmoi.export.int8 import (
     least_loss,
     round_values,
     round_weights,
-    scale_and_zero,
     smooth,
     watch,
 )
@@ -38,13 +37,6 @@ def weights() -> np.ndarray:
 
 def flow(rows: np.ndarray) -> Flow:
     return Flow(min(0.0, float(rows.min())), max(0.0, float(rows.max())), rows)
-
-
-def test_zero_is_kept_and_the_ends_are_reached() -> None:
-    limits = (-1.3, 7.7)
-    step = scale_and_zero(limits)[0].item()
-    assert round_values(np.zeros(1), limits)[0] == 0
-    assert np.allclose(round_values(np.array([-9.0, 9.0]), limits), limits, atol=step)
 
 
 def test_one_far_value_is_cut_off() -> None:

@@ -24,7 +24,7 @@ from tests.support.tiny import TEXTS, assembled, headed, tiny_transformer
 Write = Callable[[str], Path]
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::malmoi.CutWarning"),
+    pytest.mark.filterwarnings("ignore::malmoi.errors.CutWarning"),
     pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning"),
 ]
 
@@ -94,7 +94,7 @@ def test_a_reranker_in_float16(tmp_path: Path) -> None:
     source = headed(tmp_path / "cross", "SequenceClassification", ["relevant"])
     export(source, tmp_path / "whole")
     export(source, tmp_path / "half", precision="float16")
-    whole, half = (malmoi.load_reranker(tmp_path / name) for name in ("whole", "half"))
+    whole, half = (malmoi.load(tmp_path / name) for name in ("whole", "half"))
     np.testing.assert_allclose(half.score(pairs), whole.score(pairs), atol=1e-2)
 
 
@@ -103,7 +103,7 @@ def test_a_graph_for_another_device_keeps_the_fused_kernels(
 ) -> None:
     """The device need not be usable where the graph is made, and the comparison is done without."""
     monkeypatch.setenv("MALMOI_DEVICE", "cpu")  # the command sets it for its process
-    done = run_here("--device", "openvino", "export", tiny("bert"), tmp_path / "out")
+    done = run_here("--device", "openvino", "model", "export", tiny("bert"), tmp_path / "out")
     assert done.returncode == 0, done.stderr
     found = Counter(node.op_type for node in onnx.load(tmp_path / "out/onnx/model.onnx").graph.node)
     assert (found["Attention"], found["If"]) == (2, 0)
@@ -114,6 +114,6 @@ def test_a_graph_for_another_device_keeps_the_fused_kernels(
 
 
 def test_info_names_the_precision(tiny: Write, tmp_path: Path, run_here: Any) -> None:
-    done = run_here("export", tiny("bert"), tmp_path / "out", "--precision", "float16")
+    done = run_here("model", "export", tiny("bert"), tmp_path / "out", "--precision", "float16")
     assert done.returncode == 0
-    assert "float16" in run_here("info", tmp_path / "out").stdout
+    assert "float16" in run_here("model", "info", tmp_path / "out").stdout

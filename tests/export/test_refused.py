@@ -1,4 +1,4 @@
-"""What `malmoi export` will not do, each with the line it says."""
+"""What `malmoi model export` will not do, each with the line it says."""
 
 import json
 import shutil
@@ -187,7 +187,7 @@ def test_models_without_a_vector_a_text(
     for attempt in (lambda: export(source, tmp_path / "out"), lambda: malmoi.load(source)):
         with pytest.raises(BundleError, match=said) as caught:
             attempt()
-        assert "malmoi export" not in str(caught.value)
+        assert "malmoi model export" not in str(caught.value)
 
 
 def test_a_colbert_of_its_own_class(tiny: Write, tmp_path: Path) -> None:

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import malmoi
-from malmoi.encoders.static import EmbeddingBags, WordPieces
+from malmoi.encoders.static import WordPieces
 from malmoi.errors import BundleError
 from malmoi.export.export import export
-from malmoi.export.static import Lessons, export_static, principal_axes, quantise
+from malmoi.export.static import export_static, principal_axes
 from malmoi.io.arrays import write_safetensors
 from tests.support import graphs, tiny
 
@@ -107,29 +107,29 @@ def test_tables_are_read_by_column(bundle: Path, tmp_path: Path) -> None:
     one = export_static(bundle, tmp_path / "one", dim=4, texts=[path], columns=["ko"])
     two = export_static(bundle, tmp_path / "two", dim=4, texts=[path], columns=["en", "ko"])
     assert one.training["texts"] == 5 and two.training["texts"] == 10
-    with pytest.raises(malmoi.DataError, match="several columns and none was named"):
+    with pytest.raises(malmoi.errors.DataError, match="several columns and none was named"):
         export_static(bundle, tmp_path / "none", dim=4, texts=[path])
-    with pytest.raises(malmoi.DataError, match="has the columns en, ko; expected de or fr"):
+    with pytest.raises(malmoi.errors.DataError, match="has the columns en, ko; expected de or fr"):
         export_static(bundle, tmp_path / "none", dim=4, texts=[path], columns=["de", "fr"])
     assert not (tmp_path / "none").exists()
 
 
 @pytest.mark.parametrize("options", [{"dim": 0}, {"dim": 17}, {"epochs": 0}, {"rate": 0.0}])
 def test_options_out_of_range(bundle: Path, tmp_path: Path, options: dict[str, float]) -> None:
-    with pytest.raises(malmoi.OptionError, match="expected|Choose"):
+    with pytest.raises(malmoi.errors.OptionError, match="expected|Choose"):
         export_static(bundle, tmp_path / "x", **({"dim": 8} | options))  # type: ignore[arg-type]
     assert not (tmp_path / "x").exists()
 
 
 def test_what_has_no_twin(bundle: Path, tmp_path: Path) -> None:
     export_static(bundle, tmp_path / "twin", dim=4)
-    with pytest.raises(malmoi.BundleError, match="of kind 'static'; expected encoder"):
+    with pytest.raises(malmoi.errors.BundleError, match="of kind 'static'; expected encoder"):
         export_static(tmp_path / "twin", tmp_path / "again")
-    with pytest.raises(malmoi.OutputError, match="exists already"):
+    with pytest.raises(malmoi.errors.OutputError, match="exists already"):
         export_static(bundle, tmp_path / "twin", dim=4)
     empty = tmp_path / "empty.txt"
     empty.write_text("\n \n")
-    with pytest.raises(malmoi.DataError, match="no line with a known piece"):
+    with pytest.raises(malmoi.errors.DataError, match="no line with a known piece"):
         export_static(bundle, tmp_path / "x", dim=4, texts=[empty])
 
 
@@ -143,20 +143,6 @@ def test_words_alone_are_spelt_as_in_a_sentence(architecture: str) -> None:
     assert bags.counts.tolist() == [len(ids) for ids in expected]
 
 
-def test_batches_hold_every_text_once() -> None:
-    counts = np.array([2, 1, 3, 1], dtype=np.int64)
-    ids = np.array([0, 1, 2, 3, 4, 5, 6], dtype=np.int32)
-    lessons = Lessons(EmbeddingBags(ids, counts), np.eye(4, dtype=np.float16))
-    found = {}
-    for bags, goals in lessons.batches(3, np.random.default_rng(0)):
-        parts = np.split(bags.ids, np.cumsum(bags.counts)[:-1])
-        found |= {
-            int(goal.argmax()): part.tolist() for goal, part in zip(goals, parts, strict=True)
-        }
-    assert found == {0: [0, 1], 1: [2], 2: [3, 4, 5], 3: [6]}
-    np.testing.assert_array_equal(lessons.moments(), np.eye(4))
-
-
 def test_axes_keep_what_matters_first() -> None:
     random = np.random.default_rng(0)
     values = random.standard_normal((500, 6)) * [1, 9, 3, 0.1, 5, 0.01]
@@ -165,26 +151,16 @@ def test_axes_keep_what_matters_first() -> None:
     np.testing.assert_allclose(axes.T @ axes, np.eye(3), atol=1e-6)
 
 
-def test_rows_survive_eight_bits() -> None:
-    rows = (
-        graphs.embedding_table() * np.logspace(-6, 6, len(graphs.WORDS), dtype=np.float32)[:, None]
-    )
-    rows[3] = 0
-    table = quantise(rows, rows[4])
-    error = np.abs(table.pieces * table.scales[:, None] - rows).max(axis=1)
-    assert (error <= table.scales * 0.51).all()
-
-
 def test_the_command(
     run: graphs.Run, run_here: graphs.Run, bundle: Path, tmp_path: Path, texts: Path
 ) -> None:
-    done = run("export", "--static", bundle, "twin", "--dim", 8, "--texts", texts)
+    done = run("model", "export", "--static", bundle, "twin", "--dim", 8, "--texts", texts)
     assert done.returncode == 0, done.stderr
     assert "learning from 9 texts" in done.stderr
     assert malmoi.load(tmp_path / "twin").dimension == 8
-    done = run_here("export", bundle, "x", "--dim", 8)
+    done = run_here("model", "export", bundle, "x", "--dim", 8)
     assert done.returncode == 2 and "are for --static" in done.stderr
-    done = run_here("export", "--static", bundle, "x", "--layers", "all")
+    done = run_here("model", "export", "--static", bundle, "x", "--layers", "all")
     assert done.returncode == 2 and "not for --static" in done.stderr
 
 

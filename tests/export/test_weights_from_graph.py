@@ -8,13 +8,13 @@ from safetensors.numpy import load_file
 from sentence_transformers import SentenceTransformer
 
 import malmoi
-from malmoi import BundleError
 from malmoi.bundle.bundle import find_model
+from malmoi.errors import BundleError
 from malmoi.export.export import export
 from malmoi.export.weights_from_graph import read_weights
-from malmoi.train.data import find_base
-from malmoi.train.recipe import make_recipe
-from malmoi.train.run import train
+from malmoi.training.data import find_trainable
+from malmoi.training.recipe import make_recipe
+from malmoi.training.run import train
 from tests.support import runs, tiny
 from tests.support.graphs import Run
 from tests.support.tiny import TEXTS
@@ -40,6 +40,8 @@ def test_the_weights_in_a_graph_are_the_model_s(
     for name in kept:
         scale = np.abs(expected[name]).max()
         bound = 1e-6 if precision == "float32" else scale / 60
+        if precision == "int8" and name.endswith(".bias"):  # holds what rounding took on average
+            bound = max(bound, 0.05)
         assert np.abs(found[name] - expected[name]).max() <= bound, name
 
 
@@ -55,7 +57,7 @@ def test_training_starts_from_an_int8_bundle(tmp_path: Path) -> None:
 
 
 def test_the_shipped_encoder_can_be_trained_on() -> None:
-    folder = find_base("ko-en-small")
+    folder = find_trainable("ko-en-small")
     weights = load_file(folder / "model.safetensors")
     assert weights["embeddings.word_embeddings.weight"].shape[1] == 384
     assert sum(name.endswith("query.weight") for name in weights) == 6
@@ -66,7 +68,7 @@ def test_a_graph_without_attention(tmp_path: Path) -> None:
 
     bundle = graphs.write_bundle(tmp_path / "tiny")
     with pytest.raises(BundleError, match="no attention"):
-        find_base(str(bundle))
+        find_trainable(str(bundle))
     (bundle / "onnx/model.onnx").write_bytes(b"no graph")
     with pytest.raises(BundleError, match="cannot be read as ONNX"):
         read_weights(bundle / "onnx/model.onnx")
@@ -74,12 +76,14 @@ def test_a_graph_without_attention(tmp_path: Path) -> None:
 
 def test_a_bundle_gets_torch_weights_from_its_graph(run_here: Run, tmp_path: Path) -> None:
     """The shipped encoder, which has none, opens in sentence-transformers with the same vectors."""
-    done = run_here("export", find_model(None), tmp_path / "out", "--torch")
+    done = run_here("model", "export", find_model(None), tmp_path / "out", "--torch")
     assert done.returncode == 0, done.stderr
     theirs = SentenceTransformer(str(tmp_path / "out"), device="cpu", local_files_only=True)
     ours = malmoi.load(tmp_path / "out")
     expected = ours.encode(TEXTS, prompt="")
     found = theirs.encode(TEXTS, prompt="", show_progress_bar=False)
     assert (found * expected).sum(axis=1).min() > 0.99  # 8-bit activations are the difference
-    refused = run_here("export", tmp_path / "out", tmp_path / "b", "--torch", "--name", "x")
+    refused = run_here(
+        "model", "export", tmp_path / "out", tmp_path / "b", "--torch", "--name", "x"
+    )
     assert refused.returncode == 2

@@ -35,16 +35,6 @@ def test_the_plain_rules(name: str, expected: float) -> None:
     assert combine(WINDOWS, Rule(name))[1] == pytest.approx(expected)
 
 
-def test_attention_is_a_weighted_mean() -> None:
-    found = combine(WINDOWS, Rule("attention"), weights=[0.0, 0.5, 0.5])
-    assert found[1] == pytest.approx(0.4)
-
-
-def test_attention_without_weights_says_so() -> None:
-    with pytest.raises(OptionError, match="needs weights"):
-        combine(WINDOWS, Rule("attention"))
-
-
 def test_three_labels_add_up_to_one() -> None:
     found = combine([[0.2, 0.5, 0.3], [0.6, 0.1, 0.3]], Rule("max"))
     assert found == pytest.approx(np.array([0.6, 0.5, 0.3]) / 1.4)

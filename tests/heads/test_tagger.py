@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from malmoi import DataError
+from malmoi.errors import DataError
 from malmoi.heads.entity_files import (
     EntitySpan,
     LabelledWord,

@@ -121,7 +121,7 @@ def test_a_graph_that_a_device_cannot_compile_runs_on_the_processor(
     assert said in caplog.text
     assert encoder._session.device == "cpu"
     monkeypatch.setenv("MALMOI_DEVICE", "openvino")
-    shown = run_here("info", bundle).stdout
+    shown = run_here("model", "info", bundle, "--table").stdout
     assert (
         "  runs on       cpu (openvino cannot run this graph; cuda too: malmoi --device)" in shown
     )
@@ -140,8 +140,11 @@ def test_openvino_gives_the_vectors_of_the_processor(
     found, expected = there.encode(TEXTS), malmoi.load(bundle, device="cpu").encode(TEXTS)
     assert (found * expected).sum(axis=1).min() > 0.9999
     monkeypatch.setenv("MALMOI_DEVICE", "openvino")
-    assert "  runs on       openvino (cpu too: malmoi --device)" in run_here("info", bundle).stdout
-    shown = run_here("info", "ko-en-small").stdout
+    assert (
+        "  runs on       openvino (cpu too: malmoi --device)"
+        in run_here("model", "info", bundle, "--table").stdout
+    )
+    shown = run_here("model", "info", "ko-en-small", "--table").stdout
     assert "  runs on       cpu (openvino cannot run this graph)" in shown
 
 
@@ -156,8 +159,8 @@ def test_the_command_line_names_the_device(
     bundle: Path, run_here: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MALMOI_DEVICE", "cpu")  # the command sets it for its process
-    assert "  runs on       cpu" in run_here("info", bundle).stdout
-    failed = run_here("--device", "directml", "info", bundle)
+    assert "  runs on       cpu" in run_here("model", "info", bundle, "--table").stdout
+    failed = run_here("--device", "directml", "model", "info", bundle, "--table")
     assert failed.returncode == 1 and "onnxruntime-directml" in failed.stderr
 
 

@@ -71,7 +71,7 @@ def open_bundle(
     if not folder.exists():
         raise BundleNotFound(
             f"there is no folder {folder}; expected a model. "
-            "Check the name, or make a bundle with: malmoi export"
+            "Check the name, or make a bundle with: malmoi model export"
         )
     if not folder.is_dir():
         raise BundleError(f"{folder} is a file; expected a model folder. Name the folder itself.")
@@ -85,7 +85,7 @@ def open_bundle(
         if not file.is_file():
             raise BundleError(
                 f"{folder} has no {file.name}; expected {file.relative_to(folder)}. "
-                "Export the model again with: malmoi export"
+                "Export the model again with: malmoi model export"
             )
     if not bundle.manifest.files:  # a bundle's own files are known by their hashes
         _check_weights(bundle.graph)
@@ -129,11 +129,11 @@ def _open(folder: Path, graph: str | None, pooling: str | None) -> Bundle:
         if find_kind(folder) != "encoder":
             raise BundleError(
                 f"{folder} has a head, torch weights and no ONNX graph; expected a bundle. "
-                f"Make one with: malmoi export {folder} OUT"
+                f"Make one with: malmoi model export {folder} OUT"
             )
         raise BundleError(
             f"{folder} is a transformer without a pooling; expected a sentence encoder. "
-            f"Make one with: malmoi export {folder} OUT --pooling mean"
+            f"Make one with: malmoi model export {folder} OUT --pooling mean"
         )
     raise BundleError(
         f"{folder} is no model: it has neither {MANIFEST} nor {foreign.MODULES}. "
@@ -148,7 +148,7 @@ def _find_graph(folder: Path, graph: str | None) -> str:
     if any(next(folder.glob(pattern), None) for pattern in _WEIGHTS):
         raise BundleError(
             f"{folder} has only torch weights; expected an ONNX graph. "
-            f"Convert it once with: malmoi export {folder} OUT"
+            f"Convert it once with: malmoi model export {folder} OUT"
         )
     raise BundleError(
         f"{folder} has neither an ONNX graph nor weights; expected onnx/model.onnx. "
@@ -162,7 +162,7 @@ def _check_weights(graph: Path) -> None:
         if not is_inside(name):
             raise BundleCorrupt(
                 f"{graph} reads its weights from {name!r}; expected a file next to it. Such a "
-                "graph is not opened: export the model again with: malmoi export"
+                "graph is not opened: export the model again with: malmoi model export"
             )
         if not (graph.parent / name).is_file():
             raise BundleCorrupt(
@@ -220,7 +220,7 @@ def find_model(
     if name_or_path is None and default not in shipped_models():
         raise BundleNotFound(
             f"the model {default} is not in this installation; expected it in {SHIPPED}. "
-            "Name a model folder, or make one with: malmoi export (malmoi train for a reranker)"
+            "Name a model folder, or make one: malmoi model export (a reranker: malmoi train)"
         )
     if name_or_path is None:
         return SHIPPED / default
@@ -292,7 +292,7 @@ def _download(name: str, graph: str | None) -> Path:
         if not graphs:
             raise BundleError(
                 f"{name} on the hub has no ONNX graph; expected one, as onnx/model.onnx. Make a "
-                f"bundle of its torch weights with: malmoi export {name} OUT"
+                f"bundle of its torch weights with: malmoi model export {name} OUT"
             )
         wanted = graph_files(files, choose_graph(graphs, graph, where=name))
         return Path(hub.snapshot_download(name, allow_patterns=[*_HUB_FILES, *wanted]))

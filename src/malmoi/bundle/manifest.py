@@ -28,7 +28,7 @@ POOLER = "pooler"
 PRECISIONS = ("float32", "float16", "int8")
 ACTIVATIONS = ("identity", "sigmoid", "softmax")
 
-_REMEDY = "Export the model again with: malmoi export"
+_REMEDY = "Export the model again with: malmoi model export"
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,10 @@ class Kind:
 KINDS: dict[str, Kind] = {
     "encoder": Kind("malmoi.encoders.transformer:Encoder", "malmoi.load"),
     "static": Kind("malmoi.encoders.static:StaticEncoder", "malmoi.load"),
-    "reranker": Kind("malmoi.heads.reranker:Reranker", "malmoi.load_reranker or malmoi rerank"),
-    "tagger": Kind("malmoi.heads.tagger:Tagger", "malmoi.load_tagger or malmoi tag"),
-    "classifier": Kind(
-        "malmoi.heads.classifier:NoteClassifier", "malmoi.load_classifier or malmoi classify"
-    ),
-    "answerer": Kind("malmoi.heads.answerer:Answerer", "malmoi.load_answerer or malmoi answer"),
+    "reranker": Kind("malmoi.heads.reranker:Reranker", "malmoi.load or malmoi rerank"),
+    "tagger": Kind("malmoi.heads.tagger:Tagger", "malmoi.load or malmoi tag"),
+    "classifier": Kind("malmoi.heads.classifier:Classifier", "malmoi.load or malmoi classify"),
+    "answerer": Kind("malmoi.heads.answerer:Answerer", "malmoi.load or malmoi answer"),
 }
 
 
@@ -170,7 +168,7 @@ class Manifest:
                 raise BundleCorrupt(
                     f"{folder / MANIFEST} lists no hash of {name}; expected one of every file that "
                     "is opened. Copy the whole folder again, or export the model again with: "
-                    "malmoi export"
+                    "malmoi model export"
                 )
         path = find_changed(folder, self.files)
         if path is None:
@@ -184,7 +182,7 @@ class Manifest:
             name = path.relative_to(folder).as_posix()
             found = f"{folder} lacks {name}, which its {MANIFEST} lists"
         raise BundleCorrupt(
-            f"{found}. Copy the whole folder again, or export the model again with: malmoi export"
+            f"{found}. Copy the whole folder again, or export the model: malmoi model export"
         )
 
 

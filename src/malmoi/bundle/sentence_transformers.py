@@ -174,7 +174,7 @@ def read_pooling(path: Path) -> str:
         if name not in _POOLING_NAMES:
             raise BundleError(
                 f'{path} says pooling "{name}"; known are {", ".join(_POOLING_NAMES)}. '
-                "Export the model again with: malmoi export"
+                "Export the model again with: malmoi model export"
             )
     return "+".join(_POOLING_NAMES[name] for name in names)
 
@@ -187,7 +187,7 @@ def _read_dense(folder: Path) -> DenseSpec:
         raise BundleError(
             f"the Dense module {folder} has no model.safetensors, a residual or the activation "
             f"{activation!r}; known are {', '.join(_ACTIVATIONS)}. "
-            "Export the model with: malmoi export"
+            "Export the model with: malmoi model export"
         )
     return DenseSpec(weights, activation.lower())
 

@@ -42,7 +42,7 @@ def find_kind(folder: Path) -> str:
     raise BundleError(
         f"{folder / 'config.json'} names the class {name}; known are encoders, language models, "
         f"…ForSequenceClassification, …{' and …'.join(_HEADS)}. Without its head it would be "
-        f"another model: to use its encoder alone, malmoi export {folder} OUT --kind encoder"
+        f"another model: to use its encoder alone, malmoi model export {folder} OUT --kind encoder"
     )
 
 
@@ -102,7 +102,7 @@ def check_exclusive(folder: Path, config: dict[str, Any]) -> None:
         raise BundleError(
             f"{folder / 'config.json'} has {labels or 1} labels and the problem_type {problem}; "
             "expected two or more of which one is right. Other classifiers cannot be used; one "
-            "score is a reranker's (malmoi export --kind reranker)."
+            "score is a reranker's (malmoi model export --kind reranker)."
         )
 
 

@@ -68,6 +68,9 @@ class BaseEncoder(ABC):
           covers them by overlapping windows.
 
         Identical texts are encoded once.
+
+        >>> encoder.encode(["당뇨병", "diabetes"], dim=128).shape
+        (2, 128)
         """
         options = self._options(dim, precision, prompt, on_long)
         listed = as_list(texts)
@@ -98,6 +101,9 @@ class BaseEncoder(ABC):
 
         One string is one text. Options are those of `encode`. Identical texts that come near each
         other are encoded once.
+
+        >>> [vector.shape for vector in encoder.encode_iter(f"line {i}" for i in range(2))]
+        [(384,), (384,)]
         """
         texts = [texts] if isinstance(texts, str) else texts
         total = len(texts) if isinstance(texts, Sized) else None
@@ -115,6 +121,9 @@ class BaseEncoder(ABC):
         """Cosine of two texts as a float; of lists as a matrix (len(a), len(b)).
 
         One string and a list give one row (or column) of the matrix.
+
+        >>> encoder.similarity("고양이", "cat") > encoder.similarity("고양이", "stock market")
+        True
         """
         left = normalize(self.encode(a))
         right = normalize(self.encode(b))
@@ -132,6 +141,11 @@ class TextEncoder(BaseEncoder):
         self.name = manifest.name
         self.dimension = dimension
         self.max_tokens = manifest.max_tokens
+
+    @property
+    def direct(self) -> "TextEncoder":
+        """The encoder that runs the model; this one, unless it passes texts on to another."""
+        return self
 
     @abstractmethod
     def _start(self, texts: list[str], on_long: OnLong) -> Callable[[], Encoded]:

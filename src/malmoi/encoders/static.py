@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _PART = 500_000
 _WORTH_THREADS = 256  # texts
 _NOTHING = 1e-12  # the length under which a sum has no direction
-_REMEDY = "Make it again with: malmoi export --static"
+_REMEDY = "Make it again with: malmoi model export --static"
 _ASCII = "".join(map(chr, range(33, 127)))
 _WORD_PART = re.compile("[0-9A-Za-z가-힣]+|.", re.DOTALL)
 # What cleaning may do to a word of ASCII and Hangul syllables; all other steps leave it alone.

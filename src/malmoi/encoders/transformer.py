@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import overload
+from typing import TypeVar, overload
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from ..types import Floats, Ints
 from .base import Encoded, OnLong, TextEncoder, as_list
 from .segment import By
 from .words import HiddenStates, LayerReader, Layers, Merge, Word, no_layers
+
+T = TypeVar("T")
 
 _POOLED = "sentence_embedding"
 _POOLER = "pooler_output"
@@ -53,6 +55,9 @@ class LayerAccess:
         - `by`: where words end: at "spaces", by "morphemes" (배가 and 배를 share their noun), or
           at spans of your own.
         - `special`: give the model's special tokens too.
+
+        >>> [word.text for word in encoder.words("배를 타고 간다")]
+        ['배를', '타고', '간다']
         """
         [found] = self.words_of([text], layers=layers, merge=merge, by=by, special=special)
         return found
@@ -66,7 +71,11 @@ class LayerAccess:
         by: By = "spaces",
         special: bool = False,
     ) -> Iterator[list[Word]]:
-        """Yield the words of each text, of one string once; options are those of `words`."""
+        """Yield the words of each text, of one string once; options are those of `words`.
+
+        >>> [len(words) for words in encoder.words_of(["배를 탄다", "cat"])]
+        [2, 1]
+        """
         texts = [texts] if isinstance(texts, str) else texts
         return self.reader.words(texts, layers=layers, merge=merge, by=by, special=special)
 
@@ -76,6 +85,9 @@ class LayerAccess:
         """Turn texts into unit vectors (n, width) pooled from chosen layers, named as in `words`.
 
         One string gives (width,). `pooling` is the model's own when left out.
+
+        >>> encoder.encode_layers("배를 탔다", layers=4).shape
+        (384,)
         """
         vectors = self.reader.sentences(as_list(texts), layers=layers, pooling=pooling)
         return vectors[0] if isinstance(texts, str) else vectors
@@ -108,6 +120,9 @@ class Encoder(LayerAccess, TextEncoder):
         """Give the vectors of token ids as they are, special tokens included; (n, dim).
 
         `alone` uses the calling thread and no other, for callers that have several already.
+
+        >>> encoder.encode_ids([encoder.token_ids("cat")]).shape
+        (1, 384)
         """
         inputs = [TokenizedText(owner, list(one)) for owner, one in enumerate(ids)]
         if alone:
@@ -137,7 +152,11 @@ class Encoder(LayerAccess, TextEncoder):
     def tokens(
         self, text: str, pair: str | None = None, *, prompt: str | None = None
     ) -> list[Token]:
-        """Give the tokens that the model reads of a text, or of a pair joined as one input."""
+        """Give the tokens that the model reads of a text, or of a pair joined as one input.
+
+        >>> [token.text for token in encoder.tokens("cat")]
+        ['[CLS]', 'cat', '[SEP]']
+        """
         cleaned = self._cleaned([text], self._prefix(prompt))
         if pair is None:
             [one], _ = self._tokens.encode(cleaned)
@@ -148,7 +167,11 @@ class Encoder(LayerAccess, TextEncoder):
         return [Token(str(name(i)), i, part) for i, part in zip(one.ids, segments, strict=True)]
 
     def hidden_states(self, text: str, *, prompt: str | None = None) -> HiddenStates:
-        """Give all layers of the tokens that `encode` reads of a text, (layers, tokens, width)."""
+        """Give all layers of the tokens that `encode` reads of a text, (layers, tokens, width).
+
+        >>> encoder.hidden_states("cat").states.shape
+        (7, 3, 384)
+        """
         return self.reader.hidden_states(self.token_ids(as_text(text), prompt=prompt))
 
     def with_special_ids(self, ids: Sequence[int]) -> list[int]:
@@ -164,7 +187,11 @@ class Encoder(LayerAccess, TextEncoder):
     @overload
     def count_tokens(self, texts: Iterable[str]) -> list[int]: ...
     def count_tokens(self, texts: str | Iterable[str]) -> int | list[int]:
-        """Count each text's tokens before anything is cut, special tokens left out."""
+        """Count each text's tokens before anything is cut, special tokens left out.
+
+        >>> encoder.count_tokens(["cat", "the cat sleeps"])
+        [1, 3]
+        """
         found = self._tokens.encode_plain(self._cleaned(as_list(texts), ""))
         counts = [count for _, count in found]
         return counts[0] if isinstance(texts, str) else counts
@@ -188,7 +215,7 @@ class Encoder(LayerAccess, TextEncoder):
                 return name
         raise BundleError(
             f"{self.bundle.graph} has the outputs {', '.join(self._session.outputs)}; expected "
-            f"one of {', '.join(names)}. Export the model again with: malmoi export"
+            f"one of {', '.join(names)}. Export the model again with: malmoi model export"
         )
 
     def _outputs_of_rank(self, rank: int) -> list[str]:
@@ -213,7 +240,7 @@ class Encoder(LayerAccess, TextEncoder):
         if self.bundle.manifest.files and width != stated:
             raise BundleError(
                 f"{self.bundle.graph} gives {width} dimensions and malmoi.json says {stated}; "
-                "expected the same. Export the model again with: malmoi export"
+                "expected the same. Export the model again with: malmoi model export"
             )
         return width
 
@@ -230,6 +257,28 @@ class Encoder(LayerAccess, TextEncoder):
         if self._unpooled:
             batch = replace(batch, pooled=mask)
         [found] = self._session.run(batch, [self._output])
+        return self._pooled(found, mask)
+
+    @property
+    def outputs(self) -> Sequence[str]:
+        """The names of the graph's outputs."""
+        return self._session.outputs
+
+    def each_batch(
+        self, inputs: Sequence[TokenizedText], compute: Callable[[Batch], T]
+    ) -> Iterator[tuple[Batch, T]]:
+        """Run inputs batch by batch through a function of this encoder's, on all its threads."""
+        return self._runner.each(inputs, compute)
+
+    def vectors_and(self, batch: Batch, output: str) -> tuple[Floats, Floats]:
+        """Run one batch for its vectors (n, dim) and another output, (n, length, width)."""
+        mask = self._without_prompts(batch) if self._unpooled else batch.mask
+        if self._unpooled:
+            batch = replace(batch, pooled=mask)
+        found, other = self._session.run(batch, [self._output, output])
+        return self._pooled(found, mask), other
+
+    def _pooled(self, found: Floats, mask: Ints) -> Floats:
         if found.ndim == 2:
             steps = self._steps[1:] if self._output == _POOLER else []
         else:
@@ -263,9 +312,13 @@ class Encoder(LayerAccess, TextEncoder):
         return mask
 
     def window_ids(self, text: str, *, prompt: str | None = None) -> list[list[int]]:
-        """Give the ids of the windows by which `encode` covers a long text."""
+        """Give the ids of the windows by which `encode` covers a long text.
+
+        >>> len(encoder.window_ids("cat " * 1000)) > 1
+        True
+        """
         cleaned = self._cleaned([text], self._prefix(prompt))
-        groups = (parts for _, parts in _parts(cleaned))
+        groups = (parts for _, parts in text_parts(cleaned))
         return [window.ids for parts in groups for window in self._tokens.windows(parts)]
 
     def mean_of_windows(self, vectors: Floats, lengths: Sequence[int]) -> Floats:
@@ -278,7 +331,7 @@ class Encoder(LayerAccess, TextEncoder):
         """Cover each text by windows and take the mean of their vectors by tokens, (n, dim)."""
         sums = np.zeros((len(texts), self.dimension), dtype=np.float32)
         totals = np.zeros((len(texts), 1), dtype=np.float32)
-        for owners, parts in _parts(texts):
+        for owners, parts in text_parts(texts):
             windows = self._tokens.windows(parts)
             rows = [owners[window.owner] for window in windows]
             weights = np.array([[len(window.ids)] for window in windows], dtype=np.float32)
@@ -288,7 +341,7 @@ class Encoder(LayerAccess, TextEncoder):
         return normalize(means) if self.manifest.normalize else means
 
 
-def _parts(texts: Sequence[str]) -> Iterator[tuple[list[int], list[str]]]:
+def text_parts(texts: Sequence[str]) -> Iterator[tuple[list[int], list[str]]]:
     """Cut texts into parts, and give them in groups of bounded size with their owners."""
     owners: list[int] = []
     parts: list[str] = []

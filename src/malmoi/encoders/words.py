@@ -104,7 +104,7 @@ def no_layers(name: str) -> BundleError:
     """The error for a model whose hidden layers cannot be read."""
     return BundleError(
         f"{name} gives no hidden layers; word vectors expect a graph that does. Export the model "
-        "again with: malmoi export MODEL FOLDER --layers all"
+        "again with: malmoi model export MODEL FOLDER --layers all"
     )
 
 

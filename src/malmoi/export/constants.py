@@ -46,6 +46,10 @@ class Constants:
         if name not in self._tensors:
             self.stream(name, array.shape, array.dtype, [array])
 
+    def replace(self, name: str, array: NDArray[Any]) -> None:
+        """Give a small constant other values."""
+        self._tensors[name].CopyFrom(numpy_helper.from_array(np.ascontiguousarray(array), name))
+
     def stream(
         self,
         name: str,
@@ -116,8 +120,8 @@ def save_graph(model: onnx.ModelProto, path: Path) -> None:
 def write_graph_file(model: onnx.ModelProto, folder: Path, target: Path) -> None:
     """Write a finished graph: one file, or two where its weights are too many for one.
 
-    `folder` holds the graph's weights. They are copied one after another, so that none but the one
-    being written is in memory.
+    `folder` holds the graph's weights. Those for a second file are copied one after another, so
+    that none but the one being written is in memory.
     """
     outside = [tensor for tensor in model.graph.initializer if is_outside(tensor)]
     if sum(_size(tensor) for tensor in outside) > _SPLIT:
@@ -127,47 +131,11 @@ def write_graph_file(model: onnx.ModelProto, folder: Path, target: Path) -> None
                 start = _align(file)
                 _copy(tensor, folder, file)
                 _place(tensor, name, start, _size(tensor))
-        save_graph(model, target)
-        return
-    shell = onnx.ModelProto()
-    shell.CopyFrom(model)
-    graph = onnx.GraphProto()
-    graph.CopyFrom(model.graph)
-    shell.ClearField("graph")
-    for tensor in list(graph.initializer):
-        if is_outside(tensor):
-            graph.initializer.remove(tensor)
-    heads = [_headed(tensor) for tensor in outside]
-    nodes = graph.SerializeToString()
-    total = sum(len(head) + _size(tensor) for head, tensor in zip(heads, outside, strict=True))
-    with target.open("wb") as file:
-        file.write(shell.SerializeToString())
-        file.write(_field(onnx.ModelProto, "graph", len(nodes) + total) + nodes)
-        for head, tensor in zip(heads, outside, strict=True):
-            file.write(head)
-            _copy(tensor, folder, file)
-
-
-def _headed(tensor: TensorProto) -> bytes:
-    """Give what stands before a constant's bytes where it is part of a serialised graph."""
-    plain = TensorProto(name=tensor.name, dims=tensor.dims, data_type=tensor.data_type)
-    inner = plain.SerializeToString() + _field(TensorProto, "raw_data", _size(tensor))
-    head: bytes = _field(onnx.GraphProto, "initializer", len(inner) + _size(tensor)) + inner
-    return head
-
-
-def _field(message: Any, name: str, length: int) -> bytes:
-    """Give a field's number and length as protocol buffers write them."""
-    number = message.DESCRIPTOR.fields_by_name[name].number
-    return _varint(number << 3 | 2) + _varint(length)
-
-
-def _varint(number: int) -> bytes:
-    found = bytearray()
-    while number > 127:
-        found.append(number & 127 | 128)
-        number >>= 7
-    return bytes([*found, number])
+    else:
+        for tensor in outside:
+            array = np.array(read_array(tensor, folder))
+            tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
+    save_graph(model, target)
 
 
 def _size(tensor: TensorProto) -> int:

@@ -5,7 +5,6 @@ import dataclasses
 import logging
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,8 +60,8 @@ def export(
     cannot be exported, OptionError for an unknown option, OutputError when `out` is taken.
     """
     # long because every option has a line of its own
-    _check_option("precision", precision, PRECISIONS)
-    _check_option("layers", layers, LAYERS)
+    check_choice("precision", precision, PRECISIONS)
+    check_choice("layers", layers, LAYERS)
     details = BundleDetails(
         precision=precision,
         name=name,
@@ -82,8 +81,13 @@ def export(
         if chosen != "encoder":
             check_choice("kind", chosen, ("encoder", "static", *_HEADS))
             _check_unused(chosen, pooling=pooling, normalize=normalize, layers=layers != "none")
-            export_head = _HEADS[chosen]()
-            return export_head(folder, out, max_tokens=max_tokens, weights=weights, **details)
+            from . import heads  # here, because it imports torch
+
+            own = {"kind": chosen} if chosen == "classifier" else {}
+            export_head: Callable[..., Manifest] = getattr(heads, _HEADS[chosen])
+            return export_head(
+                folder, out, max_tokens=max_tokens, weights=weights, **details, **own
+            )
         read = read_source(folder, pooling=pooling, normalize=normalize, max_tokens=max_tokens)
         if kind is not None:
             read = dataclasses.replace(read, bare=False)
@@ -105,36 +109,21 @@ def _export_encoder(
                 f"model's {size}. Name sizes it was trained for."
             )
         logger.debug(f"writing {out}")
-        return dataclasses.replace(read.manifest, dimension=size, layers=count).write(folder)
+        training = read.manifest.training | ({"int8": built.drift} if built.drift else {})
+        made = dataclasses.replace(
+            read.manifest, dimension=size, layers=count, training=training
+        ).write(folder)
+    total = sum(path.stat().st_size for path in Path(out).rglob("*") if path.is_file())
+    logger.info(f"wrote {out}: {made.precision}, {size} dimensions, {total / 1e6:.1f} MB")
+    return made
 
 
-def _reranker() -> Callable[..., Manifest]:
-    from .heads import export_reranker  # here, because it imports torch
-
-    return export_reranker
-
-
-def _classifier() -> Callable[..., Manifest]:
-    return partial(_reranker(), kind="classifier")
-
-
-def _tagger() -> Callable[..., Manifest]:
-    from .heads import export_token_classifier  # here, because it imports torch
-
-    return export_token_classifier
-
-
-def _answerer() -> Callable[..., Manifest]:
-    from .heads import export_question_answering  # here, because it imports torch
-
-    return export_question_answering
-
-
+# The function of `heads` that exports a kind.
 _HEADS = {
-    "reranker": _reranker,
-    "classifier": _classifier,
-    "tagger": _tagger,
-    "answerer": _answerer,
+    "reranker": "export_reranker",
+    "classifier": "export_reranker",
+    "tagger": "export_token_classifier",
+    "answerer": "export_question_answering",
 }
 
 
@@ -147,7 +136,7 @@ def _check_unused(kind: str, **options: object) -> None:
 def require_packages() -> None:
     """Raise MissingExtra for the first package that an export needs and that is not here."""
     for package in _PACKAGES:
-        require(package, extra="train", purpose="malmoi export")
+        require(package, extra="train", purpose="malmoi model export")
 
 
 @contextlib.contextmanager
@@ -162,10 +151,3 @@ def _on_disk(source: "str | Path | SentenceTransformer") -> Iterator[str | Path]
         with silenced_libraries():
             source.save_pretrained(folder, create_model_card=False)
         yield folder
-
-
-def _check_option(name: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise OptionError(
-            f'{name} is "{value}"; known are {" and ".join(known)}. Choose one of them.'
-        )

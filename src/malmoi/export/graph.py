@@ -40,8 +40,8 @@ def trace(module: GraphModule, path: Path) -> int:
     made = {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
     arrays = tuple(made.get(name, mask) for name in module.inputs)
     with torch.no_grad(), silenced_libraries(), _masks_by_index(), _shapes_without_weights():
-        layers = len(module(*arrays)) - 1
-        names = [f"layer_{i}" for i in range(layers)]
+        layers = len(module(*arrays)) - 1 - len(module.extras)
+        names = [*module.extras, *(f"layer_{i}" for i in range(layers))]
         free = {name: {0: "batch", 1: "length"} for name in (*module.inputs, *names)}
         # The older, tracing exporter: the newer one's graphs are larger and fuse less. Weights are
         # left out and put in below: it would hold them three times.

@@ -61,13 +61,12 @@ def export_reranker(
     kind: str = "reranker",
     max_tokens: int | None = None,
     weights: bool = True,
-    layers: bool = False,
     **details: Unpack[BundleDetails],
 ) -> Manifest:
     """Write a sequence classifier's folder as a bundle at `out`, and give its manifest.
 
     `kind` is "reranker" for a model of pairs, and "classifier" for one of single texts, which has
-    labels. The other options are those of `export`; `layers` needs a head with modules of its own.
+    labels. The other options are those of `export`.
     """
     with writing_folder(out) as partial:
         read = with_details(read_reranker(source, max_tokens=max_tokens), out, **details)
@@ -80,7 +79,7 @@ def export_reranker(
         types = reads_types(load_tokenizer(read.root), transformer.config)
         module: GraphModule
         if read.steps:
-            module = ScoreModule(read, transformer, layers=layers, types=types)
+            module = ScoreModule(read, transformer, layers=False, types=types)
         else:
             module = ClassifierModule(transformer, types=types)
         built = write_graph(read, module, partial, pairs=kind == "reranker")
@@ -91,7 +90,7 @@ def export_reranker(
                 f"{expected} labels; expected the same. Name as many in id2label of config.json."
             )
         logger.debug(f"writing {out}")
-        return dataclasses.replace(read.manifest, layers=built.layers).write(partial)
+        return read.manifest.write(partial)
 
 
 def _copy_modules(source: ModelSource, folder: Path) -> None:
@@ -132,17 +131,26 @@ class TagModule(GraphModule):
         return (logits if self.order is None else logits.index_select(2, self.order),)
 
 
-def export_tagger(best: Path, folder: Path, manifest: Manifest, *, weights: bool) -> Manifest:
-    """Write the bundle of a trained token classifier into an empty folder.
+def export_tagger(
+    best: Path,
+    folder: Path,
+    manifest: Manifest,
+    *,
+    unit: str,
+    weights: bool,
+    order: Sequence[int] = (),
+) -> Manifest:
+    """Write the bundle of a token classifier into an empty folder.
 
-    `manifest` brings the name, the clean-up, the precision and what a person wants to know.
+    `manifest` brings the name, the clean-up, the precision and what a person wants to know;
+    `order` is that of `TagModule`.
     """
     read = read_transformer(best, max_tokens=manifest.max_tokens)
     source = dataclasses.replace(read, manifest=manifest)
     check_steps(manifest.clean)
     transformer = load_and_write(source, folder, AutoModelForTokenClassification, weights=weights)
-    shutil.copyfile(best / TAGGER_SETTINGS, folder / TAGGER_SETTINGS)
-    write_graph(source, TagModule(transformer), folder, kernels=False)
+    (folder / TAGGER_SETTINGS).write_text(json.dumps({"unit": unit}) + "\n", "utf-8")
+    write_graph(source, TagModule(transformer, order), folder, kernels=False)
     return manifest.write(folder)
 
 
@@ -172,13 +180,7 @@ def export_token_classifier(
             activation="softmax",
             normalize=False,
         )
-        read = dataclasses.replace(read, manifest=manifest)
-        transformer = load_and_write(
-            read, partial, AutoModelForTokenClassification, weights=weights
-        )
-        (partial / TAGGER_SETTINGS).write_text(json.dumps({"unit": unit}) + "\n", "utf-8")
-        write_graph(read, TagModule(transformer, order), partial, kernels=False)
-        return manifest.write(partial)
+        return export_tagger(read.root, partial, manifest, unit=unit, weights=weights, order=order)
 
 
 class AnswerModule(GraphModule):

@@ -29,6 +29,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
 from ..bundle.sentence_transformers import DenseSpec, read_json
+from ..encoders.token_vectors import TOKEN_OUTPUT
 from ..errors import BundleError
 from .silence import silenced_libraries
 from .source import ModelSource
@@ -183,6 +184,7 @@ class GraphModule(nn.Module):
 
     output: str
     axes: ClassVar[dict[int, str]] = {0: "batch"}  # those of the output that are free
+    extras: tuple[str, ...] = ()  # outputs of tokens between the output and the layers
 
     def __init__(self, transformer: PreTrainedModel, *, types: bool | None = None) -> None:
         super().__init__()
@@ -220,11 +222,17 @@ def halve(module: GraphModule) -> None:
             parameter.data = parameter.data.half()
 
 
+# A linear map of a hidden layer to token vectors: "weight" (size, width), and the "layer". In a
+# folder of its own: weights next to config.json are those of the transformer.
+TOKEN_HEAD = "token_head/weights.safetensors"
+
+
 class SentenceModule(GraphModule):
     """What the graph computes: a transformer, its pooling, and what follows.
 
-    Gives the vectors, and with `layers` every hidden state after them, the embeddings first. With
-    `unpooled` it takes another mask, of the tokens that are pooled.
+    Gives the vectors, then a small vector for every token if the folder has a head for them, and
+    with `layers` every hidden state after them, the embeddings first. With `unpooled` it takes
+    another mask, of the tokens that are pooled.
     """
 
     output = "sentence_embedding"
@@ -244,17 +252,31 @@ class SentenceModule(GraphModule):
         if unpooled:
             self.inputs = (*self.inputs, POOLING_MASK)
         self.tail = nn.Sequential(*(_module(step) for step in source.steps[1:]))
+        head = source.root / TOKEN_HEAD
+        self.head: nn.Linear | None = None
+        if head.is_file():
+            tensors = load_file(head)
+            weight = tensors["weight"].float()  # (size, width)
+            self.head = nn.Linear(weight.shape[1], weight.shape[0], bias=False)
+            self.head.weight.data = weight
+            self.head_layer = int(tensors["layer"])
+            self.extras = (TOKEN_OUTPUT,)
 
     def forward(self, *arrays: Tensor) -> tuple[Tensor, ...]:
         """Turn ids and masks, in the order of `inputs`, into vectors."""
         named = self.named(arrays)
-        found = self.transformer(**named, output_hidden_states=self.layers, return_dict=True)
+        every = self.layers or self.head is not None
+        found = self.transformer(**named, output_hidden_states=every, return_dict=True)
         # Prompts that are not pooled have zeros in a mask of their own, which comes last.
         mask = arrays[-1] if POOLING_MASK in self.inputs else named["attention_mask"]
         states = found.last_hidden_state.float()  # a long text's sum is more than float16 holds
         parts = [POOLINGS[name](states, mask) for name in self.pooling.split("+")]
         vectors = self.tail(parts[0] if len(parts) == 1 else torch.cat(parts, dim=1))
-        return (vectors, *map(torch.Tensor.float, found.hidden_states or ()))
+        tokens = []
+        if self.head is not None:
+            tokens = [self.head(found.hidden_states[self.head_layer].float())]
+        layers = found.hidden_states if self.layers else ()
+        return (vectors, *tokens, *map(torch.Tensor.float, layers))
 
 
 class Normalize(nn.Module):

@@ -1,11 +1,5 @@
 """A fused float32 graph → the same graph in the kernels that a processor runs fastest.
 
-A bias is a pass over all states. Two of a layer's can be taken into numbers that are there anyway.
-The weights of attention add up to 1, so the values' bias comes out of it as it went in, and may go
-through the next product beforehand. And a feed-forward part's last bias is added to the residual,
-which is a normalisation's output with a shift of its own: the shift takes it, and what else reads
-that output, the first product, takes it out of its bias again (`fold_biases`).
-
 onnxruntime's two best known fusions are slow on a processor. Its Attention multiplies by a head's
 own columns at a time, where three whole products reach the machine's rate; its
 SkipLayerNormalization takes four times as long as two sums and a LayerNormalization. Where a
@@ -18,119 +12,11 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from .constants import Constants, load_graph, save_graph
 
-Values = NDArray[np.float64]
-
 _SKIP = "SkipLayerNormalization"
-_SHIFT = {_SKIP: 3, "LayerNormalization": 2}  # which input of a normalisation is its shift
-_ADDERS = ("Add", "BiasGelu", "FastGelu")
-_BIAS = 4  # which input of a normalisation with a residual is the bias
-
-
-def fold_biases(graph: onnx.GraphProto, constants: Constants) -> None:
-    """Take the biases of values and of feed-forward outputs into others, in place."""
-    fold = _Fold(graph, constants)
-    for node in graph.node:
-        if node.op_type == "Attention" and node.input[2] in constants:
-            fold.values(node)
-        elif node.op_type == _SKIP:
-            fold.residual(node)
-
-
-class _Fold:
-    """A graph, with the node that makes each value and those that read it."""
-
-    def __init__(self, graph: onnx.GraphProto, constants: Constants) -> None:
-        self._constants = constants
-        self._producers = {name: node for node in graph.node for name in node.output}
-        self._readers: dict[str, list[onnx.NodeProto]] = {}
-        for node in graph.node:
-            for name in set(node.input):
-                self._readers.setdefault(name, []).append(node)
-        self._given = {output.name for output in graph.output}
-
-    def values(self, attention: onnx.NodeProto) -> None:
-        """Send the values' bias through the product after attention."""
-        product = self._only_reader(attention.output[0])
-        normalisation = self._only_reader(product.output[0]) if product is not None else None
-        if product is None or not self._is_product(product) or not self._has_bias(normalisation):
-            return
-        weight, biases = self._array(product.input[1]), self._array(attention.input[2])
-        size = len(weight)
-        if len(biases) != 3 * size or normalisation is None:
-            return
-        values = np.concatenate([np.zeros(2 * size), biases[2 * size :]])
-        by = f"{attention.input[2]}_{product.input[1]}"
-        self._add(normalisation, _BIAS, values[2 * size :] @ weight, by=by)
-        self._add(attention, 2, -values, by="values")
-
-    def residual(self, last: onnx.NodeProto) -> None:
-        """Let the normalisation before a feed-forward part add that part's last bias."""
-        if not self._has_bias(last):
-            return
-        for name in last.input[:2]:
-            before = self._producers.get(name)
-            products = [node for node in self._readers[name] if node is not last]
-            adders = [adder for node in products if (adder := self._adder(node)) is not None]
-            shifts = before is not None and before.op_type in _SHIFT and name not in self._given
-            if before is not None and shifts and len(adders) == len(products):
-                self._move(last, before, products, adders)
-                return
-
-    def _move(
-        self,
-        last: onnx.NodeProto,
-        before: onnx.NodeProto,
-        products: list[onnx.NodeProto],
-        adders: list[onnx.NodeProto],
-    ) -> None:
-        name = last.input[_BIAS]
-        bias = self._array(name)
-        self._add(before, _SHIFT[before.op_type], bias, by=name)
-        for product, adder in zip(products, adders, strict=True):
-            weight = product.input[1]
-            self._add(adder, 1, -(bias @ self._array(weight)), by=f"{name}_{weight}")
-        del last.input[_BIAS:]
-
-    def _only_reader(self, name: str) -> onnx.NodeProto | None:
-        readers = self._readers.get(name, [])
-        return readers[0] if len(readers) == 1 and name not in self._given else None
-
-    def _is_product(self, node: onnx.NodeProto) -> bool:
-        return node.op_type == "MatMul" and node.input[1] in self._constants
-
-    def _adder(self, product: onnx.NodeProto) -> onnx.NodeProto | None:
-        """The node that adds a bias to what a product gives, if nothing else reads that."""
-        reader = self._only_reader(product.output[0]) if self._is_product(product) else None
-        if reader is None or reader.op_type not in _ADDERS or len(reader.input) != 2:
-            return None
-        bias = self._constants.get(reader.input[1])
-        return reader if bias is not None and len(bias.dims) == 1 else None
-
-    def _has_bias(self, node: onnx.NodeProto | None) -> bool:
-        return (
-            node is not None
-            and node.op_type == _SKIP
-            and len(node.output) == 1
-            and len(node.input) > _BIAS
-            and node.input[_BIAS] in self._constants
-        )
-
-    def _array(self, name: str) -> Values:
-        array: Values = self._constants.array(name).astype(np.float64)
-        return array
-
-    def _add(self, node: onnx.NodeProto, number: int, more: Values, *, by: str) -> None:
-        """Give one input of a node another value; layers that share weights share the new one."""
-        name = f"{node.input[number]}_{by}"
-        self._constants.add(name, (self._array(node.input[number]) + more).astype(np.float32))
-        node.input[number] = name
-
-
 _OURS = "com.microsoft"
 # The first operator set with Attention; onnxruntime knows it from 1.23 on.
 _OPSET = 23
@@ -139,16 +25,11 @@ _LONG = "long"  # true for one of more tokens a row than this
 _BLOCKS = 512
 
 
-def rewrite_float(path: Path, chosen: Path, *, fold: bool = True) -> None:
-    """Write the graph at `path` with attention and layer normalisation in their faster form.
-
-    With `fold`, some biases are taken into others, and the graph no longer holds the model's own.
-    """
+def rewrite_float(path: Path, chosen: Path) -> None:
+    """Write the graph at `path` with attention and layer normalisation in their faster form."""
     model = load_graph(path)
     graph = model.graph
     constants = Constants(graph, path.parent)
-    if fold:
-        fold_biases(graph, constants)
     nodes = split_kernels(graph, constants, _split_attention)
     del graph.node[:]
     graph.node.extend(nodes)

@@ -250,7 +250,7 @@ def _check_weights(source: ModelSource) -> None:
     if next(source.root.rglob("*.onnx"), None) is not None:
         raise BundleError(
             f"{source.root} has an ONNX graph and no torch weights; expected model.safetensors. "
-            "Such a folder needs no export: name it as the model, as in malmoi info FOLDER"
+            "Such a folder needs no export: name it as the model, as in malmoi model info FOLDER"
         )
     raise BundleError(
         f"{source.root} has no weights; expected model.safetensors. Copy the whole folder again."

@@ -56,8 +56,8 @@ def export_torch(source: str | Path | None, out: str | Path) -> Manifest:
 
     sentence-transformers can open the result. 8-bit weights are the numbers that the graph has.
     """
-    require("onnx", extra="train", purpose="malmoi export --torch")
-    require("safetensors", extra="train", purpose="malmoi export --torch")
+    require("onnx", extra="train", purpose="malmoi model export --torch")
+    require("safetensors", extra="train", purpose="malmoi model export --torch")
     from safetensors.numpy import save_file
 
     folder = open_bundle(find_model(source), kinds=("encoder", "reranker")).folder

@@ -4,7 +4,7 @@ One file for each head: `reranker`, `tagger`, `classifier` (with `zero_shot`) an
 """
 
 from .answerer import Answer, Answerer, load_answerer
-from .classifier import Decision, Estimate, NoteClassifier, ScoredWindow, load_classifier
+from .classifier import Classifier, Decision, Estimate, ScoredWindow, load_classifier
 from .reranker import RankedText, Reranker, ScoreBlend, load_reranker
 from .tagger import Entity, Tagger, load_tagger
 from .zero_shot import Category, ZeroShotClassifier, load_zero_shot
@@ -13,10 +13,10 @@ __all__ = [
     "Answer",
     "Answerer",
     "Category",
+    "Classifier",
     "Decision",
     "Entity",
     "Estimate",
-    "NoteClassifier",
     "RankedText",
     "Reranker",
     "ScoreBlend",

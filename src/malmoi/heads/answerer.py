@@ -197,10 +197,12 @@ def load_answerer(name_or_path: str | Path, *, threads: int | None = None) -> "A
 
 
 class Answerer(GraphModel):
-    """Reads texts and gives the span that answers. Make one with `malmoi.load_answerer`."""
+    """Reads texts and gives the span that answers. Make one with `malmoi.load`."""
 
-    def __init__(self, bundle: Bundle, *, threads: int | None = None) -> None:
-        super().__init__(bundle, threads=threads)
+    def __init__(
+        self, bundle: Bundle, *, threads: int | None = None, device: str | None = None
+    ) -> None:
+        super().__init__(bundle, threads=threads, device=device)
         self.settings = AnswerSettings.read(bundle.folder)
         steps, stride = bundle.manifest.clean, self.settings.stride
         self._cutter = QuestionCutter(self._runner.tokens, bundle.tokenizer, steps, stride)

@@ -12,8 +12,8 @@ from ..errors import BundleError, OptionError, TextError, counted
 from ..io.files import parse_json
 from ..io.progress import progressing
 from ..runtime.pooling import softmax
-from ..runtime.runner import LOGITS, GraphModel, chunks, pipelined
-from ..runtime.tokenizer import Batch, TextTokenizer
+from ..runtime.runner import GraphModel, chunks, pipelined
+from ..runtime.tokenizer import TextTokenizer
 from ..text.cleanup import SAFE, as_text, clean
 from ..types import Doubles, Floats
 from .decision import Rule, combine, soften
@@ -33,7 +33,6 @@ class ScoredWindow:
     start: int
     end: int
     probabilities: tuple[float, ...]
-    weight: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +72,7 @@ _MORE = {"threshold": 0.5, "mean": 0.0, "scale": 1.0}  # of a pool, with their d
 
 @dataclass(frozen=True)
 class DecisionPool:
-    """How a bundle decides: its rule, its temperature, and attention's vector if it has one.
+    """How a bundle decides: its rule and its temperature.
 
     Of several labels those hold whose probability reaches the `threshold`; a number is the
     graph's output times `scale`, plus `mean`.
@@ -81,7 +80,6 @@ class DecisionPool:
 
     rule: Rule = field(default_factory=Rule)
     temperature: float = 1.0
-    direction: Doubles | None = None  # (hidden,)
     threshold: float = 0.5
     mean: float = 0.0
     scale: float = 1.0
@@ -94,11 +92,9 @@ class DecisionPool:
             return cls()
         try:
             data: dict[str, Any] = parse_json(path.read_text("utf-8"))
-            direction = data.get("attention")
             return cls(
                 Rule(str(data["rule"]), float(data["c"])),
                 float(data["temperature"]),
-                None if direction is None else np.asarray(direction, dtype=np.float64),
                 **{name: float(data[name]) for name in _MORE if name in data},
             )
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -110,28 +106,19 @@ class DecisionPool:
     def to_json(self) -> dict[str, Any]:
         """Give what `read` reads."""
         data = {"rule": self.rule.name, "c": self.rule.c, "temperature": self.temperature}
-        data |= {name: getattr(self, name) for name in _MORE if getattr(self, name) != _MORE[name]}
-        if self.direction is None:
-            return data
-        return data | {"attention": [round(float(x), 6) for x in self.direction]}
-
-
-def attend(states: object, direction: object) -> Doubles:
-    """Give the windows' weights, (n,): a softmax of their states (n, hidden) times a direction."""
-    raw: Doubles = np.asarray(states, dtype=np.float64) @ np.asarray(direction, dtype=np.float64)
-    return softmax(raw)
+        more = {name: getattr(self, name) for name in _MORE}
+        return data | {name: one for name, one in more.items() if one != _MORE[name]}
 
 
 @dataclass(frozen=True)
 class ScoredWindows:
-    """A document's windows: note and span, probabilities (n, labels), states (n, hidden).
+    """A document's windows: note and span, and probabilities (n, labels).
 
     The one column of a model of numbers holds each window's number.
     """
 
     spans: list[tuple[int, TextSpan]]
     shares: Floats
-    states: Floats | None
 
 
 def load_classifier(
@@ -140,7 +127,7 @@ def load_classifier(
     threads: int | None = None,
     graph: str | None = None,
     device: str | None = None,
-) -> "NoteClassifier":
+) -> "Classifier":
     """Open a classifier: a bundle, or a sequence classifier's folder with an ONNX graph.
 
     - `threads`: how many cores to use; all that this process may use when left out.
@@ -149,11 +136,11 @@ def load_classifier(
     """
     folder = find_model(name_or_path, graph=graph)
     bundle = open_bundle(folder, kinds=("classifier",), graph=graph)
-    return NoteClassifier(bundle, threads=threads, device=device)
+    return Classifier(bundle, threads=threads, device=device)
 
 
-class NoteClassifier(GraphModel):
-    """Scores windows of long notes and decides. Make one with `malmoi.load_classifier`."""
+class Classifier(GraphModel):
+    """Scores windows of long notes and decides. Make one with `malmoi.load`."""
 
     def __init__(
         self, bundle: Bundle, *, threads: int | None = None, device: str | None = None
@@ -163,11 +150,10 @@ class NoteClassifier(GraphModel):
         found = {activation: problem for problem, activation in ACTIVATIONS.items()}
         self.problem = found.get(bundle.manifest.activation, SINGLE)
         self._steps = bundle.manifest.clean or SAFE
-        self._state = f"layer_{bundle.manifest.layers - 1}" if bundle.manifest.layers else None
         self._check_graph()
 
     def __repr__(self) -> str:
-        return f"<NoteClassifier {self.name}: {', '.join(self.labels)}>"
+        return f"<Classifier {self.name}: {', '.join(self.labels)}>"
 
     def classify(self, notes: str | Sequence[str], *, rule: Rule | None = None) -> Decision:
         """Decide about one note, or about all the notes of one patient together.
@@ -230,27 +216,16 @@ class NoteClassifier(GraphModel):
         self, scored: ScoredWindows, rule: Rule | None
     ) -> tuple[Doubles, tuple[ScoredWindow, ...]]:
         """What the rule makes of the windows, (labels,), and the windows."""
-        chosen = rule or self.pool.rule
-        weights = None
-        if chosen.name == "attention":
-            if scored.states is None or self.pool.direction is None:
-                raise OptionError(
-                    f"{self.name} has no attention; expected one trained with it. "
-                    "Choose another rule."
-                )
-            weights = attend(scored.states, self.pool.direction)
         exclusive = self.problem == SINGLE
-        joined = combine(scored.shares, chosen, weights=weights, exclusive=exclusive)
-        shares = [tuple(row) for row in scored.shares.tolist()]
-        each = [None] * len(shares) if weights is None else weights.tolist()
+        joined = combine(scored.shares, rule or self.pool.rule, exclusive=exclusive)
         windows = tuple(
-            ScoredWindow(note, span.start, span.end, row, weight)
-            for (note, span), row, weight in zip(scored.spans, shares, each, strict=True)
+            ScoredWindow(note, span.start, span.end, tuple(row))
+            for (note, span), row in zip(scored.spans, scored.shares.tolist(), strict=True)
         )
         return joined, windows
 
     def _outputs(self, texts: list[str], progress: bool) -> Floats:
-        """Run texts through the graph; logits and state concatenated, (n, labels + hidden)."""
+        """Run texts through the graph; logits, (n, labels)."""
         blocks = []
         started = (self._start(chunk) for chunk in chunks(texts, len))
         with progressing("scoring windows", total=len(texts), shown=progress) as advance:
@@ -263,37 +238,26 @@ class NoteClassifier(GraphModel):
         inputs, _ = self._runner.tokens.encode(texts)
         return self._runner.start(inputs, self._run)
 
-    def _run(self, batch: Batch) -> Floats:
-        if self._state is None:
-            return super()._run(batch)
-        logits, states = self._runner.session.run(batch, [LOGITS, self._state])
-        return np.concatenate([logits, states[:, 0]], axis=1)
-
     def _split(
         self, spans: list[list[tuple[int, TextSpan]]], outputs: Floats
     ) -> list[ScoredWindows]:
-        logits = outputs[:, : len(self.labels)].astype(np.float64)
+        logits = outputs.astype(np.float64)
         shares = window_shares(logits, self.problem, self.pool).astype(np.float32)
-        states = outputs[:, len(self.labels) :] if self._state else None
-        found, at = [], 0
-        for own in spans:
-            part = slice(at, at + len(own))
-            found.append(ScoredWindows(own, shares[part], None if states is None else states[part]))
-            at += len(own)
-        return found
+        ends = np.cumsum([len(own) for own in spans])[:-1]
+        return [ScoredWindows(*own) for own in zip(spans, np.split(shares, ends), strict=True)]
 
     def _check_graph(self) -> None:
         """Run one short text, so that a graph which does not fit is found now."""
         session = self._runner.session
         least = 2 if self.problem == SINGLE else 1
-        if len(self.labels) < least or self._state not in (None, *session.outputs):
+        if len(self.labels) < least:
             raise BundleError(
-                f"{session.path} has the outputs {', '.join(session.outputs)} and "
-                f"{counted(len(self.labels), 'label')}; expected {self._state or LOGITS} and "
-                f"{counted(least, 'label')} or more. Train the classifier again with: malmoi train"
+                f"malmoi.json of {self.bundle.folder} has {counted(len(self.labels), 'label')}; "
+                f"expected {counted(least, 'label')} or more. Train the classifier again with: "
+                "malmoi train"
             )
         width = self._start(["가 a"])().shape[1]
-        if width < len(self.labels):
+        if width != len(self.labels):
             raise BundleError(
                 f"{session.path} gives {counted(width, 'score')} and malmoi.json names "
                 f"{len(self.labels)} labels; expected as many. Train the classifier again with: "

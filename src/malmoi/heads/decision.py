@@ -13,7 +13,7 @@ from ..errors import DataError, OptionError, TextError, check_choice, counted
 from ..runtime.pooling import softmax
 from ..types import Doubles
 
-RULES = ("joint", "max", "mean", "first", "attention")
+RULES = ("joint", "max", "mean", "first")
 C = 2.0
 # From "nearly the mean" to "nearly the largest", each about 1.6 times the one before.
 GRID = (0.1, 0.2, 0.3, 0.5, 0.8, 1.3, 2.0, 3.2, 5.0, 8.0, 13.0, 20.0, 32.0, 50.0, 100.0, 1000.0)
@@ -54,22 +54,10 @@ def joint(windows: object, c: float = C) -> Doubles:
     return found
 
 
-def combine(
-    windows: object, rule: Rule, *, weights: object = None, exclusive: bool = True
-) -> Doubles:
-    """Decide by a rule; of labels that exclude each other the probabilities add up to 1 again.
-
-    `weights` (n,) are attention's, which add up to 1.
-    """
+def combine(windows: object, rule: Rule, *, exclusive: bool = True) -> Doubles:
+    """Decide by a rule; of labels that exclude each other the probabilities add up to 1 again."""
     table = _table(windows)
-    if rule.name == "attention":
-        if weights is None:
-            raise OptionError(
-                "the rule attention needs weights, and this model has none; expected a model "
-                "trained with attention. Choose another rule."
-            )
-        found: Doubles = np.asarray(weights, dtype=np.float64) @ table
-    elif rule.name == "joint":
+    if rule.name == "joint":
         found = joint(table, rule.c)
     elif rule.name == "max":
         found = table.max(axis=0)

@@ -87,7 +87,8 @@ class LabelChoice:
         return tuple(sorted(kept[: self.largest or None]))
 
 
-_Row = tuple[str, str, str]  # patient, label, note
+_Row = tuple[str, str, str]  # patient, cell of labels, note
+_Split = tuple[str, list[str], str]  # patient, labels, note
 
 
 def read_documents(
@@ -115,34 +116,66 @@ def read_documents(
     check_choice("decide", decide, DECIDE)
     check_choice("problem", problem, PROBLEMS)
     named = ", ".join(map(str, files))
-    choice = choice or LabelChoice()
+    choice, several = choice or LabelChoice(), problem == MULTI
     rows = [row for file in files for row in _read(file, columns, root, strict, problem)]
-    if problem == MULTI and rows:
-        return _several(rows, choice, labels, decide, separator)
+    split = [(p, _split(cell, separator) if several else [cell], note) for p, cell, note in rows]
     if choice.positive:
-        have = {label for _, label, _ in rows}
-        missing = [label for label in choice.positive if label not in have]
-        if missing:
-            raise DataError(
-                f"no note of {named} has the label {missing[0]!r}, which positive names; expected "
-                "one or more. Correct the label in positive."
-            )
-        rows = [(p, "yes" if label in choice.positive else "no", n) for p, label, n in rows]
-    found = [label for _, label, _ in rows]
-    kept = set(choice.names(found))
-    if labels and problem == SINGLE:
-        _check_labels(kept if choice.labels or choice.largest else set(found), labels)
-        kept = set(labels)
+        split = _in_two(split, choice.positive, named, several)
+    found = [label for _, own, _ in split for label in own]
+    kept = choice.names(found)
+    if labels and problem != REGRESSION:
+        _check_labels(set(kept if choice.labels or choice.largest else found), labels)
+        kept = tuple(labels)
     if problem == SINGLE:
-        rows = [row for row in rows if row[1] in kept]
-    if not rows:
+        split = [row for row in split if row[1][0] in kept]
+    if not split:
         raise DataError(
             f"{named} give no notes with text and a label; expected some. "
             "Check the files and the columns."
         )
-    if decide == "patient":
-        return _by_patient(rows)
-    return [NoteDocument(patient, label, (note,)) for patient, label, note in rows]
+    return _gathered(split, kept, by_patient=decide == "patient", several=several)
+
+
+def _in_two(rows: list[_Split], positive: Sequence[str], named: str, several: bool) -> list[_Split]:
+    """Make "yes" of the positive labels, and "no" of the others."""
+    if several:
+        raise OptionError(
+            "positive makes two classes of labels; expected labels or largest where several may "
+            "be right. Remove positive."
+        )
+    have = {own[0] for _, own, _ in rows}
+    missing = [label for label in positive if label not in have]
+    if missing:
+        raise DataError(
+            f"no note of {named} has the label {missing[0]!r}, which positive names; expected "
+            "one or more. Correct the label in positive."
+        )
+    return [(p, ["yes" if own[0] in positive else "no"], note) for p, own, note in rows]
+
+
+def _gathered(
+    rows: Sequence[_Split], kept: Sequence[str], *, by_patient: bool, several: bool
+) -> list[NoteDocument]:
+    """Make a document of each note, or of the notes of a patient, whose label is one."""
+    gathered: dict[str | int, tuple[str, dict[str, None], list[str]]] = {}
+    for i, (patient, own, note) in enumerate(rows):
+        _, has, notes = gathered.setdefault(patient if by_patient else i, (patient, {}, []))
+        has |= dict.fromkeys(own)
+        notes.append(note)
+        if len(has) > 1 and not several:
+            raise DataError(
+                "a patient has notes with two different labels; expected one a patient. "
+                'Correct the labels, or decide by note (decide = "note").'
+            )
+    return [
+        NoteDocument(
+            patient,
+            "" if several else next(iter(has)),
+            tuple(notes),
+            tuple(label for label in kept if label in has) if several else (),
+        )
+        for patient, has, notes in gathered.values()
+    ]
 
 
 def part_of(patient: str, *, dev: float, test: float, seed: int = 0) -> str:
@@ -202,52 +235,6 @@ def _read(
             patient = row[columns["patient"]] if "patient" in columns else f"{name}:{line}"
             yield patient, label, note
     bad.report()
-
-
-def _by_patient(rows: Sequence[_Row]) -> list[NoteDocument]:
-    notes: dict[str, list[str]] = {}
-    labels: dict[str, str] = {}
-    for patient, label, note in rows:
-        if labels.setdefault(patient, label) != label:
-            raise DataError(
-                "a patient has notes with two different labels; expected one a patient. "
-                'Correct the labels, or decide by note (decide = "note").'
-            )
-        notes.setdefault(patient, []).append(note)
-    return [NoteDocument(patient, labels[patient], tuple(own)) for patient, own in notes.items()]
-
-
-def _several(
-    rows: Sequence[_Row],
-    choice: LabelChoice,
-    labels: Sequence[str],
-    decide: str,
-    separator: str,
-) -> list[NoteDocument]:
-    """Make documents with any number of labels; a patient has those of all the notes."""
-    if choice.positive:
-        raise OptionError(
-            "positive makes two classes of labels; expected labels or largest where several may "
-            "be right. Remove positive."
-        )
-    split = [(patient, _split(cell, separator), note) for patient, cell, note in rows]
-    found = [label for _, own, _ in split for label in own]
-    kept = choice.names(found)
-    if labels:
-        if not (choice.labels or choice.largest):
-            _check_labels(set(found), labels)
-        kept = tuple(labels)
-    gathered: dict[str, tuple[str, set[str], list[str]]] = {}
-    for i, (patient, own, note) in enumerate(split):
-        _, has, notes = gathered.setdefault(
-            patient if decide == "patient" else str(i), (patient, set(), [])
-        )
-        has.update(own)
-        notes.append(note)
-    return [
-        NoteDocument(patient, "", tuple(notes), tuple(label for label in kept if label in has))
-        for patient, has, notes in gathered.values()
-    ]
 
 
 def _split(cell: str, separator: str) -> list[str]:

@@ -63,12 +63,12 @@ class ScoreBlend:
         except (KeyError, TypeError, ValueError) as error:
             raise BundleError(
                 f'{where} has a "beside" without encoder, cross, cosine and constant; expected '
-                "all four. Export the model again with: malmoi export"
+                "all four. Export the model again with: malmoi model export"
             ) from error
         if not np.isfinite(numbers + more).all():
             raise BundleError(
                 f'{where} has weights in "beside" that are not numbers; expected finite ones. '
-                "Export the model again with: malmoi export"
+                "Export the model again with: malmoi model export"
             )
         cross, cosine, constant = numbers
         return cls(name, cross, cosine, constant, FoundBlend(*more) if more else None)
@@ -132,7 +132,7 @@ def load_reranker(
 
 
 class Reranker(GraphModel):
-    """A cross-encoder on onnxruntime. Make one with `malmoi.load_reranker`."""
+    """A cross-encoder on onnxruntime. Make one with `malmoi.load`."""
 
     def __init__(
         self,
@@ -161,6 +161,9 @@ class Reranker(GraphModel):
         ("entailment", "same", "paraphrase", …, or "1" of "1" and "0"), and raises a BundleError if
         it has no such label. Pairs longer than the model reads are cut, with one CutWarning.
         Identical pairs are scored once.
+
+        >>> reranker.score([("환불은요?", "7일 안에 됩니다."), ("환불은요?", "cat")]).shape
+        (2,)
         """
         column = self._column(label)
         scores = self._activated(pairs, progress)[:, column]
@@ -187,7 +190,11 @@ class Reranker(GraphModel):
         return self._activated(pairs, progress)
 
     def count_cut(self, pairs: Sequence[Pair]) -> int:
-        """Count the pairs that are longer than the model reads, and would be cut."""
+        """Count the pairs that are longer than the model reads, and would be cut.
+
+        >>> reranker.count_cut([("cat", "dog " * 2000)])
+        1
+        """
         return self._pairs.encode(self._cleaned(pairs))[1]
 
     def rank(
@@ -196,6 +203,9 @@ class Reranker(GraphModel):
         """Sort texts by their score with the query, the best `k` or all; ties keep their order.
 
         The query stands first in each pair; `label` is that of `score`.
+
+        >>> reranker.rank("환불은 언제 되나요?", ["cat", "환불은 7일 안에 됩니다."], k=1)[0].index
+        1
         """
         if k is not None and k < 1:
             raise OptionError(f"k is {k}; expected 1 or more. Leave it out for all texts.")
@@ -280,7 +290,7 @@ class Reranker(GraphModel):
             raise BundleError(
                 f"{self.bundle.graph} gives {counted(found, 'score')} a pair, and malmoi.json says "
                 f"{stated} with {counted(len(self.labels), 'label')}; expected the same, and no "
-                "label for a single score. Export the model again with: malmoi export"
+                "label for a single score. Export the model again with: malmoi model export"
             )
 
 
@@ -317,7 +327,7 @@ def open_encoder(blend: ScoreBlend, *, threads: int | None) -> TextEncoder:
         raise BundleError(
             f'the reranker blends its score with "{blend.encoder}", which is not shipped with this '
             f"installation ({', '.join(shipped_models()) or 'nothing is'}); expected a shipped "
-            "encoder. Pass the encoder: malmoi.load_reranker(path, encoder=…)"
+            "encoder. Pass the encoder: malmoi.load(path, encoder=…)"
         )
     return load(blend.encoder, threads=threads)
 

@@ -4,7 +4,7 @@ Labels are "O", "B-X" and "I-X". An I-X may only follow a B-X or an I-X; of the 
 such a fault the most probable one is taken.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,7 +56,7 @@ def load_tagger(
 
 
 class Tagger(GraphModel):
-    """A token classifier on onnxruntime. Make one with `malmoi.load_tagger`."""
+    """A token classifier on onnxruntime. Make one with `malmoi.load`."""
 
     def __init__(
         self, bundle: Bundle, *, threads: int | None = None, device: str | None = None
@@ -89,26 +89,11 @@ class Tagger(GraphModel):
         checked = as_texts(texts)
         steps = self.manifest.clean or SAFE
         cut = [cut_pieces(self._tokenizer, text, steps, unit=self.unit) for text in checked]
-        shares = self._shares(cut)
+        shares = read_shares(cut, self.frame, self._token_logits, len(self.labels), self.max_tokens)
         return [
             list(find_entities(text, pieces, found, self.labels))
             for text, pieces, found in zip(checked, cut, shares, strict=True)
         ]
-
-    def _shares(self, cut: Sequence[Pieces]) -> list[Floats]:
-        """Give each text's probabilities, one row a token: (tokens, labels)."""
-        shares = [np.zeros((len(p.ids), len(self.labels)), dtype=np.float32) for p in cut]
-        size = self.max_tokens - self.frame.count
-        jobs = [(i, part) for i, pieces in enumerate(cut) for part in token_windows(pieces, size)]
-        inputs = [
-            TokenizedText(i, self.frame.around(cut[owner].ids[window.begin : window.end].tolist()))
-            for i, (owner, window) in enumerate(jobs)
-        ]
-        for (owner, window), logits in zip(jobs, self._token_logits(inputs), strict=True):
-            skip = len(self.frame.before) - window.begin
-            kept = logits[window.first + skip : window.last + skip]
-            shares[owner][window.first : window.last] = softmax(kept)
-        return shares
 
     def _run(self, batch: Batch) -> Floats:
         logits = super()._run(batch)
@@ -157,6 +142,28 @@ class SpecialTokens:
     def around(self, ids: list[int]) -> list[int]:
         """Put the special tokens around a window's ids."""
         return [*self.before, *ids, *self.after]
+
+
+def read_shares(
+    cut: Sequence[Pieces],
+    frame: SpecialTokens,
+    run: Callable[[Sequence[TokenizedText]], Iterable[Floats]],
+    labels: int,
+    longest: int,
+) -> list[Floats]:
+    """Give each text's probabilities, one row a token: (tokens, labels); `run` gives logits."""
+    shares = [np.zeros((len(p.ids), labels), dtype=np.float32) for p in cut]
+    size = longest - frame.count
+    jobs = [(i, part) for i, pieces in enumerate(cut) for part in token_windows(pieces, size)]
+    inputs = [
+        TokenizedText(i, frame.around(cut[owner].ids[window.begin : window.end].tolist()))
+        for i, (owner, window) in enumerate(jobs)
+    ]
+    for (owner, window), logits in zip(jobs, run(inputs), strict=True):
+        skip = len(frame.before) - window.begin
+        kept = logits[window.first + skip : window.last + skip]
+        shares[owner][window.first : window.last] = softmax(kept)
+    return shares
 
 
 def read_unit(folder: Path) -> str:

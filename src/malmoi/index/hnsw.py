@@ -36,19 +36,18 @@ class HnswIndex(FlatIndex):
         codes: BinaryCodes | None = None,
         planes: Planes | None = None,
         graph: Path | None = None,
-        like: "HnswIndex | None" = None,
     ) -> None:
         super().__init__(table, codes=codes, planes=planes)
         self._writing = threading.Lock()
-        self._graph: Any = _new_graph(table.dimension) if like is None else like._graph
+        self._graph: Any = _new_graph(table.dimension)
         if graph is not None:
             self._open(graph)
         self._catch_up()
 
     @classmethod
-    def over(cls, index: FlatIndex, *, like: "HnswIndex | None" = None) -> "HnswIndex":
-        """Build a graph over an index; with `like`, complete the graph of that index."""
-        made = cls(index.table, like=like)
+    def over(cls, index: FlatIndex) -> "HnswIndex":
+        """Build a graph over an index."""
+        made = cls(index.table)
         made.shared_with(index)
         return made
 

@@ -41,7 +41,7 @@ class Runner:
             raise BundleError(
                 f"the tokenizer of {bundle.folder} has {self.tokens.vocabulary:,} tokens and its "
                 f"graph embeds {manifest.vocabulary:,}; expected no more tokens than that. They "
-                "come from different models: export the model again with: malmoi export"
+                "come from different models: export the model again with: malmoi model export"
             )
         # One thread a batch and several batches at once beat one batch over several threads: a
         # batch this small leaves threads waiting (docs/decisions/batching.md).
@@ -68,10 +68,13 @@ class Runner:
         return lambda: _collect(len(inputs), futures)
 
     def each(
-        self, inputs: Sequence[TokenizedText], compute: Compute
-    ) -> Iterator[tuple[Batch, Floats]]:
-        """Run all batches and yield each with its result, (n, …), in order."""
+        self, inputs: Sequence[TokenizedText], compute: Callable[[Batch], T]
+    ) -> Iterator[tuple[Batch, T]]:
+        """Run all batches and yield each with its result, in order."""
         batches = list(self.tokens.batches(inputs, even=EVEN))
+        if len(batches) == 1:  # a query, for example: another thread would take longer
+            yield batches[0], compute(batches[0])
+            return
         yield from zip(batches, self._pool.map(compute, batches), strict=True)
 
 
@@ -89,7 +92,7 @@ class GraphModel:
         if LOGITS not in self._runner.session.outputs:
             raise BundleError(
                 f"{bundle.graph} has the outputs {', '.join(self._runner.session.outputs)}; "
-                f"expected {LOGITS}. Export or train the model again: malmoi export, malmoi train"
+                f"expected {LOGITS}. Make it again with malmoi model export or malmoi train"
             )
 
     def _run(self, batch: Batch) -> Floats:

@@ -123,7 +123,7 @@ class Session:
         except Exception as error:  # onnxruntime's own exceptions share no base class
             raise BundleCorrupt(
                 f"{path} cannot be opened as an ONNX graph; expected a whole one made for this "
-                "onnxruntime. Copy the folder again, or export the model again with: malmoi export"
+                "onnxruntime. Copy the folder again, or export the model: malmoi model export"
             ) from error
         if providers[0] not in self._session.get_providers():
             # onnxruntime falls back by itself where a driver or a library is missing.
@@ -143,7 +143,7 @@ class Session:
         if unknown:
             raise BundleError(
                 f"{path} asks for the inputs {', '.join(unknown)}; known are {', '.join(_INPUTS)}. "
-                "Export the model again with: malmoi export"
+                "Export the model again with: malmoi model export"
             )
         self._run_options = ort.RunOptions()
         self._run_options.log_severity_level = _SILENT
@@ -156,7 +156,7 @@ class Session:
             raise BundleError(
                 f"{self.path} failed on a batch of {counted(batch.ids.shape[0], 'text')} with ids "
                 f"up to {batch.ids.max()}; expected a graph that fits its tokenizer. "
-                "Export the model again with: malmoi export"
+                "Export the model again with: malmoi model export"
             ) from error
         return [one.astype(np.float32, copy=False) for one in found]
 

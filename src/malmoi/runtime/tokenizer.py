@@ -272,7 +272,7 @@ def _read_template(tokenizer: "Tokenizer") -> tuple[list[list[int]], list[list[i
     if 0 not in sides or 1 not in sides:
         raise BundleError(
             'the tokenizer has no token for "a"; expected one, an unknown token at least. '
-            "Such a tokenizer cannot join pairs: export the model again with: malmoi export"
+            "Such a tokenizer cannot join pairs: export the model again with: malmoi model export"
         )
     first, second = sides.index(0), sides.index(1)
     after_first, after_second = (len(sides) - sides[::-1].index(side) for side in (0, 1))
