@@ -18,7 +18,7 @@ from pathlib import Path
 from reranker_pairs import held, rows
 
 from malmoi.io.files import writing
-from malmoi.train.distil.recipe import is_plain
+from malmoi.training.distil.recipe import is_plain
 
 Pair = tuple[str, str]
 

@@ -173,7 +173,7 @@ def main() -> None:
         for row in rows(given.data / "sts/korsts-dev.tsv")
         for one, two in (("ko", "ko"), ("ko", "en"), ("en", "en"))
     ]
-    reranker, encoder = malmoi.load_reranker(given.bundle), malmoi.load(given.encoder)
+    reranker, encoder = malmoi.load(given.bundle), malmoi.load(given.encoder)
     made = list(searches(encoder))
     for search in made:
         if True in search.right and False in search.right:

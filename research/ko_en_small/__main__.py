@@ -15,7 +15,7 @@ from pathlib import Path
 
 from malmoi.bundle.bundle import find_model
 from malmoi.errors import BundleError
-from malmoi.train.schema import parse_table
+from malmoi.training.schema import parse_table
 
 from .joint import run
 from .recipe import JointRecipe

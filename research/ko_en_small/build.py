@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from malmoi.errors import DataError, OptionError, counted
-from malmoi.train.distil.goals import DistillationTexts
-from malmoi.train.distil.recipe import DistillationData, Pair, TextReader, no_rows, tidy
-from malmoi.train.distil.student import Student
-from malmoi.train.distil.teachers import JointTeacher, Sides
+from malmoi.training.distil.goals import DistillationTexts
+from malmoi.training.distil.recipe import DistillationData, Pair, TextReader, no_rows, tidy
+from malmoi.training.distil.student import Student
+from malmoi.training.distil.teachers import JointTeacher, Sides
 from malmoi.types import Ints
 
 from .lessons import (

@@ -16,24 +16,24 @@ from malmoi.errors import DataError, OptionError
 from malmoi.export.module import set_dropout
 from malmoi.export.source import read_source
 from malmoi.io.tables import read_rows
-from malmoi.train.batching import Step
-from malmoi.train.checkpoint import write_tensors
-from malmoi.train.data import Measure, find_trainable, hash_files
-from malmoi.train.distil.goals import open_teachers, read_texts
-from malmoi.train.distil.recipe import (
+from malmoi.training.batching import Step
+from malmoi.training.checkpoint import write_tensors
+from malmoi.training.data import Measure, find_trainable, hash_files
+from malmoi.training.distil.goals import open_teachers, read_texts
+from malmoi.training.distil.recipe import (
     DistillationData,
     TextReader,
     locate,
     read_distillation_data,
     tidy,
 )
-from malmoi.train.distil.student import open_model
-from malmoi.train.distil.teachers import JointTeacher
-from malmoi.train.distil.training import open_student
-from malmoi.train.distributed import joining
-from malmoi.train.loop import train as loop
-from malmoi.train.optimizer import TableAdamW
-from malmoi.train.schema import Output
+from malmoi.training.distil.student import open_model
+from malmoi.training.distil.teachers import JointTeacher
+from malmoi.training.distil.training import open_student
+from malmoi.training.distributed import joining
+from malmoi.training.loop import train as loop
+from malmoi.training.optimizer import TableAdamW
+from malmoi.training.schema import Output
 
 from .build import LessonBuilder
 from .build import read_rows as read_task_rows
@@ -47,7 +47,7 @@ from .matches import (
     draw_documents,
     draw_lines,
     draw_pairs,
-    fit_head,
+    open_head,
     read_bills,
 )
 from .measure import Development
@@ -139,7 +139,7 @@ def make_task(made: Prepared) -> "JointTask":
     rng = np.random.default_rng(recipe.seed)
     sample = [lines[i] for i in rng.choice(len(lines), min(2000, len(lines)), replace=False)]
     sample += [pair[0] for pair in data.chosen["docs"][:1000]]
-    fit_head(student, sample, joint.token_size)
+    open_head(student, made.base, sample, joint.token_size)
     texts = read_texts(recipe, data, made.teacher, student, made.folder)
     builder = LessonBuilder(recipe, data, made.rows, texts, made.teacher, student)
     lessons = {task.title: builder.build(task) for task in recipe.task}

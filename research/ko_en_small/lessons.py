@@ -15,9 +15,9 @@ from torch import Tensor
 
 from malmoi.errors import DataError, counted
 from malmoi.export.module import set_dropout
-from malmoi.train.distil.goals import DistillationTexts
-from malmoi.train.distil.student import Student, embed_ids
-from malmoi.train.distil.training import contrast, distance, draw, find_own
+from malmoi.training.distil.goals import DistillationTexts
+from malmoi.training.distil.student import Student, embed_ids
+from malmoi.training.distil.training import contrast, distance, draw, find_own
 from malmoi.types import Floats, Ints
 
 from .recipe import KINDS, TaskRecipe

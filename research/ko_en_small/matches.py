@@ -12,14 +12,16 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors.torch import load_file
 from torch import Tensor
 
+from malmoi.export.module import TOKEN_HEAD
 from malmoi.io.tables import read_rows
-from malmoi.train.batching import pad, pool
-from malmoi.train.data import digest
-from malmoi.train.distil.recipe import tidy
-from malmoi.train.distil.student import Student
-from malmoi.train.distil.training import find_own
+from malmoi.training.batching import pad, pool
+from malmoi.training.data import digest
+from malmoi.training.distil.recipe import tidy
+from malmoi.training.distil.student import Student
+from malmoi.training.distil.training import find_own
 
 normalize = torch.nn.functional.normalize
 
@@ -73,6 +75,16 @@ def fit_head(student: TokenStudent, texts: Sequence[str], size: int) -> torch.nn
         _, directions = torch.linalg.eigh(total)
         head.weight.copy_(directions.flip(1)[:, :size].T.float())
     return head
+
+
+def open_head(student: TokenStudent, base: Path, texts: Sequence[str], size: int) -> None:
+    """Take the base's token head, or fit one to texts where it has none of this layer and size."""
+    fit_head(student, texts, size)
+    if not (base / TOKEN_HEAD).is_file():
+        return
+    kept = load_file(base / TOKEN_HEAD)
+    if int(kept["layer"]) == student.layer and kept["weight"].shape == student.head.weight.shape:
+        student.head.weight.data = kept["weight"]
 
 
 def max_sim(queries: Sequence[Tensor], passages: Sequence[Tensor]) -> Tensor:

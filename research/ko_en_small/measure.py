@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from malmoi.io.tables import read_rows
-from malmoi.train.distil.recipe import tidy
+from malmoi.training.distil.recipe import tidy
 
 from .matches import TokenStudent, ask_bill, max_sim, read_bills, split_sentences
 

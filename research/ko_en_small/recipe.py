@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import model_validator as check
 
 from malmoi.errors import OptionError
-from malmoi.train.distil.recipe import Distillation, check_known
-from malmoi.train.schema import (
+from malmoi.training.distil.recipe import Distillation, check_known
+from malmoi.training.schema import (
     AboveZero,
     Amount,
     Count,

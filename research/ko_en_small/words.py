@@ -23,9 +23,9 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from malmoi.errors import DataError, counted
-from malmoi.train.batching import pad, pool
-from malmoi.train.distil.goals import DistillationTexts, SentenceBags
-from malmoi.train.distil.student import Student, embed_ids
+from malmoi.training.batching import pad, pool
+from malmoi.training.distil.goals import DistillationTexts, SentenceBags
+from malmoi.training.distil.student import Student, embed_ids
 from malmoi.types import Floats, Ints
 
 from .lessons import Lesson, Matryoshka, cosent, dropout, nearest, normalize, pick, pick_by, toward

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 from malmoi.errors import BundleError, DataError, OptionError  # noqa: E402
-from malmoi.train.schema import parse_table  # noqa: E402
+from malmoi.training.schema import parse_table  # noqa: E402
 from research.ko_en_small.__main__ import check_base  # noqa: E402
 from research.ko_en_small.joint import run  # noqa: E402
 from research.ko_en_small.recipe import JointRecipe  # noqa: E402

@@ -8,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from malmoi.errors import DataError  # noqa: E402
-from malmoi.train.losses import VECTORS, Given  # noqa: E402
+from malmoi.training.losses import VECTORS, Given  # noqa: E402
 from research.ko_en_small import build  # noqa: E402
 from research.ko_en_small import lessons as j  # noqa: E402
 from research.ko_en_small import words as w  # noqa: E402

@@ -8,7 +8,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 torch = pytest.importorskip("torch")
 
-from malmoi import DataError  # noqa: E402
+from malmoi.errors import DataError  # noqa: E402
 from research.ko_en_small import lessons as j  # noqa: E402
 from research.ko_en_small import words as w  # noqa: E402
 from tests.support.students import (  # noqa: E402
