@@ -54,11 +54,11 @@ def test_patterns_choose_files(tmp_path: Path) -> None:
 
 
 def test_files_of_other_forms_are_counted_in_one_line(tmp_path: Path) -> None:
-    put(tmp_path, "a.txt", "b.png", "c.png", "d.zip", "old.doc")
+    put(tmp_path, "a.txt", "b.png", "c.png", "d.tar", "old.doc")
     messages = record_messages()
     assert ids(tmp_path) == ["a.txt", "old.doc"]  # reading the old form says what to do
     assert len(messages) == 1
-    assert messages[0].startswith("3 files are of a form that is not read (2 .png, 1 .zip)")
+    assert messages[0].startswith("3 files are of a form that is not read (2 .png, 1 .tar)")
     assert ids(tmp_path / "b.png") == ["b.png"]  # named itself
 
 
@@ -311,3 +311,28 @@ def test_text_with_a_stray_control_character_is_text(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes("앞\0뒤\x07 글".encode())
     assert list(read_lines(path)) == ["앞\0뒤\x07 글"]
+
+
+def test_a_zip_file_is_read_like_a_folder(tmp_path: Path) -> None:
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w") as opened:
+        opened.writestr("hr/leave.md", "# 휴가\n\n15일이다.\n")
+        opened.writestr("../up.txt", "밖이 아니다.")
+        opened.writestr("photo.png", b"\x89PNG")
+        opened.writestr("old.doc", b"\xd0\xcf\x11\xe0")
+        opened.writestr("__MACOSX/._leave.md", "x")
+        opened.writestr(".hidden.txt", "x")
+    messages = record_messages()
+    found = list(read_documents(path))
+    assert [(one.id, one.title, one.type) for one in found] == [
+        ("a.zip/hr/leave.md", "휴가", "md"),
+        ("a.zip/up.txt", "up", "txt"),
+    ]
+    assert found[0].source == f"{path}/hr/leave.md"
+    [message] = messages
+    assert "old.doc in" in message and "member" not in message
+    assert [one.id for one in find_files(tmp_path)] == ["a.zip"]
+    with zipfile.ZipFile(path, "w") as opened:
+        opened.writestr("photo.png", b"\x89PNG")
+    with pytest.raises(DocumentError, match="has no document inside that is read"):
+        list(read_documents(path))

@@ -436,3 +436,39 @@ def test_a_missing_library_is_named_with_its_extra(
         with pytest.raises(MissingExtra, match=r"pip install 'malmoi\[documents\]'"):
             rows(tmp_path / name, data)
     assert rows(tmp_path / "a.csv", "text\n가\n")
+
+
+def test_dates_are_iso_dates_in_every_format(tmp_path: Path) -> None:
+    mail = "From: a@b.c\nSubject: hi\nDate: Tue, 05 Mar 2030 23:10:00 +0900\n\nText.\n"
+    assert read(tmp_path / "a.eml", mail).metadata["date"] == "2030-03-05"
+    page = '<html><head><meta property="article:published_time" content="2030-03-05T23:10:00Z">'
+    html = read(tmp_path / "a.html", page + "<title>Untitled</title></head><h1>Trips</h1><p>x</p>")
+    assert (html.metadata, html.title) == ({"date": "2030-03-05"}, "Trips")
+    html = read(tmp_path / "b.html", "<html><body><p><time datetime='2030-03-05'>x</time></p>")
+    assert html.metadata == {"date": "2030-03-05"}
+    docx = pytest.importorskip("docx")
+    word = docx.Document()
+    word.add_heading("출장", 1)
+    word.core_properties.title = "Microsoft Word - a.doc"
+    word.core_properties.comments = ""
+    word.core_properties.modified = datetime.datetime(2030, 3, 5, 23)
+    word.save(str(tmp_path / "a.docx"))
+    document = read(tmp_path / "a.docx")
+    assert (document.metadata["date"], document.title) == ("2030-03-05", "출장")
+
+
+def test_front_matter_keeps_its_fields(tmp_path: Path) -> None:
+    text = (
+        "---\ntitle: '휴가'\ndate: 2030/3/5  # draft\n"
+        'tags: [hr, "a b"]\nowners:\n  - kim\n  - lee\n'
+        "about: >\n  two\n  lines\n---\n# 다른 제목\n\n글\n"
+    )
+    document = read(tmp_path / "a.md", text)
+    assert document.title == "휴가"
+    assert document.metadata == {
+        "date": "2030-03-05",
+        "tags": ["hr", "a b"],
+        "owners": ["kim", "lee"],
+        "about": "two lines",
+    }
+    assert read(tmp_path / "b.md", "---\ntitle: untitled\n---\n# 이름\n\n글\n").title == "이름"

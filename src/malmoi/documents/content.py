@@ -27,6 +27,7 @@ TYPES: Mapping[str, tuple[str, ...]] = {
 }
 TEXT_TYPES = ("txt", "md", "html", "csv", "tsv", "jsonl", "eml")
 # Documents that no loader reads: they are named in a line each, not passed over in silence.
+ARCHIVE = "zip"  # no type of a document: its members have theirs
 _ADVICE = {
     ".doc": "Save it as .docx.",
     ".rtf": "Save it as .docx.",
@@ -73,7 +74,7 @@ def supported_types() -> dict[str, tuple[str, ...]]:
 def is_readable_name(name: str) -> bool:
     """Say whether a file of a folder is a document by its ending, readable or to be told."""
     suffix = splitext(name)[1].lower()  # noqa: PTH122 (a path object takes ten times as long)
-    return suffix in _BY_SUFFIX or suffix in _ADVICE or not suffix
+    return suffix in _BY_SUFFIX or suffix in _ADVICE or suffix in ("", ".zip")
 
 
 def find_type(file: BinaryIO, name: str) -> str:
@@ -119,6 +120,8 @@ def _zip_type(file: BinaryIO, suffix: str, name: str) -> str:
     for part, type_ in _ZIPPED.items():
         if part in names:
             return type_
+    if suffix == ".zip":
+        return ARCHIVE
     raise _refusal(name, "a ZIP archive of another kind", suffix)
 
 

@@ -1,5 +1,6 @@
 """Files and folders → documents: every file found once, in one order, and read by its type."""
 
+import contextlib
 import importlib
 import logging
 import os
@@ -7,6 +8,7 @@ import re
 import stat
 import tempfile
 import unicodedata
+import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,9 +16,9 @@ from pathlib import Path, PurePosixPath
 from typing import cast
 
 from ..errors import DataError, DocumentError, MalmoiError, counted
-from .content import damaged, find_type, is_readable_name
+from .content import ARCHIVE, check_archive, damaged, find_type, is_readable_name
 from .document import Block, Content, FoundFile, RowColumns, SkippedPath, SourceDocument
-from .text import is_heading
+from .text import is_heading, is_placeholder
 
 logger = logging.getLogger(__name__)
 
@@ -276,7 +278,7 @@ _LOADERS = {
     "hwp": "hwp:load_hwp",
 }
 _TABLES = ("csv", "tsv", "jsonl")
-_DEEPEST = 3  # e-mails inside of one another
+_DEEPEST = 3  # e-mails and archives inside of one another
 
 
 def read_documents(
@@ -304,6 +306,15 @@ def _read(file: FoundFile, columns: RowColumns | None, *, depth: int) -> Iterato
     try:
         with file.path.open("rb") as content:
             type = find_type(content, name)
+        if type == ARCHIVE:
+            if depth >= _DEEPEST:
+                return
+            for document in _read_archive(file, depth):
+                empty = False
+                yield document
+            if empty:
+                raise DocumentError(f"{name} has no document inside that is read. Unpack it.")
+            return
         for number, one in enumerate(_load(type, file, columns), start=1):
             document = _document(one, file, type, number)
             if document.blocks:
@@ -343,6 +354,42 @@ def _load(type: str, file: FoundFile, columns: RowColumns | None) -> Iterator[Co
     return cast(Loader, loader)(file)
 
 
+def _read_archive(file: FoundFile, depth: int) -> Iterator[SourceDocument]:
+    """Read the documents of a zip file, as "a.zip/b.pdf"; those that cannot be read are logged.
+
+    How many there are, and how large all are, is bounded as for Office files.
+    """
+    check_archive(file.path)
+    with zipfile.ZipFile(file.path) as archive:
+        members = [one for one in archive.infolist() if not one.is_dir()]
+        for member in members:
+            name = _member_name(member)
+            hidden = any(part.startswith((".", "__MACOSX")) for part in name.split("/"))
+            if hidden or not is_readable_name(name):
+                continue
+            with tempfile.TemporaryDirectory(prefix="malmoi-") as folder:
+                path = Path(folder) / f"member{PurePosixPath(name).suffix}"
+                path.write_bytes(archive.read(member))
+                inner = FoundFile(
+                    path, f"{file.id}/{name}", path.parent, member.file_size, file.modified
+                )
+                try:
+                    for one in _read(inner, None, depth=depth + 1):
+                        yield replace(one, source=f"{as_text(str(file.path))}/{name}")
+                except DocumentError as error:
+                    logger.warning(str(error).replace(str(path), f"{name} in {file.path}"))
+
+
+def _member_name(member: zipfile.ZipInfo) -> str:
+    """The path of a zip file's member; Korean Windows writes cp949 without saying so."""
+    name = member.filename
+    if not member.flag_bits & 0x800:
+        with contextlib.suppress(UnicodeError):
+            name = name.encode("cp437").decode("cp949")
+    parts = name.replace("\\", "/").split("/")
+    return unicodedata.normalize("NFC", "/".join(one for one in parts if one not in ("", "..")))
+
+
 def _attached(content: Content, parent: SourceDocument, depth: int) -> Iterator[SourceDocument]:
     """Read the attachments of an e-mail like files; those that cannot be read are logged."""
     for attachment in content.attachments:
@@ -366,7 +413,9 @@ def _attached(content: Content, parent: SourceDocument, depth: int) -> Iterator[
 def _document(content: Content, file: FoundFile, type: str, number: int) -> SourceDocument:
     part = content.part or ("" if number == 1 else str(number))
     blocks = tuple(_block(one) for one in content.blocks if one.text.strip())
-    title = content.title.strip() or _first_title(blocks)
+    named = content.title.strip()
+    title = named if type in _TABLES or not is_placeholder(named) else ""
+    title = title or _first_title(blocks)
     return SourceDocument(
         id=f"{file.id}#{part}" if part else file.id,
         title=title or PurePosixPath(file.id).stem,

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from ..errors import DocumentError, require
 from ..io.files import LONGEST_LINE, decode_lines, sniff
+from .dates import iso_date
 from .document import Attachment, Block, Content, FoundFile
 from .text import text_blocks
 
@@ -32,6 +33,11 @@ _CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([\w:.-]{2,30}
 _SPACE = re.compile(r"\s+")
 # Names that browsers read as more than they say.
 _WIDER = {"euc-kr": "cp949", "ks_c_5601-1987": "cp949", "ksc5601": "cp949", "iso-8859-1": "cp1252"}
+# Names by which the head of a page has its date, the surest first.
+_DATES = (
+    *("article:published_time", "date", "dc.date", "dc.date.issued", "dcterms.date"),
+    *("dcterms.created", "pubdate", "article:modified_time", "last-modified"),
+)
 _HEADERS = ("from", "to", "cc", "date")
 _QUOTED = re.compile(r"^(>+ ?)+", re.M)
 
@@ -78,13 +84,27 @@ def html_content(html: str, name: str) -> Content:
     tree = parser.LexborHTMLParser(html)
     title = tree.css_first("title")
     named = _flat(title.text()) if title else ""
+    date = _page_date(tree)
     for node in tree.css(_DROPPED):
         if node.parent is not None:
             node.decompose()
     main = tree.css("main, [role=main], article")
     # A page's own text is in its main element; what is around it is the site's.
     root = main[0] if len(main) == 1 and len(main[0].text()) > 200 else tree.body or tree.root
-    return Content(tuple(_blocks(root)), title=named)
+    return Content(tuple(_blocks(root)), title=named, metadata={"date": date} if date else {})
+
+
+def _page_date(tree: Any) -> str:
+    """When a page says that it was published, by its head or the first time it marks."""
+    found = {
+        str(one.attributes.get("property") or one.attributes.get("name") or "").lower(): one
+        for one in reversed(tree.css("meta[content]"))
+    }
+    dates = [iso_date(found[name].attributes["content"]) for name in _DATES if name in found]
+    time = tree.css_first("time[datetime]")
+    if time is not None:
+        dates.append(iso_date(time.attributes["datetime"]))
+    return next(filter(None, dates), "")
 
 
 def _blocks(root: Any, depth: int = 0) -> Iterator[Block]:
@@ -214,6 +234,8 @@ def load_mail(file: FoundFile) -> Iterator[Content]:
     if attachments:
         blocks.append(Block("\n".join(f"- {one.name}" for one in attachments), "list"))
     metadata = {name: text for name in _HEADERS if (text := _header(message, name))}
+    if date := iso_date(metadata.get("date")):
+        metadata["date"] = date
     yield Content(tuple(blocks), subject, metadata, attachments=attachments)
 
 

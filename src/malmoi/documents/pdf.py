@@ -3,12 +3,8 @@
 Lines of pages become paragraphs, headings, lists and tables, in the order of reading.
 """
 
-import atexit
-import contextlib
 import itertools
 import json
-import os
-import queue
 import re
 import subprocess
 import sys
@@ -22,6 +18,7 @@ from typing import Any, NamedTuple
 
 from ..errors import DocumentError, counted, require
 from . import pdf_worker
+from .dates import iso_date
 from .document import Block, Content, FoundFile
 from .text import BULLET, is_heading
 
@@ -29,10 +26,6 @@ from .text import BULLET, is_heading
 PAGE_TIME = 30.0
 FILE_TIME = 900.0
 MOST_TEXT = 50_000_000  # characters of a file
-_RECYCLED = 500  # files that one process reads; what it has not given back is given back then
-_MADE_UP = re.compile(
-    r"Microsoft \w+ - |untitled|제목 없음|.*\.(?:docx?|hwpx?|pptx?|xlsx?|indd|tmp|html?)$", re.I
-)
 
 _MARGIN = 0.1  # of a page's height: running heads, feet and page numbers are there
 _PAGE_NUMBER = re.compile(
@@ -59,7 +52,7 @@ def load_pdf(file: FoundFile) -> Iterator[Content]:
     pages: list[Page] = []
     odd = sampled = drawn = length = 0
     about: dict[str, Any] = {}
-    for answer in _WORKERS.read(file.path):
+    for answer in _answers(file.path):
         if "page" not in answer:
             about = answer
             break
@@ -84,9 +77,9 @@ def load_pdf(file: FoundFile) -> Iterator[Content]:
             f"{file.path} has fonts that do not say which characters they show; expected text "
             "that can be copied. Run OCR over it first."
         )
-    title = about["title"].strip()
-    metadata = {"author": about["author"]} if about["author"] else {}
-    yield Content(tuple(page_blocks(pages)), "" if _MADE_UP.match(title) else title, metadata)
+    found = {"author": about["author"], "date": iso_date(about.get("date"))}
+    metadata = {name: value for name, value in found.items() if value}
+    yield Content(tuple(page_blocks(pages)), about["title"].strip(), metadata)
 
 
 def _check(path: Path, about: dict[str, Any]) -> None:
@@ -110,101 +103,31 @@ def _check(path: Path, about: dict[str, Any]) -> None:
     raise DocumentError(f"{path} {reason}")
 
 
-class _Workers:
-    """Keeps one process that reads PDFs, and starts another after a failure."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._worker: _Worker | None = None
-        atexit.register(self.close)
-
-    def read(self, path: Path) -> Iterator[dict[str, Any]]:
-        """Yield the pages of a file, then what ends it or the error that did."""
-        with self._lock:
-            worker = self._worker
-            if worker is None or worker.is_used_up():
-                self.close()
-                worker = self._worker = _Worker()
-            whole = False
-            try:
-                for answer in worker.answers(path):
-                    whole = "page" not in answer and answer.get("error") not in ("time", "ended")
-                    yield answer
-            finally:
-                if not whole:
-                    self.close()
-
-    def close(self) -> None:
-        """End the process."""
-        worker, self._worker = self._worker, None
-        if worker is not None:
-            worker.close()
-
-
-class _Worker:
-    """A process that reads PDFs, and a thread that takes in its answers."""
-
-    def __init__(self) -> None:
-        # -P: the script's folder has modules named like those of the standard library.
-        command = [sys.executable, "-P", pdf_worker.__file__]
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-        )
-        self._answers: queue.Queue[bytes] = queue.Queue(maxsize=64)
-        self._read = 0
-        self._owner = os.getpid()
-        self._thread = threading.Thread(target=self._listen, daemon=True)
-        self._thread.start()
-
-    def _listen(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self._answers.put(line)
-        self._answers.put(b"")
-
-    def is_used_up(self) -> bool:
-        """Say whether it has read many files, has ended, or is that of a parent process."""
-        ended = self._process.poll() is not None
-        return ended or self._read >= _RECYCLED or self._owner != os.getpid()
-
-    def answers(self, path: Path) -> Iterator[dict[str, Any]]:
-        """Ask for a file and yield the answers until one ends it."""
-        assert self._process.stdin is not None
-        self._read += 1
-        start = time.monotonic()
+def _answers(path: Path) -> Iterator[dict[str, Any]]:
+    """Read a file in a process of its own: its pages, then what ends it or the error that did."""
+    # -P: the script's folder has modules named like those of the standard library.
+    command = [sys.executable, "-P", pdf_worker.__file__, str(path)]
+    began = time.monotonic()
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as process:
+        assert process.stdout is not None
         try:
-            self._process.stdin.write(json.dumps({"path": str(path)}).encode() + b"\n")
-            self._process.stdin.flush()
-        except OSError:
-            yield {"error": "ended"}
-            return
-        while True:
-            left = FILE_TIME - (time.monotonic() - start)
-            try:
-                line = self._answers.get(timeout=max(0.0, min(PAGE_TIME, left)))
-            except queue.Empty:
-                yield {"error": "time", "seconds": min(PAGE_TIME, FILE_TIME)}
-                return
-            answer: dict[str, Any] = json.loads(line) if line else {"error": "ended"}
-            yield answer
-            if "page" not in answer:
-                return
-
-    def close(self) -> None:
-        """End the process, whatever it does."""
-        if self._owner == os.getpid():
-            self._process.kill()
-            self._process.wait()
-            while self._thread.is_alive():  # it may be waiting for room in the queue
-                with contextlib.suppress(queue.Empty):
-                    self._answers.get(timeout=0.01)
-        for pipe in (self._process.stdin, self._process.stdout):
-            with contextlib.suppress(OSError):
-                if pipe is not None:
-                    pipe.close()
-
-
-_WORKERS = _Workers()
+            while True:
+                seconds = max(0.0, min(PAGE_TIME, FILE_TIME - (time.monotonic() - began)))
+                asked, timer = time.monotonic(), threading.Timer(seconds, process.kill)
+                timer.start()
+                line = process.stdout.readline()
+                timer.cancel()
+                if not line and time.monotonic() - asked >= seconds:
+                    yield {"error": "time", "seconds": min(PAGE_TIME, FILE_TIME)}
+                    return
+                answer: dict[str, Any] = json.loads(line) if line else {"error": "ended"}
+                yield answer
+                if "page" not in answer:
+                    return
+        finally:
+            process.kill()  # whatever it does
 
 
 class Line(NamedTuple):

@@ -1,7 +1,7 @@
 """Reads PDFs in a process of its own: a file that is made to harm ends this process, not yours.
 
-It is started by `pdf.py` as a script and imports nothing of malmoi. Each line of its input is a
-JSON object {"path": …}; its output has one for each page and one that ends the file.
+It is started by `pdf.py` as a script with a file's path, and imports nothing of malmoi. Its output
+has a JSON object for each page and one that ends the file.
 """
 
 import contextlib
@@ -22,19 +22,16 @@ Line = tuple[str, float, float, float, float, bool]  # text, x0, x1, baseline, s
 
 
 def main() -> None:
-    """Answer requests until the input ends."""
+    """Read the file that the command line names."""
     _limit_memory()
     import pypdfium2
 
-    for request in sys.stdin:
-        path = json.loads(request)["path"]
-        try:
-            _read(pypdfium2, path)
-        except MemoryError:
-            _answer(error="memory")
-            sys.exit(1)  # whatever it holds is given back
-        except Exception as error:
-            _answer(error="damaged", kind=type(error).__name__)
+    try:
+        _read(pypdfium2, sys.argv[1])
+    except MemoryError:
+        _answer(error="memory")
+    except Exception as error:
+        _answer(error="damaged", kind=type(error).__name__)
 
 
 def _limit_memory() -> None:
@@ -73,7 +70,8 @@ def _read(pypdfium2: Any, path: str) -> None:
             finally:
                 page.close()
         about = document.get_metadata_dict(skip_empty=True)
-        _answer(end=True, title=about.get("Title", ""), author=about.get("Author", ""))
+        date = about.get("ModDate") or about.get("CreationDate") or ""
+        _answer(end=True, title=about.get("Title", ""), author=about.get("Author", ""), date=date)
     finally:
         document.close()
 

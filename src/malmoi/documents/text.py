@@ -8,6 +8,7 @@ from typing import Any
 
 from ..errors import require
 from ..io.files import read_lines
+from .dates import iso_date
 from .document import Block, Content, FoundFile
 
 # Characters of a part. A file of this size is one document; memory holds one part at a time.
@@ -141,27 +142,81 @@ def _parts(lines: Iterable[str], may_end: Any) -> Iterator[list[str]]:
         yield part
 
 
+# What programs write where nobody gave a title.
+_PLACEHOLDER = re.compile(
+    r"Microsoft \w+ - .*"
+    r"|[\[(<]?(?:anonymous|untitled|no title|unknown|무제|제목 ?없음|이름 ?없음)[\])>]?"
+    r"(?:[ -]?(?:document|page|문서))?[ -]?\d*|(?:Document|문서) ?\d+|(?:Word|PowerPoint) ?"
+    r"(?:Document|문서|Presentation|프레젠테이션)|.*\.(?:docx?|hwpx?|pptx?|xlsx?|indd|tmp|html?)",
+    re.I,
+)
+
+
+def is_placeholder(title: str) -> bool:
+    """Say whether a title is one that a program made up.
+
+    >>> [is_placeholder(one) for one in ("(anonymous)", "Microsoft Word - a.doc", "무제 정리")]
+    [True, True, False]
+    """
+    return _PLACEHOLDER.fullmatch(title.strip()) is not None
+
+
 def load_markdown(file: FoundFile) -> Iterator[Content]:
-    """Read Markdown: headings, paragraphs, lists, tables, code; the title of its front matter."""
-    title, lines = _front_matter(read_lines(file.path, mixed=True))
+    """Read Markdown: headings, paragraphs, lists, tables, code; the fields of its front matter."""
+    fields, lines = _front_matter(read_lines(file.path, mixed=True))
+    title = str(fields.pop("title", ""))
     for part in _parts(lines, re.compile("#{1,6} ").match):
-        yield Content(tuple(markdown_blocks("\n".join(part))), title=title)
+        yield Content(tuple(markdown_blocks("\n".join(part))), title=title, metadata=fields)
 
 
-def _front_matter(lines: Iterator[str]) -> tuple[str, Iterator[str]]:
-    """Take the front matter off a file's lines, and the title out of it."""
+def _front_matter(lines: Iterator[str]) -> tuple[dict[str, Any], Iterator[str]]:
+    """Take the front matter off a file's lines, with its fields."""
     first = next(lines, "")
     if first.rstrip() != "---":
-        return "", chain([first], lines)
+        return {}, chain([first], lines)
     taken = [first]
     for line in lines:
         taken.append(line)
         if line.rstrip() in ("---", "..."):
-            found = re.search(r"^title:\s*(.+)$", "\n".join(taken), re.M)
-            return (found[1].strip("\"' ") if found else ""), lines
+            return _fields(taken[1:-1]), lines
         if len(taken) > 200 or not re.match(r"[\w.-]+\s*:|\s|#|-|$", line):
             break  # a rule at the head of a text, no front matter
-    return "", chain(taken, lines)
+    return {}, chain(taken, lines)
+
+
+_FIELD = re.compile(r"([\w.-]+)\s*:(?:\s+(.*)|$)")
+_ITEM = re.compile(r"\s*-\s+(.*)")
+
+
+def _fields(lines: Iterable[str]) -> dict[str, Any]:
+    """The fields of front matter: text, and lists on one line or below; deeper ones as text."""
+    found: dict[str, Any] = {}
+    name = ""
+    for line in lines:
+        if field := _FIELD.match(line):
+            name, value = field[1], (field[2] or "").strip()
+            found[name] = "" if value in ("|", ">", "|-", ">-") else _field_value(value)
+        elif name and (item := _ITEM.match(line)):
+            own = found[name] if isinstance(found[name], list) else []
+            found[name] = [*own, _unquoted(item[1])]
+        elif name and isinstance(found[name], str) and line[:1].isspace() and line.strip():
+            found[name] = f"{found[name]} {line.strip()}".strip()
+    date = iso_date(found.get("date"))
+    return {**found, **({"date": date} if date else {})}
+
+
+def _field_value(text: str) -> str | list[str]:
+    if text.startswith("[") and text.endswith("]"):
+        return [_unquoted(one) for one in text[1:-1].split(",") if one.strip()]
+    return _unquoted(text)
+
+
+def _unquoted(text: str) -> str:
+    """A value without its quotes, or without the comment after it."""
+    text = text.strip()
+    if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'":
+        return text[1:-1]
+    return re.sub(r"\s+#.*", "", text)
 
 
 def markdown_blocks(text: str) -> Iterator[Block]:
