@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 import malmoi
 import malmoi.corpus.schema
 import malmoi.corpus.vector_index
-from malmoi import Corpus, CorpusBusy, CorpusError, DataError, Document, OptionError, OutputError
+from malmoi import Corpus, Document
 from malmoi.corpus.corpus import Mode
 from malmoi.corpus.sqlite import SqliteStore
-from malmoi.errors import TextError
+from malmoi.errors import CorpusBusy, CorpusError, DataError, OptionError, OutputError, TextError
 from malmoi.index import HnswIndex
 from malmoi.text import morphemes
 from tests.support import ROOT, graphs
@@ -209,7 +209,7 @@ def test_a_writer_killed_again_and_again_loses_nothing(tmp_path: Path) -> None:
             left.unlink()
 
 
-def test_the_graph_is_built_in_the_background(
+def test_the_graph_is_built_when_the_corpus_is_flushed(
     tmp_path: Path, encoder: malmoi.TextEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(malmoi.corpus.vector_index, "GRAPH_FROM", 20)
@@ -219,8 +219,7 @@ def test_the_graph_is_built_in_the_background(
         assert isinstance(corpus.store, SqliteStore)
         assert not isinstance(corpus.store._vector_index.index, HnswIndex)
         corpus.add([{"id": "more", "text": "the cat has a boat"}])
-        corpus.search("cat", 3)
-        corpus.store._vector_index.wait()
+        corpus.store.flush()
         assert isinstance(corpus.store._vector_index.index, HnswIndex)
         corpus.add([{"id": "later", "text": "sweet pear"}])
         assert corpus.search("sweet pear", 1, mode="dense")[0].id == "later"
@@ -314,11 +313,11 @@ def test_a_newer_version(tmp_path: Path, corpus: Corpus) -> None:
     connection = sqlite3.connect(tmp_path / "x.malmoi")
     connection.execute("PRAGMA user_version = 99")
     connection.close()
-    with pytest.raises(CorpusError, match="version 99; this malmoi reads up to 3"):
+    with pytest.raises(CorpusError, match="version 99; this malmoi reads up to 4"):
         Corpus.open(tmp_path / "x.malmoi", corpus.encoder)
 
 
-@pytest.mark.filterwarnings("ignore::malmoi.CutWarning")
+@pytest.mark.filterwarnings("ignore::malmoi.errors.CutWarning")
 def test_a_disk_that_fills(corpus: Corpus) -> None:
     assert isinstance(corpus.store, SqliteStore)
     connection = corpus.store._connection
@@ -349,7 +348,7 @@ def test_two_writers(tmp_path: Path, corpus: Corpus, monkeypatch: pytest.MonkeyP
     second.close()
 
 
-@pytest.mark.filterwarnings("ignore::malmoi.CutWarning")
+@pytest.mark.filterwarnings("ignore::malmoi.errors.CutWarning")
 def test_a_query_of_a_megabyte(corpus: Corpus) -> None:
     started = time.perf_counter()
     hits = corpus.search("the cat sleeps 고양이 " * 50_000, 3)

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from malmoi.corpus.filters import Filter, as_filters, atom, atoms
+from malmoi.corpus.filters import Filter, as_filters, atom, atoms, check_dates
 from malmoi.errors import DataError, OptionError
 
 
@@ -55,3 +55,14 @@ def test_fields_that_cannot_be_compared_are_refused() -> None:
             atoms(value)
     assert atoms([1, ["b", {"c": ["d"]}, None]]) == [1, "b"] and atoms({"a": [1]}) == []
     assert atom("\ud800") == "\ufffd"
+
+
+def test_a_date_is_compared_with_dates_only() -> None:
+    dates = [{"date": "2030-01-02"}, {"date": ["2031-01-02"], "year": 2030}]
+    check_dates(as_filters("date>=2030-01-01"), dates)
+    check_dates(as_filters("date=soon"), dates)
+    check_dates(as_filters("gone>=2030-01-01"), dates)
+    with pytest.raises(OptionError, match="'year' with a date, and its values are no dates"):
+        check_dates(as_filters("year>=2030-01-01"), dates)
+    with pytest.raises(OptionError, match="Write it as date>=2030-01-31"):
+        check_dates(as_filters("date>=2030"), dates)

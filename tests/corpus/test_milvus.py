@@ -18,7 +18,6 @@ import malmoi
 from malmoi.corpus import Document, StoredDocument
 from malmoi.corpus.filters import Filter
 from malmoi.corpus.ingest import copy_corpus
-from malmoi.corpus.keywords import stem
 from malmoi.corpus.milvus import Address, MilvusStore, expression, facts, quoted
 from malmoi.documents import Passage
 from malmoi.errors import CorpusError, DataError, OptionError
@@ -143,11 +142,6 @@ def test_the_command(faq: Path, tmp_path: Path, run: Run) -> None:
     done = run("corpus", "copy", faq, f"milvus:{tmp_path}/m.db")
     assert done.returncode == 0, done.stderr
     assert done.stderr.splitlines() == [f"malmoi: copied 2 documents to milvus:{tmp_path}/m.db"]
-
-
-def test_stems() -> None:
-    assert stem("deliveries") == stem("delivery")
-    assert stem("당뇨") == "당뇨"
 
 
 def test_a_file_left_by_a_killed_process_is_opened(tmp_path: Path, bundle: Path) -> None:

@@ -67,7 +67,7 @@ def test_hybrid_is_not_behind_either_side(corpus: malmoi.Corpus) -> None:
         for mode in MODES:
             right[mode, question.kind] += is_right(corpus, question, mode)
     of = {mode: sum(n for (own, _), n in right.items() if own == mode) for mode in MODES}
-    assert of["hybrid"] > max(of["dense"], of["keyword"])
+    assert of["hybrid"] >= max(of["dense"], of["keyword"])  # dense compares token vectors too
     # A question more or less is chance.
     for kind in dict.fromkeys(question.kind for question in QUESTIONS):
         better = max(right["dense", kind], right["keyword", kind])

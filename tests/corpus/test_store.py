@@ -23,7 +23,7 @@ from malmoi.corpus import (
 )
 from malmoi.corpus.milvus import MilvusStore
 from malmoi.corpus.sqlite import SqliteStore
-from malmoi.corpus.store import passage_digest
+from malmoi.corpus.store import PassageVectors, passage_digest
 from malmoi.documents import Passage
 from malmoi.errors import DataError, OptionError
 
@@ -199,7 +199,28 @@ def test_vectors_of_known_texts(make: Make) -> None:
     known, new = (passage_digest("", Passage(text)) for text in ("배송은 언제 되나요", "nothing"))
     found = store.vectors_for([known, new])
     assert list(found) == [known]
-    assert np.allclose(found[known], unit(1))
+    assert np.allclose(found[known].vectors, unit(1))
+
+
+def test_token_vectors_last(make: Make) -> None:
+    about = "layer_4 64 " + "x" * 70_000  # longer than one text of Milvus
+    store = make(tokens=about)
+    packed = bytes(range(256))
+    two = passages("a", "배송 안내", "환불 규정").with_vectors(
+        [PassageVectors(unit(1)[None], packed), PassageVectors(unit(2)[None], b"")]
+    )
+    store.write([two])
+    store.close()
+    again = make(tokens=about)
+    assert again.about.tokens == about
+    keys = [PassageKey("a", 0), PassageKey("a", 1), PassageKey("none")]
+    assert again.tokens_of(keys) == {keys[0]: packed, keys[1]: b""}
+    [scanned] = again.scan()
+    assert scanned.tokens == (packed, b"")
+    [known] = again.vectors_for([two.passage_digests[0]]).values()
+    assert known.tokens == packed
+    again.delete(["a"])
+    assert again.tokens_of(keys) == {}
 
 
 @pytest.mark.parametrize("precision", ["float32", "int8", "binary"])

@@ -1,9 +1,11 @@
 """Documents that last: one SQLite file, found by meaning and by words, reranked when asked."""
 
+from .answers import FoundAnswer
 from .corpus import Corpus
 from .filters import Filter
 from .ingest import IngestReport, index_files, sync_files, watch_files
-from .ranking import DocumentHits, Hit, group_hits
+from .ranking import DocumentHits, Hit, Match, group_hits
+from .relevance import RELEVANT
 from .store import (
     Document,
     DocumentInfo,
@@ -18,13 +20,16 @@ from .store import (
 )
 
 __all__ = [
+    "RELEVANT",
     "Corpus",
     "Document",
     "DocumentHits",
     "DocumentInfo",
     "Filter",
+    "FoundAnswer",
     "Hit",
     "IngestReport",
+    "Match",
     "PassageKey",
     "PassageWithDocument",
     "Progress",

@@ -14,11 +14,12 @@ import contextlib
 import marshal
 import sqlite3
 import zlib
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from ..documents import Passage
 from ..errors import CorpusError
@@ -32,7 +33,7 @@ from .schema import (
     row_checksum,
     whole_text,
 )
-from .store import StoredDocument, TitledPassage, Vector
+from .store import PassageVectors, StoredDocument, TitledPassage, Vector
 
 _CREATE = """
 CREATE TABLE IF NOT EXISTS checksums (part TEXT PRIMARY KEY, value INTEGER) WITHOUT ROWID;
@@ -76,46 +77,7 @@ _NAMES = {
 }
 PARTS = tuple(_NAMES)
 DERIVED = ("fields", "terms", "words")  # can be rebuilt from the rows
-_COLUMNS = (
-    "row, id, title, metadata, source, type, modified, file, digest, checksum, text, text_checksum"
-)
-_ONE = "SELECT {} FROM documents WHERE row = ?"
-Encode = Callable[[Sequence[TitledPassage]], list[Vector]]
-# What must be there together, and what is said if it is not.
-_TOGETHER = {
-    "{} documents without passages": "SELECT count(*) FROM documents d WHERE NOT EXISTS "
-    "(SELECT 1 FROM passages WHERE document = d.row)",
-    "{} passages without a document": "SELECT count(*) FROM passages p WHERE NOT EXISTS "
-    "(SELECT 1 FROM documents WHERE row = p.document)",
-    "{} passages without vectors": "SELECT count(*) FROM passages p WHERE NOT EXISTS "
-    "(SELECT 1 FROM vectors WHERE row = p.row)",
-    "{} vectors without a passage": "SELECT count(*) FROM vectors v WHERE NOT EXISTS "
-    "(SELECT 1 FROM passages WHERE row = v.row)",
-    "{} passages without words": "SELECT count(*) FROM passages p WHERE NOT EXISTS "
-    "(SELECT 1 FROM words WHERE rowid = p.row)",
-    "{} fields of documents that are gone": "SELECT count(*) FROM facts f WHERE NOT EXISTS "
-    "(SELECT 1 FROM documents WHERE row = f.row)",
-}
-# Rows with their checksums, the test that each has to pass, and what is said of those that do not.
-_ROWS: dict[str, tuple[str, Callable[..., bool]]] = {
-    "{} documents are not as they were written": (
-        f"SELECT {DOCUMENT}, d.text, d.text_checksum FROM documents d",
-        lambda *row: _reads(read_document, row) and _reads(whole_text, *row[-2:]),
-    ),
-    "{} passages are not as they were written": (
-        f"SELECT {PASSAGE} FROM passages p",
-        lambda *row: _reads(read_passage, row),
-    ),
-    "vectors of {} passages are not as they were written": (
-        "SELECT row, vector, checksum FROM vectors",
-        is_whole,
-    ),
-    "words of {} passages are not as they were written": (
-        "SELECT cut, words_checksum FROM words JOIN passages p ON p.row = words.rowid "
-        "WHERE words_checksum IS NOT NULL",
-        lambda cut, checksum: row_checksum([cut]) == checksum,
-    ),
-}
+Encode = Callable[[Sequence[TitledPassage]], list[PassageVectors]]
 
 
 def is_intact(connection: sqlite3.Connection, part: str) -> bool:
@@ -188,22 +150,35 @@ def _checksum(connection: sqlite3.Connection, part: str) -> int:
     return value
 
 
-def find_damage(connection: sqlite3.Connection, *, writable: bool) -> list[str]:
-    """Look for damage of the file itself, of any row, and of what belongs together."""
+def find_damage(
+    connection: sqlite3.Connection,
+    as_array: Callable[[bytes], Vector],
+    *,
+    writable: bool,
+    tokens: bool,
+) -> list[str]:
+    """Look for damage of the file itself, of what rows are found by, and of every row."""
     found = []
     with one_state(connection):
         broken = [line for (line,) in connection.execute("PRAGMA integrity_check(10)")]
         if broken != ["ok"]:
             found.append(f"the file is damaged: {broken[0]}")
         found += [describe(part) for part in PARTS if not is_intact(connection, part)]
-        for message, query in _TOGETHER.items():
-            [[count]] = connection.execute(query)
-            if count:
-                found.append(message.format(count))
-        for message, (query, is_right) in _ROWS.items():
-            count = sum(not is_right(*row) for row in connection.execute(query))
-            if count:
-                found.append(message.format(count))
+        empty = [PassageVectors(np.empty(0))]
+        reader = Reader(connection, lambda passages: empty, as_array, tokens=tokens)
+        for _ in reader.documents():
+            pass
+        words = (
+            "SELECT cut, words_checksum FROM passages p LEFT JOIN words ON words.rowid = p.row "
+            "WHERE words_checksum IS NOT NULL"
+        )
+        cut = sum(row_checksum([cut]) != known for cut, known in connection.execute(words))
+        for count, message in (
+            (len(reader.lost), "{} documents are not as they were written"),
+            (reader.encoded, "vectors of {} passages are not as they were written"),
+            (cut, "words of {} passages are not as they were written"),
+        ):
+            found += [message.format(count)] if count else []
     # FTS5 compares its index with the words of every passage, and writes nothing.
     compare = "INSERT INTO words (words) VALUES ('integrity-check')"
     try:
@@ -214,14 +189,6 @@ def find_damage(connection: sqlite3.Connection, *, writable: bool) -> list[str]:
             raise
         found.append("the keyword index does not fit the words")
     return found
-
-
-def _reads(read: Callable[..., object], *values: Any) -> bool:
-    try:
-        read(*values)
-    except CorpusError:
-        return False
-    return True
 
 
 @dataclass(frozen=True)
@@ -242,30 +209,37 @@ class Repaired:
 
 
 class Reader:
-    """Reads what is left of a damaged file, without any of SQLite's indexes."""
+    """Reads a file document by document, and notes what is not as it was written."""
 
     def __init__(
-        self, connection: sqlite3.Connection, encode: Encode, as_array: Callable[[bytes], Vector]
+        self,
+        connection: sqlite3.Connection,
+        encode: Encode,
+        as_array: Callable[[bytes], Vector],
+        *,
+        tokens: bool = False,
     ) -> None:
         self._connection, self._encode, self._as_array = connection, encode, as_array
+        self._has_tokens = tokens
         self.encoded, self.lost = 0, list[str]()
-        self._passages: dict[int, list[int]] = defaultdict(list)
-        # With a column that no index has, so that the table itself is read.
-        for row, document, _ in self._rows("SELECT row, document, hangul FROM passages"):
-            if isinstance(document, int):
-                self._passages[document].append(row)
+
+    def reindex(self) -> None:
+        """Build SQLite's indexes again, so that what a damaged one hides is found."""
+        self._rows("REINDEX")
 
     def documents(self) -> Iterator[StoredDocument]:
         """Yield every document that is whole, in the order of writing."""
-        found = {row for row, _ in self._rows("SELECT row, type FROM documents")}
-        # A document whose own row is gone is known by its passages, but has no id.
-        for row in sorted(found | self._passages.keys()):
-            stored = self._document(row) if row in found else None
+        for row, id in self._rows("SELECT row, id FROM documents NOT INDEXED ORDER BY row"):
+            stored = self._document(row)
             if stored is not None:
                 yield stored
             else:
-                [id] = [id for (id,) in self._rows(_ONE.format("id"), row)] or [f"number {row}"]
                 self.lost.append(str(id))
+        # A document whose own row is gone is known by its passages, but has no id.
+        gone = "SELECT DISTINCT document FROM passages WHERE document NOT IN "
+        self.lost += [
+            f"number {row}" for (row,) in self._rows(f"{gone}(SELECT row FROM documents)")
+        ]
 
     def files(self) -> list[tuple[Any, ...]]:
         """The rows of the table `files`; after a loss, all files are to be read again."""
@@ -285,33 +259,35 @@ class Reader:
         return found
 
     def _document(self, row: int) -> StoredDocument | None:
-        rows = [
-            found
-            for number in self._passages[row]
-            for found in self._rows(f"SELECT {PASSAGE} FROM passages p WHERE p.row = ?", number)
-        ]
+        query = f"SELECT {PASSAGE} FROM passages p WHERE p.document = ? ORDER BY p.number"
+        rows = self._rows(query, row)
+        query = f"SELECT {DOCUMENT}, d.text, d.text_checksum FROM documents d WHERE d.row = ?"
         try:
-            rows.sort(key=lambda one: int(one[2]))
+            [about] = self._rows(query, row)
             passages = [read_passage(one) for one in rows]
-            [[*values, checksum, text, text_checksum]] = self._rows(_ONE.format(_COLUMNS), row)
-            last = rows[-1][2] if rows else None
-            whole = whole_text(text, text_checksum, passages=[one.text for one in passages])
-            document = read_document((*values, last, checksum), text=whole)
-        except (CorpusError, ValueError, TypeError):
+            whole = whole_text(*about[-2:], passages=[one.text for one in passages])
+            document = read_document(about, text=whole)
+        except (CorpusError, ValueError):
             return None
         if [one[2] for one in rows] != list(range(len(rows))):
             return None
         vectors = self._vectors(document.title, [one[0] for one in rows], passages)
-        file, digest = values[7] or "", values[8] or ""
-        return StoredDocument(document, tuple(passages), tuple(vectors), file, digest)
+        file, digest = about[7] or "", about[8] or ""
+        return StoredDocument(document, tuple(passages), (), file, digest).with_vectors(vectors)
 
-    def _vectors(self, title: str, rows: list[int], passages: list[Passage]) -> list[Vector]:
+    def _vectors(
+        self, title: str, rows: list[int], passages: list[Passage]
+    ) -> list[PassageVectors]:
         """The vectors of passages; those that are damaged are made again."""
-        vectors = list[Vector]()
+        vectors = list[PassageVectors]()
         for row, passage in zip(rows, passages, strict=True):
             found = self._rows("SELECT row, vector, checksum FROM vectors WHERE row = ?", row)
-            if found and is_whole(*found[0]):
-                vectors.append(self._as_array(found[0][1]))
+            tokens: list[Any] = [(row, b"", None)]
+            if self._has_tokens:
+                tokens = self._rows("SELECT row, tokens, checksum FROM tokens WHERE row = ?", row)
+            if found and tokens and is_whole(*found[0]) and is_whole(*tokens[0]):
+                own = tokens[0][1] if self._has_tokens else None
+                vectors.append(PassageVectors(self._as_array(found[0][1]), own))
             else:
                 vectors += self._encode([(title, passage)])
                 self.encoded += 1

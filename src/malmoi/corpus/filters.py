@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..documents.dates import is_iso_date
 from ..errors import DataError, OptionError
 from ..text.cleanup import mend_surrogates
 
@@ -85,6 +86,32 @@ def check_fields(filters: Sequence[Filter], known: Sequence[str]) -> None:
             raise OptionError(
                 f"a filter names the field {one.field!r}; the documents have "
                 f"{', '.join(known) or 'no fields'}. Name one of these."
+            )
+
+
+def check_dates(filters: Sequence[Filter], documents: Iterable[Mapping[str, Any]]) -> None:
+    """Raise for a date that is compared with a field without dates, and the other way round.
+
+    `documents` are the fields of some documents.
+    """
+    asked = {one.field: one for one in filters if one.operator not in ("=", "!=")}
+    if not asked:
+        return
+    values: dict[str, list[bool]] = {name: [] for name in asked}
+    for fields in documents:
+        for name, known in values.items():
+            known += [is_iso_date(value) for value in atoms(fields.get(name))]
+    for name, known in values.items():
+        if known and is_iso_date(asked[name].value) and not any(known):
+            raise OptionError(
+                f"a filter compares the field {name!r} with a date, and its values are no dates; "
+                "expected dates as 2030-01-31. Compare another field, or write dates so and index "
+                "again."
+            )
+        if known and all(known) and not is_iso_date(asked[name].value):
+            raise OptionError(
+                f"a filter compares the dates of the field {name!r} with something else; expected "
+                f"a date. Write it as {name}>=2030-01-31."
             )
 
 

@@ -17,13 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from ..documents import FoundFile, RowColumns, SkippedPath, find_files, read_documents
+from ..encoders import TextEncoder
 from ..errors import CorpusError, DataError, DocumentError, MissingExtra, counted
 from ..io.files import read_lines
 from ..io.progress import progressing
 from ..io.tables import is_table, read_typed_rows, show_columns
-from .sqlite import open_store
+from .sqlite import SqliteStore, open_store
 from .store import Document, Progress, StoredDocument, SyncedFile, checked_document
-from .writer import CorpusWriter, DocumentBatch
+from .writer import CorpusWriter, DocumentBatch, token_map
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +34,7 @@ BATCH = 2048
 _PASSAGES = 512
 _COPIED = 1000  # documents in one write of a copy
 # Raised when files are read in another way, so that they are read again.
-_READING = "1"
+_READING = "2"
 # A file may change again within one tick of the file system's clock, without a trace in its time.
 _SETTLED = 2.0  # seconds
 
@@ -188,6 +189,46 @@ def copy_corpus(source: str | Path, target: str | Path, *, progress: bool = Fals
                     advance(len(batch))
             new.flush()
             return count
+
+
+def upgrade_corpus(
+    path: str | Path, encoder: TextEncoder | None = None, *, progress: bool = False
+) -> int:
+    """Give a corpus file token vectors; returns how many passages were encoded.
+
+    A run that was stopped is resumed by the next; until then those passages are searched by their
+    vectors alone.
+    """
+    with contextlib.closing(open_store(path)) as store:
+        if not isinstance(store, SqliteStore):
+            raise CorpusError(
+                f"{path} is in Milvus, whose collections keep their fields; expected a file. Index "
+                "the documents again under another name with: malmoi index"
+            )
+        writer = CorpusWriter(store, encoder)
+        if not store.about.tokens:
+            tokens = token_map(writer.encoder)
+            if not tokens:
+                raise CorpusError(
+                    f"{writer.encoder.name} gives no states of tokens; expected a model with "
+                    "layers. Export it again with: malmoi model export --layers all"
+                )
+            store.start_tokens(replace(store.about, tokens=tokens))
+        if writer.token_encoder is None:
+            raise CorpusError(
+                f"{writer.encoder.name} has no output for the token vectors of {path}; expected "
+                f"that of {store.about.model}. Name the model with: malmoi corpus upgrade --model"
+            )
+        count = 0
+        with progressing("upgrading", total=store.passage_count(), shown=progress) as advance:
+            while block := store.without_tokens(_PASSAGES):
+                made = writer.encode_passages([(title, passage) for _, title, passage in block])
+                rows = (row for row, _, _ in block)
+                found = zip(rows, (one.tokens or b"" for one in made), strict=True)
+                store.write_tokens(dict(found))
+                count += len(block)
+                advance(len(block))
+        return count
 
 
 @dataclass

@@ -135,7 +135,7 @@ _LATIN = re.compile("[0-9a-z]+")  # the same among ASCII, and much faster
 
 # Frequent words do not tell what a question is about. They are stored, because a phrase
 # may consist of them alone, but not searched for if the query has other words.
-_COMMON = frozenset(
+COMMON = frozenset(
     re.findall(
         r"\w+",
         """a about an and any are as at be been but by can could did do does for from get gets
@@ -223,7 +223,7 @@ def query_words(query: str, kind: str, memory: TermMemory | None = None) -> list
         words = [*_recalled(_WORD.findall(cleaned), memory), *_others(cleaned)]
     else:
         [words] = cut([query], kind)
-    rare = [word for word in words if word not in _COMMON]
+    rare = [word for word in words if word not in COMMON]
     return list(dict.fromkeys(rare or words))[:QUERY_WORDS]
 
 

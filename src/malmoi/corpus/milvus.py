@@ -13,6 +13,7 @@ text in another. So each field's least and greatest number and text are stored, 
 once more as a key: any value is below x just when the least is.
 """
 
+import base64
 import contextlib
 import hashlib
 import itertools
@@ -23,7 +24,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,6 +40,7 @@ from .store import (
     Document,
     DocumentInfo,
     PassageKey,
+    PassageVectors,
     PassageWithDocument,
     Progress,
     ScoredPassage,
@@ -54,6 +56,7 @@ from .store import (
 )
 
 _TEXT = 65535  # bytes in Milvus's longest text
+_PACKED = (_TEXT - 1) // 5 * 4 // 32 * 32  # bytes of token vectors that fit into one
 _ID = 512
 _AT_ONCE = 200  # passages or documents in one request
 _ROWS = 1000  # in one write
@@ -183,7 +186,9 @@ class MilvusStore(Store):
             token = os.environ.get("MILVUS_TOKEN", "")
             self._client: Any = self._milvus.MilvusClient(self.address.uri, token=token)
             self._prepare(create)
-            self.about = StoreInfo.from_json(json.loads(self._read_state("about") or "{}"))
+            about = StoreInfo.from_json(json.loads(self._read_state("about") or "{}"))
+            parts = itertools.takewhile(bool, map(self._read_state, map(_tokens_key, range(_MOST))))
+            self.about = replace(about, tokens="".join(map(str, parts)))
         self._fields = set[str]()
         self.fields()
 
@@ -211,7 +216,9 @@ class MilvusStore(Store):
         about = create()
         self._make_passages(about)
         self._make_state()
-        self._write_state("about", json.dumps(asdict(about)))
+        for i, start in enumerate(range(0, len(about.tokens), _TEXT)):  # longer than one text
+            self._write_state(_tokens_key(i), about.tokens[start : start + _TEXT])
+        self._write_state("about", replace(about, tokens="").to_json())
         self._write_state("version", str(_VERSION))
 
     def _make_passages(self, about: StoreInfo) -> None:
@@ -225,6 +232,8 @@ class MilvusStore(Store):
         for name in ("number", "part", "serial", "hangul"):
             schema.add_field(name, kind.INT64)
         schema.add_field("text", kind.VARCHAR, max_length=_TEXT)
+        if about.tokens:
+            schema.add_field("tokens", kind.VARCHAR, max_length=_TEXT)
         schema.add_field("about", kind.JSON)
         schema.add_field("facts", kind.JSON)
         schema.add_field(
@@ -326,6 +335,7 @@ class MilvusStore(Store):
         texts = {"key": key, "words": _NO_WORDS} | dict.fromkeys(_NO_TEXTS, "")
         numbers = {"number": -1, "part": -1, "hangul": -1, "serial": serial}
         vector = [0.0] * self.about.dimension
+        texts |= {"tokens": ""} if self.about.tokens else {}
         return texts | numbers | {"about": {}, "facts": facts({}), "vector": vector}
 
     def _rows(
@@ -341,12 +351,13 @@ class MilvusStore(Store):
             "modified": document.modified,
             "metadata": dict(document.metadata),
         }
-        parts = zip(stored.passages, stored.vectors, stored.passage_digests, words, strict=True)
-        for number, (passage, vectors, digest, cut) in enumerate(parts):
+        parts = zip(stored.passages, stored.compared, stored.passage_digests, words, strict=True)
+        for number, (passage, compared, digest, cut) in enumerate(parts):
             known = about | {"headings": passage.headings, "page": passage.page}
             known |= {"sentences": passage.sentences, "digest": stored.digest, "file": stored.file}
             share = hangul_share(passage.text)
-            for part, vector in enumerate(self.about.floats(vectors)):
+            tokens = {"tokens": _as_text(compared.tokens)} if self.about.tokens else {}
+            for part, vector in enumerate(self.about.floats(compared.vectors)):
                 key = _passage_key(id, number)
                 yield {
                     "key": f"{key}:{part}",
@@ -363,7 +374,7 @@ class MilvusStore(Store):
                     "facts": values,
                     "words": _NO_WORDS if part else _within(" ".join(stems(cut)), _TEXT),
                     "vector": vector.tolist(),
-                }
+                } | (tokens if not part else dict.fromkeys(tokens, ""))
 
     def delete(self, ids: Sequence[str]) -> int:
         rows = self._query("document", ids, ["document"], _FIRST)
@@ -391,18 +402,33 @@ class MilvusStore(Store):
             found[key] = PassageWithDocument(_passage(row), _document(row))
         return found
 
-    def vectors_for(self, digests: Sequence[bytes]) -> dict[bytes, Vector]:
+    def vectors_for(self, digests: Sequence[bytes]) -> dict[bytes, PassageVectors]:
         wanted = [digest.hex() for digest in digests]
-        rows = self._query("digest", wanted, ["digest", "passage", "part", "vector"])
+        rows = self._query("digest", wanted, ["digest", "passage", *self._compared])
         # Several passages may be the same; the vectors of one of them are enough.
         own = {row["digest"]: row["passage"] for row in rows}
         found = _by("digest", (row for row in rows if own[row["digest"]] == row["passage"]))
         return {bytes.fromhex(digest): self._vectors(rows) for digest, rows in found.items()}
 
-    def _vectors(self, rows: Sequence[Any]) -> Vector:
+    @property
+    def _compared(self) -> list[str]:
+        return ["part", "vector", *(["tokens"] if self.about.tokens else [])]
+
+    def _vectors(self, rows: Sequence[Any]) -> PassageVectors:
         """The vectors (n, width) of the rows of a passage, in the store's precision."""
         floats = np.asarray([row["vector"] for row in rows], dtype=np.float32)
-        return to_precision(floats, self.about.precision)
+        vectors = to_precision(floats, self.about.precision)
+        return PassageVectors(vectors, _as_bytes(rows[0].get("tokens", "")))
+
+    def tokens_of(self, keys: Sequence[PassageKey]) -> dict[PassageKey, bytes]:
+        if not self.about.tokens:
+            return {}
+        shown = ["document", "number", "tokens"]
+        rows = self._query("passage", [_passage_key(*key) for key in keys], shown, "part == 0")
+        found = ((row, _as_bytes(row["tokens"])) for row in rows)
+        return {
+            PassageKey(row["document"], row["number"]): raw for row, raw in found if raw is not None
+        }
 
     def vector_search(
         self, vector: Vector, k: int, *, filters: Sequence[Filter] = (), exact: bool = False
@@ -476,7 +502,7 @@ class MilvusStore(Store):
 
     def scan(self) -> Iterator[StoredDocument]:
         for block in _blocks(self._in_order()):
-            rows = self._query("document", block, [*_SHOWN, "passage", "part", "vector"])
+            rows = self._query("document", block, [*_SHOWN, "passage", *self._compared])
             own = _by("document", rows, "number")
             for id in block:
                 if id in own:  # not deleted in the meantime
@@ -486,10 +512,11 @@ class MilvusStore(Store):
         parts = _by("passage", rows)
         firsts = [own[0] for own in parts.values()]
         about, text = firsts[0]["about"], "\n\n".join(row["text"] for row in firsts)
-        passages, vectors = map(_passage, firsts), map(self._vectors, parts.values())
+        passages = tuple(map(_passage, firsts))
         document = _document(firsts[0], text)
         file, digest = about["file"], about["digest"]
-        return StoredDocument(document, tuple(passages), tuple(vectors), file, digest)
+        stored = StoredDocument(document, passages, (), file, digest)
+        return stored.with_vectors([self._vectors(own) for own in parts.values()])
 
     def documents(self, *, after: str = "", limit: int | None = None) -> Iterator[DocumentInfo]:
         ids = sorted(id for id in self._in_order() if id > after)[:limit]
@@ -598,6 +625,19 @@ def _by(field: str, rows: Iterable[Any], order: str = "part") -> dict[str, list[
     for row in sorted(rows, key=lambda row: int(row[order])):
         found.setdefault(row[field], []).append(row)
     return found
+
+
+def _tokens_key(number: int) -> str:
+    return f"tokens:{number}"
+
+
+def _as_text(packed: bytes | None) -> str:
+    """Packed token vectors as Milvus keeps them; the end of a very long passage has none."""
+    return "" if packed is None else f"={base64.b85encode(packed[:_PACKED]).decode('ascii')}"
+
+
+def _as_bytes(text: str) -> bytes | None:
+    return base64.b85decode(text[1:]) if text else None
 
 
 def _share(hangul: int) -> int | None:

@@ -12,7 +12,7 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,8 @@ from .store import PassageKey, ScoredPassage, Value, hangul_share, sentence_span
 WEIGHTS: Mapping[str, float] = {"dense": 1.0, "keyword": 0.8}
 # Up to this share of the best possible keyword score words do not count, from that on fully.
 _UNTRUSTED, _TRUSTED = 0.1, 0.4
+# Next to the score by token vectors, that of the passage's vector counts so much.
+_BY_VECTOR = 0.15
 # A passage in the other language: its keyword score is estimated as so much of its standardised
 # cosine and so much of the keyword score that it has, and not below that score.
 _BY_MEANING, _BY_WORDS = 1.4, 0.5
@@ -63,6 +65,7 @@ def fuse(
     weights: Mapping[str, float] = WEIGHTS,
     *,
     best: float,
+    late: Mapping[PassageKey, float] | None = None,
 ) -> list[ScoredPassage]:
     """Add the standardised scores of both sides, best first.
 
@@ -72,6 +75,7 @@ def fuse(
         keyword: passages with their BM25 scores; candidates that are not here match no word.
         weights: of the two sides.
         best: the most that BM25 can give for this query.
+        late: the scores by token vectors of candidates that have them.
 
     >>> found = [ScoredPassage("a", 0.5), ScoredPassage("b", 0.45), ScoredPassage("c", 0.3)]
     >>> [one.id for one in fuse("PX-40", found, [ScoredPassage("b", 4.0)], best=9.0)]
@@ -81,7 +85,7 @@ def fuse(
     if not dense:
         return []
     matched: dict[PassageKey, float] = {one.key: one.score for one in keyword}
-    meaning = _standardised(np.array([one.score for one in dense]))
+    meaning = _meaning(dense, late or {})
     words = _standardised(np.array([matched.get(one.key, 0.0) for one in dense]))
     of_other = _in_other_language(query, dense)
     estimated = np.maximum(words, _BY_MEANING * meaning + _BY_WORDS * words)
@@ -94,6 +98,18 @@ def fuse(
         ScoredPassage(dense[i].id, float(scores[i]), dense[i].number, dense[i].hangul)
         for i in order
     ]
+
+
+def _meaning(dense: Sequence[ScoredPassage], late: Mapping[PassageKey, float]) -> Floats:
+    """The standardised scores by vectors, mostly those by token vectors where there are any."""
+    cosines = _standardised(np.array([one.score for one in dense]))
+    rows = [i for i, one in enumerate(dense) if one.key in late]
+    if not rows:
+        return cosines
+    met = cosines.copy()
+    met[rows] = _standardised(np.array([late[dense[i].key] for i in rows]))
+    mean: Floats = np.average([met, cosines], axis=0, weights=[1, _BY_VECTOR])
+    return mean
 
 
 def _trust(found: float, best: float) -> float:
@@ -118,6 +134,17 @@ def _in_other_language(query: str, found: Sequence[ScoredPassage]) -> NDArray[np
     return np.zeros(len(found), dtype=np.bool_)
 
 
+class Reranked(NamedTuple):
+    """A text by its place in a list, with a reranker's own score, and that with the search's.
+
+    Both are None for a text that was not scored, and `blended` for a reranker without weights.
+    """
+
+    place: int
+    own: float | None = None
+    blended: float | None = None
+
+
 class Scorer(Protocol):
     """Scores pairs of texts, higher for more similar ones; a Reranker, for example."""
 
@@ -134,12 +161,11 @@ def rerank_within(
     *,
     depth: int,
     limit: float | None,
-) -> list[tuple[int, float | None]]:
+) -> list[Reranked]:
     """Sort the first `depth` texts by the reranker's scores; the others follow in their order.
 
-    Returns each text's index in `texts` with its score, or None if it was not scored. `found` are
-    the search's scores, which a reranker may weigh with its own (`FoundBlend`). `limit` is when to
-    stop, on `time.perf_counter`'s clock.
+    `found` are the search's scores, which a reranker may weigh with its own (`FoundBlend`). `limit`
+    is when to stop, on `time.perf_counter`'s clock.
     """
     as_text(query, where="query")
     head = texts[:depth]
@@ -149,11 +175,12 @@ def rerank_within(
         scores = score([(query, text) for text in head]) if head else np.empty(0, np.float32)
     else:
         scores = _score_until(limit, score, query, head)
+    final = scores
     if blend and len(scores):
-        scores = blend.of(scores, np.asarray(found[: len(scores)], dtype=np.float32))
-    order = np.argsort(-scores, kind="stable").tolist()
-    rest = range(len(scores), len(texts))
-    return [*((i, float(scores[i])) for i in order), *((i, None) for i in rest)]
+        final = blend.of(scores, np.asarray(found[: len(scores)], dtype=np.float32))
+    order = np.argsort(-final, kind="stable").tolist()
+    first = [Reranked(i, float(scores[i]), float(final[i]) if blend else None) for i in order]
+    return [*first, *map(Reranked, range(len(scores), len(texts)))]
 
 
 def _score_until(
@@ -181,6 +208,20 @@ def _fitting(texts: Sequence[str], seconds: float, rate: float) -> int:
     return int((lengths <= seconds * rate).sum())
 
 
+class Match(NamedTuple):
+    """A word of the query, and the word of the passage that it met, in any language.
+
+    Attributes:
+        query: where the query has it, (start, end).
+        passage: where the passage's text has it.
+        cosine: how alike they are, where they stand.
+    """
+
+    query: tuple[int, int]
+    passage: tuple[int, int]
+    cosine: float
+
+
 @dataclass(frozen=True)
 class Hit:
     """A passage that was found; the higher the score, the better it fits.
@@ -191,7 +232,8 @@ class Hit:
         score: that of the last stage that scored it.
         metadata: of its document.
         scores: of all stages: "dense" is a cosine, "keyword" BM25, "fused" both standardised and
-            added, "rerank" the reranker's.
+            added, "late" by token vectors, "rerank" the reranker's own, "blended" that weighed
+            with the search's.
         title: of its document.
         headings: the headings above the passage, outermost first.
         page: on which the passage starts, where the document has pages.
@@ -200,6 +242,9 @@ class Hit:
         modified: when the file was changed, in seconds since the epoch.
         number: of the passage in its document, from 0.
         snippet: the part of the text that fits best.
+        matches: words of the query with the words of the text that they met, best first; only
+            where token vectors found it.
+        relevance: how likely it is right, from 0 to 1; unlike scores the same for every query.
     """
 
     id: str
@@ -215,6 +260,8 @@ class Hit:
     modified: float | None = None
     number: int = 0
     snippet: str = ""
+    matches: tuple[Match, ...] = ()
+    relevance: float = 0.0
 
     @property
     def document(self) -> str:
@@ -225,6 +272,15 @@ class Hit:
     def passage(self) -> str:
         """The text of the passage."""
         return self.text
+
+    @property
+    def place(self) -> str:
+        """The file with its page, as "leave.pdf#page=3"; the document's id without a file.
+
+        >>> Hit("a", "", 1, source="leave.pdf", page=3).place
+        'leave.pdf#page=3'
+        """
+        return (self.source or self.id) + (f"#page={self.page}" if self.page is not None else "")
 
     @property
     def key(self) -> PassageKey:
@@ -271,11 +327,13 @@ def group_hits(hits: Sequence[Hit], *, passages: int | None = None) -> list[Docu
     return [DocumentHits(tuple(own[:passages])) for own in found.values()]
 
 
-def make_snippet(query: str, passage: Passage, nearest: int = 0) -> str:
+def make_snippet(
+    query: str, passage: Passage, nearest: int = 0, matches: Sequence[Match] = ()
+) -> str:
     """The sentences of a passage that fit a query best, about 200 characters.
 
-    They are those that share most words with the query, or else start at the sentence whose
-    vector, by its number from 1 on, is nearest to the query's.
+    They are those whose words met most of the query's, or that share most words with it, or else
+    start at the sentence whose vector, by its number from 1 on, is nearest to the query's.
 
     >>> make_snippet("연차", Passage("병가다. 연차다.", (), None, ((0, 4), (5, 9))))
     '병가다. 연차다.'
@@ -284,7 +342,12 @@ def make_snippet(query: str, passage: Passage, nearest: int = 0) -> str:
     if len(text) <= _SNIPPET:
         return text
     words = {word.lower()[: max(2, len(word) * 3 // 4)] for word in _WORD.findall(query)}
-    shared = [sum(word in text[start:end].lower() for word in words) for start, end in spans]
+    shared = [
+        sum(one.cosine for one in matches if start <= one.passage[0] < end)
+        if matches
+        else sum(word in text[start:end].lower() for word in words)
+        for start, end in spans
+    ]
     if any(shared):
         first = last = max(range(len(spans)), key=lambda i: shared[i])
     else:
@@ -296,7 +359,8 @@ def make_snippet(query: str, passage: Passage, nearest: int = 0) -> str:
         first -= 1
     start, end = spans[first][0], spans[last][1]
     if end - start > _SNIPPET:  # one long sentence: around the first word that is shared
-        places = [text.lower().find(word, start, end) for word in words]
+        places = [one.passage[0] for one in matches if start <= one.passage[0] < end]
+        places = places or [text.lower().find(word, start, end) for word in words]
         at = min((place for place in places if place >= 0), default=start)
         start = max(start, min(at - _SNIPPET // 4, end - _SNIPPET))
         end = min(end, start + _SNIPPET)

@@ -12,7 +12,6 @@ import secrets
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,8 @@ from ..io.files import parse_json
 from .store import Create, Document, StoredDocument, StoreInfo, hangul_share, passage_digest
 
 APPLICATION = 0x4D616C6D  # "Malm", by which `file` and others recognise it
-VERSION = 3
+VERSION = 3  # of a file without token vectors
+TOKENS_VERSION = 4
 _WAIT = 10.0  # seconds to wait for another writer's transaction, which lasts milliseconds
 
 # A passage's row number is never used twice, so that an index made earlier stays valid for its
@@ -79,6 +79,8 @@ CREATE TABLE terms (word TEXT PRIMARY KEY, terms TEXT NOT NULL) WITHOUT ROWID;
 CREATE VIRTUAL TABLE words USING fts5 (cut, tokenize = 'porter unicode61 remove_diacritics 0');
 CREATE VIRTUAL TABLE vocabulary USING fts5vocab (words, row);
 """
+# Packed token vectors, in files that were made with them or upgraded.
+_TOKENS = "CREATE TABLE tokens (row INTEGER PRIMARY KEY, tokens BLOB NOT NULL, checksum INTEGER)"
 # A document of version 1 was one passage with one vector. Tables that are not named stay as they
 # are; the rest of this version's tables is made as for a new corpus.
 _FROM_1 = """
@@ -101,26 +103,6 @@ ALTER TABLE documents ADD COLUMN text_checksum INTEGER;
 ALTER TABLE passages ADD COLUMN checksum INTEGER;
 ALTER TABLE passages ADD COLUMN words_checksum INTEGER;
 ALTER TABLE vectors ADD COLUMN checksum INTEGER
-"""
-# While a file of an earlier version is only read it stays what it is, and these hide its
-# tables.
-_VIEWS_OF_1 = """
-CREATE TEMP VIEW documents AS SELECT row, id, NULL AS text, metadata, '' AS title, '' AS source,
-    '' AS type, NULL AS modified, NULL AS file, '' AS digest,
-    NULL AS checksum, NULL AS text_checksum FROM main.documents;
-CREATE TEMP VIEW passages AS SELECT row, row AS document, 0 AS number, text, '[]' AS headings,
-    NULL AS page, '[]' AS sentences, NULL AS hangul, digest,
-    NULL AS checksum, NULL AS words_checksum FROM main.documents;
-CREATE TEMP VIEW vectors AS SELECT row AS rowid, row, vector, NULL AS checksum FROM main.vectors;
-CREATE TEMP VIEW removed AS SELECT number, row, 1 AS vectors FROM main.removed;
-CREATE TEMP TABLE files (path, root, id, fingerprint);
-CREATE TEMP TABLE terms (word PRIMARY KEY, terms);
-CREATE VIRTUAL TABLE temp.vocabulary USING fts5vocab (main, words, row)
-"""
-_VIEWS_OF_2 = """
-CREATE TEMP VIEW documents AS SELECT *, NULL AS checksum, NULL AS text_checksum FROM main.documents;
-CREATE TEMP VIEW passages AS SELECT *, NULL AS checksum, NULL AS words_checksum FROM main.passages;
-CREATE TEMP VIEW vectors AS SELECT row AS rowid, row, vector, NULL AS checksum FROM main.vectors
 """
 # Rows with their checksums, as `read_document` and `read_passage` read them. The number of the
 # last passage is part of a document's, so that none can be missing.
@@ -156,13 +138,21 @@ def connect(path: Path, *, create: Create | None) -> sqlite3.Connection:
             place, timeout=_WAIT, isolation_level=None, check_same_thread=False, uri=frozen
         )
         try:
-            if frozen:
-                connection.execute("PRAGMA temp_store = MEMORY")
+            if frozen and _version(connection, path) < VERSION:
+                connection = _in_memory(connection)
             _prepare(connection, path, create)
         except BaseException:
             connection.close()
             raise
     return connection
+
+
+def _in_memory(connection: sqlite3.Connection) -> sqlite3.Connection:
+    """Copy a file that must be upgraded, and may not be written to."""
+    copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    connection.backup(copy)
+    connection.close()
+    return copy
 
 
 def is_frozen(path: Path) -> bool:
@@ -184,29 +174,45 @@ def _prepare(connection: sqlite3.Connection, path: Path, create: Create | None) 
     # Another process may be creating the file right now; its transaction is whole or absent.
     if create is not None and not _table_count(connection):
         _make(connection, create())
-    views = {1: _VIEWS_OF_1, 2: _VIEWS_OF_2}.get(_version(connection, path), "")
-    for statement in views.strip().split(";\n"):
-        connection.execute(statement)
+    if _version(connection, path) < VERSION:
+        _upgrade(connection, path)
     connection.execute("PRAGMA synchronous = FULL")  # acknowledged means on the disk
     connection.execute("PRAGMA cache_size = -16384")
 
 
 def _make(connection: sqlite3.Connection, about: StoreInfo) -> None:
-    connection.execute("PRAGMA page_size = 8192")  # five vectors of 384 floats; 4096 hold but two
+    # Five vectors of 384 floats, where 4096 hold but two; or three passages' token vectors, where
+    # 8192 hold but one.
+    connection.execute(f"PRAGMA page_size = {16384 if about.tokens else 8192}")
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("BEGIN IMMEDIATE")
     try:
         if not _table_count(connection):  # no other process was faster
             for statement in _TABLES.split(";\n"):
                 connection.execute(statement)
-            values = {"about": json.dumps(asdict(about)), "mark": secrets.token_hex(8)}
+            values = {"about": about.to_json(), "mark": secrets.token_hex(8)}
             connection.executemany("INSERT INTO about VALUES (?, ?)", values.items())
             connection.execute(f"PRAGMA application_id = {APPLICATION}")
             connection.execute(f"PRAGMA user_version = {VERSION}")
+            if about.tokens:
+                _make_tokens(connection)
         connection.execute("COMMIT")
     except BaseException:
         connection.execute("ROLLBACK")
         raise
+
+
+def _make_tokens(connection: sqlite3.Connection) -> None:
+    connection.execute(_TOKENS)
+    connection.execute(f"PRAGMA user_version = {TOKENS_VERSION}")
+
+
+def add_tokens(connection: sqlite3.Connection, about: StoreInfo) -> None:
+    """Let a file have token vectors from now on, inside a transaction."""
+    [[version]] = connection.execute("PRAGMA user_version")
+    if version < TOKENS_VERSION:
+        _make_tokens(connection)
+        connection.execute("UPDATE about SET value = ? WHERE key = 'about'", (about.to_json(),))
 
 
 def _table_count(connection: sqlite3.Connection) -> int:
@@ -222,29 +228,27 @@ def _version(connection: sqlite3.Connection, path: Path) -> int:
             "with: malmoi index"
         )
     [[version]] = connection.execute("PRAGMA user_version")
-    if version > VERSION:
+    if version > TOKENS_VERSION:
         raise CorpusError(
-            f"{path} is a corpus of version {version}; this malmoi reads up to {VERSION}. "
+            f"{path} is a corpus of version {version}; this malmoi reads up to {TOKENS_VERSION}. "
             "Install a newer malmoi."
         )
     return int(version)
 
 
-def is_old(connection: sqlite3.Connection) -> bool:
-    """Tell whether the file is of an earlier version, and forget the views if it is not."""
-    [[version]] = connection.execute("PRAGMA user_version")
-    if version == VERSION:
-        _drop_views(connection)
-    return bool(version != VERSION)
-
-
-def upgrade(connection: sqlite3.Connection) -> None:
-    """Bring a file to this version before it is written to, inside the writer's transaction."""
-    _drop_views(connection)
-    [[version]] = connection.execute("PRAGMA user_version")
-    for statement in (_from_1() if version == 1 else _FROM_2).strip().split(";\n"):
-        connection.execute(statement)
-    connection.execute(f"PRAGMA user_version = {VERSION}")
+def _upgrade(connection: sqlite3.Connection, path: Path) -> None:
+    """Bring a file of an earlier version to this one, in one transaction."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        version = _version(connection, path)  # another process may have been faster
+        if version < VERSION:
+            for statement in (_from_1() if version == 1 else _FROM_2).strip().split(";\n"):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {VERSION}")
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
 
 
 def _from_1() -> str:
@@ -256,12 +260,6 @@ def _from_1() -> str:
         and "VIRTUAL TABLE words" not in one
     ]
     return _FROM_1.format(tables=";\n".join(tables))
-
-
-def _drop_views(connection: sqlite3.Connection) -> None:
-    temporary = "SELECT type, name FROM sqlite_temp_master WHERE type IN ('view', 'table')"
-    for kind, name in connection.execute(temporary).fetchall():
-        connection.execute(f"DROP {kind} temp.{name}")
 
 
 def read_about(connection: sqlite3.Connection) -> tuple[StoreInfo, str]:

@@ -26,13 +26,13 @@ from .schema import (
     ABOUT,
     DOCUMENT,
     PASSAGE,
+    add_tokens,
     checked_passage,
     checked_vectors,
     connect,
     damaged_row,
     document_row,
     is_frozen,
-    is_old,
     is_whole,
     passage_row,
     read_about,
@@ -40,7 +40,6 @@ from .schema import (
     read_passage,
     row_checksum,
     translated_errors,
-    upgrade,
     vector_checksum,
     whole_text,
 )
@@ -50,11 +49,13 @@ from .store import (
     Document,
     DocumentInfo,
     PassageKey,
+    PassageVectors,
     PassageWithDocument,
     Progress,
     ScoredPassage,
     Store,
     StoredDocument,
+    StoreInfo,
     SyncedFile,
     Vector,
     WriteMode,
@@ -86,7 +87,6 @@ class SqliteStore(Store):
         self._connection = connect(self.path, create=create)
         with translated_errors(self.path):
             self.about, mark = read_about(self._connection)
-            self._old = is_old(self._connection)
         # A file in a read-only place is read as if it never changed, so it must not.
         self._frozen = _state_of(self.path) if is_frozen(self.path) else None
         self._file = _file_of(self.path)
@@ -109,7 +109,7 @@ class SqliteStore(Store):
         """How many documents and passages there are; counted again only after a change."""
         with self._locked() as connection:
             [[version]] = connection.execute("PRAGMA data_version")  # others' changes
-            state = (version, connection.total_changes, self._old)
+            state = (version, connection.total_changes)
             if self._counted is None or self._counted[0] != state:
                 [[documents]] = connection.execute("SELECT count(*) FROM documents")
                 [[passages]] = connection.execute("SELECT count(*) FROM passages")
@@ -185,14 +185,61 @@ class SqliteStore(Store):
         self._check_missing(keys, found)
         return found
 
-    def vectors_for(self, digests: Sequence[bytes]) -> dict[bytes, Vector]:
+    def vectors_for(self, digests: Sequence[bytes]) -> dict[bytes, PassageVectors]:
         found = self._select(
-            "SELECT p.digest, v.row, v.vector, v.checksum FROM passages p JOIN vectors v "
-            "USING (row) WHERE p.digest IN",
+            f"SELECT p.digest, v.row, v.vector, v.checksum, {self._tokens_columns} FROM passages p "
+            f"JOIN vectors v USING (row) {self._tokens_join} WHERE p.digest IN",
             digests,
         )
-        # Damaged ones are left out, and so made again.
-        return {key: self._vectors(row[1]) for key, *row in found if is_whole(*row)}
+        # Damaged ones, and those without token vectors, are left out, and so made again.
+        return {
+            key: PassageVectors(self._vectors(row[1]), row[3])
+            for key, *row in found
+            if is_whole(*row[:3]) and (not self.about.tokens or is_whole(row[0], *row[3:]))
+        }
+
+    def tokens_of(self, keys: Sequence[PassageKey]) -> dict[PassageKey, bytes]:
+        if not self.about.tokens:
+            return {}
+        found = self._select(
+            "SELECT d.id, p.number, t.row, t.tokens, t.checksum FROM tokens t JOIN passages p "
+            "USING (row) JOIN documents d ON d.row = p.document WHERE t.row IN",
+            self._passage_rows(keys),
+        )
+        return {PassageKey(*row[:2]): checked_vectors(*row[2:]) for row in found}
+
+    @property
+    def _tokens_columns(self) -> str:
+        return "t.tokens, t.checksum" if self.about.tokens else "NULL, NULL"
+
+    @property
+    def _tokens_join(self) -> str:
+        return "LEFT JOIN tokens t USING (row)" if self.about.tokens else ""
+
+    def without_tokens(self, count: int) -> list[tuple[int, str, Passage]]:
+        """Rows of passages without token vectors, with titles and the passages, some of them."""
+        with self._locked() as connection:
+            found = connection.execute(
+                f"SELECT {PASSAGE}, d.title FROM passages p JOIN documents d ON d.row = p.document "
+                "WHERE p.row NOT IN (SELECT row FROM tokens) LIMIT ?",
+                (count,),
+            ).fetchall()
+        return [(row[0], row[-1], read_passage(row[:-1])) for row in found]
+
+    def start_tokens(self, about: StoreInfo) -> None:
+        """Let the file have token vectors, made as `about` says."""
+        with self._transaction() as connection:
+            add_tokens(connection, about)
+        self.about, _ = read_about(self._connection)
+
+    def write_tokens(self, tokens: Mapping[int, bytes]) -> None:
+        """Store token vectors of passages, by their rows, that are still there."""
+        with self._transaction() as connection:
+            connection.executemany(
+                "INSERT OR REPLACE INTO tokens SELECT ?1, ?2, ?3 "
+                "WHERE EXISTS (SELECT 1 FROM passages WHERE row = ?1)",
+                [(row, raw, vector_checksum(row, raw)) for row, raw in tokens.items()],
+            )
 
     def vector_search(
         self, vector: Vector, k: int, *, filters: Sequence[Filter] = (), exact: bool = False
@@ -223,7 +270,7 @@ class SqliteStore(Store):
 
     def _rebuild(self, part: str) -> None:
         """Rebuild words, fields or analyses from the rows; raise for what cannot be rebuilt."""
-        if part not in checksums.DERIVED or self._frozen is not None or self._old:
+        if part not in checksums.DERIVED or self._frozen is not None:
             raise checksums.damaged_part(part)
         logger.warning(
             f"{self.path}: {checksums.describe(part)}; it is being rebuilt from the documents"
@@ -435,23 +482,25 @@ class SqliteStore(Store):
                 ).fetchall()
             if not block:
                 return
-            parts: dict[int, list[tuple[Passage, Vector]]] = {row[0]: [] for row in block}
-            for *row, number, raw, checksum in self._select(
-                f"SELECT {PASSAGE}, v.row, v.vector, v.checksum FROM passages p JOIN vectors v "
-                "USING (row) WHERE p.document IN",
+            parts: dict[int, list[tuple[Passage, PassageVectors]]] = {row[0]: [] for row in block}
+            for *row, number, raw, checksum, tokens, sum in self._select(
+                f"SELECT {PASSAGE}, v.row, v.vector, v.checksum, {self._tokens_columns} "
+                f"FROM passages p JOIN vectors v USING (row) {self._tokens_join} "
+                "WHERE p.document IN",
                 parts,
                 order="p.document, p.number",
             ):
                 own = self._vectors(checked_vectors(number, raw, checksum))
-                parts[row[1]].append((read_passage(row), own))
+                kept = None if tokens is None else checked_vectors(number, tokens, sum)
+                parts[row[1]].append((read_passage(row), PassageVectors(own, kept)))
             for row in block:
                 passages = tuple(passage for passage, _ in parts[row[0]])
-                vectors = tuple(own for _, own in parts[row[0]])
                 text = whole_text(*row[-2:], passages=[one.text for one in passages])
                 document, (file, digest, last) = read_document(row, text=text), row[7:10]
                 if len(passages) != (0 if last is None else 1 + last):  # one is missing
                     raise damaged_row()
-                yield StoredDocument(document, passages, vectors, file or "", digest or "")
+                stored = StoredDocument(document, passages, (), file or "", digest or "")
+                yield stored.with_vectors([own for _, own in parts[row[0]]])
             after = block[-1][0]
 
     def documents(self, *, after: str = "", limit: int | None = None) -> Iterator[DocumentInfo]:
@@ -504,13 +553,14 @@ class SqliteStore(Store):
         return Progress(*found) if found else None
 
     def check(self) -> list[str]:
-        """Compare every row, word, vector and row of the index; a line for each kind of damage."""
+        """Compare every row, word and vector; a line for each kind of damage."""
         with self._locked() as connection:
-            found = checksums.find_damage(connection, writable=self._frozen is None)
-            differing = 0 if found else self._vector_index.differing(connection)
-        if differing:
-            found.append(f"{differing} rows of the index are not those of the vectors")
-        return found
+            return checksums.find_damage(
+                connection,
+                self._vectors,
+                writable=self._frozen is None,
+                tokens=bool(self.about.tokens),
+            )
 
     def repair(self, encode: checksums.Encode) -> checksums.Repaired:
         """Make a whole file of what can be read, and close the store; nobody else may have it open.
@@ -524,7 +574,10 @@ class SqliteStore(Store):
         )
         self._vector_index.discard()
         with self._alone() as connection, writing(self.path) as file:
-            reader = checksums.Reader(connection, encode, self._vectors)
+            reader = checksums.Reader(
+                connection, encode, self._vectors, tokens=bool(self.about.tokens)
+            )
+            reader.reindex()  # in a transaction that is rolled back
             with contextlib.closing(SqliteStore(file.name, create=lambda: self.about)) as new:
                 documents = reader.documents()
                 while batch := list(itertools.islice(documents, _AT_ONCE)):
@@ -575,10 +628,9 @@ class SqliteStore(Store):
             self._vector_index.flush(connection)
 
     def close(self) -> None:
-        """Wait for work in the background and close the file."""
-        self._vector_index.wait()
+        """Close the file."""
         with self._lock:
-            if self._frozen is None and not self._old:
+            if self._frozen is None:
                 with contextlib.suppress(sqlite3.DatabaseError):  # damage is reported when used
                     checksums.record(self._connection)
             self._connection.close()
@@ -592,10 +644,10 @@ class SqliteStore(Store):
             (document_row(row, stored) for row, (stored, _) in zip(rows, batch, strict=True)),
         )
         parts = [
-            (row, number, one.document.title, passage, vectors, words)
+            (row, number, one.document.title, passage, compared, words)
             for row, (one, cut) in zip(rows, batch, strict=True)
-            for number, (passage, vectors, words) in enumerate(
-                zip(one.passages, one.vectors, cut, strict=True)
+            for number, (passage, compared, words) in enumerate(
+                zip(one.passages, one.compared, cut, strict=True)
             )
         ]
         places = self._next_rows("passages", len(parts))
@@ -609,7 +661,7 @@ class SqliteStore(Store):
             ),
         )
         raw = (
-            np.ascontiguousarray(vectors, dtype=self._dtype).tobytes() for *_, vectors, _ in parts
+            np.ascontiguousarray(own.vectors, dtype=self._dtype).tobytes() for *_, own, _ in parts
         )
         connection.executemany(
             "INSERT INTO vectors VALUES (?, ?, ?)",
@@ -618,6 +670,15 @@ class SqliteStore(Store):
                 for place, one in zip(places, raw, strict=True)
             ),
         )
+        if self.about.tokens:
+            connection.executemany(
+                "INSERT INTO tokens VALUES (?, ?, ?)",
+                (
+                    (place, own.tokens, vector_checksum(place, own.tokens))
+                    for place, (*_, own, _) in zip(places, parts, strict=True)
+                    if own.tokens is not None
+                ),
+            )
         connection.executemany(
             "INSERT INTO words (rowid, cut) VALUES (?, ?)",
             zip(places, (" ".join(words) for *_, words in parts), strict=True),
@@ -675,6 +736,8 @@ class SqliteStore(Store):
             own = "(SELECT row FROM passages WHERE document = ?)"
             self._check_words(row)
             connection.execute(f"DELETE FROM vectors WHERE row IN {own}", (row,))
+            if self.about.tokens:
+                connection.execute(f"DELETE FROM tokens WHERE row IN {own}", (row,))
             connection.execute(f"DELETE FROM words WHERE rowid IN {own}", (row,))
             connection.execute("DELETE FROM passages WHERE document = ?", (row,))
             connection.execute("DELETE FROM documents WHERE row = ?", (row,))
@@ -761,8 +824,6 @@ class SqliteStore(Store):
                     f"{self.path} was changed while it is open from a read-only place; expected it "
                     "to stay as it is. Open it again: restart the server, or the command."
                 )
-            # Another process may have brought an old file to this version.
-            self._old = self._old and is_old(self._connection)
             yield self._connection
 
     @contextlib.contextmanager
@@ -772,8 +833,6 @@ class SqliteStore(Store):
             self.check_lookups(*checksums.DERIVED)
             connection.execute("BEGIN IMMEDIATE")
             try:
-                if self._old:
-                    upgrade(connection)
                 checksums.discard(connection)
                 yield connection
                 # By this number an index file knows whether it belongs to the state of this file;
@@ -781,7 +840,6 @@ class SqliteStore(Store):
                 mark = -1 - secrets.randbits(62)
                 connection.execute("INSERT INTO removed (row, vectors) VALUES (?, 0)", (mark,))
                 connection.execute("COMMIT")
-                self._old = False
             except BaseException:
                 self._written_words.clear()
                 if connection.in_transaction:  # a full disk may have ended it already

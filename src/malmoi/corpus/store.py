@@ -5,12 +5,13 @@ sentences, and one of the headings above it. `Corpus` does the rest (splitting, 
 reranking) over any store that keeps this contract.
 """
 
+import datetime
 import hashlib
 import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
@@ -56,12 +57,18 @@ class Document:
 
     @property
     def fields(self) -> dict[str, Value]:
-        """What searches are filtered by: the metadata, and of a file its type and folder."""
+        """What searches are filtered by: the metadata, and of a file its type, folder and date.
+
+        The date is what the file itself says, or else the day on which it was changed.
+        """
         if not self.type:
             return dict(self.metadata)
         parts = self.id.split("/")[:-1]
         folders: list[Any] = ["/".join(parts[: i + 1]) for i in range(len(parts))]
-        return {"type": self.type, "folder": folders, **self.metadata}
+        found: dict[str, Value] = {"type": self.type, "folder": folders}
+        if self.modified:
+            found["date"] = datetime.date.fromtimestamp(self.modified).isoformat()
+        return {**found, **self.metadata}
 
 
 class PassageKey(NamedTuple):
@@ -69,6 +76,18 @@ class PassageKey(NamedTuple):
 
     document: str
     number: int = 0
+
+
+class PassageVectors(NamedTuple):
+    """What a passage is compared by.
+
+    Attributes:
+        vectors: (n, width), its own first, in the store's precision.
+        tokens: its packed token vectors; None where there are none.
+    """
+
+    vectors: Vector
+    tokens: bytes | None = None
 
 
 TitledPassage = tuple[str, Passage]  # the title of its document, and the passage
@@ -83,6 +102,7 @@ class StoredDocument:
         passages: in their order; a vector (width,) instead makes the whole text one passage.
         vectors: of each passage (n, width), its own first, in the store's precision; empty until
             the passages are encoded.
+        tokens: the packed token vectors of each passage, or None; empty if no passage has any.
         file: the resolved path of the file it is from; empty if it was added from a program.
         digest: by which a later sync tells whether the document has changed.
     """
@@ -92,6 +112,7 @@ class StoredDocument:
     vectors: tuple[Vector, ...] = ()
     file: str = ""
     digest: str = ""
+    tokens: tuple[bytes | None, ...] = ()
 
     def __post_init__(self) -> None:
         if isinstance(self.passages, np.ndarray):
@@ -103,6 +124,18 @@ class StoredDocument:
         """The vector (width,) of the first passage."""
         first: Vector = self.vectors[0][0]
         return first
+
+    @property
+    def compared(self) -> tuple[PassageVectors, ...]:
+        """What each passage is compared by."""
+        tokens = self.tokens or (None,) * len(self.vectors)
+        return tuple(map(PassageVectors, self.vectors, tokens))
+
+    def with_vectors(self, found: Sequence[PassageVectors]) -> "StoredDocument":
+        """The same with what its passages are compared by."""
+        tokens = tuple(one.tokens for one in found)
+        kept = () if all(one is None for one in tokens) else tokens
+        return replace(self, vectors=tuple(one.vectors for one in found), tokens=kept)
 
     @cached_property
     def passage_digests(self) -> tuple[bytes, ...]:
@@ -165,6 +198,8 @@ class StoreInfo:
             it has the same name.
         prompts: the names of the encoder's prompts for queries and for passages; an empty name
             means no prompt. None in a corpus of 0.1, whose texts had the encoder's default prompt.
+        tokens: the map to token vectors, as `TokenMap.to_text` writes it; empty in a corpus
+            without them.
     """
 
     model: str
@@ -173,6 +208,7 @@ class StoreInfo:
     words: str = "bigrams"
     probes: tuple[tuple[float, ...], ...] = ()
     prompts: tuple[str, str] | None = None
+    tokens: str = ""
 
     def __post_init__(self) -> None:
         check_precision(self.precision)
@@ -187,6 +223,10 @@ class StoreInfo:
         prompts = data.get("prompts")
         probes = tuple(tuple(probe) for probe in data["probes"])
         return cls(**data | {"probes": probes, "prompts": tuple(prompts) if prompts else None})
+
+    def to_json(self) -> str:
+        """Write it for `from_json`; without token vectors as earlier versions read it."""
+        return json.dumps({k: v for k, v in asdict(self).items() if k != "tokens" or v})
 
     def floats(self, vectors: Vector) -> Floats:
         """Turn stored vectors (…, width) into unit ones in float32, (…, dim)."""
@@ -423,8 +463,12 @@ class Store(ABC):
         """The passages under these keys; keys that do not exist are left out."""
 
     @abstractmethod
-    def vectors_for(self, digests: Sequence[bytes]) -> dict[bytes, Vector]:
-        """The vectors (n, width) of passages that some document has already, by their digest."""
+    def vectors_for(self, digests: Sequence[bytes]) -> dict[bytes, PassageVectors]:
+        """What passages are compared by that some document has already, by their digest."""
+
+    @abstractmethod
+    def tokens_of(self, keys: Sequence[PassageKey]) -> dict[PassageKey, bytes]:
+        """The packed token vectors of those passages that have them."""
 
     @abstractmethod
     def vector_search(

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import BundleCorrupt, MalmoiError, MissingExtra, OptionError, OutputError
+from ..errors import BundleCorrupt, MissingExtra, OptionError, OutputError
 from ..index import FlatIndex, HnswIndex, make_index, open_index, save_index
 from ..index.base import FEW_ROWS, Rows, VectorTable
 from ..index.storage import read_about
@@ -55,7 +55,6 @@ class SyncedIndex:
         self.path = path.with_name(path.name + ".index")
         self._about, self._mark, self._engine = about, mark, engine
         self._lock = threading.RLock()
-        self._building: threading.Thread | None = None
         self.index = self._empty()
         self.seen = Cursor()
         self._open()
@@ -69,9 +68,8 @@ class SyncedIndex:
             many = table.fresh > max(_FRESH, len(table) // 10)
             if many or removed > max(_FRESH, _REMOVED * len(table)):
                 self._save()
-            if self._wants_graph() and self._building is None:
-                self._building = threading.Thread(target=self._build, daemon=True)
-                self._building.start()
+            if self._engine == "hnsw" and self._wants_graph():
+                self._make_graph()
             return self.index
 
     def flush(self, connection: sqlite3.Connection) -> None:
@@ -79,26 +77,9 @@ class SyncedIndex:
         with self._lock:
             self._sync(connection)
             if self._wants_graph():
-                self.index = HnswIndex.over(self.index)
+                self._make_graph()
             if self.index.table.fresh or len(self.index.table) > len(self.index):
                 self._save()
-
-    def differing(self, connection: sqlite3.Connection) -> int:
-        """How many rows of the index are not those of the vectors, are missing or too many."""
-        with self._lock, one_state(connection):
-            self._sync(connection)
-            table, right, differing = self.index.table, 0, 0
-            for rows, raw in _new_vectors(connection, 0, self._size):
-                positions = table.positions(rows)
-                stored = np.frombuffer(raw, dtype=table.base.vectors.dtype).reshape(len(rows), -1)
-                if len(positions) < len(rows):
-                    there = np.isin(rows, table.rows_at(positions))
-                    differing += int((~there).sum())
-                    stored = stored[there]
-                same = np.isclose(table.take(positions), table.as_floats(stored), atol=1e-6)
-                differing += int((~same.all(axis=1)).sum())
-                right += len(positions)
-            return differing + table.alive - right
 
     def discard(self) -> None:
         """Delete the index file; it is built again from the corpus."""
@@ -204,20 +185,10 @@ class SyncedIndex:
             return False
         return self._engine == "hnsw" or (len(self.index) >= GRAPH_FROM and _has_usearch())
 
-    def _build(self) -> None:
-        """Build the graph while searches use the flat index, then replace that one."""
-        with contextlib.suppress(MalmoiError):
-            begun = HnswIndex.over(self.index)
-            with self._lock:
-                self.index = HnswIndex.over(self.index, like=begun)
-                self._save()
-        self._building = None
-
-    def wait(self) -> None:
-        """Wait for a graph that is being built."""
-        building = self._building
-        if building is not None:
-            building.join()
+    def _make_graph(self) -> None:
+        """Build a graph over the index, which may take a while."""
+        self.index = HnswIndex.over(self.index)
+        self._save()
 
 
 def _has_usearch() -> bool:

@@ -12,8 +12,9 @@ import warnings
 from collections import ChainMap, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,27 +22,31 @@ import numpy as np
 from ..documents import Block, Passage, SourceDocument, Splitter, split_document
 from ..encoders import TextEncoder, load
 from ..encoders.base import OnLong
+from ..encoders.token_vectors import TokenEncoder, TokenMap, output_of, pack
 from ..errors import CorpusError, CutWarning, OptionError
+from ..io.tables import read_rows
 from ..runtime.pooling import normalize, to_precision
 from ..text.sentences import split_sentences
 from ..types import Floats
 from .keywords import check_words, default_words
 from .store import (
     Document,
+    PassageVectors,
     Progress,
     Store,
     StoredDocument,
     StoreInfo,
     SyncedFile,
     TitledPassage,
-    Vector,
     WriteMode,
     checked_document,
+    searched_text,
     vector_texts,
 )
 
 logger = logging.getLogger(__name__)
 
+_SAMPLES = Path(__file__).parents[1] / "data/faq.tsv"
 _PROBES = ("말모이는 낱말을 모은 것이다.", "A gathering of words.", "pt는 DM으로 f/u 중")
 # 8-bit and float32 weights of one model, and different processors, agree at least this well …
 _SAME = 0.9
@@ -82,7 +87,21 @@ def new_info(encoder: TextEncoder, precision: str, dim: int | None, words: str |
         )
     size = dim or encoder.dimension
     prompts = prompts_of(encoder)
-    return StoreInfo(encoder.name, size, precision, kind, probe(encoder, size), prompts)
+    tokens = token_map(encoder)
+    return StoreInfo(encoder.name, size, precision, kind, probe(encoder, size), prompts, tokens)
+
+
+def token_map(encoder: TextEncoder) -> str:
+    """The map to token vectors that a corpus stores; empty without token states.
+
+    It is fitted to the shipped samples, in Korean and English, and as good as one fitted to the
+    passages of the corpus (docs/decisions/fusion.md): so corpora of one model share it.
+    """
+    if output_of(encoder.direct) is None:
+        return ""
+    texts = [row[side] for row in read_rows(_SAMPLES) for side in ("question", "answer")]
+    found = TokenEncoder.fit(encoder, texts)
+    return "" if found is None else found.map.to_text()
 
 
 def check_model(encoder: TextEncoder, about: StoreInfo) -> None:
@@ -148,15 +167,26 @@ class CorpusWriter:
         """Add documents with new ids, all of them or none; returns how many.
 
         A document is a `Document`, or a mapping with "id", "text" and any other fields.
+
+        >>> corpus.add([{"id": "new", "text": "새 글"}]), corpus.delete("new")
+        (1, 1)
         """
         return self._write(documents, "insert")
 
     def update(self, documents: Iterable[Document | Mapping[str, Any]]) -> int:
-        """Replace documents whose ids exist, all of them or none; returns how many."""
+        """Replace documents whose ids exist, all of them or none; returns how many.
+
+        >>> corpus.update([{"id": "refund", "text": "환불은 7일 안에 됩니다.", "topic": "결제"}])
+        1
+        """
         return self._write(documents, "update")
 
     def upsert(self, documents: Iterable[Document | Mapping[str, Any]]) -> int:
-        """Add documents, replacing those whose ids exist, all of them or none."""
+        """Add documents, replacing those whose ids exist, all of them or none.
+
+        >>> corpus.upsert([{"id": "opening", "text": "09:00–18:00"}]), corpus.delete("opening")
+        (1, 1)
+        """
         return self._write(documents, "upsert")
 
     def _write(self, documents: Iterable[Document | Mapping[str, Any]], mode: WriteMode) -> int:
@@ -186,6 +216,14 @@ class CorpusWriter:
         # Whole, with the space that the splitter leaves out.
         return (Passage(text, (), None, tuple(split_sentences(text))),)
 
+    def add_sources(self, sources: Iterable[SourceDocument]) -> int:
+        """Add documents that were read, with their headings and pages; returns how many."""
+        split = (self.split_source(one, i, "") for i, one in enumerate(sources))
+        batch = self.encoded([one for one in split if one is not None])
+        if batch:
+            self.store.write(batch, mode="insert")
+        return len(batch)
+
     def split_source(self, source: SourceDocument, number: int, file: str) -> StoredDocument | None:
         """Split a document that was read from a file; None if it has nothing to be found by."""
         passages = tuple(self.splitter(source))
@@ -198,7 +236,7 @@ class CorpusWriter:
         self,
         documents: Sequence[StoredDocument],
         *,
-        encode: Callable[[Sequence[TitledPassage]], list[Vector]] | None = None,
+        encode: Callable[[Sequence[TitledPassage]], list[PassageVectors]] | None = None,
     ) -> list[StoredDocument]:
         """Give documents the vectors of their passages; those that are stored are not made again.
 
@@ -206,20 +244,48 @@ class CorpusWriter:
         """
         return _Encoding(self.store, documents, encode or self.encode_passages).result()
 
-    def encode_passages(self, passages: Sequence[TitledPassage]) -> list[Vector]:
-        """Give the vectors (n, width) of passages with their titles, in the store's precision."""
+    @cached_property
+    def token_encoder(self) -> TokenEncoder | None:
+        """What makes token vectors; None if the corpus or its encoder has none."""
+        stored = self.store.about.tokens
+        return TokenEncoder.of(self.encoder, TokenMap.from_text(stored)) if stored else None
+
+    def encode_passages(self, passages: Sequence[TitledPassage]) -> list[PassageVectors]:
+        """Give the vectors (n, width) of passages with their titles, in the store's precision.
+
+        With token vectors a passage needs no vectors of its sentences.
+        """
         if not passages:
             return []
+        if (tokens := self.token_encoder) is not None:
+            prompts, precision = self.store.about.prompts, self.store.about.precision
+            whole = [searched_text(*one) for one in passages]
+            flat = list(dict.fromkeys(whole))
+            found = tokens.encode_both(flat, prompt=None if prompts is None else prompts[1])
+            stored = to_precision(self._cut(found[0]), precision)
+            made = {
+                text: PassageVectors(stored[i][None], pack(found[1][i].vectors))
+                for i, text in enumerate(flat)
+            }
+            return [made[text] for text in whole]
         texts = [vector_texts(title, passage) for title, passage in passages]
         flat = list(dict.fromkeys(text for own in texts for text in own))
         stored = to_precision(self.vectors_of(flat, query=False), self.store.about.precision)
         rows = {text: row for row, text in enumerate(flat)}
-        return [stored[[rows[text] for text in own]] for own in texts]
+        return [PassageVectors(stored[[rows[text] for text in own]]) for own in texts]
+
+    def _cut(self, vectors: Floats) -> Floats:
+        """Unit vectors (n, dim) of as many dimensions as the corpus compares."""
+        cut: Floats = normalize(vectors[:, : self.store.about.dimension])
+        return cut
 
     def vectors_of(self, texts: Sequence[str], *, query: bool = True) -> Floats:
         """Encode texts into unit vectors (n, dim), as the corpus compares them.
 
         Queries and passages have different prompts in some models.
+
+        >>> corpus.vectors_of(["환불"]).shape
+        (1, 384)
         """
         about, encoder = self.store.about, self.encoder
         dim = about.dimension if about.dimension < encoder.dimension else None
@@ -297,7 +363,7 @@ class _Encoding:
         self,
         store: Store,
         documents: Sequence[StoredDocument],
-        encode: Callable[[Sequence[TitledPassage]], list[Vector]],
+        encode: Callable[[Sequence[TitledPassage]], list[PassageVectors]],
         pool: ThreadPoolExecutor | None = None,
         before: Sequence["_Encoding"] = (),
     ) -> None:
@@ -311,7 +377,9 @@ class _Encoding:
         wanted = [one for one in passages if not any(one in made for made in self._before)]
         self._known = store.vectors_for(wanted)
         self._new = [one for one in wanted if one not in self._known]
-        self._made: dict[bytes, Vector] = dict.fromkeys(self._new, np.empty(0))
+        self._made: dict[bytes, PassageVectors] = dict.fromkeys(
+            self._new, PassageVectors(np.empty(0))
+        )
         pairs = [passages[one] for one in self._new]
         self._wait = pool.submit(encode, pairs).result if pool else partial(encode, pairs)
         if pool:
@@ -322,6 +390,6 @@ class _Encoding:
         self._made.update(zip(self._new, self._wait(), strict=True))
         found = ChainMap(self._made, self._known, *self._before)
         return [
-            replace(one, vectors=tuple(found[digest] for digest in one.passage_digests))
+            one.with_vectors([found[digest] for digest in one.passage_digests])
             for one in self.documents
         ]
