@@ -111,6 +111,24 @@ def test_a_test_alone_is_no_finding_nor_one_the_lexicon_lacks(
     assert not sample.read(note)
 
 
+@pytest.mark.parametrize("note", ["홍역(M) 의심, 72/M", "72/M 홍역 의심", "홍역(M/72) 의심, M/72"])
+def test_a_sex_beside_an_age_is_no_abbreviation(tmp_path: Path, note: str) -> None:
+    (tmp_path / "own.tsv").write_text("code\tko\nB05.9\t홍역\n", "utf-8")
+    build_lexicon([tmp_path / "own.tsv"], tmp_path / "own.lexicon")
+    found = NoteReader(Linker(tmp_path / "own.lexicon")).read(note)
+    assert [one.text for one in found] == ["홍역"]
+
+
+@pytest.mark.parametrize(
+    "note", ["결핵은 배제됨", "결핵 배제됨.", "폐결핵은 배제됨(IGRA 음성), 3HP 예정"]
+)
+def test_what_is_ruled_out_is_negated(tmp_path: Path, note: str) -> None:
+    (tmp_path / "own.tsv").write_text("code\tko\nA16.9\t결핵\nA16.2\t폐결핵\n", "utf-8")
+    build_lexicon([tmp_path / "own.tsv"], tmp_path / "own.lexicon")
+    [mention] = NoteReader(Linker(tmp_path / "own.lexicon")).read(note)
+    assert mention.status == "negated"
+
+
 def test_results_are_names_of_the_lexicon_too(tmp_path: Path) -> None:
     (tmp_path / "own.tsv").write_text("code\tko\nR76.1\tPPD 양성\nD24\t유방 혹 양성\n", "utf-8")
     build_lexicon([tmp_path / "own.tsv"], tmp_path / "own.lexicon")
@@ -223,18 +241,16 @@ def test_the_page_escapes_and_keeps_the_text(reader: NoteReader) -> None:
 
 def test_the_command_reads_a_note(run: Run, run_here: Run, tmp_path: Path) -> None:
     (tmp_path / "note.txt").write_bytes("폐렴 의심\r\nno fever".encode("cp949"))
-    done = run("link", "sample", "--note", "note.txt", "--spelling")
+    done = run("notes", "read", "sample", "note.txt", "--spelling", "-f", "mentions")
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert [(r["mention"], r["start"], r["end"], r["attributes"]) for r in rows] == [
         ("폐렴", 0, 2, ["uncertain"]),
         ("fever", 10, 15, ["negated"]),
     ]
-    assert (
-        "<mark" in run_here("link", "sample", "--note", "note.txt", "--spelling", "--html").stdout
-    )
-    assert (
-        "J18.9" in run_here("link", "sample", "--note", "note.txt", "--spelling", "--table").stdout
-    )
+    read = ("notes", "read", "sample", "note.txt", "--spelling")
+    assert "<mark" in run_here(*read, "--format", "html").stdout
+    shown = run_here(*read, "--table").stdout.splitlines()
+    assert shown[0] == "note.txt" and shown[2].split()[:4] == ["?", "폐렴", "possible", "J18.9"]
 
 
 NONSENSE = "가a나b다c라d" * 6_250  # 50,000 letters without a space: every one begins a word
@@ -360,7 +376,9 @@ def test_the_longest_are_kept_as_if_compared_in_pairs(places: list[tuple[int, in
 
 def test_the_command_says_where_it_stopped(run_here: Run, tmp_path: Path) -> None:
     (tmp_path / "note.txt").write_text("폐렴 의심. " * 20_000, "utf-8")
-    done = run_here("link", "sample", "--note", "note.txt", "--spelling", "--within", "1ms")
+    done = run_here(
+        "notes", "read", "sample", "note.txt", "--spelling", "--within", "1ms", "-f", "mentions"
+    )
     assert done.returncode == 0 and "read up to character" in done.stderr
     assert "of 140,000" in done.stderr and "--within" in done.stderr
     assert all(json.loads(line)["mention"] == "폐렴" for line in done.stdout.splitlines())

@@ -154,13 +154,6 @@ def test_names_in_memory_have_no_place(tmp_path: Path) -> None:
     assert len(add_lay_names(memory, normal(), NO_CACHE)) > len(memory)
 
 
-def test_another_models_vectors_beside_the_lexicon_are_refused(tmp_path: Path) -> None:
-    folder = write_lexicon(tmp_path)
-    Linker(folder, HashingEncoder())
-    with pytest.raises(Exception, match="--rebuild"):
-        Linker(folder, HashingEncoder("other", 32))
-
-
 def test_after_an_edited_table_only_new_names_are_encoded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

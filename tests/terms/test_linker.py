@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,13 +17,12 @@ from hypothesis import strategies as st
 import malmoi
 from malmoi.bundle.bundle import Manifest
 from malmoi.errors import LexiconError, OptionError, TextError
-from malmoi.terms import Linked, Linker, Weights, add_names, build_lexicon, calibrate
-from malmoi.terms.expansion import letters, mistyped, to_hangul, to_latin
+from malmoi.terms import Linked, Linker, add_names, build_lexicon, calibrate
+from malmoi.terms.expansion import mistyped, to_hangul, to_latin
 from malmoi.terms.linker import load_threshold, save_threshold
 from malmoi.terms.name_index import NameVectors
 from malmoi.terms.ngram_index import Counted, NgramIndex
 from malmoi.terms.rank import AT, Core, Letters
-from malmoi.terms.retrieve import Retrieved
 from malmoi.text.cleanup import SAFE
 from tests.support import ROOT
 from tests.support.graphs import Run
@@ -242,10 +240,6 @@ def test_a_slip_and_another_order_leave_much_in_common() -> None:
     assert signs == 1
 
 
-def test_letters_are_strokes() -> None:
-    assert letters("값 DM") == "ㄱㅏㅂㅅ DM"
-
-
 def test_grams_are_cosines() -> None:
     index = NgramIndex.build(["폐렴", "바이러스폐렴", "", "kidney calculus"])
     rows, scores = index.find(Counted.of("폐렴"), 5, np.array([3, 0]))
@@ -292,9 +286,9 @@ def test_the_command_prints_the_promised_lines(run: Run, run_here: Run, tmp_path
     assert list(rows[0]["candidates"][0]) == ["code", "score", "ko", "en", "names", "why"]
     assert [row["candidates"][0]["code"] for row in rows if row["candidates"]] == ["J18.9", "I10"]
     (tmp_path / "dev.tsv").write_text("mention\tcode\n폐렴\tJ18.9\n충전기\t-\nHTN\tI10\n", "utf-8")
-    done = run_here(
-        "link", lexicon, "폐렴", "충전기", "--spelling", "--nil", "--calibrate", "dev.tsv"
-    )
+    done = run_here("lexicon", "calibrate", lexicon, "dev.tsv", "--spelling")
+    assert done.returncode == 0 and "NIL is a score below" in done.stderr
+    done = run_here("link", lexicon, "폐렴", "충전기", "--spelling", "--nil")
     assert [json.loads(line)["nil"] for line in done.stdout.splitlines()] == [False, True]
     assert run_here("link", lexicon).returncode == 2
 
@@ -325,42 +319,6 @@ def test_cirrhosis_is_not_cancer_to_the_shipped_model() -> None:
 
 
 MENTIONS = ["폐렴", "위암", "CHF", "당뇨", "renal calculi", "울혈성심부젼"]
-
-
-def retrieved(linker: Linker, mentions: list[str]) -> list[list[Retrieved]]:
-    return list(linker._retriever.retrieve(mentions, {}))
-
-
-def test_every_way_of_search_contributes_names(linker: Linker) -> None:
-    [[own]] = retrieved(linker, ["기침"])
-    assert own.query.expansion.why == "mention" and own.query.names <= set(own.rows.tolist())
-    assert own.query.names and (np.diff(own.rows) > 0).all()
-    assert own.cosines is not None and len(own.rows) == len(own.ngrams) == len(own.cosines)
-    [expanded] = retrieved(linker, ["CHF"])
-    assert [one.query.expansion.why for one in expanded][:2] == ["mention", "abbreviation"]
-    assert retrieved(linker, ["", "()"]) == [[], []]
-
-
-def test_ranking_leaves_what_was_retrieved_as_it_was(linker: Linker) -> None:
-    for found in retrieved(linker, MENTIONS):
-        arrays = [a for one in found for a in (one.rows, one.ngrams, one.cosines) if a is not None]
-        for array in arrays:
-            array.setflags(write=False)  # numpy raises if a stage writes into it
-        copies = [array.copy() for array in arrays]
-        first = linker._ranker.rank(found, 5)
-        assert first and first == linker._ranker.rank(found, 5)
-        assert all((a == b).all() for a, b in zip(arrays, copies, strict=True))
-
-
-def test_a_weight_may_have_its_old_name() -> None:
-    assert Weights(told=0.3) == Weights(lay=0.3) == replace(Weights(), lay=0.3) != Weights()
-
-
-def test_expansions_of_a_name_are_given_nothing_ahead(linker: Linker) -> None:
-    [found] = linker.evidence(["CHF"])  # no name of the lexicon
-    assert [set(one.features[:, AT["derived"]].tolist()) for one in found][:2] == [{0.0}, {1.0}]
-    [found] = linker.evidence(["기침"])
-    assert all(set(one.features[:, AT["derived"]].tolist()) == {0.0} for one in found[:1])
 
 
 def test_scores_do_not_depend_on_the_hash_seed(tmp_path: Path) -> None:

@@ -36,23 +36,6 @@ def test_the_nearest_pass_and_are_scored_in_full() -> None:
     assert np.allclose(products, np.take_along_axis(every, rows, axis=1), rtol=1e-4)
 
 
-def test_few_names_pass() -> None:
-    vectors = clustered(12_000)
-    lists = Prefilter.build(to_precision(vectors, "int8")).shortlists(vectors[::400], 10)
-    assert np.mean([len(found) for found in lists]) < 200
-    assert all((np.diff(found) > 0).all() for found in lists)
-
-
-def test_one_mention_gets_what_many_at_once_get() -> None:
-    vectors = clustered(6_000)
-    codes = to_precision(vectors, "int8")
-    both = NameVectors(codes, Prefilter.build(codes))
-    many, _ = both.nearest(vectors[:300], 15)
-    for i in (0, 7, 299):
-        one, _ = both.nearest(vectors[i : i + 1], 15)
-        assert {*one[0].tolist()} == {*many[i].tolist()}
-
-
 def test_names_that_are_all_alike_are_still_found() -> None:
     codes = np.tile(to_precision(clustered(50)[:1], "int8"), (5_000, 1))
     rows, products = NameVectors(codes, Prefilter.build(codes)).nearest(clustered(50)[:3], 40)

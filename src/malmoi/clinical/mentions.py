@@ -80,13 +80,17 @@ def definitions(text: str) -> dict[str, str]:
     for bracket in _BRACKETS.finditer(text):
         short = re.split(r"[,;:]", bracket.group(1))[0].strip()
         before = text[max(0, bracket.start() - 160) : bracket.start()]
-        if _SHORT.fullmatch(short) and any(c.isalpha() and c.isupper() for c in short):
+        if not _SHORT.fullmatch(short) or _WHO.fullmatch(short):
+            continue
+        if any(c.isalpha() and c.isupper() for c in short):
             long_form = _long_form(short, before)
             if long_form:
                 found.setdefault(short, long_form)
     return found
 
 
+# "홍역 의증 (M/72)" says who has it, and one letter stands for too much.
+_WHO = re.compile(r"(?i:[a-z]|[mf]\W?\d{1,3}|\d{1,3}\W?[mf])")
 _SAID = re.compile(
     "(?:[음함됨임]|시행|확인|결과|소견|정상|의심|배제|추적|관찰|예정|필요|진단|검사|치료|수술)$"
 )

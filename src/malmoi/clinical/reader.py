@@ -125,7 +125,7 @@ class NoteReader:
                      senses.tsv, ordinary.tsv, chronic.tsv, excluded.tsv), which extend the shipped
         corrections  decisions of people, which win over everything else
         threshold    the score below which a mention is marked as uncertain
-        trust        what a kind of evidence is worth; both are what `malmoi lexicon learn` stored
+        trust        what a kind of evidence is worth; both are what `malmoi notes learn` stored
                      beside the lexicon where they are left out
         """
         self.linker, self.tagger = linker, tagger
@@ -155,6 +155,9 @@ class NoteReader:
         k       candidates of each
         within  seconds; a note that takes longer is read as far as there is time for, with a
                 CutWarning; `scan` says it in its result instead
+
+        >>> [(one.text, one.status) for one in reader.read("HTN 있음, 폐렴은 없음")]
+        [('HTN', 'present'), ('폐렴', 'negated')]
         """
         found = self.scan(note, k=k, within=within)
         if found.cut is not None:
@@ -171,6 +174,9 @@ class NoteReader:
 
         Half of the time is for finding mentions, the rest for linking them. A tagger reads the
         whole note.
+
+        >>> reader.scan("HTN 있음").cut is None
+        True
         """
         note = as_text(note, where="note")
         deadline = Deadline.within(within)

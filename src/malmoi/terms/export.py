@@ -63,12 +63,13 @@ def pair_rows(path: Path, *, most: int = PAIRS, seed: int = 1) -> Iterator[tuple
             yield a, b, code
 
 
-def write_rows(header: Sequence[str], rows: Iterable[Sequence[str]], out: Path) -> int:
+def write_rows(header: Sequence[str], rows: Iterable[Sequence[object]], out: Path) -> int:
     """Write a .tsv file whole or not at all; gives how many rows it has."""
     count = 0
     with writing(out) as file:
         file.write(("\t".join(header) + "\n").encode())
         for row in rows:
-            file.write(("\t".join(" ".join(cell.split()) for cell in row) + "\n").encode())
+            line = "\t".join(" ".join(str(cell).split()) for cell in row)
+            file.write(line.encode("utf-8", "replace") + b"\n")
             count += 1
     return count

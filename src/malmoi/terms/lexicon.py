@@ -51,6 +51,9 @@ class Lexicon:
 
         Additions (tables of any form that `malmoi lexicon build` reads) are kept in memory and
         not written; `malmoi lexicon add` writes them into the lexicon instead.
+
+        >>> len(malmoi.Lexicon.open("sample").codes) > 100
+        True
         """
         folder = find_lexicon(path)
         manifest = LexiconManifest.read(folder)
@@ -110,7 +113,11 @@ class Lexicon:
         return segment.texts[row]
 
     def texts(self) -> Iterator[str]:
-        """Give the texts of all names in order."""
+        """Give the texts of all names in order.
+
+        >>> "고혈압" in set(lexicon.texts())
+        True
+        """
         for segment in self.segments:
             yield from segment.texts
 
@@ -136,7 +143,11 @@ class Lexicon:
         return self._numbered(segment.rows_of(concept) for segment in self.segments)
 
     def concept(self, code: str) -> Concept:
-        """Give a concept by its code."""
+        """Give a concept by its code.
+
+        >>> lexicon.concept("I10").names[0].concept
+        'I10'
+        """
         number = self.codes.number(code)
         if number is None:
             raise LexiconError(
@@ -168,7 +179,11 @@ class Lexicon:
         return None if best is None else self.text(best[1])
 
     def find(self, text: str) -> list[int]:
-        """Give the names that equal a text but for case, width and white space."""
+        """Give the names that equal a text but for case, width and white space.
+
+        >>> [lexicon.concept_of(i) for i in lexicon.find("고혈압")]
+        ['I10']
+        """
         return self._numbered(segment.find(text) for segment in self.segments)
 
     def _numbered(self, rows: Iterable[Iterable[int]]) -> list[int]:

@@ -154,6 +154,9 @@ class Linker:
         k        candidates of each
         defined  abbreviations that the text around the mentions explains
         quick    where a mention is itself a name, do not look for others that mean the like
+
+        >>> linker.link("고혈압").best.code
+        'I10'
         """
         if isinstance(mentions, str):
             return next(self.link_iter([mentions], k=k, defined=defined, quick=quick))
@@ -167,7 +170,11 @@ class Linker:
         defined: Mapping[str, str] | None = None,
         quick: bool = False,
     ) -> Iterator[Linked]:
-        """Rank concepts for a stream of mentions, some hundreds at a time; options as in `link`."""
+        """Rank concepts for a stream of mentions, some hundreds at a time; options as in `link`.
+
+        >>> [one.best.code for one in linker.link_iter(["고혈압", "HTN"])]
+        ['I10', 'I10']
+        """
         check_k(k)
         for text, found in self._retrieve(mentions, defined or {}, quick):
             yield Linked(text, tuple(map(self._candidate, self._ranker.rank(found, k))))

@@ -32,7 +32,6 @@ from .segment import Segment, Strings, hash64
 logger = logging.getLogger(__name__)
 
 _ROWS = 8192  # names multiplied at once: 12 MB of float32 at 384 dimensions
-_GROUP = 16
 
 
 class NameEncoder(Protocol):
@@ -119,24 +118,9 @@ class NameVectors:
 
 
 def highest(scores: Floats, count: int) -> NDArray[np.int64]:
-    """Give the columns of the highest scores of each row, in any order. Shape (n, ≤ count).
-
-    Groups of scores are compared first, by their highest: the best `count` names lie in the best
-    `count` groups, and the highest of a group is cheap to find.
-    """
+    """Give the columns of the highest scores of each row, in any order. Shape (n, ≤ count)."""
     count = min(count, scores.shape[1])
-    whole = scores.shape[1] // _GROUP
-    if whole <= 2 * count:
-        return np.argpartition(-scores, count - 1, axis=1)[:, :count].astype(np.int64)
-    # Group g holds the columns g, g + whole, g + 2·whole …: long rows are compared, not short ones.
-    shaped = scores[:, : whole * _GROUP].reshape(len(scores), _GROUP, whole)
-    groups = np.argpartition(-shaped.max(axis=1), count - 1, axis=1)[:, :count]
-    inside = (groups[:, :, None] + np.arange(_GROUP) * whole).reshape(len(scores), -1)
-    rest = np.arange(whole * _GROUP, scores.shape[1])
-    columns = np.concatenate([inside, np.tile(rest, (len(scores), 1))], axis=1)
-    values = np.take_along_axis(scores, columns, axis=1)
-    best = np.argpartition(-values, count - 1, axis=1)[:, :count]
-    return np.take_along_axis(columns, best, axis=1).astype(np.int64)
+    return np.argpartition(-scores, count - 1, axis=1)[:, :count].astype(np.int64)
 
 
 # Formats on disk. Each part has its own number: encoding takes minutes, spelling seconds.

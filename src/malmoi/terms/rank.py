@@ -7,7 +7,7 @@ Units are the syllables of Korean, whose spacing is free, and the words of Engli
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import InitVar, dataclass, fields
+from dataclasses import dataclass, fields
 from functools import lru_cache
 
 import numpy as np
@@ -111,11 +111,6 @@ class Weights:
     derived: float = 0.6
     centre: float = 2.2
     steep: float = 1.2
-    told: InitVar[float | None] = None  # the name of `lay` in 0.1
-
-    def __post_init__(self, told: float | None) -> None:
-        if told is not None:
-            object.__setattr__(self, "lay", told)
 
     def array(self) -> Floats:
         """The weights in the order of the columns."""

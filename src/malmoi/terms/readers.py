@@ -20,52 +20,25 @@ from ..errors import DataError, OptionError
 from ..io.files import read_lines
 from ..io.tables import Cells, read_cells
 from .names import EXCLUDED, KINDS, LANGUAGES
+from .normalize import TABLES
 from .segment import MANIFEST, LexiconManifest, find_lexicon, open_segments, read_exclusions
 
 # The kind of a name whose table does not say; the first one of a concept becomes preferred.
 UNSTATED = ""
 NOTE = "note"
 
-ROLES: dict[str, tuple[str, ...]] = {
-    "code": (
-        *("code", "ids", "id", "concept", "conceptid", "cui", "kcd", "kcdcode", "icd", "icd10"),
-        *("코드", "질병분류코드", "분류코드", "상병코드", "상병기호", "질병코드", "진단코드"),
-        *("kcd코드", "질병분류기호", "icd10코드", "atc"),
-    ),
-    "ko": (
-        *("ko", "korean", "kor", "한글명", "한글", "한글명칭", "국문", "국문명", "한글상병명"),
-        *("한글진단명", "한글용어", "질병명", "상병명"),
-    ),
-    "en": (
-        *("en", "english", "eng", "영문명", "영문", "영문명칭", "영문상병명", "영문진단명"),
-        *("영문용어", "영어"),
-    ),
-    "name": ("name", "term", "text", "str", "synonym", "명칭", "용어", "이름", "진단명"),
-    "language": ("language", "lang", "lat", "언어"),
-    "kind": ("kind", "type", "구분", "종류", "유형"),
-    "source": ("source", "sab", "출처"),
-    "note": ("note", "주석", "비고", "포함제외", "주"),
-    "headword": ("headword", "표제어", "표제어구분"),
-    "abbreviations": ("abbreviation", "abbreviations", "abbr", "약어"),
-    "lay": ("lay", "layname", "laynames", "속칭", "속명", "통칭", "일반명"),
-    "synonyms": ("synonyms", "동의어", "이명", "유의어"),
-}
-_KINDS = {
-    "preferred": ("preferred", "headword", "title", "pt", "pf", "표제어", "대표어", "대표", "우선"),
-    "synonym": ("synonym", "sy", "exactsynonym", "동의어", "유의어", "이명"),
-    "narrower": (
-        *("narrower", "inclusion", "inclusionterm", "includes", "includesnote", "included"),
-        *("narrowsynonym", "포함", "하위어", "협의어"),
-    ),
-    "abbreviation": ("abbreviation", "abbr", "ab", "acr", "acronym", "약어", "축약어"),
-    "lay": ("lay", "layname", "colloquial", "속칭", "통칭", "속명", "일반명", "구어"),
-    EXCLUDED: ("excluded", "exclusion", "excludes", "exclude", "제외"),
-    NOTE: ("note", "주", "주석", "지침", "definition"),
-    UNSTATED: ("", "name", "term", "용어"),
-}
-_KIND_OF = {word: kind for kind, words in _KINDS.items() for word in words}
-_LANGUAGES = dict.fromkeys(("ko", "kor", "korean", "한글", "한국어", "국문"), "ko")
-_LANGUAGES |= dict.fromkeys(("en", "eng", "english", "영문", "영어"), "en")
+
+def _words(what: str) -> dict[str, tuple[str, ...]]:
+    """Read the words of columns.tsv for a "role", a "kind" or a "language", by their meaning."""
+    rows = (line.split("\t") for line in read_lines(TABLES / "columns.tsv"))
+    return {row[1]: tuple(row[2:]) for row in rows if row[0] == what}
+
+
+ROLES = _words("role")
+_KIND_OF = {word: kind for kind, words in _words("kind").items() for word in words}
+_KIND_OF |= {word: UNSTATED for word, kind in _KIND_OF.items() if kind == "unstated"}
+_KIND_OF[""] = UNSTATED
+_LANGUAGES = {word: code for code, words in _words("language").items() for word in words}
 _NOISE = re.compile(r"[\s_().·/†*-]+")
 _SHOWN = 5  # how many lines of a kind are named
 _TITLE_ROWS = 20  # a table's header may stand under a title and a date
