@@ -21,7 +21,7 @@ TEXTS = ["배를 타고 바다", "the cat sleeps", "당뇨 신증 환자"]
 def resources(tmp_path_factory: pytest.TempPathFactory) -> Resources:
     folder = tmp_path_factory.mktemp("models")
     encoder = malmoi.load(graphs.write_bundle(folder / "tiny"))
-    return Resources(encoder, malmoi.load_reranker(graphs.write_reranker(folder / "r")))
+    return Resources(encoder, malmoi.load(graphs.write_reranker(folder / "r")))
 
 
 @pytest.fixture(scope="module")

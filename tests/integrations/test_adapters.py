@@ -17,6 +17,7 @@ import pytest
 
 import malmoi
 from malmoi.integrations import sentence_transformers as drop_in
+from malmoi.integrations import sentence_transformers as stand_ins
 from malmoi.terms import Linker
 from tests.support import ROOT, graphs
 
@@ -45,7 +46,7 @@ def encoder(folder: Path) -> malmoi.TextEncoder:
 
 @pytest.fixture(scope="module")
 def reranker(folder: Path) -> malmoi.Reranker:
-    return malmoi.load_reranker(graphs.write_reranker(folder / "tiny-reranker"))
+    return malmoi.load(graphs.write_reranker(folder / "tiny-reranker"))
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +75,7 @@ def test_langchain(
         TEXTS, embeddings, [{"n": i} for i in range(3)], path=tmp_path / "own.malmoi"
     )
     [best] = store.similarity_search("diabetes", 1, filter={"n": 2})
-    assert best.page_content == TEXTS[2] and best.metadata == {"n": 2}
+    assert best.page_content == TEXTS[2] and best.metadata == {"n": 2, "passage": 0}
     assert store.get_by_ids([str(best.id)])[0].page_content == TEXTS[2]
     assert store.delete([str(best.id)]) and len(store.corpus) == 2
     assert store.add_texts(["dog"], ids=["d"]) == ["d"]
@@ -86,6 +87,41 @@ def test_langchain(
     expected = reranker.rank("cat", TEXTS, k=2)
     assert [one.page_content for one in kept] == [one.text for one in expected]
     assert kept[0].metadata["relevance_score"] == expected[0].score
+
+
+def test_langchain_finds_passages_by_relevance_and_by_difference(
+    encoder: malmoi.TextEncoder, tmp_path: Path
+) -> None:
+    from malmoi.integrations.langchain import CorpusVectorStore
+
+    text = "# The cat\n\n## Sleep\n\nthe cat sleeps\n\n## Food\n\nthe dog and the cat\n"
+    (tmp_path / "pets.md").write_text(text, "utf-8")
+    with malmoi.Corpus.open(tmp_path / "own.malmoi", encoder, words="bigrams") as corpus:
+        corpus.sync(tmp_path / "pets.md")
+        corpus.add({"id": str(i), "text": "the cat sleeps", "n": i} for i in range(3))
+        store = CorpusVectorStore(corpus)
+        passages = store.similarity_search("the cat", 9, filter={"type": "md"})
+        assert len({one.id for one in passages}) == len(passages) == 2
+        one = {one.metadata["passage"]: one for one in passages}[1]
+        assert one.id == "pets.md#passage=1" and one.metadata["headings"][-1] == "Food"
+        assert one.metadata["title"] == "The cat" and one.metadata["source"].endswith("pets.md")
+        # As good as the threshold, and no others.
+        scored = store.similarity_search_with_relevance_scores("the cat sleeps", 5)
+        scores = sorted({score for _, score in scored}, reverse=True)
+        assert 0 <= scores[-1] < scores[0] <= 1
+        wanted = {"score_threshold": scores[0], "k": 5}
+        retriever = store.as_retriever(
+            search_type="similarity_score_threshold", search_kwargs=wanted
+        )
+        best = {document.id for document, score in scored if score == scores[0]}
+        assert {one.id for one in retriever.invoke("the cat sleeps")} == best
+        [(_, alone)] = store.similarity_search_with_relevance_scores("the cat", 1, mode="keyword")
+        assert 0 <= alone <= 1
+        # Three texts are the same: by similarity they come first, by difference only one of them.
+        wanted = {"k": 2, "fetch_k": 5, "lambda_mult": 0.0}
+        mixed = store.as_retriever(search_type="mmr", search_kwargs=wanted).invoke("the cat sleeps")
+        assert len({one.page_content for one in mixed}) == 2
+        assert store.max_marginal_relevance_search("cat", filter={"n": 9}) == []
 
 
 def test_llama_index(
@@ -104,72 +140,6 @@ def test_llama_index(
     kept = MalmoiRerank(reranker, top_n=2).postprocess_nodes(nodes, QueryBundle("cat"))
     expected = reranker.rank("cat", [one.text for one in nodes], k=2)
     assert [one.text for one in kept] == [one.text for one in expected]
-
-
-def test_llama_index_vector_store(encoder: malmoi.TextEncoder, tmp_path: Path) -> None:
-    from llama_index.core import MockEmbedding, StorageContext, VectorStoreIndex
-    from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode
-    from llama_index.core.vector_stores import MetadataFilter, MetadataFilters, VectorStoreQuery
-    from llama_index.core.vector_stores.types import FilterOperator, VectorStoreQueryMode
-
-    from malmoi.integrations.llama_index import MalmoiEmbedding, MalmoiVectorStore
-
-    corpus = malmoi.Corpus.open(tmp_path / "own.malmoi", encoder)
-    store = MalmoiVectorStore(corpus)
-    long = " ".join(["the cat sleeps. patient has diabetes."] * 200)  # one node, one passage
-    nodes = [
-        TextNode(
-            id_=str(i),
-            text=text,
-            metadata={"n": i, "id": "own"},
-            excluded_embed_metadata_keys=["n"],
-        )
-        for i, text in enumerate([*TEXTS, long])
-    ]
-    for node in nodes:
-        source = RelatedNodeInfo(node_id=f"doc{int(node.node_id) % 2}")
-        node.relationships[NodeRelationship.SOURCE] = source
-    # Vectors of another model, as an index makes them, are not used.
-    index = VectorStoreIndex(
-        nodes,
-        embed_model=MockEmbedding(embed_dim=3),
-        storage_context=StorageContext.from_defaults(vector_store=store),
-    )
-    found = index.as_retriever(similarity_top_k=3).retrieve("the cat")
-    assert [one.node_id for one in found] == [hit.id for hit in corpus.search("the cat", 3)]
-    same = {node.node_id: node for node in nodes}
-    assert [one.node.model_dump() for one in found] == [
-        same[one.node_id].model_copy(update={"embedding": None}).model_dump() for one in found
-    ]
-    own = VectorStoreIndex.from_vector_store(store, embed_model=MalmoiEmbedding(encoder))
-    only = MetadataFilters(filters=[MetadataFilter(key="n", value=1, operator=FilterOperator.LTE)])
-    dense = own.as_retriever(
-        similarity_top_k=9, filters=only, vector_store_query_mode="hybrid", alpha=1.0
-    )
-    assert {one.node_id for one in dense.retrieve("the cat")} == {"0", "1"}
-    keyword = VectorStoreQuery(query_str="diabetes", mode=VectorStoreQueryMode.TEXT_SEARCH)
-    assert store.query(keyword).ids == [
-        hit.id for hit in corpus.search("diabetes", 1, mode="keyword")
-    ]
-    assert store.query(VectorStoreQuery(query_str="cat", doc_ids=["doc1"])).ids != ["0"]
-    for wrong in (
-        {"query_embedding": [1.0] * 16, "query_str": None},
-        {"mode": VectorStoreQueryMode.MMR},
-        {"node_ids": ["0"]},
-        {"doc_ids": ["doc0", "doc1"]},
-        {"filters": MetadataFilters(filters=only.filters, condition="not")},
-        {"filters": MetadataFilters.from_dicts([{"key": "n", "value": [1], "operator": "in"}])},
-    ):
-        with pytest.raises(malmoi.OptionError):
-            store.query(VectorStoreQuery(**{"query_str": "cat", **wrong}))
-    assert [one.node_id for one in store.get_nodes(["1", "9"])] == ["1"]
-    assert {one.node_id for one in store.get_nodes(filters=only)} == {"0", "1"}
-    index.delete_ref_doc("doc1")
-    assert len(corpus) == 2
-    store.delete_nodes(["0"])
-    store.clear()
-    assert len(corpus) == 0
-    corpus.close()
 
 
 def test_chroma(folder: Path, encoder: malmoi.TextEncoder, tmp_path: Path) -> None:
@@ -196,7 +166,7 @@ def test_chroma(folder: Path, encoder: malmoi.TextEncoder, tmp_path: Path) -> No
         assert found["ids"][0] == [str(i) for i in order]
         np.testing.assert_allclose(found["distances"][0], 1 - scores[order], atol=1e-4)
     config = MalmoiEmbeddingFunction(str(folder / "tiny")).get_config()
-    with pytest.raises(malmoi.OptionError, match="another model"):
+    with pytest.raises(malmoi.errors.OptionError, match="another model"):
         MalmoiEmbeddingFunction.build_from_config(config | {"model": str(folder / "prompted")})
 
 
@@ -340,7 +310,10 @@ def test_mcp(encoder: malmoi.TextEncoder, corpus: malmoi.Corpus) -> None:
             tools = {one.name for one in (await client.list_tools()).tools}
             assert tools == {"search", "link", "similarity"}
             wrong = await client.call_tool("search", {"query": "cat", "corpus": "other"})
-            assert wrong.is_error
+            assert wrong.is_error and "no such corpus; expected one of: own" in str(wrong.content)
+            wanted = {"query": "cat", "filter": ["n>=1", "n<2"]}
+            [only] = (await client.call_tool("search", wanted)).structured_content["result"]
+            assert only["id"] == "1" and only["passage"] == 0 and only["headings"] == []
             for given in (["cat"] * 257, [-1] * 1_000_000, ["a" * 200_001], []):
                 began = time.process_time()
                 refused = await client.call_tool("similarity", {"a": given, "b": ["dog"]})
@@ -377,13 +350,13 @@ def test_sentence_transformer(
 
     monkeypatch.setattr(drop_in, "load", load)
     with caplog.at_level(logging.WARNING):
-        model = malmoi.SentenceTransformer(folder / "tiny", device="cuda")
-        malmoi.SentenceTransformer(folder / "tiny", device="cuda")
+        model = stand_ins.SentenceTransformer(folder / "tiny", device="cuda")
+        stand_ins.SentenceTransformer(folder / "tiny", device="cuda")
     assert caplog.text.count("device has no effect") == 1
     assert placed == [None, None]
-    malmoi.SentenceTransformer(folder / "tiny", device="cpu")
+    stand_ins.SentenceTransformer(folder / "tiny", device="cpu")
     monkeypatch.setattr(drop_in, "usable_devices", lambda: ["cuda", "cpu"])
-    malmoi.SentenceTransformer(folder / "tiny", device="cuda:0")
+    stand_ins.SentenceTransformer(folder / "tiny", device="cuda:0")
     assert placed[2:] == ["cpu", "cuda"]
     found = model.encode(TEXTS, batch_size=8, show_progress_bar=False, normalize_embeddings=True)
     np.testing.assert_allclose(found, encoder.encode(TEXTS), atol=1e-6)
@@ -404,9 +377,9 @@ def test_sentence_transformer(
     codes = model.encode(TEXTS, precision="uint8").astype(int) - 128
     np.testing.assert_array_equal(codes, encoder.encode(TEXTS, precision="int8"))
     model.max_seq_length = 12  # as it is
-    with pytest.raises(malmoi.OptionError, match="max_seq_length"):
+    with pytest.raises(malmoi.errors.OptionError, match="max_seq_length"):
         model.max_seq_length = 6
-    own = malmoi.SentenceTransformer(
+    own = stand_ins.SentenceTransformer(
         folder / "tiny", prompts={"query": "the ", "x": "dog "}, default_prompt_name="x",
         similarity_fn_name="dot", trust_remote_code=False, backend="onnx",
     )  # fmt: skip
@@ -415,28 +388,28 @@ def test_sentence_transformer(
         np.testing.assert_allclose(found, expected, atol=1e-6)
     np.testing.assert_allclose(own.similarity([[2.0, 0]], [[3.0, 1]]), [[6.0]])
     for wrong in ({"revision": "1"}, {"config_kwargs": {"a": 1}}, {"similarity_fn_name": "x"}):
-        with pytest.raises(malmoi.OptionError):
-            malmoi.SentenceTransformer(folder / "tiny", **wrong)
+        with pytest.raises(malmoi.errors.OptionError):
+            stand_ins.SentenceTransformer(folder / "tiny", **wrong)
     for wrong in (
         {"convert_to_tensor": True}, {"prompt_name": "x"}, {"output_value": None},
         {"precision": "x"}, {"sentences": TEXTS},
     ):  # fmt: skip
-        with pytest.raises(malmoi.OptionError):
+        with pytest.raises(malmoi.errors.OptionError):
             model.encode(TEXTS, **wrong)
     with pytest.raises(TypeError):
         model.encode(TEXTS, normalise=True)
 
 
 def test_cross_encoder(folder: Path, reranker: malmoi.Reranker) -> None:
-    model = malmoi.CrossEncoder(folder / "tiny-reranker")
+    model = stand_ins.CrossEncoder(folder / "tiny-reranker")
     pairs = [("cat", text) for text in TEXTS]
     np.testing.assert_allclose(model.predict(pairs), reranker.score(pairs), atol=1e-6)
     assert model.predict(pairs[0]) == pytest.approx(float(reranker.score(pairs[:1])[0]))
     np.testing.assert_array_equal(model.predict(sentences=pairs), model.predict(inputs=pairs))
     for wrong in ({"max_length": 3}, {"num_labels": 7}, {"activation_fn": abs}):
-        with pytest.raises(malmoi.OptionError):
-            malmoi.CrossEncoder(folder / "tiny-reranker", **wrong)
-    with pytest.raises(malmoi.OptionError):
+        with pytest.raises(malmoi.errors.OptionError):
+            stand_ins.CrossEncoder(folder / "tiny-reranker", **wrong)
+    with pytest.raises(malmoi.errors.OptionError):
         model.rank("cat", TEXTS, activation_fn=abs)
     found = model.rank("cat", TEXTS, top_k=2, return_documents=True, batch_size=8)
     assert [(one["corpus_id"], one["text"]) for one in found] == [
@@ -460,7 +433,7 @@ def test_a_missing_package_names_its_extra(
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, package, None)
     monkeypatch.delitem(sys.modules, f"malmoi.integrations.{adapter}", raising=False)
-    with pytest.raises(malmoi.MissingExtra, match=re.escape(f"malmoi[{extra}]")):
+    with pytest.raises(malmoi.errors.MissingExtra, match=re.escape(f"malmoi[{extra}]")):
         importlib.import_module(f"malmoi.integrations.{adapter}")
 
 
@@ -473,7 +446,7 @@ def test_all_has_every_extra() -> None:
 
 def test_names_are_listed_and_come_late() -> None:
     assert set(malmoi.__all__) <= set(dir(malmoi))
-    assert malmoi.SentenceTransformer.__module__ == "malmoi.integrations.sentence_transformers"
+    assert stand_ins.SentenceTransformer.__module__ == "malmoi.integrations.sentence_transformers"
 
 
 @pytest.mark.slow
@@ -485,7 +458,6 @@ def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         exec(compile(block, "integrations.md", "exec"), names)
     assert names["kept"][0].page_content.startswith("환불")
     assert names["best"][0]["corpus_id"] == 0 and len(names["documents"][0].embedding) > 100
-    assert names["exchange"][0].text.startswith("교환")
     assert names["refund"]["ids"] == [["1"]] and names["nearest"][0]["text"].startswith("환불")
     names["corpus"].close()
 
@@ -495,7 +467,7 @@ def test_the_mcp_command(folder: Path, corpus: malmoi.Corpus) -> None:
     """Over stdin and stdout, as an assistant starts it."""
     import mcp
 
-    given = ["-m", "malmoi", "mcp", "--corpus", "own.malmoi", "--model", "tiny"]
+    given = ["-m", "malmoi", "serve", "--mcp", "--corpus", "own.malmoi", "--model", "tiny"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     command = mcp.StdioServerParameters(
         command=sys.executable, args=given, cwd=folder, env=environment

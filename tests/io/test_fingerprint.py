@@ -20,19 +20,6 @@ def test_hashes_are_plain_sha256(tmp_path: Path) -> None:
     assert fingerprint.hash_data(["", "words", {"b": 1, "a": "가"}]) == "eb2dcc52096ad681"
 
 
-def test_a_changed_or_missing_file_is_found(tmp_path: Path) -> None:
-    (tmp_path / "onnx").mkdir()
-    for name in ("manifest.json", "b.bin", "onnx/a.bin"):
-        (tmp_path / name).write_text(name)
-    hashes = fingerprint.hash_folder(tmp_path, without="manifest.json")
-    assert list(hashes) == ["b.bin", "onnx/a.bin"]
-    assert fingerprint.find_changed(tmp_path, hashes) is None
-    (tmp_path / "onnx/a.bin").write_text("other")
-    assert fingerprint.find_changed(tmp_path, hashes) == tmp_path / "onnx/a.bin"
-    (tmp_path / "b.bin").unlink()
-    assert fingerprint.find_changed(tmp_path, hashes) == tmp_path / "b.bin"
-
-
 def test_a_stamp_must_hold_all_that_is_asked(tmp_path: Path) -> None:
     stamp = tmp_path / "stamp.json"
     assert fingerprint.read_stamp(stamp) == {}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import malmoi
-from malmoi import DataError, OptionError
+from malmoi.errors import DataError, OptionError
 from malmoi.mining.clusters import Method, Topics, assign, cluster, make_topics, merge_to, purity
 from malmoi.mining.maps import flatten, islands, neighbourly, save_map
 from malmoi.runtime.pooling import normalize
@@ -54,6 +54,11 @@ def test_every_method_finds_what_is_there(method: Method, count: int | None) -> 
 def test_few_and_equal_rows_are_one_group(method: Method, rows: int) -> None:
     equal = normalize(np.ones((rows, 4), dtype=np.float32))
     assert cluster(equal, method=method).labels.tolist() == [0] * rows
+
+
+def test_more_groups_than_different_rows() -> None:
+    rows = np.repeat(np.eye(2, 4, dtype=np.float32), 5, axis=0)
+    assert len(cluster(rows, method="kmeans", count=4).centres) == 2
 
 
 def test_the_cosine_that_holds_groups_is_found() -> None:
@@ -189,7 +194,7 @@ def test_neighbours_stay_neighbours_on_the_map() -> None:
 def test_the_command(run: Run, run_here: Run, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("\n".join([*TEXTS, "", TEXTS[0]]), "utf-8")
     files = ["--save", "t.json", "--map", "m.html", "--labels", "l.tsv"]
-    done = run("cluster", "a.txt", "--count", "4", "--merge", "3", *files)
+    done = run("text", "topics", "a.txt", "--count", "4", "--merge", "3", *files)
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     names = [row["name"] for row in rows]
@@ -197,13 +202,13 @@ def test_the_command(run: Run, run_here: Run, tmp_path: Path) -> None:
     assert [row["topic"] for row in rows] == [0, 1, 2] and sum(row["size"] for row in rows) == 12
     assert "1 empty line was left out" in done.stderr and "joined topic" in done.stderr
     assert len((tmp_path / "l.tsv").read_text("utf-8").splitlines()) == 13
-    done = run_here("cluster", "-", "--assign", "t.json", "--table", stdin="환불해 주세요\n")
+    done = run_here("text", "topics", "-", "--assign", "t.json", "--table", stdin="환불해 주세요\n")
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("text", ["하나뿐인 글\n", "같은 글\n같은 글\n\n"])
 def test_one_document_and_equal_documents(run_here: Run, text: str) -> None:
-    done = run_here("cluster", "-", "--map", "m.html", stdin=text)
+    done = run_here("text", "topics", "-", "--map", "m.html", stdin=text)
     assert done.returncode == 0 and len(done.stdout.splitlines()) == 1, done.stderr
 
 
@@ -214,5 +219,5 @@ def test_bad_input_is_reported(run_here: Run) -> None:
         (["-", "--assign", "no.json"], "배\n", 1),
         (["-", "--assign", "t.json", "--merge", "2"], "배\n", 2),
     ):
-        done = run_here("cluster", *args, stdin=stdin)
+        done = run_here("text", "topics", *args, stdin=stdin)
         assert done.returncode == code and "Traceback" not in done.stderr, done.stderr

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from malmoi import DataError, MissingExtra
 from malmoi.encoders.words import Occurrence, Word
+from malmoi.errors import DataError, MissingExtra
 from malmoi.mining.figures import (
     FONT,
     fonts,

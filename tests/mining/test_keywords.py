@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import malmoi
-from malmoi import DataError, OptionError
+from malmoi.errors import DataError, OptionError
 from malmoi.mining.keywords import STOPWORDS, candidates, keywords, read_stopwords
 from tests.support.graphs import Run
 
@@ -76,9 +76,9 @@ def test_documents_without_nouns_and_bad_options(encoder: malmoi.TextEncoder) ->
 
 def test_the_command(run: Run, run_here: Run, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(KOREAN, "utf-8")
-    done = run("keywords", "a.txt", "--top", "3", "--table")
+    done = run("text", "keywords", "a.txt", "--top", "3", "--table")
     assert done.returncode == 0 and len(done.stdout.splitlines()) == 4
-    done = run_here("keywords", "-", "--lines", stdin=f"{KOREAN}\n\n{ENGLISH}\n")
+    done = run_here("text", "keywords", "-", "--lines", stdin=f"{KOREAN}\n\n{ENGLISH}\n")
     assert done.returncode == 0 and '"document": 3' in done.stdout
-    done = run_here("keywords", "-", stdin="\n\n")
+    done = run_here("text", "keywords", "-", stdin="\n\n")
     assert done.returncode == 1 and "no text" in done.stderr and "Traceback" not in done.stderr

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import malmoi
-from malmoi import DataError, OptionError
+from malmoi.errors import DataError, OptionError
 from malmoi.index import join as close
 from malmoi.mining import pairs
 from malmoi.mining.pairs import deduplicate, keep_first, margins, mine_pairs, mine_translations
@@ -145,8 +145,7 @@ def test_what_is_dropped_on_the_way_is_what_would_be_dropped_after(
     assert 50 < sum(kept) < 550
 
 
-def test_the_best_pairs_are_those_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pairs, "_WAITING", 50)
+def test_the_best_pairs_are_those_of_all() -> None:
     vectors = clustered(600, 16)
     found = pairs_of(vectors, 0.5)
     ordered = sorted((-score, *pair) for pair, score in found.items())
@@ -199,14 +198,14 @@ def test_bad_input_is_reported(encoder: malmoi.TextEncoder) -> None:
 def test_the_command(run: Run, run_here: Run, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("\n".join(TEXTS), "utf-8")
     (tmp_path / "b.txt").write_text("A cat sleeps on the sofa\nNice weather today\n", "utf-8")
-    done = run("mine", "a.txt", "--least", "0.6", "-m", "ko-en-static")
+    done = run("data", "pairs", "a.txt", "--least", "0.6", "-m", "ko-en-static")
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 0 and rows[0]["score"] == 1.0 and rows[0]["line_b"] == 6
-    done = run_here("mine", "a.txt", "b.txt", "--table")
+    done = run_here("data", "pairs", "a.txt", "b.txt", "--table")
     assert done.returncode == 0 and "고양이가 소파에서 잔다" in done.stdout
-    done = run_here("mine", "a.txt", "--dedup", "c.txt")
+    done = run_here("data", "pairs", "a.txt", "--dedup", "c.txt")
     assert done.returncode == 0 and "of 5 lines" in done.stderr
     assert (tmp_path / "c.txt").read_text("utf-8").count("\n") in (3, 4)
     for args, code in ((["no.txt"], 1), (["a.txt", "b.txt", "--dedup", "d"], 2)):
-        done = run_here("mine", *args)
+        done = run_here("data", "pairs", *args)
         assert done.returncode == code and "Traceback" not in done.stderr

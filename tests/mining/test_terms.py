@@ -46,7 +46,9 @@ def test_bad_input(shipped: malmoi.TextEncoder) -> None:
 def test_the_command_draws_a_map(run: Run, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
     (tmp_path / "terms.txt").write_text("\n".join(TERMS), "utf-8")
-    done = run("terms", "당뇨병", "--among", "terms.txt", "--k", 4, "--plot", "map.png")
+    done = run(
+        "lexicon", "nearest", "당뇨병", "--among", "terms.txt", "--k", 4, "--plot", "map.png"
+    )
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert rows[0]["near"] == "diabetes mellitus" and len(rows) == 4

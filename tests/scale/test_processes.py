@@ -16,14 +16,14 @@ def test_processes_give_the_same_rows_in_order(bundle: Path) -> None:
 
 
 def test_errors_and_warnings_come_back(bundle: Path) -> None:
-    with pytest.warns(malmoi.CutWarning, match="1 of 1 text was longer than 12 tokens"):
+    with pytest.warns(malmoi.errors.CutWarning, match="1 of 1 text was longer than 12 tokens"):
         list(encode_in_processes(bundle, ["cat " * 50], processes=1))
-    with pytest.raises(malmoi.TextError, match=r"texts\[1\] is int"):
+    with pytest.raises(malmoi.errors.TextError, match=r"texts\[1\] is int"):
         list(encode_in_processes(bundle, ["a", 1], processes=1))  # type: ignore[list-item]
-    with pytest.raises(malmoi.OptionError, match="processes is 0"):
+    with pytest.raises(malmoi.errors.OptionError, match="processes is 0"):
         list(encode_in_processes(bundle, ["a"], processes=0))
 
 
 def test_a_model_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(malmoi.BundleNotFound):
+    with pytest.raises(malmoi.errors.BundleNotFound):
         list(encode_in_processes(tmp_path / "none", ["a"], processes=1))

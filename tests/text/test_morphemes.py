@@ -5,7 +5,7 @@ import unicodedata
 
 import pytest
 
-from malmoi import MissingExtra, TextError
+from malmoi.errors import MissingExtra, TextError
 from malmoi.text import morphemes
 
 pytest.importorskip("kiwipiepy", reason="kiwipiepy is not installed")

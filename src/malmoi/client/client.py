@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..clinical.context import Assertion
 from ..clinical.reader import NoteMention
-from ..corpus import DocumentHits
+from ..corpus import DocumentHits, Match
 from ..corpus import Hit as CorpusHit
 from ..encoders.base import BaseEncoder, OnLong, as_list, warn_of_cut
 from ..encoders.words import Layers, Merge, PieceVector, Word
@@ -91,6 +91,8 @@ class Client(BaseEncoder):
         depth: int = 50,
         corpus: str | None = None,
         offset: int = 0,
+        late: bool = True,
+        min_relevance: float = 0.0,
     ) -> list[CorpusHit]:
         """Find passages, as `Corpus.search` does; the server's first corpus when none is named.
 
@@ -98,6 +100,7 @@ class Client(BaseEncoder):
         """
         body: dict[str, Any] = {"query": as_text(query, where="query"), "k": k, "mode": mode}
         body |= {"filter": dict(filter or {}), "rerank": rerank, "depth": depth, "corpus": corpus}
+        body |= {"late": late, "min_relevance": min_relevance}
         return [_hit(hit) for hit in self.post("/v1/search", body | {"offset": offset})["hits"]]
 
     def search_documents(
@@ -112,10 +115,13 @@ class Client(BaseEncoder):
         depth: int = 50,
         corpus: str | None = None,
         offset: int = 0,
+        late: bool = True,
+        min_relevance: float = 0.0,
     ) -> list[DocumentHits]:
         """Find documents with their best passages, as `Corpus.search_documents` does."""
         body: dict[str, Any] = {"query": as_text(query, where="query"), "k": k, "mode": mode}
         body |= {"filter": dict(filter or {}), "rerank": rerank, "depth": depth, "corpus": corpus}
+        body |= {"late": late, "min_relevance": min_relevance}
         body |= {"group": True, "passages": passages, "offset": offset}
         groups = self.post("/v1/search", body)["groups"]
         return [DocumentHits(tuple(map(_hit, group["hits"]))) for group in groups]
@@ -230,8 +236,10 @@ class Client(BaseEncoder):
 
 def _hit(one: Mapping[str, Any]) -> CorpusHit:
     names = ("id", "text", "score", "metadata", "scores", "title", "page", "type", "modified")
-    fields = {name: one[name] for name in (*names, "number", "snippet")}
-    return CorpusHit(**fields, headings=tuple(one["headings"]))
+    fields = {name: one[name] for name in (*names, "number", "snippet", "relevance")}
+    met = ((tuple(m["query"]), tuple(m["passage"]), m["cosine"]) for m in one["met"])
+    matches = tuple(Match(*m) for m in met)
+    return CorpusHit(**fields, headings=tuple(one["headings"]), matches=matches)
 
 
 def _word(one: Mapping[str, Any]) -> Word:

@@ -18,6 +18,7 @@ require("langchain_core", extra="langchain", purpose="malmoi.integrations.langch
 from langchain_core.documents import BaseDocumentCompressor, Document  # noqa: E402
 from langchain_core.embeddings import Embeddings  # noqa: E402
 from langchain_core.vectorstores import VectorStore  # noqa: E402
+from langchain_core.vectorstores.utils import maximal_marginal_relevance  # noqa: E402
 
 
 class MalmoiEmbeddings(Embeddings):
@@ -38,7 +39,12 @@ class MalmoiEmbeddings(Embeddings):
 
 
 class CorpusVectorStore(VectorStore):
-    """A corpus as a vector store: `as_retriever()` searches it by meaning and words."""
+    """A corpus as a vector store: `as_retriever()` searches it by meaning and words.
+
+    What is found are passages. The first of a document has the document's id, the others have
+    `#passage=` and their number behind it; metadata have `passage` (the number), and where they are
+    known `headings`, `page`, `title` and `source`.
+    """
 
     def __init__(self, corpus: Corpus, *, mode: Mode = "hybrid") -> None:
         self.corpus, self.mode = corpus, mode
@@ -90,6 +96,39 @@ class CorpusVectorStore(VectorStore):
         found = self.similarity_search_with_score(query, k, filter=filter, mode=mode)
         return [document for document, _ in found]
 
+    def _similarity_search_with_relevance_scores(
+        self,
+        query: str,
+        k: int = 4,
+        *,
+        filter: Mapping[str, Any] | str | None = None,
+        mode: Mode | None = None,
+    ) -> list[tuple[Document, float]]:
+        """Find passages with their relevance, 0 to 1: what `score_threshold` is compared with."""
+        hits = self.corpus.search(query, k, mode=mode or self.mode, filter=filter)
+        return [(_document(hit), hit.relevance) for hit in hits]
+
+    def max_marginal_relevance_search(
+        self,
+        query: str,
+        k: int = 4,
+        fetch_k: int = 20,
+        lambda_mult: float = 0.5,
+        *,
+        filter: Mapping[str, Any] | str | None = None,
+        mode: Mode | None = None,
+    ) -> list[Document]:
+        """Choose k of the first fetch_k passages: near the query, and not near each other."""
+        hits = self.corpus.search(query, fetch_k, mode=mode or self.mode, filter=filter)
+        if not hits:
+            return []
+        encoder = self.corpus.encoder
+        vectors = encode_passages(encoder, [hit.text for hit in hits])
+        chosen = maximal_marginal_relevance(
+            encode_query(encoder, query), list(vectors), lambda_mult, k
+        )
+        return [_document(hits[i]) for i in chosen]
+
     def similarity_search_with_score(
         self,
         query: str,
@@ -122,8 +161,12 @@ class CorpusVectorStore(VectorStore):
 
 def _document(hit: Hit) -> Document:
     own = {"title": hit.title, "source": hit.source, "page": hit.page}
-    about = {name: value for name, value in own.items() if value} | dict(hit.metadata)
-    return Document(id=hit.id, page_content=hit.text, metadata=about)
+    about: dict[str, Any] = {name: value for name, value in own.items() if value}
+    if hit.headings:
+        about["headings"] = list(hit.headings)
+    id = f"{hit.id}#passage={hit.number}" if hit.number else hit.id
+    about |= {"passage": hit.number} | dict(hit.metadata)
+    return Document(id=id, page_content=hit.text, metadata=about)
 
 
 class MalmoiReranker(BaseDocumentCompressor):

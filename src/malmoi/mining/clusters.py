@@ -2,7 +2,7 @@
 
 Up to some thousand texts are clustered pair by pair (agglomerative: average linkage, or Ward's
 when a number of small groups is asked for), more by communities around dense spots, and very many,
-or a given number of large groups, by spherical k-means. A label of -1 is a text in no group.
+or a given number of large groups, by k-means. A label of -1 is a text in no group.
 
 The name of a topic consists of the terms that are frequent in its group and rare in the others
 (class-based TF-IDF): noun phrases, and words counted by morphemes, so that 환불이 and 환불을 are
@@ -12,6 +12,7 @@ one term.
 import json
 import math
 import re
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -37,7 +38,6 @@ METHODS = ("agglomerative", "community", "kmeans")
 _AGGLOMERATIVE = 3_000  # rows; its table of distances grows with the square
 _COMMUNITY = 30_000
 _GROUP = 50  # rows; larger groups are left to k-means
-_ROUNDS = 25
 _TRIES = 4
 _BLOCK = 16_384
 # The threshold lies this far between the cosine of unrelated texts and that of copies. Models
@@ -207,7 +207,7 @@ def _few(vectors: Floats, least: float, smallest: int, seed: int) -> Clusters:
     chosen = "agglomerative"
     if len(sample) < len(vectors):
         chosen = "kmeans"
-        labels = _moved(vectors, centres_of(sample, labels))[0]
+        labels = _kmeans(vectors, centres_of(sample, labels), seed)
     centres = centres_of(vectors, labels)
     own = (vectors * centres[labels]).sum(axis=1)
     labels = np.where(own < _outside(vectors, centres, labels), -1, labels)
@@ -266,47 +266,18 @@ def _communities(vectors: Floats, least: float, smallest: int) -> Labels:
     return labels
 
 
-def _kmeans(vectors: Floats, count: int, seed: int) -> Labels:
-    """Spherical k-means, started several times from rows that are far from each other."""
-    random = np.random.default_rng(seed)
-    tries = _TRIES if len(vectors) <= _COMMUNITY else 1
-    found = [_kmeans_once(vectors, min(count, len(vectors)), random) for _ in range(tries)]
-    return max(found, key=lambda one: one[1])[0]
-
-
-def _kmeans_once(vectors: Floats, count: int, random: np.random.Generator) -> tuple[Labels, float]:
-    """Labels, and the sum of the rows' cosines with their centres."""
-    return _moved(vectors, vectors[_far_apart(vectors, count, random)])
-
-
-def _moved(vectors: Floats, centres: Floats) -> tuple[Labels, float]:
-    """Assign rows to centres and move these to the middle of theirs, until nothing changes."""
-    count = len(centres)
-    labels = np.full(len(vectors), -1, dtype=np.int64)
-    total = -np.inf
-    for _ in range(_ROUNDS):
-        found, scores = assign(vectors, centres)
-        total = float(scores.sum())
-        # An empty group takes the row that is farthest from its own centre.
-        for group in np.setdiff1d(np.arange(count), found):
-            worst = int(scores.argmin())
-            found[worst], scores[worst] = group, 1.0
-        if np.array_equal(found, labels):
-            break
-        labels, centres = found, centres_of(vectors, found)
-    return labels, total
-
-
-def _far_apart(vectors: Floats, count: int, random: np.random.Generator) -> list[int]:
-    """k-means++: each next centre is drawn by its distance from those before."""
-    chosen = [int(random.integers(len(vectors)))]
-    distance = np.maximum(1 - vectors @ vectors[chosen[0]], 0).astype(np.float64)
-    while len(chosen) < count:
-        total = distance.sum()
-        weights = distance / total if total > 0 else None
-        chosen.append(int(random.choice(len(vectors), p=weights)))
-        distance = np.minimum(distance, np.maximum(1 - vectors @ vectors[chosen[-1]], 0))
-    return chosen
+def _kmeans(vectors: Floats, start: int | Floats, seed: int) -> Labels:
+    """K-means from `start`: a number of groups, or their first centres (k, dim)."""
+    sklearn = require("sklearn.cluster", extra="clusters", purpose="clustering")
+    if isinstance(start, int):
+        tries = _TRIES if len(vectors) <= _COMMUNITY else 1
+        model = sklearn.KMeans(min(start, len(vectors)), n_init=tries, random_state=seed)
+    else:
+        model = sklearn.KMeans(len(start), init=start, n_init=1, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # there may be fewer different texts than groups
+        labels: Labels = model.fit_predict(vectors).astype(np.int64)
+    return labels
 
 
 def number_by_size(labels: Labels, *, smallest: int = 1) -> Labels:
@@ -413,7 +384,7 @@ class Topics:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise DataError(
                 f"cannot read {path} as topics ({type(error).__name__}); expected JSON that "
-                "malmoi cluster --save wrote. Run that command again."
+                "malmoi text topics --save wrote. Run that command again."
             ) from error
 
 

@@ -24,7 +24,7 @@ from ..types import Floats
 from .maps import Points, Project, project
 
 if TYPE_CHECKING:
-    from ..evaluate.report import Metric, Report
+    from ..evaluation.report import Metric, Report
     from .texts import Neighbourhood
 
 logger = logging.getLogger(__name__)

@@ -24,8 +24,6 @@ Points = NDArray[np.float64]
 
 _SAMPLE = 5000  # vectors from which the main directions are found
 _ISLANDS = 400  # further groups are too small to be seen; their texts lie between the others
-_STEPS = 400
-_EARLY = 100
 _PERPLEXITY = 12.0
 _LAND = 0.3  # the share of the area that the discs cover
 _PUSHES = 200
@@ -105,37 +103,13 @@ def neighbourly(centres: Floats) -> Points:
     count, spots = len(centres), project(centres)
     if count < 4:
         return spots
-    wanted = _nearness(1 - centres.astype(np.float64) @ centres.T)
-    spots *= 1e-2 / max(float(np.abs(spots).max()), 1e-9)
-    speed = np.zeros_like(spots)
-    for step in range(_STEPS):
-        apart = spots[:, None] - spots[None]  # (k, k, 2)
-        near = 1 / (1 + np.square(apart).sum(axis=2))
-        np.fill_diagonal(near, 0)
-        pull = wanted * (4 if step < _EARLY else 1) - near / near.sum()
-        speed = (0.5 if step < _EARLY else 0.8) * speed - count * np.einsum(
-            "ij,ijd->id", pull * near, apart
-        )
-        spots += np.clip(speed, -5, 5)
-    return spots
-
-
-def _nearness(distances: Points) -> Points:
-    """How much each pair should be neighbours (k, k), summing to 1, from distances (k, k)."""
-    count = len(distances)
-    aim = np.log(np.clip((count - 1) / 3, 1.5, _PERPLEXITY))
-    distances = distances - np.where(np.eye(count) > 0, np.inf, distances).min(axis=1)[:, None]
-    np.fill_diagonal(distances, 0)
-    low, high = np.full((count, 1), 1e-3), np.full((count, 1), 1e6)
-    for _ in range(50):
-        sharp = np.sqrt(low * high)
-        weights = np.exp(-sharp * distances)
-        np.fill_diagonal(weights, 0)
-        weights /= weights.sum(axis=1, keepdims=True)
-        spread = -(weights * np.log(np.maximum(weights, 1e-12))).sum(axis=1, keepdims=True)
-        low, high = np.where(spread > aim, sharp, low), np.where(spread > aim, high, sharp)
-    both: Points = (weights + weights.T) / (2 * count)
-    return both
+    manifold = require("sklearn.manifold", extra="clusters", purpose="drawing a map of topics")
+    model = manifold.TSNE(
+        perplexity=float(np.clip((count - 1) / 3, 1.5, _PERPLEXITY)),
+        init=(spots * (1e-4 / max(float(spots[:, 0].std()), 1e-9))).astype(np.float32),
+        method="exact",
+    )
+    return np.asarray(model.fit_transform(centres), dtype=np.float64)
 
 
 def _pushed_apart(spots: Points, radii: Points) -> Points:

@@ -200,7 +200,7 @@ def _encode(encoder: SupportsEncode, texts: list[str]) -> Floats:
     if not np.isfinite(vectors).all():
         raise BundleError(
             "the encoder gave vectors that are not finite; expected numbers. "
-            "Export the model again with: malmoi export"
+            "Export the model again with: malmoi model export"
         )
     return vectors
 

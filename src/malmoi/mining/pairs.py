@@ -1,5 +1,6 @@
 """Near-duplicates and paraphrases in a list of texts, and the list without them."""
 
+import heapq
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -7,14 +8,13 @@ import numpy as np
 
 from ..encoders import TextEncoder
 from ..errors import OptionError
-from ..index import Close, nearest
+from ..index import nearest
 from ..index.base import Rows
 from ..index.join import pairs_above
 from ..types import Floats
 from .texts import Lines, NumberedLine, vectors_of
 
 TOP = 1000
-_WAITING = 1_000_000  # pairs that are kept before the worse ones are dropped
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,30 +87,8 @@ def _found(vectors: Floats, least: float) -> Iterator[tuple[int, int, float]]:
 
 def _best(vectors: Floats, least: float, top: int) -> list[tuple[float, int, int]]:
     """The best pairs as (score, a, b); of equal scores the earlier rows win."""
-    if top < 1:
-        return []
-    waiting, count, worst = list[Close](), 0, -np.inf
-    for block in pairs_above(vectors, least=least):
-        better = block.scores >= worst  # most blocks have nothing better than what is kept
-        waiting.append(Close(block.left[better], block.right[better], block.scores[better]))
-        count += len(waiting[-1].left)
-        if count > 2 * top + _WAITING:
-            waiting, count = [_highest(waiting, top)], top
-            worst = float(waiting[0].scores[-1])
-    best = _highest(waiting, top)
-    columns = best.scores.tolist(), best.left.tolist(), best.right.tolist()
-    return list(zip(*columns, strict=True))
-
-
-def _highest(blocks: list[Close], top: int) -> Close:
-    """The best pairs of several blocks, best first."""
-    if not blocks:
-        return Close(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))
-    left = np.concatenate([block.left for block in blocks])
-    right = np.concatenate([block.right for block in blocks])
-    scores = np.concatenate([block.scores for block in blocks])
-    order = np.lexsort((right, left, -scores))[:top]
-    return Close(left[order], right[order], scores[order])
+    ordered = ((-score, a, b) for a, b, score in _found(vectors, least))
+    return [(-score, a, b) for score, a, b in heapq.nsmallest(top, ordered)]
 
 
 def _repeats(lines: Lines) -> Iterator[TextPair]:

@@ -4,10 +4,9 @@ A part is a range of rows of one .parquet file and becomes one file of the outpu
 its name when it is complete: a name that exists is a part that is done.
 """
 
-import hashlib
 import json
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from ..io.files import writing
 
 VECTOR = "vector"
 _PLAN = "_malmoi.json"  # readers of .parquet folders ignore names with an underscore
-_AT_ONCE = 2048  # rows read at a time
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,7 @@ class Input:
     file: str
     rows: int
     size: int
-    footer: str  # a hash of the .parquet footer: columns, offsets, statistics
+    modified: int  # in nanoseconds
 
 
 @dataclass(frozen=True)
@@ -91,26 +89,11 @@ class Plan:
                 )
             with writing(path) as file:
                 file.write(text.encode())
-        elif (found := path.read_text("utf-8")) != text:
+        elif path.read_text("utf-8") != text:
             raise OutputError(
-                f"{out} was begun with {_difference(found, text)}; expected the same, to resume "
-                "it. Name another folder, or remove this one."
+                f"{out} was begun with other files, another model or other options; expected the "
+                "same, to resume it. Name another folder, or remove this one."
             )
-
-
-def _difference(found: str, wanted: str) -> str:
-    """Name the most important difference between two plans."""
-    try:
-        old = json.loads(found)
-    except ValueError:
-        return "something that is not a plan"
-    new = json.loads(wanted)
-    if old.get("inputs") != new["inputs"]:
-        return "other files"
-    for name, value in new["settings"].items():
-        if name != "digest" and old.get("settings", {}).get(name) != value:
-            return f"another {name}"
-    return "another model or another size of parts"
 
 
 def find_inputs(paths: Sequence[str | Path], column: str) -> tuple[Input, ...]:
@@ -131,7 +114,6 @@ def _inspect(file: Path, column: str) -> Input:
     try:
         with _open(file) as source:
             names, rows = source.schema_arrow, source.metadata.num_rows
-        digest = _footer(file)
     except FileNotFoundError as error:
         raise DataError(f"there is no file {file}; expected .parquet. Check the name.") from error
     except (OSError, arrow.ArrowException) as error:
@@ -149,45 +131,21 @@ def _inspect(file: Path, column: str) -> Input:
     kind = kind.value_type if types.is_dictionary(kind) else kind
     if not (types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)):
         raise DataError(f"{column} of {file} is {kind}; expected text. Name another column.")
-    return Input(str(file), rows, file.stat().st_size, digest)
+    stat = file.stat()
+    return Input(str(file), rows, stat.st_size, stat.st_mtime_ns)
 
 
-def _footer(file: Path) -> str:
-    with file.open("rb") as raw:
-        raw.seek(-8, 2)
-        size = int.from_bytes(raw.read(4), "little")
-        raw.seek(-8 - size, 2)
-        return hashlib.sha256(raw.read(size)).hexdigest()[:16]
-
-
-class Unread(Exception):
-    """A file that exists and could not be read; another try may succeed."""
-
-
-def read_part(part: DatasetPart) -> Iterator[Any]:
-    """Yield a part's rows as record batches, in order, in bounded memory."""
+def read_part(part: DatasetPart) -> Any:
+    """Read a part's rows as one Arrow table."""
     try:
-        yield from _batches(part)
+        with _open(part.file) as source:
+            groups, first = _groups(source.metadata, part)
+            return source.read_row_groups(groups).slice(part.start - first, part.rows)
     except FileNotFoundError as error:
         raise DataError(
             f"the node {platform.node()} does not see {part.file}; expected a folder that all "
             "nodes share. Mount it there."
         ) from error
-    except OSError as error:  # otherwise taken for an error of writing
-        raise Unread(f"{type(error).__name__} while reading {part.file}") from error
-
-
-def _batches(part: DatasetPart) -> Iterator[Any]:
-    with _open(part.file) as source:
-        groups, at = _groups(source.metadata, part)
-        for batch in source.iter_batches(batch_size=_AT_ONCE, row_groups=groups):
-            low = max(part.start - at, 0)
-            high = min(part.start + part.rows - at, len(batch))
-            if low < high:
-                yield batch.slice(low, high - low)
-            at += len(batch)
-            if at >= part.start + part.rows:
-                return
 
 
 def _groups(metadata: Any, part: DatasetPart) -> tuple[list[int], int]:

@@ -105,40 +105,25 @@ class PartEncoder:
         return load(settings.model, threads=self._threads)
 
     def _write(self, part: DatasetPart, encoder: TextEncoder) -> PartReport:
-        parquet = require("pyarrow.parquet", extra="scale", purpose="writing .parquet")
-        rows = cut = empty = 0
-        with writing(self._out / part.name) as file:
-            writer: Any = None
-            try:
-                for table, cut_here, empty_here in self._tables(part, encoder):
-                    writer = writer or parquet.ParquetWriter(file, table.schema)
-                    writer.write_table(table)
-                    rows += table.num_rows
-                    cut, empty = cut + cut_here, empty + empty_here
-            finally:  # an open writer would write its footer into a deleted file
-                if writer is not None:
-                    writer.close()
-            if rows != part.rows:
-                raise DataError(
-                    f"{part.file} has changed while it was read; expected "
-                    f"{counted(part.rows, 'row')} from "
-                    f"row {part.start:,} on, found {rows:,}. Start again in another folder."
-                )
-        return PartReport(part.name, rows, cut, empty)
-
-    def _tables(self, part: DatasetPart, encoder: TextEncoder) -> Iterator[tuple[Any, int, int]]:
-        """Yield each batch with its vectors, how many texts were cut and how many are empty."""
         arrow = require("pyarrow", extra="scale", purpose="writing .parquet")
-        settings = self._settings
-        for batch in read_part(part):
-            texts = [text or "" for text in batch.column(settings.column).to_pylist()]
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always")
-                vectors = encoder.encode(texts, **settings.options())
-            flat = arrow.array(np.ascontiguousarray(vectors).reshape(-1))
-            column = arrow.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
-            table = arrow.Table.from_batches([batch]).append_column(VECTOR, column)
-            yield table, _cut(caught), sum(not text.strip() for text in texts)
+        parquet = require("pyarrow.parquet", extra="scale", purpose="writing .parquet")
+        table, settings = read_part(part), self._settings
+        if table.num_rows != part.rows:
+            raise DataError(
+                f"{part.file} has changed since the run began; expected "
+                f"{counted(part.rows, 'row')} from row {part.start:,} on, found "
+                f"{table.num_rows:,}. Start again in another folder."
+            )
+        texts = [text or "" for text in table.column(settings.column).to_pylist()]
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            vectors = encoder.encode(texts, **settings.options())
+        flat = arrow.array(np.ascontiguousarray(vectors).reshape(-1))
+        column = arrow.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
+        with writing(self._out / part.name) as file:
+            parquet.write_table(table.append_column(VECTOR, column), file)
+        empty = sum(not text.strip() for text in texts)
+        return PartReport(part.name, part.rows, _cut(caught), empty)
 
 
 def _cut(caught: list[warnings.WarningMessage]) -> int:
@@ -238,6 +223,8 @@ def encode_dataset(
 
 @dataclass(frozen=True)
 class _Cluster:
+    """A cluster and what is asked of it."""
+
     ray: Any
     settings: EncodingSettings
     out: Path
