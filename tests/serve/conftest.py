@@ -16,7 +16,7 @@ def resources(tmp_path_factory: pytest.TempPathFactory) -> Resources:
     """What the tiny server serves."""
     folder: Path = tmp_path_factory.mktemp("models")
     encoder = malmoi.load(graphs.write_bundle(folder / "tiny"))
-    reranker = malmoi.load_reranker(graphs.write_reranker(folder / "tiny-reranker"))
+    reranker = malmoi.load(graphs.write_reranker(folder / "tiny-reranker"))
     return Resources(encoder, reranker)
 
 

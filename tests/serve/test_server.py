@@ -11,9 +11,6 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,12 +18,11 @@ import pytest
 import malmoi
 from malmoi.corpus import Corpus
 from malmoi.serve.api_keys import make_key
-from malmoi.serve.bounds import Connections
 from malmoi.serve.settings import Limits, ServerSettings
 from malmoi.serve.state import Resources
 from tests.serve.test_app import answers, request
 from tests.support.graphs import Run
-from tests.support.servers import Served, hold_encoder, process, serving, wait_for
+from tests.support.servers import Served, process, serving, wait_for
 
 HEALTH = b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n"
 
@@ -35,110 +31,14 @@ def connect(server: Served) -> socket.socket:
     return socket.create_connection(("127.0.0.1", server.port), timeout=10)
 
 
-@pytest.fixture(scope="module")
-def strict(resources: Resources) -> Iterator[Served]:
-    """A server whose limits are soon reached."""
-    limits = Limits(
-        header_seconds=0.5, write_seconds=0.5, connections=20, connections_per_address=20
-    )
-    with serving(resources, ServerSettings(limits=limits)) as served:
-        yield served
-
-
-def test_who_does_not_read_an_answer_is_dropped(resources: Resources, strict: Served) -> None:
-    state = strict.state
-    body = {"input": [f"cat {i}" for i in range(2048)]}
-    with contextlib.ExitStack() as stack:
-        links = []
-        for _ in range(6):
-            link = stack.enter_context(socket.socket())
-            link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            link.connect(("127.0.0.1", strict.port))
-            # So much that no buffer of the system holds the answers.
-            link.sendall(request(body) * 20)
-            links.append(link)
-        wait_for(lambda: state.memory.used > 0)
-        # Each of them is counted until it is read or given up, and then all is given back.
-        wait_for(lambda: state.running == 0 and state.memory.used == 0, 20)
-        assert state.connections.count == 0
-    assert strict.get("/health").status == 200
-
-
-def test_a_slow_reader_gets_all_of_its_answer(strict: Served) -> None:
-    body = {"input": [f"cat {i}" for i in range(2048)]}
-    with socket.socket() as link:
-        link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        link.connect(("127.0.0.1", strict.port))
-        link.settimeout(10)
-        link.sendall(request(body, b"connection: close"))
-        found = b""
-        while part := link.recv(4096):
-            found += part
-            if len(found) < 200_000:
-                time.sleep(0.01)
-    assert len(json.loads(found.partition(b"\r\n\r\n")[2])["data"]) == 2048
-
-
-def test_idle_connections_make_room_for_new_ones(strict: Served) -> None:
-    with contextlib.ExitStack() as stack:
-        links = [stack.enter_context(connect(strict)) for _ in range(30)]
-        wait_for(lambda: strict.state.connections.count == 20)
-        assert links[0].recv(1) == b""  # the oldest had to go
-        links[-1].sendall(HEALTH)
-        assert answers(links[-1], 1)[0][0].startswith(b"HTTP/1.1 200")
-        assert strict.get("/health").status == 200
-
-
-def test_many_connections_at_once_stay_within_the_limit() -> None:
-    class Fake:
-        def __init__(self, idle: bool) -> None:
-            self.idle, self.dropped = idle, 0
-
-        def drop(self) -> None:
-            self.dropped += 1
-
-    connections, made = Connections(4, 3), [Fake(idle=i != 1) for i in range(8)]
-    for i, one in enumerate(made):
-        assert connections.add(one, "a" if i < 5 else "b")
-        assert connections.count <= 4
-    assert [one.dropped for one in made] == [1, 0, 1, 1, 1, 0, 0, 0]
-    for one in made:
-        connections.remove(one, "a")
-        connections.remove(one, "b")
-    assert connections.count == 0
-    busy = [Fake(idle=False) for _ in range(4)]
-    assert [connections.add(one, "a") for one in busy] == [True, True, True, False]
-
-
-def test_too_many_busy_connections_are_refused(
-    resources: Resources, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gate = hold_encoder(monkeypatch, resources.encoder)
-    limits = Limits(connections=50, connections_per_address=3)
-    with (
-        serving(resources, ServerSettings(limits=limits)) as server,
-        contextlib.ExitStack() as all_,
-    ):
-        links = [all_.enter_context(connect(server)) for _ in range(3)]
-        for link in links:
-            link.sendall(request({"input": "cat"}))
-        wait_for(lambda: server.state.running == 3)
-        refused = all_.enter_context(connect(server))
-        with contextlib.suppress(ConnectionError):
-            assert refused.recv(1000).startswith(b"HTTP/1.1 503")
-        gate.set()
-        for link in links:
-            assert answers(link, 1)[0][0].startswith(b"HTTP/1.1 200")
-
-
 @pytest.mark.parametrize("pieces", [1, 7])
-def test_an_offer_of_http2_is_passed_over(strict: Served, pieces: int) -> None:
+def test_an_offer_of_http2_is_passed_over(server: Served, pieces: int) -> None:
     offer = (
         b"Connection: Upgrade, HTTP2-Settings",
         b"Upgrade: h2c",
         b"HTTP2-Settings: AAMAAABkAAQ",
     )
-    with connect(strict) as link:
+    with connect(server) as link:
         for _ in range(2):  # such clients offer it with every request
             sent = request({"input": "cat"}, *offer)
             step = -(-len(sent) // pieces)
@@ -149,63 +49,23 @@ def test_an_offer_of_http2_is_passed_over(strict: Served, pieces: int) -> None:
             assert head.startswith(b"HTTP/1.1 200") and json.loads(body)["data"]
 
 
-def test_curl_may_offer_http2(strict: Served) -> None:
-    command = ["curl", "-s", "--http2", "-H", "content-type: application/json"]
-    command += ["-d", '{"input": "cat"}', f"{strict.url}/v1/embeddings"]
-    try:
-        done = subprocess.run(command, capture_output=True, timeout=20, check=False)
-    except FileNotFoundError:
-        pytest.skip("curl is not installed")
-    if done.returncode == 2:
-        pytest.skip("this curl has no HTTP/2")
-    assert json.loads(done.stdout)["data"]
+def test_refusals_of_large_bodies_reach_plain_clients(server: Served) -> None:
+    """They send all before they read: the rest is read, and forgotten."""
+    for _ in range(3):
+        answer = server.post("/v1/embeddings", {"input": "a" * 30_000_000})
+        assert answer.status == 413 and answer.json["error"]["code"] == "body_too_large"
 
 
-def test_refusals_of_large_bodies_reach_plain_clients(
-    resources: Resources, tmp_path: Path, server: Served
-) -> None:
-    """They send all before they read, so the server has to read what it does not want."""
-    make_key("team", tmp_path / "keys")
-    large = json.dumps({"input": "a" * 30_000_000}).encode()
-    with serving(resources, ServerSettings(keys=tmp_path / "keys")) as guarded:
-        for place, expected in ((server, 413), (guarded, 401)):
-            for _ in range(3):
-                link = http.client.HTTPConnection("127.0.0.1", place.port, timeout=20)
-                link.request("POST", "/v1/embeddings", large, {"content-type": "application/json"})
-                assert link.getresponse().status == expected
-                link.close()
-        asked = urllib.request.Request(
-            f"{server.url}/v1/embeddings", large, {"content-type": "application/json"}
-        )
-        with pytest.raises(urllib.error.HTTPError) as error:
-            urllib.request.urlopen(asked, timeout=20)
-        assert error.value.code == 413
-        error.value.close()
-    wait_for(lambda: server.state.connections.count == 0)
-
-
-def test_bodies_that_never_end_are_not_read_for_ever(strict: Served) -> None:
-    began = time.monotonic()
-    with connect(strict) as link:
-        link.sendall(request({}).replace(b"content-length: 2", b"content-length: 99999999999"))
-        with contextlib.suppress(ConnectionError):
-            while time.monotonic() - began < 15:
-                link.sendall(b"a" * 1000)
-                time.sleep(0.01)
-    assert time.monotonic() - began < 10
-    wait_for(lambda: strict.state.connections.count == 0)
-
-
-def test_a_body_in_chunks_of_a_byte_is_refused(server: Served) -> None:
-    head = b"POST /v1/embeddings HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
-    head += b"transfer-encoding: chunked\r\n\r\n"
-    for size, status in ((1, b"413"), (64, b"422")):
-        chunk = b"%x\r\n%s\r\n" % (size, b"a" * size)
-        with connect(server) as link:
-            link.sendall(head)
-            with contextlib.suppress(ConnectionError):
-                link.sendall(chunk * (3_000_000 // len(chunk)) + b"0\r\n\r\n")
-            assert link.recv(1000)[9:12] == status
+def test_too_many_connections_are_refused(resources: Resources) -> None:
+    with (
+        serving(resources, ServerSettings(limits=Limits(connections=3))) as server,
+        contextlib.ExitStack() as all_,
+    ):
+        links = [all_.enter_context(connect(server)) for _ in range(3)]
+        links[-1].sendall(HEALTH)
+        assert links[-1].recv(1000).startswith(b"HTTP/1.1 503")
+        links[0].close()
+        wait_for(lambda: server.get("/health").status == 200)
 
 
 def test_hosts_methods_and_heads(server: Served) -> None:
@@ -220,7 +80,7 @@ def test_hosts_methods_and_heads(server: Served) -> None:
     for sent in (two, none):
         with connect(server) as link:
             link.sendall(sent)
-            assert answers(link, 1)[0][0].startswith(b"HTTP/1.1 400")
+            assert link.recv(1000).startswith(b"HTTP/1.1 400")
     for path in ("/", "/health", "/v1/models", "/v1/info", "/openapi.json", "/metrics"):
         whole, head = server.get(path), server.ask("HEAD", path)
         assert (head.status, head.body) == (200, b"")
@@ -323,21 +183,8 @@ def test_sigterm_answers_what_was_accepted(bundle: Path, tmp_path: Path) -> None
     assert [b"HTTP/1.1 200 OK" in answer for answer in answers] == [True] * 24
     for answer in answers:
         assert len(json.loads(answer.partition(b"\r\n\r\n")[2])["data"]) == 1000
-    # Some may have been ready just before; the others say that they are the last.
-    assert sum(b"connection: close" in answer for answer in answers) > 12
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", server.port))
-
-
-def test_ctrl_c_stops_in_order(bundle: Path, tmp_path: Path) -> None:
-    with process("--model", bundle, "--reranker", "none", "--no-samples", cwd=tmp_path) as (
-        server,
-        running,
-    ):
-        assert server.get("/ready").status == 200
-        running.send_signal(signal.SIGINT)
-        assert running.wait(timeout=20) == 0
-    assert "Traceback" not in (tmp_path / "serve.log").read_text()
 
 
 def test_a_taken_port_is_one_line(bundle: Path, tmp_path: Path, run: Run) -> None:
@@ -364,10 +211,10 @@ def test_bound_wide_without_keys_is_warned_of(bundle: Path, tmp_path: Path) -> N
 
 
 def test_the_key_command(run: Run, tmp_path: Path) -> None:
-    done = run("key", "team", "--file", "keys.tsv")
+    done = run("key", "add", "team", "--file", "keys.tsv")
     assert done.returncode == 0 and done.stdout.startswith("mm_")
     assert done.stdout.strip() not in (tmp_path / "keys.tsv").read_text()
-    assert run("key", "team", "--file", "keys.tsv").returncode == 1
+    assert run("key", "add", "team", "--file", "keys.tsv").returncode == 1
 
 
 def test_kill_9_and_restart_lose_no_document(bundle: Path, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from malmoi.client import Client
 from malmoi.clinical import mentions as deadline
 from malmoi.clinical.reader import NoteMention
 from malmoi.corpus import Corpus
+from malmoi.corpus.samples import SampleCorpus
 from malmoi.corpus.sqlite import SqliteStore
 from malmoi.encoders import Encoder
 from malmoi.errors import CutWarning, DataError
@@ -28,11 +29,11 @@ from malmoi.mining.keywords import keywords
 from malmoi.serve.engine import BatchedEncoder
 from malmoi.serve.routes import vendors
 from malmoi.serve.settings import Limits, ServerSettings
-from malmoi.serve.state import AppState, Resources, SampleCorpus, load_resources
+from malmoi.serve.state import AppState, Resources, load_resources
 from malmoi.terms import Linked
 from malmoi.text import morphemes
 from tests.support import graphs
-from tests.support.servers import Served, hold_encoder, serving, wait_for
+from tests.support.servers import Served, serving, wait_for
 
 pytestmark = pytest.mark.skipif(
     DEFAULT not in shipped_models(), reason=f"the model {DEFAULT} is not in this checkout"
@@ -56,6 +57,10 @@ def test_the_questions_of_the_sample_find_their_entries(site: Served, whole: Res
     [corpus] = whole.corpora.values()
     assert isinstance(corpus, SampleCorpus) and len(corpus.questions) >= 5
     assert site.post("/v1/corpus", {}).json["questions"] == list(corpus.questions)
+    for lang, korean in (("ko", True), ("en", False)):
+        answer = site.post("/v1/corpus", {"lang": lang}).json
+        assert answer["sample"] and len(answer["questions"]) == 5
+        assert all(bool(re.search("[가-힣]", one)) is korean for one in answer["questions"])
     for question, id in corpus.questions.items():
         [group] = site.post("/v1/search", {"query": question, "group": True, "k": 1}).json["groups"]
         assert group["id"] == id, question
@@ -142,6 +147,14 @@ def test_a_corpus_must_be_there_already(tmp_path: Path, whole: Resources) -> Non
     resources.close()
 
 
+def test_a_note_is_redacted(site: Served) -> None:
+    note = "환자명: 홍길동, 010-1234-5678. 2024-03-05 HTN"
+    found = site.post("/v1/redact", {"text": note}).json
+    assert found["text"] == "환자명: ***, *************. ********** HTN"
+    assert [one["kind"] for one in found["spans"]] == ["name", "phone", "date"]
+    assert "2024-03-05" in site.post("/v1/redact", {"text": note, "dates": "keep"}).json["text"]
+
+
 def test_the_client_gives_what_the_local_objects_give(site: Served, whole: Resources) -> None:
     client = Client(site.url)
     _, corpus = whole.corpus(None)
@@ -218,7 +231,7 @@ def batched_texts(site: Served) -> float:
 @pytest.mark.filterwarnings("ignore::malmoi.errors.CutWarning")  # the tiny model reads little
 def test_the_order_before_reranking_is_given(whole: Resources, tmp_path: Path) -> None:
     batched = BatchedEncoder(whole.encoder)
-    reranker = malmoi.load_reranker(graphs.write_reranker(tmp_path / "tiny-reranker"))
+    reranker = malmoi.load(graphs.write_reranker(tmp_path / "tiny-reranker"))
     corpus = SampleCorpus.make(batched)
     with serving(Resources(whole.encoder, reranker, {"faq": corpus}, batched=batched)) as server:
         body = {"query": "환불 기간", "k": 5, "depth": 20, "mode": "dense"}
@@ -234,24 +247,6 @@ def test_the_order_before_reranking_is_given(whole: Resources, tmp_path: Path) -
     now = {hit["id"]: (hit["rank_before"], i) for i, hit in enumerate(found["hits"], start=1)}
     for rank, one in enumerate(found["before"], start=1):
         assert now.get(one["id"], (rank, one["rank_after"])) == (rank, one["rank_after"])
-
-
-def test_searches_that_arrive_while_one_is_encoded_share_a_batch(
-    whole: Resources, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    batched = BatchedEncoder(whole.encoder)
-    resources = Resources(
-        whole.encoder, corpora={"faq": SampleCorpus.make(batched)}, batched=batched
-    )
-    gate = hold_encoder(monkeypatch, whole.encoder)
-    with serving(resources, workers=1) as server, ThreadPoolExecutor(6) as pool:
-        state = server.state
-        bodies = [{"query": f"환불 {i}번째 질문", "mode": "dense"} for i in range(6)]
-        answers = [pool.submit(server.post, "/v1/search", body) for body in bodies]
-        wait_for(lambda: state.running == 6)
-        gate.set()
-        assert {answer.result().status for answer in answers} == {200}
-        assert batches(server) <= 3
 
 
 def batches(site: Served) -> float:

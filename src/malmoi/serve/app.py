@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,15 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .. import __version__
 from ..runtime.session import usable_cores
-from . import bounds, schemas
+from . import schemas
+from .errors import parse_body
 from .middleware import Gateway
 from .routes import corpora, embeddings, info, search, vendors, words
 from .schemas import Schema
 from .settings import UPLOAD_PATH
-from .state import STATE, AppState
+from .state import AppState
 
+_LONG = 16 * 1024  # bytes of a body that is parsed outside the event loop
 PAGE = Path(__file__).parent / "page"
 _TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -75,6 +78,7 @@ ROUTES = (
     Endpoint("/v1/search", "search", search.search, schemas.SearchResponse),
     Endpoint("/v1/link", "terms", words.link, schemas.LinkResponse),
     Endpoint("/v1/link/note", "terms", words.note, schemas.NoteResponse),
+    Endpoint("/v1/redact", "terms", words.redact, schemas.RedactResponse),
     Endpoint("/v1/rerank", "ranking", embeddings.rerank, schemas.RerankResponse),
     Endpoint("/v1/similarity", "vectors", embeddings.similarity, schemas.SimilarityResponse),
     Endpoint("/v1/words", "words", words.words, schemas.WordsResponse),
@@ -87,12 +91,8 @@ ROUTES = (
     Endpoint("/v2/embed", "vendors", vendors.cohere_v2, vendors.CohereEmbedResponse),
     Endpoint("/v2/rerank", "vendors", embeddings.rerank, schemas.RerankResponse),
     Endpoint("/rerank", "vendors", vendors.rerank, vendors.VendorRerankResponse),
-    Endpoint("/score", "vendors", vendors.score, vendors.ScoreResponse),
     Endpoint("/embed", "vendors", vendors.embed, vendors.TEIEmbedResponse),
-    Endpoint("/similarity", "vendors", vendors.similarity, vendors.TEISimilarityResponse),
-    Endpoint("/info", "vendors", vendors.info, vendors.TEIInfoResponse),
     Endpoint("/api/embed", "vendors", vendors.ollama_embed, vendors.OllamaEmbedResponse),
-    Endpoint("/api/tags", "vendors", vendors.ollama_tags, vendors.OllamaTagsResponse),
     Endpoint("/health", "status", info.health, schemas.HealthResponse),
     Endpoint("/ready", "status", info.ready, schemas.HealthResponse),
     Endpoint("/metrics", "status", info.metrics),
@@ -108,8 +108,6 @@ class _Bound:
     def __init__(self, endpoint: Endpoint, state: AppState, **values: str) -> None:
         self.path, self._state, self._values = endpoint.path, state, values
         self._answer, self._schema, self.method = endpoint.answer, endpoint.request, endpoint.method
-        if self._schema is not None:
-            bounds.most_values(self._schema)  # refuses a schema with a list that has no bound
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._schema is None:
@@ -122,18 +120,10 @@ class _Bound:
         self, schema: type[Schema], scope: Scope, receive: Receive, send: Send
     ) -> None:
         state, body = self._state, (await receive())["body"]
-        if len(body) <= bounds.LONG:
-            request = bounds.parse(schema, body)
-        else:
-            request = await state.engine.parse(schema, body)
-        size = request.answer_bytes(state.model_size)
-        with state.memory.reserve(size):
-            response = await self._answer(state, request)
-            del request
-            await response(scope, receive, send)  # returns when the client has read it
-            del response
-        if size > bounds.LARGE:
-            state.engine.trim_soon()
+        read = partial(parse_body, schema, body)
+        request = read() if len(body) <= _LONG else await state.engine.convert(read)
+        response = await self._answer(state, request)
+        await response(scope, receive, send)
 
 
 class _File:
@@ -156,9 +146,9 @@ def make_app(state: AppState, *, workers: int | None = None) -> ASGIApp:
     """Make the ASGI application that serves models, corpora and lexicons."""
 
     @asynccontextmanager
-    async def lifespan(app: Any) -> AsyncIterator[dict[str, Any]]:
+    async def lifespan(app: Any) -> AsyncIterator[None]:
         state.open(workers=workers or usable_cores())
-        yield {STATE: state}
+        yield
         await anyio.to_thread.run_sync(state.close)
 
     settings, files = state.settings, _read_files()

@@ -27,9 +27,7 @@ from ..encoders.words import Merge, Word
 from ..heads.reranker import Reranker
 from ..runtime.pooling import normalize
 from ..types import Floats
-from . import bounds
 from .batcher import Batcher
-from .bounds import Model
 from .errors import APIError, stopping
 from .metrics import Metrics
 from .settings import ServerSettings
@@ -41,7 +39,6 @@ _IDS: Hashable = "ids"  # the group of texts that have been tokenised already
 # so. Their lengths are known then, and they go into batches of one length.
 _SHORT = 512
 Lane = Literal["search", "link", "note", "upload", "other"]
-_TRIM_SECONDS = 1.0
 # Threads of each kind of work, and how many of its requests may wait for one or have one; more are
 # refused with 429. Searches mostly wait for their query's vector; the others compute themselves,
 # so a few threads get all that there is.
@@ -147,7 +144,6 @@ class Engine:
         self._tokenising = ThreadPoolExecutor(1, thread_name_prefix="malmoi-tokens")
         self._pooled = dict.fromkeys(_LANES, 0)  # calls that wait for a thread or have one
         self._open = True
-        self._trimming = False
         metrics.watch_queue("encode", lambda: self._texts.waiting_tokens)
 
     async def embed(
@@ -230,26 +226,11 @@ class Engine:
         costs = [min(sizes[first] + sizes[second], longest) for first, second in pairs]
         return await self._pairs.submit(pairs, costs, seconds=self._seconds)
 
-    async def parse(self, schema: type[Model], body: bytes | bytearray) -> Model:
-        """Check a large body in a thread; one at a time, which bounds the memory of all."""
+    async def convert(self, work: Callable[[], T]) -> T:
+        """Read a large body or write a large answer in a thread; one at a time."""
         if not self._open:
             raise stopping()
-        return await self.loop.run_in_executor(self._json, bounds.parse, schema, body)
-
-    async def write(self, work: Callable[[], T]) -> T:
-        """Write a large answer in a thread; one at a time."""
         return await self.loop.run_in_executor(self._json, work)
-
-    def trim_soon(self) -> None:
-        """Give freed memory back in a second; once, however many ask for it."""
-        if not self._trimming:
-            self._trimming = True
-            self.loop.call_later(_TRIM_SECONDS, self._trim)
-
-    def _trim(self) -> None:
-        self._trimming = False
-        if self._open:
-            self._json.submit(bounds.trim_memory)
 
     async def call(self, work: Callable[[], T], *, lane: Lane = "other") -> T:
         """Do other work in a thread of its lane, refused when too much of it waits already.
@@ -359,6 +340,11 @@ class BatchedEncoder(TextEncoder):
         super().__init__(encoder.manifest, dimension=encoder.dimension)
         self.encoder = encoder
         self.engine: Engine | None = None
+
+    @property
+    def direct(self) -> TextEncoder:
+        """The encoder behind this one."""
+        return self.encoder
 
     def _start(self, texts: list[str], on_long: OnLong) -> Callable[[], Encoded]:
         engine = self.engine

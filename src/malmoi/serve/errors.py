@@ -6,20 +6,21 @@ Nothing of a request's text is ever in an error: a value is described, never quo
 import re
 import traceback
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import pydantic_core
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from ..errors import CorpusBusy, CorpusError, MalmoiError, MissingExtra
 from .settings import MOST_TEXTS
 
+Model = TypeVar("Model", bound=BaseModel)
 _FIELD = re.compile(r"[a-z_]{1,32}")
 _TYPES = {400: "invalid_request_error", 401: "authentication_error", 429: "rate_limit_error"}
-# What is left of the request is not wanted after these, so the connection ends with the answer.
-_LAST = (408, 413, 429, 431)
+# Nobody waits for the rest of the request after these, so the connection ends with the answer.
+_LAST = (408, 431)
 _DESCRIBED = 100  # the most errors of a body that are looked at
 _ROUTING = {
     404: ("not_found", "there is nothing at this path. See /openapi.json."),
@@ -78,6 +79,14 @@ def api_error(error: Exception) -> APIError:
         message += " that fit the model and the corpus. See /openapi.json."
         return APIError(400, "cannot_be_done", message)
     return APIError(500, "internal", "the server failed; its log says where. Try again.")
+
+
+def parse_body(schema: type[Model], body: bytes | bytearray) -> Model:
+    """Check a body and make its request; raises APIError for what is wrong with it."""
+    try:
+        return schema.model_validate_json(body)
+    except ValidationError as error:
+        raise invalid_body(error) from None
 
 
 def invalid_body(error: ValidationError) -> APIError:

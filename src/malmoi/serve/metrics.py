@@ -29,7 +29,6 @@ class Metrics:
         self._sizes = histogram("malmoi_batch_texts", "Texts in a batch.", ["kind"], buckets=_SIZES)
         self._runs = times("malmoi_batch_seconds", "Time of a batch.", ["kind"])
         self._in_flight = gauge("malmoi_requests_in_flight", "Requests being answered.")
-        self._memory = gauge("malmoi_memory_bytes", "Reserved for requests, by an estimate.")
         self._waiting = gauge("malmoi_queue_tokens", "Tokens that wait.", ["kind"])
 
     def request(self, route: str, status: int, seconds: float) -> None:
@@ -55,10 +54,6 @@ class Metrics:
     def watch_requests(self, running: Callable[[], float]) -> None:
         """Ask for the requests in flight whenever the metrics are read."""
         self._in_flight.set_function(running)
-
-    def watch_memory(self, used: Callable[[], float]) -> None:
-        """Ask for the memory of the requests in flight whenever the metrics are read."""
-        self._memory.set_function(used)
 
     def text(self) -> bytes:
         """All of it, as Prometheus reads it."""

@@ -8,8 +8,7 @@ the one place where an exception becomes an answer, so that no traceback and no 
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import Mapping
 
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -23,32 +22,8 @@ from .state import AppState
 logger = logging.getLogger(__name__)
 access_logger = logging.getLogger("malmoi.serve.access")
 
-CONNECTION = "malmoi.connection"  # in the state of a scope: the connection that brought it
 GONE = 499  # what nginx calls a client that closed; counted, never sent
-_SPLIT = 128 * 1024  # bytes that may be marks of chunks, which cost more time than a body
-_PAUSED = 32 * 1024  # bytes of a body from which on uvicorn may have stopped to read
 _PROBES = ("/health", "/ready")  # they carry no key
-
-
-class Tracked(Protocol):
-    """A connection that wants to know how far a request is."""
-
-    received: int  # bytes that came since it began
-
-    def on_request_start(self, leave: Callable[[], None]) -> None:
-        """A request has begun; `leave` is called when its client goes."""
-
-    def body_read(self) -> None:
-        """Its body was read to the end."""
-
-    def on_response_start(self) -> None:
-        """Its answer begins."""
-
-    async def on_response_sent(self) -> None:
-        """Its answer is written; returns when the client has read it."""
-
-    def on_request_end(self) -> None:
-        """It has ended."""
 
 
 class Gateway:
@@ -136,7 +111,6 @@ class Gateway:
         scope: Scope,
         headers: dict[bytes, bytes],
         receive: Receive,
-        connection: Tracked | None = None,
     ) -> bytearray:
         """Read the body within its limits; its bytes count as held until `release`."""
         if scope["method"] in ("POST", "PUT", "PATCH"):
@@ -165,9 +139,6 @@ class Gateway:
                         raise APIError(429, "busy", busy, wait=1)
                     if size > most:
                         raise _too_large(most)
-                    if connection is not None and connection.received - size > _SPLIT + size // 4:
-                        small = "the body comes in chunks of a few bytes. Send larger ones."
-                        raise APIError(413, "small_chunks", small)
                     if not message.get("more_body"):
                         return body  # not a copy: an upload has tens of megabytes
         except BaseException as error:
@@ -193,17 +164,15 @@ class _Request:
         self._gateway, self._scope = gateway, scope
         self._receive, self._forward = receive, send
         self._task = asyncio.current_task()
-        self._connection: Tracked | None = scope.get("state", {}).get(CONNECTION)
         self._key: Key | None = None
         self._status = 0
+        self._ended = False  # all of the answer is written
         self._gone = False
 
     async def run(self) -> None:
         """Answer it, whatever happens, and count it."""
         state, began = self._gateway.state, time.perf_counter()
         state.running += 1
-        if self._connection is not None:
-            self._connection.on_request_start(self._on_disconnect)
         try:
             await self._answer()
         except Exception as error:
@@ -211,43 +180,36 @@ class _Request:
         except asyncio.CancelledError:
             if not self._gone:
                 raise
-            await self._close()
+            self._status = GONE
         finally:
             state.running -= 1
-            if self._connection is not None:
-                self._connection.on_request_end()
             self._count(time.perf_counter() - began)
 
     async def _answer(self) -> None:
         gateway, headers = self._gateway, dict(self._scope["headers"])
         self._key = gateway.admit(self._scope, headers)
-        body = await gateway.read_body(self._scope, headers, self._receive, self._connection)
-        if self._connection is not None:
-            self._connection.body_read()
-        # After a large body uvicorn reads no more until it is asked: a client could go unseen.
-        more = asyncio.ensure_future(self._receive()) if len(body) > _PAUSED else None
+        body = await gateway.read_body(self._scope, headers, self._receive)
+        watching = asyncio.ensure_future(self._watch())
         try:
             await gateway.app(self._scope, _replay(body), self._send)
         finally:
             gateway.release(len(body))
-            if more is not None:
-                more.cancel()
+            watching.cancel()
 
-    def _on_disconnect(self) -> None:
-        """Cancel the work: the client has closed before it had its answer."""
-        if self._task is not None:
+    async def _watch(self) -> None:
+        """Cancel the work when the client closes before it had its answer."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        if self._task is not None and not self._ended:
             self._gone = True
             self._task.cancel()
 
     async def _send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self._status = message["status"]
-            if self._connection is not None:
-                self._connection.on_response_start()
+        else:
+            self._ended = not message.get("more_body")
         await self._forward(message)
-        ended = message["type"] == "http.response.body" and not message.get("more_body")
-        if ended and self._connection is not None:
-            await self._connection.on_response_sent()
 
     async def _send_error(self, error: Exception) -> None:
         found = api_error(error)
@@ -257,13 +219,6 @@ class _Request:
             self._status = self._status or GONE
         else:
             await found.response()(self._scope, self._receive, self._send)
-
-    async def _close(self) -> None:
-        """End the answer to a client that has gone: uvicorn logs answers that have no end."""
-        if not self._status:
-            await self._send({"type": "http.response.start", "status": GONE, "headers": []})
-            await self._forward({"type": "http.response.body", "body": b""})
-        self._status = GONE
 
     def _count(self, seconds: float) -> None:
         # The route as it was declared: a path that nobody declared may be anything at all.

@@ -1,21 +1,18 @@
 """The JSON that goes in and out, with examples: this is what /openapi.json shows.
 
 Every list of a request has a `max_length`, and its first error ends the check (`fail_fast`):
-pydantic would otherwise collect an error for each element of a hostile body. `answer_bytes`
-estimates what an answer takes while it is made; a request without one of its own is taken to give
-a vector for each of its texts. `bounds.py` uses both.
+pydantic would otherwise collect an error for each element of a hostile body.
 """
 
-import re
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticKnownError
 
 from ..corpus.ranking import RERANK
 from ..mining.keywords import Keyword
 from ..terms import Candidate, Linked
-from .settings import MOST_FACETS, MOST_FILES, MOST_TEXTS, ON_MAP
+from .settings import MOST_FILES, MOST_TEXTS
 
 Texts = Annotated[list[str], Field(min_length=1, max_length=MOST_TEXTS, fail_fast=True)]
 TextOrTexts = Annotated[str | Texts, Field(union_mode="left_to_right")]
@@ -56,53 +53,24 @@ PromptTokens = Annotated[
     Field(ge=-1, le=2**31, description="vLLM's: -1, or at least what the model reads."),
 ]
 UNUSED = "Taken and not used."
-# What a number of an answer takes: as float32, and as text or base64 in pieces and as a whole.
-_NUMBER = {"float": 32, "base64": 16}
-_CHARACTER = 16  # a character of a text: in the body, as Python's, in the answer and on its way
-_CANDIDATE = 1500  # a concept with its names, as objects and as JSON
-_DOCUMENT = 65_536  # a document that was found, more than nearly all have
-_PASSAGE = 4096  # a passage that was looked at while documents were grouped
-_LOOKED_AT = 8  # passages for each document
-_OWN = 65_536  # whatever the request
 
 
-@dataclass(frozen=True)
-class ModelSize:
-    """What the size of an answer depends on besides its request."""
+def few(most: int) -> BeforeValidator:
+    """Refuse a mapping with more fields before any is looked at: each would be an error."""
 
-    dimension: int
-    max_tokens: int
-    layers: int = 0
+    def check(given: Any) -> Any:
+        if isinstance(given, dict) and len(given) > most:
+            sizes = {"field_type": "Dictionary", "max_length": most, "actual_length": len(given)}
+            raise PydanticKnownError("too_long", sizes)
+        return given
+
+    return BeforeValidator(check)
 
 
 class Schema(BaseModel):
     """A body whose fields are all known: a misspelt one is an error, not ignored."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
-
-    def answer_bytes(self, model: ModelSize) -> int:
-        """Estimate the memory that the answer to this takes: here a vector for each text."""
-        texts, characters = self.measure_texts()
-        return _OWN + texts * model.dimension * _NUMBER["float"] + characters * _CHARACTER
-
-    def measure_texts(self) -> tuple[int, int]:
-        """Count the texts (or lists of ids) of a request, and their characters."""
-        lengths = [size for value in self.__dict__.values() for size in _lengths(value)]
-        return len(lengths), sum(lengths)
-
-
-def _lengths(value: Any) -> list[int]:
-    if isinstance(value, str):
-        return [len(value)]
-    if isinstance(value, Schema):
-        return [size for own in value.__dict__.values() for size in _lengths(own)]
-    if isinstance(value, dict):
-        return [size for own in value.values() for size in _lengths(own)]
-    if not isinstance(value, list) or not value:
-        return []
-    if isinstance(value[0], int):
-        return [len(value)]
-    return [size for own in value for size in _lengths(own)]
 
 
 def example(**fields: Any) -> ConfigDict:
@@ -171,13 +139,6 @@ class EmbeddingsRequest(Schema):
         Field(description="What is done with texts longer than the model reads."),
     ] = "cut"
 
-    def answer_bytes(self, model: ModelSize) -> int:
-        texts, characters = self.measure_texts()
-        number = _NUMBER[self.embedding_type or self.encoding_format]
-        width = min(self.dimensions or model.dimension, model.dimension)
-        vectors = texts * (width * number + model.dimension * 8)
-        return _OWN + vectors + characters * _CHARACTER
-
 
 class EmbeddingItem(Schema):
     """One vector: numbers, or the base64 of little-endian float32."""
@@ -212,13 +173,6 @@ class SimilarityRequest(Schema):
     b: Annotated[str | Texts | None, Field(union_mode="left_to_right")] = None
     model: ModelName = None
 
-    def answer_bytes(self, model: ModelSize) -> int:
-        left, right = (len(side) if isinstance(side, list) else 1 for side in (self.a, self.b))
-        right = left if self.b is None else right
-        _, characters = self.measure_texts()
-        vectors = (left + right) * model.dimension * 12
-        return _OWN + left * right * _NUMBER["float"] + vectors + characters * _CHARACTER
-
 
 class SimilarityResponse(Schema):
     """Cosines: a row for each text of `a`, a column for each of `b`."""
@@ -233,7 +187,7 @@ class RerankDocument(Schema):
     text: str
 
 
-Fields = Annotated[dict[str, str], Field(min_length=1, max_length=32)]
+Fields = Annotated[dict[str, str], Field(min_length=1, max_length=32), few(32)]
 Documents = Annotated[
     list[str | Fields],
     Field(
@@ -275,10 +229,6 @@ class RerankRequest(Schema):
     priority: Annotated[int, Field(ge=0, le=999, description=UNUSED)] = 0
     user: Annotated[str | None, Field(max_length=1000, description=UNUSED)] = None
 
-    def answer_bytes(self, model: ModelSize) -> int:
-        texts, characters = self.measure_texts()
-        return _OWN + texts * 500 + characters * _CHARACTER
-
 
 class RerankResult(Schema):
     """One text of a ranking: its place in the list that was sent, and its score."""
@@ -310,18 +260,16 @@ class SearchRequest(Schema):
     rerank: Annotated[bool, Field(description="Let the reranker order what was found.")] = RERANK
     depth: Annotated[int, Field(ge=1, le=200, description="How many a reranker reads.")] = 50
     filter: Annotated[
-        dict[str, str | int | float | bool], Field(max_length=16, default_factory=dict)
+        dict[str, str | int | float | bool], Field(max_length=16, default_factory=dict), few(16)
     ]
     folder: Annotated[
         str | None, Field(max_length=4096, description="Only files in this folder, or below it.")
     ] = None
     type: Annotated[str | None, Field(max_length=40, description="Only files like pdf.")] = None
-
-    def answer_bytes(self, model: ModelSize) -> int:
-        hits = self.k * (self.passages if self.group else 1)
-        hits += max(self.depth, self.k) if self.rerank else 0
-        looked_at = (self.offset + self.k) * (_LOOKED_AT if self.group else 1)
-        return _OWN + hits * _DOCUMENT + looked_at * _PASSAGE + len(self.query) * _CHARACTER
+    late: Annotated[bool, Field(description="Compare word by word, where the corpus can.")] = True
+    min_relevance: Annotated[
+        float, Field(ge=0, le=1, description="Leave out what is less relevant.")
+    ] = 0.0
 
 
 class PassageItem(Schema):
@@ -334,10 +282,19 @@ class PassageItem(Schema):
     matches: list[tuple[int, int]]
 
 
+class MetWords(Schema):
+    """A word of the query, the word of the passage that it met, and how alike they are."""
+
+    query: tuple[int, int]
+    passage: tuple[int, int]
+    cosine: float
+
+
 class SearchHit(PassageItem):
     """A passage that was found, with its document; `rank_before` is its place before reranking.
 
     With `group` that is the document's place. `snippet` is the part of the text that fits best.
+    `relevance` is how likely it is right, from 0 to 1; `met` are the words by which it was found.
     """
 
     id: str
@@ -350,6 +307,8 @@ class SearchHit(PassageItem):
     modified: float | None
     snippet: str
     snippet_matches: list[tuple[int, int]]
+    relevance: float
+    met: list[MetWords]
 
 
 class HitGroup(Schema):
@@ -401,9 +360,6 @@ class PassagesRequest(Schema):
     query: Annotated[str, Field(max_length=2000, description="Whose words are marked.")] = ""
     corpus: Name = None
 
-    def answer_bytes(self, model: ModelSize) -> int:
-        return _OWN + (2 * self.count + 2) * _DOCUMENT
-
 
 class PassagesResponse(Schema):
     """Neighbouring passages of a document, in their order, and whether there are more."""
@@ -420,12 +376,12 @@ class PassagesResponse(Schema):
 class CorpusRequest(Schema):
     """A corpus to be described."""
 
-    model_config = example(corpus="faq")
+    model_config = example(corpus="faq", lang="ko")
 
     corpus: Name = None
-
-    def answer_bytes(self, model: ModelSize) -> int:
-        return _OWN + 2 * MOST_FACETS * 1000
+    lang: Annotated[
+        Literal["ko", "en"] | None, Field(description="The language of the questions.")
+    ] = None
 
 
 class Facet(Schema):
@@ -436,9 +392,10 @@ class Facet(Schema):
 
 
 class CorpusResponse(Schema):
-    """What a corpus holds, and questions that it answers."""
+    """What a corpus holds, and questions that it answers; `sample` is one that ships."""
 
     corpus: str
+    sample: bool
     documents: int
     passages: int
     types: list[Facet]
@@ -460,10 +417,6 @@ class UploadRequest(Schema):
 
     corpus: Annotated[str, Field(max_length=200, description="As /v1/info has it.")]
     files: Annotated[list[UploadFile], Field(min_length=1, max_length=MOST_FILES, fail_fast=True)]
-
-    def answer_bytes(self, model: ModelSize) -> int:
-        size = sum(len(file.content) for file in self.files)
-        return _OWN + 3 * size + len(self.files) * 2000
 
 
 class UploadedFile(Schema):
@@ -491,9 +444,6 @@ class MapRequest(Schema):
 
     corpus: Name = None
     groups: Annotated[int | None, Field(ge=2, le=24)] = None
-
-    def answer_bytes(self, model: ModelSize) -> int:
-        return _OWN + ON_MAP * (model.dimension * 24 + 8_000)
 
 
 class MapGroup(Schema):
@@ -532,10 +482,6 @@ class LinkRequest(Schema):
     lexicon: Name = None
     k: Count = 5
 
-    def answer_bytes(self, model: ModelSize) -> int:
-        texts, characters = self.measure_texts()
-        return _OWN + texts * self.k * _CANDIDATE + characters * _CHARACTER
-
 
 class LinkResponse(Schema):
     """The mentions, in the order in which they were sent."""
@@ -552,10 +498,6 @@ class NoteRequest(Schema):
     text: str
     lexicon: Name = None
     k: Count = 5
-
-    def answer_bytes(self, model: ModelSize) -> int:
-        mentions = len(self.text) // 16 + 1  # of a dense note
-        return _OWN + mentions * self.k * _CANDIDATE + len(self.text) * 2 * _CHARACTER
 
 
 class MentionInNote(Schema):
@@ -590,6 +532,30 @@ class NoteResponse(Schema):
     cut: int | None
 
 
+class RedactRequest(Schema):
+    """A note in which names, numbers, addresses and dates are to be hidden."""
+
+    model_config = example(text="환자명: 홍길동, 010-1234-5678. HTN f/u 중")
+
+    text: str
+    dates: Annotated[Literal["mask", "keep"], Field(description="What becomes of dates.")] = "mask"
+
+
+class HiddenSpan(Schema):
+    """A stretch of a note that is hidden, and what it is; offsets count code points."""
+
+    start: int
+    end: int
+    kind: str
+
+
+class RedactResponse(Schema):
+    """The note with stars for what was hidden, as long as before."""
+
+    text: str
+    spans: list[HiddenSpan]
+
+
 class WordsRequest(Schema):
     """Texts to cut into words, and a word whose occurrences are compared."""
 
@@ -617,28 +583,6 @@ class WordsRequest(Schema):
     special: Annotated[bool, Field(description="Give the model's special tokens too.")] = False
     vectors: Annotated[bool, Field(description="Give each word's vector, and its tokens'.")] = False
     encoding_format: Format = "float"
-
-    def answer_bytes(self, model: ModelSize) -> int:
-        tokens = sum(min(len(text), model.max_tokens) + 2 for text in self.texts)
-        read, joined = self._layers(model)
-        # Each token and each word has a vector, and one batch has all layers that are joined.
-        numbers = 2 * tokens * joined * model.dimension
-        batch = 2 * read * model.max_tokens * model.dimension * 8
-        written = _NUMBER[self.encoding_format] if self.vectors else 0
-        pairs = 0
-        if self.word:
-            pairs = min(tokens, sum(text.count(self.word) for text in self.texts)) ** 2
-        return _OWN + numbers * (4 + written) + batch + pairs * _NUMBER["float"] + tokens * 1000
-
-    def _layers(self, model: ModelSize) -> tuple[int, int]:
-        """How many layers are read, and how many are side by side in a vector."""
-        if isinstance(self.layer, list):
-            return len(self.layer), len(self.layer)
-        if not isinstance(self.layer, str):
-            return 1, 1
-        found = re.search(r"last-(\d{1,4})$", self.layer)
-        count = min(int(found[1]), model.layers) if found else model.layers
-        return count, count if self.layer.startswith("concat") else 1
 
 
 class WordToken(Schema):
@@ -692,9 +636,6 @@ class KeywordsRequest(Schema):
     diversity: Annotated[
         float, Field(ge=0, le=1, description="How much a phrase loses by similarity to others.")
     ] = 0.3
-
-    def answer_bytes(self, model: ModelSize) -> int:
-        return _OWN + 1024 * model.dimension * 12 + len(self.text) * 10 * _CHARACTER
 
 
 class KeywordsResponse(Schema):

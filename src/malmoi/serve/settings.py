@@ -20,19 +20,14 @@ class Limits:
     body_bytes: int = 4 * 1024 * 1024
     # All bodies being held at once. Past it requests are refused before they are read.
     held_bytes: int = 256 * 1024 * 1024
-    # What one answer, and all that are being made or sent, may take, by an estimate.
     answer_bytes: int = 256 * 1024 * 1024
-    memory_bytes: int = 1024 * 1024 * 1024
     header_bytes: int = 32 * 1024
     texts: int = MOST_TEXTS  # in one request
     characters: int = 200_000  # in one text
     requests: int = 1024  # being answered at once
-    connections: int = 2048  # open at once, in all
-    connections_per_address: int = 1024
+    connections: int = 2048  # open at once
     seconds: float = 60.0  # from the first byte to the answer
     body_seconds: float = 15.0  # for the body to arrive
-    header_seconds: float = 10.0
-    write_seconds: float = 10.0  # in which a client has to read some of its answer
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():

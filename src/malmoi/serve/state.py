@@ -1,80 +1,40 @@
 """The state of a running server: what it serves, its settings and counters, and the engine."""
 
 import logging
-import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, TypeVar
+from typing import TypeVar
 
 from ..bundle.bundle import shipped_models
 from ..clinical.corrections import Corrections
 from ..clinical.reader import NoteReader
 from ..corpus import Corpus
 from ..corpus.keywords import cut
+from ..corpus.samples import SAMPLE, SampleCorpus
 from ..corpus.writer import prompts_of
-from ..encoders import Encoder, TextEncoder, load
+from ..encoders import TextEncoder, load
 from ..errors import CutWarning, DataError, MalmoiError
 from ..heads.reranker import Reranker, load_reranker
-from ..io.tables import read_rows
 from ..terms import Linker
 from ..text import morphemes
 from .api_keys import KeyRing, read_keys
-from .bounds import Connections, Memory
 from .engine import BatchedEncoder, Engine
 from .errors import APIError
 from .metrics import Metrics
-from .schemas import ModelSize
 from .settings import ServerSettings
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-STATE = "malmoi.state"  # where the lifespan puts the state, for connections to find
 RERANKER = "ko-en-reranker"
-# Served where nothing is named: a bilingual FAQ, and a lexicon of common conditions.
-_SAMPLE_FAQ = Path(__file__).parents[1] / "data/faq.tsv"
 # Korean and Latin words that no analyser has cached.
 _WARM = "당뇨 환자가 말모이를 처음 열어 보았다, warm-up"
-_SAMPLE_CORPUS, _SAMPLE_LEXICON = "faq", "sample"
+_SAMPLE_LEXICON = "sample"  # served where nothing is named, next to a bilingual FAQ
 # What clients call texts that ask, and texts that are searched.
 _QUERIES = ("query", "search_query", "retrieval.query")
 _PASSAGES = ("document", "passage", "search_document", "retrieval.passage")
-
-
-class SampleCorpus(Corpus):
-    """The sample FAQ, in a folder that goes when the corpus does."""
-
-    # Questions to try, and the entries that answer them.
-    questions: ClassVar[Mapping[str, str]] = {
-        "제 상품 언제 도착해요?": "1",
-        "how do I get a refund": "17",
-        "밤에 열이 나면 어디로 가죠?": "46",
-        "비밀번호를 까먹었어요": "31",
-        "Can I pay by card?": "21",
-    }
-    _folder: "tempfile.TemporaryDirectory[str] | None" = None
-
-    @classmethod
-    def make(cls, encoder: TextEncoder) -> "SampleCorpus":
-        """Encode the sample's questions, which takes a moment."""
-        folder = tempfile.TemporaryDirectory(prefix="malmoi-")
-        corpus = cls.open(Path(folder.name) / f"{_SAMPLE_CORPUS}.malmoi", encoder)
-        corpus._folder = folder
-        corpus.add(
-            {"id": row["id"], "text": row["question"]}
-            | {field: row[field] for field in ("answer", "topic", "lang")}
-            for row in read_rows(_SAMPLE_FAQ)
-        )
-        return corpus
-
-    def close(self) -> None:
-        """Let go of the file, and of its folder."""
-        super().close()
-        if self._folder is not None:
-            self._folder.cleanup()
-            self._folder = None
 
 
 @dataclass(frozen=True)
@@ -151,7 +111,7 @@ def load_resources(
     batched = BatchedEncoder(encoder)
     opened = {_stem(path): _open_corpus(path, batched, create=create) for path in corpora}
     if samples and not opened:
-        opened[_SAMPLE_CORPUS] = SampleCorpus.make(batched)
+        opened[SAMPLE] = SampleCorpus.make(batched)
     return Resources(
         encoder,
         None if reranker == "none" else load_reranker(reranker, encoder=encoder, threads=threads),
@@ -206,20 +166,13 @@ class AppState:
     settings: ServerSettings
     metrics: Metrics = field(default_factory=Metrics)
     running: int = 0  # requests being answered, counted by the middleware
-    pending_headers: int = (
-        0  # requests whose bytes came in this turn of the loop, by their connections
-    )
     _engine: Engine | None = None
-    overviews: dict[str, Overview] = field(default_factory=dict)  # of corpora, by their names
+    # Of corpora, by their names and the language of their questions.
+    overviews: dict[tuple[str, str | None], Overview] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        encoder, limits = self.resources.encoder, self.settings.limits
-        self.batched = self.resources.batched or BatchedEncoder(encoder)
-        self.memory = Memory(limits.memory_bytes, limits.answer_bytes)
-        self.connections = Connections(limits.connections, limits.connections_per_address)
-        layers = encoder.reader.layers if isinstance(encoder, Encoder) else 0
+        self.batched = self.resources.batched or BatchedEncoder(self.resources.encoder)
         self.keys = KeyRing(read_keys(self.settings.keys)) if self.settings.keys else None
-        self.model_size = ModelSize(encoder.dimension, encoder.max_tokens, layers)
 
     @property
     def engine(self) -> Engine:
@@ -251,13 +204,12 @@ class AppState:
     def open(self, *, workers: int) -> None:
         """Start the engine's threads; inside the event loop."""
         self.metrics.watch_requests(lambda: self.running)
-        self.metrics.watch_memory(lambda: self.memory.used)
         self._engine = Engine(
             self.resources.encoder,
             self.resources.reranker,
             self.settings,
             self.metrics,
-            in_flight=lambda: self.running + self.pending_headers,
+            in_flight=lambda: self.running,
             workers=workers,
         )
         self.batched.engine = self._engine
@@ -316,6 +268,14 @@ class AppState:
             message = f"a text has {longest:,} characters; at most {most:,}. Cut it."
             raise APIError(413, "text_too_long", message, param=param)
         return texts
+
+    def check_answer(self, size: int) -> None:
+        """Refuse an answer that would take more bytes than one may."""
+        most = self.settings.limits.answer_bytes
+        if size > most:
+            message = f"the answer would take about {size / 1e6:,.0f} MB; at most"
+            remedy = f"{most / 1e6:,.0f} MB. Send fewer texts, or ask for fewer layers or results."
+            raise APIError(413, "answer_too_large", f"{message} {remedy}")
 
     def check_count(self, count: int, *, param: str) -> None:
         """Refuse more texts than one request may bring."""

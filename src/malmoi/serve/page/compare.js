@@ -1,7 +1,7 @@
 // Compare: sentences, one a line, and how alike each two of them are.
 
 import { post } from "./api.js";
-import { fill, gap, h, heat } from "./dom.js";
+import { fill, h, heat } from "./dom.js";
 import { t } from "./i18n.js";
 import { problem } from "./main.js";
 
@@ -13,7 +13,7 @@ const SAMPLE = [
 
 export function draw(panel, info, values, link) {
   const area = h("textarea", { id: "sentences", rows: "7", spellcheck: "false", value: values.q ?? "", placeholder: t("comparePlaceholder") });
-  const out = h("div", { "aria-live": "polite" });
+  const out = h("div", { class: "out", "aria-live": "polite" });
   const run = async () => {
     const texts = area.value.split("\n").map((line) => line.trim()).filter(Boolean);
     link({ q: texts.join("\n") });
@@ -33,7 +33,7 @@ export function draw(panel, info, values, link) {
       h("button", { class: "primary", type: "submit" }, t("compareRun")),
       h("button", { class: "quiet", type: "button", onclick: () => { area.value = SAMPLE.join("\n"); run(); } }, t("sample"))));
   area.addEventListener("keydown", (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) run(); });
-  fill(panel, h("h1", {}, t("compareTitle")), h("p", { class: "lead" }, t("compareLead")), form, h("div", { class: "stack" }, gap(), out));
+  fill(panel, h("h1", {}, t("compareTitle")), h("p", { class: "lead" }, t("compareLead")), form, out);
   if (values.q) run();
   else fill(out, h("p", { class: "empty" }, t("compareEmpty")));
 }

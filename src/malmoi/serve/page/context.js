@@ -1,48 +1,59 @@
-// A passage between its neighbours, in a dialog: nothing of it stands in the address.
+// A hit's document as text, opened at the passage: nothing of it stands in the address.
 
 import { post } from "./api.js";
-import { fill, h, marked } from "./dom.js";
+import { address, copyButton, fill, h, marked, metOf, spansOf } from "./dom.js";
 import { t } from "./i18n.js";
 import { problem } from "./main.js";
 
-const MOST = 20; // passages on either side, as the server has it
+const MOST = 20; // passages on either side of one, as the server has it
 
-export function contextDialog(hit, { query, corpus }) {
-  let count = 2;
-  const body = h("div", { class: "context", "aria-live": "polite" }, h("p", { class: "status" }, t("working")));
+export function openDocument(hit, { query, corpus }) {
+  const passages = new Map();
+  let [before, after] = [false, false];
+  const body = h("div", { class: "context", "aria-live": "polite", tabindex: "0", role: "region", "aria-labelledby": "context-title" }, h("p", { class: "status" }, t("working")));
   const close = h("button", { class: "quiet", type: "button", onclick: () => dialog.close() }, t("close"));
-  const dialog = h("dialog", { class: "dialog wide", "aria-labelledby": "context-title", onclose: () => dialog.remove() },
-    h("div", { class: "row between" }, h("h2", { id: "context-title" }, hit.title || hit.id), close),
-    h("p", { class: "small" }, hit.id), body);
-  const load = async () => {
+  const dialog = h("dialog", { class: "dialog document-view", "aria-labelledby": "context-title", onclose: () => dialog.remove() },
+    h("div", { class: "row between head" }, h("h2", { id: "context-title" }, hit.title || hit.id), close),
+    h("p", { class: "small row" }, h("code", { class: "path" }, address(hit)), copyButton(address(hit))), body);
+  // The passages around one; those that are here already stay.
+  const load = async (number) => {
     try {
       // The server marks the words of short queries only.
-      const found = await post("/v1/passages", { corpus, id: hit.id, number: hit.number, count, query: Array.from(query).slice(0, 1000).join("") });
-      fill(body, shown(found));
-      body.querySelector("[aria-current]").scrollIntoView({ block: "center" });
+      const found = await post("/v1/passages", { corpus, id: hit.id, number, count: MOST, query: Array.from(query).slice(0, 1000).join("") });
+      const own = found.passages.map((one) => one.number);
+      if (!passages.size || Math.min(...own) < Math.min(...passages.keys())) before = found.more_before;
+      if (!passages.size || Math.max(...own) > Math.max(...passages.keys())) after = found.more_after;
+      for (const one of found.passages) passages.set(one.number, one);
+      fill(body, shown(found.title));
     } catch (error) {
       if (error.name !== "AbortError") fill(body, problem(error));
     }
   };
-  const more = () => { count = Math.min(count + 4, MOST); load(); };
-  const shown = (found) => {
-    const button = (there) => there && count < MOST ? h("button", { class: "quiet", type: "button", onclick: more }, t("showMore")) : null;
+  const more = (there, edge) => there ? h("button", { class: "quiet", type: "button", onclick: async () => {
+    const number = edge();
+    await load(number);
+    body.querySelector(`[data-number="${number}"]`)?.scrollIntoView({ block: "center" });
+    body.focus();
+  } }, t("showMore")) : null;
+  const shown = (title) => {
     let above = null;
+    const ordered = [...passages.values()].sort((a, b) => a.number - b.number);
     return [
-      button(found.more_before),
-      found.passages.map((one) => {
-        const path = one.headings.filter((heading) => heading !== found.title).join(" › ");
-        const heading = path && path !== above ? h("h3", { class: "small" }, path) : null;
+      more(before, () => ordered[0].number),
+      ordered.map((one) => {
+        const path = one.headings.filter((heading) => heading !== title).join(" › ");
+        const heading = path && path !== above ? h("h3", {}, path) : null;
         above = path;
         const here = one.number === hit.number;
-        return [heading, h("p", { class: here ? "neighbour here" : "neighbour", "aria-current": here ? "true" : null },
-          one.page === null ? null : h("span", { class: "badge plain" }, t("pageOf", one.page)), " ", marked(one.text, one.matches))];
+        return [heading, h("p", { class: here ? "neighbour here" : "neighbour", "aria-current": here ? "true" : null, "data-number": String(one.number) },
+          one.page === null ? null : [h("span", { class: "badge plain" }, t("pageOf", one.page)), " "],
+          marked(one.text, here ? spansOf(metOf(hit), one.matches) : spansOf(one.matches)))];
       }),
-      button(found.more_after),
+      more(after, () => ordered.at(-1).number),
     ];
   };
   document.body.append(dialog);
   dialog.showModal();
   close.focus();
-  load();
+  load(hit.number).then(() => body.querySelector("[aria-current]")?.scrollIntoView({ block: "center" }));
 }

@@ -1,6 +1,8 @@
 // Hits as a table for spreadsheets, made here: the server is not asked again.
 
-const COLUMNS = ["rank", "document", "title", "headings", "page", "type", "score", "text"];
+import { save } from "./dom.js";
+
+const COLUMNS = ["rank", "document", "title", "headings", "page", "type", "relevance", "score", "text"];
 
 // A spreadsheet runs a cell that starts like a formula; a quotation mark before it makes it text.
 export function cell(value) {
@@ -11,15 +13,12 @@ export function cell(value) {
 
 export function toCsv(groups) {
   const rows = groups.flatMap((group, i) => group.hits.map((hit) =>
-    [i + 1, hit.id, hit.title, hit.headings.join(" > "), hit.page, hit.type, hit.score, hit.text]));
-  return [COLUMNS, ...rows].map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n";
+    [i + 1, hit.id, hit.title, hit.headings.join(" > "), hit.page, hit.type, hit.relevance, hit.score, hit.text]));
+  return table([COLUMNS, ...rows]);
 }
 
+export const table = (rows) => rows.map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n";
+
 export function download(name, text) {
-  // With a mark of its encoding, which Excel needs for Korean.
-  const url = URL.createObjectURL(new Blob(["\uFEFF", text], { type: "text/csv;charset=utf-8" }));
-  const link = document.createElement("a");
-  Object.assign(link, { href: url, download: name });
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(url), 1000);
+  save(name, "text/csv;charset=utf-8", "\uFEFF", text); // with a mark of its encoding, which Excel needs for Korean
 }

@@ -1,5 +1,7 @@
 // Elements without a template language: text only ever goes in as text.
 
+import { t } from "./i18n.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 const SHAPES = new Set(["svg", "circle", "line", "text", "g", "title"]);
 
@@ -51,13 +53,44 @@ export const COLOURS = [
   "#1d7a70", "#c2691c", "#4a6fb3", "#a23b63", "#6b8e23", "#7a5aa6", "#b8860b", "#2f8fa8", "#99532f", "#57606a",
 ];
 
+// Stretches as [start, end] or {start, end}. The latter are passages' words that a query's words met,
+// and better than equal letters: they win over the others if both are given.
+export function spansOf(given, others = given) {
+  const pairs = (list) => (list ?? []).map((one) => (Array.isArray(one) ? one : [one.start, one.end]));
+  return given?.length && !Array.isArray(given[0]) ? pairs(given).sort((a, b) => a[0] - b[0]) : pairs(others);
+}
+
+// The words of a hit's passage that the query's words met, or else those with equal letters.
+export const metOf = (hit) => (hit.met?.length ? hit.met.map(({ passage: [start, end] }) => ({ start, end })) : hit.matches);
+
+// Where a hit is: its file, and the page as a browser's address has it.
+export const address = (hit) => (hit.page === null || hit.page === undefined ? hit.id : `${hit.id}#page=${hit.page}`);
+
+// A button that copies a text; only pages of this machine, or over https, may.
+export function copyButton(text) {
+  if (!navigator.clipboard) return null;
+  const button = h("button", { class: "link", type: "button", "aria-label": `${t("copy")}: ${text}`, onclick: async () => {
+    await navigator.clipboard.writeText(text);
+    button.textContent = t("copied");
+  } }, t("copy"));
+  return button;
+}
+
+export const command = (text) => h("p", { class: "command" }, h("code", {}, text), copyButton(text));
+
+export function save(name, type, ...parts) {
+  const url = URL.createObjectURL(new Blob(parts, { type }));
+  h("a", { href: url, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 1000);
+}
+
 // Text with stretches marked; offsets count code points, as Python counts them.
 export function marked(text, spans, make = (piece) => h("mark", {}, piece)) {
   const letters = Array.from(text);
   const parts = [];
   let at = 0;
   spans.forEach(([start, end], i) => {
-    if (start < at) return;
+    if (start < at || end <= start) return;
     parts.push(letters.slice(at, start).join(""), make(letters.slice(start, end).join(""), i));
     at = end;
   });

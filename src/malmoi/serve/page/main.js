@@ -111,6 +111,12 @@ document.getElementById("tabs").addEventListener("keydown", (event) => {
   addEventListener("drawn", () => document.getElementById(`tab-${state.tab}`).focus(), { once: true });
 });
 
+// A link to #panel would take the place of the tab in the address.
+document.getElementById("skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  document.getElementById("panel").focus();
+});
+
 document.getElementById("key-open").addEventListener("click", () => document.getElementById("key-dialog").showModal());
 document.getElementById("key-dialog").addEventListener("close", () => {
   const value = document.getElementById("key-input").value;

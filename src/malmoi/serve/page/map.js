@@ -1,13 +1,13 @@
 // Map: a corpus laid out flat, near in meaning is near on the page, with its groups and their words.
 
 import { post } from "./api.js";
-import { COLOURS, fill, gap, h } from "./dom.js";
+import { COLOURS, command, fill, gap, h } from "./dom.js";
 import { t } from "./i18n.js";
 import { problem } from "./main.js";
 
 export function draw(panel, info, values, link) {
   if (!info.corpora.length) {
-    fill(panel, h("h1", {}, t("mapTitle")), h("div", { class: "notice" }, h("p", {}, t("noCorpus")), h("p", { class: "number" }, "malmoi serve --corpus FILE.malmoi")));
+    fill(panel, h("h1", {}, t("mapTitle")), h("div", { class: "notice stack" }, h("p", {}, t("noCorpus")), command("malmoi serve --corpus docs.malmoi")));
     return;
   }
   let corpus = info.corpora.some((one) => one.name === values.corpus) ? values.corpus : info.corpora[0].name;

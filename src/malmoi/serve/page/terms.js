@@ -1,15 +1,23 @@
 // Terms: a mention or a note, the mentions in it, their codes, what else they may mean, and why.
 
 import { post } from "./api.js";
-import { fill, gap, h, marked, meter, segmented } from "./dom.js";
+import { table } from "./csv.js";
+import { command, fill, gap, h, marked, meter, save, segmented } from "./dom.js";
 import { t } from "./i18n.js";
 import { problem } from "./main.js";
 
 const MENTIONS = ["DM nephropathy", "간경화", "고혈압", "CHF", "심근경색"];
-const NOTE = "72세 남자. HTN, DM으로 f/u 중 3일 전부터 fever, 기침 있어 내원.\nCXR상 pneumonia 의심, 결핵은 배제됨. 아버지가 간암으로 사망.\nNo chest pain. congestive heart failure (CHF) 과거력 있음.";
+const NOTE = "환자명: 홍길동. 72세 남자. HTN, DM으로 f/u 중 3일 전부터 fever, 기침 있어 내원.\nCXR상 pneumonia 의심, 결핵은 배제됨. 아버지가 간암으로 사망.\nNo chest pain. congestive heart failure (CHF) 과거력 있음. 뇌경색 예방 위해 aspirin 복용.";
 
 const STATUSES = ["present", "negated", "possible", "hypothetical", "historical"];
 const PERSONS = ["patient", "family", "other"];
+
+// What is said of a mention, each with a sign of its own, which tells them apart without colour.
+// The diamond is that of a person in a family tree.
+const KINDS = { present: "●", suspected: "?", denied: "×", past: "←", feared: "!", family: "◇", other: "□" };
+const OF_STATUS = { negated: "denied", possible: "suspected", historical: "past", hypothetical: "feared" };
+const kindOf = ({ status, experiencer }) => (experiencer === "patient" ? OF_STATUS[status] ?? "present" : experiencer);
+const sign = (kind) => h("span", { class: `sign k-${kind}`, "aria-hidden": "true" }, KINDS[kind]);
 
 // In memory alone, while the page is open: a change of language loses nothing.
 let kept = ""; // the note
@@ -18,15 +26,15 @@ let collected = []; // decisions about the notes before this one, until they are
 
 export function draw(panel, info, values, link) {
   if (!info.lexicons.length) {
-    fill(panel, h("h1", {}, t("termsTitle")), h("div", { class: "notice" }, h("p", {}, t("noLexicon")), h("p", { class: "number" }, "malmoi serve --lexicon FOLDER")));
+    fill(panel, h("h1", {}, t("termsTitle")), h("div", { class: "notice stack" }, h("p", {}, t("noLexicon")), command("malmoi serve --lexicon my.lexicon")));
     return;
   }
   let kind = values.kind === "note" ? "note" : "mention";
   let lexicon = info.lexicons.some((one) => one.name === values.lexicon) ? values.lexicon : info.lexicons[0].name;
-  const out = h("div", { "aria-live": "polite" });
+  const out = h("div", { class: "out", "aria-live": "polite" });
   const place = h("div", { class: "stack" });
   let field;
-  const run = async (focused = false) => {
+  const run = async (focused = true) => {
     const text = field.value.trim();
     // A note is somebody's: it stands neither in the address nor in the browser's history.
     link({ kind, q: kind === "note" ? "" : text, lexicon: info.lexicons.length > 1 ? lexicon : "" });
@@ -36,9 +44,8 @@ export function draw(panel, info, values, link) {
     try {
       if (kind === "note") {
         fill(out, note(field.value, await post("/v1/link/note", { text: field.value, lexicon, k: 4 }), next));
-        if (focused) out.querySelector(".mention")?.focus();
-      }
-      else fill(out, mention((await post("/v1/link", { mentions: text, lexicon, k: 5 })).results[0]));
+        if (focused) out.querySelector(".mention")?.focus(); // the keys work at once
+      } else fill(out, mention((await post("/v1/link", { mentions: text, lexicon, k: 5 })).results[0]));
     } catch (error) {
       if (error.name !== "AbortError") fill(out, problem(error));
     }
@@ -47,7 +54,7 @@ export function draw(panel, info, values, link) {
   const next = () => {
     field.value = kept = waiting.shift() ?? "";
     left.textContent = t("notesWaiting", waiting.length);
-    if (field.value) return run(true);
+    if (field.value) return run();
     fill(out, empty());
     field.focus();
   };
@@ -60,7 +67,7 @@ export function draw(panel, info, values, link) {
   const left = h("span", { class: "small soft", "aria-live": "polite" }, t("notesWaiting", waiting.length));
   const empty = () => (kind === "note"
     ? h("div", { class: "empty" }, h("p", {}, t("noteEmpty")), gap(), h("button", { class: "quiet", type: "button", onclick: () => ask(NOTE) }, t("sample")),
-      collected.length ? h("button", { class: "quiet", type: "button", onclick: () => save(collected) }, t("exportDecisions", collected.length)) : null)
+      collected.length ? h("button", { class: "quiet", type: "button", onclick: () => saveDecisions(collected) }, t("exportDecisions", collected.length)) : null)
     : h("div", { class: "empty" }, h("p", {}, t("samples")), gap(), h("div", { class: "row", role: "group", "aria-label": t("samples") }, MENTIONS.map((text) => h("button", { class: "chip", type: "button", onclick: () => ask(text) }, text)))));
   const drawForm = (text) => {
     field = kind === "note"
@@ -79,14 +86,14 @@ export function draw(panel, info, values, link) {
     fill(place, h("div", { class: "row" }, choice, select), h("label", { for: "term" }, t(kind === "note" ? "noteLabel" : "mentionLabel")), field,
       h("div", { class: "row" }, h("button", { class: "primary", type: "submit" }, t("termsRun")),
         kind === "note" ? [h("button", { class: "quiet", type: "button", onclick: next }, t("nextNote")),
-          h("input", { type: "file", multiple: true, accept: ".txt,.jsonl", "aria-label": t("openNotes"), onchange: open }), left] : null));
+          h("label", { class: "quiet" }, t("openNotes"), h("input", { type: "file", class: "unseen", multiple: true, accept: ".txt,.jsonl", onchange: open })), left] : null));
   };
   const given = kind === "note" ? kept : values.q ?? "";
   if (kind === "note" && values.q) link({ kind });
   drawForm(given);
   fill(panel, h("h1", {}, t("termsTitle")), h("p", { class: "lead" }, t("termsLead")),
-    h("form", { class: "card", onsubmit: (event) => { event.preventDefault(); run(); } }, place), h("div", {}, gap(), out));
-  if (given) run();
+    h("form", { class: "card", onsubmit: (event) => { event.preventDefault(); run(); } }, place), out);
+  if (given) run(false);
   else fill(out, empty());
 }
 
@@ -114,8 +121,7 @@ function notesOf(name, content) {
 
 function note(text, { mentions, cut }, next) {
   const warning = cut === null ? null : h("p", { class: "notice warm" }, t("noteCut", cut.toLocaleString()));
-  if (!mentions.length) return warning ?? h("p", { class: "empty" }, t("noMention"));
-  const side = h("section", { class: "card", "aria-live": "polite" });
+  const side = h("section", { class: "card stack", "aria-live": "polite" });
   const buttons = [];
   const decisions = new Map();
   let at = 0;
@@ -127,10 +133,20 @@ function note(text, { mentions, cut }, next) {
   };
   const set = (decision, { code = "", status = "", experiencer = "" }) => {
     decisions.set(at, { decision, code, status, experiencer });
-    buttons[at].dataset.decision = decision;
+    draw(at);
+  };
+  const stated = (i) => ({ status: decisions.get(i)?.status || mentions[i].status, experiencer: decisions.get(i)?.experiencer || mentions[i].experiencer });
+  // A mention's sign and colour, its decision, and both in words.
+  const draw = (i) => {
+    const kind = kindOf(stated(i));
+    buttons[i].className = `mention k-${kind}`;
+    buttons[i].dataset.sign = KINDS[kind];
+    if (decisions.has(i)) buttons[i].dataset.decision = decisions.get(i).decision;
+    buttons[i].setAttribute("aria-label", [buttons[i].textContent, t(`kind_${kind}`), mentions[i].candidates[0]?.code].filter(Boolean).join(", "));
+    drawLegend();
   };
   // Of the status, or of whose it is: what was found until it is changed.
-  const said = (part) => decisions.get(at)?.[part] || mentions[at][part];
+  const said = (part) => stated(at)[part];
   const say = (part, value) => {
     set("change", { ...decisions.get(at), [part]: value });
     choose(at);
@@ -144,14 +160,16 @@ function note(text, { mentions, cut }, next) {
     decisions.clear();
     next();
   };
-  const exported = () => save([...collected, ...rowsOf(text, mentions, decisions)]);
+  const exported = () => saveDecisions([...collected, ...rowsOf(text, mentions, decisions)]);
   const choose = (i) => {
+    if (!mentions.length) return fill(side, h("p", {}, t("noMention")));
     at = i;
     const one = mentions[i], decided = decisions.get(i);
     buttons.forEach((button, j) => button.setAttribute("aria-pressed", String(i === j)));
-    const badges = [...one.attributes, ...(one.uncertain ? ["unsure"] : [])];
+    const kind = kindOf(stated(i));
     fill(side, h("h2", {}, t("candidatesOf", one.mention)),
-      badges.length ? h("p", {}, badges.map((name) => [h("span", { class: "badge warm" }, t(`is_${name}`)), " "])) : null,
+      h("p", { class: "row" }, h("span", {}, sign(kind), " ", t(`kind_${kind}`)), one.uncertain ? h("span", { class: "badge warm" }, t("is_unsure")) : null),
+      typeof one.why === "string" ? h("p", { class: "small soft" }, one.why) : null,
       candidates(one.candidates),
       h("div", { class: "row", role: "group", "aria-label": t("decision") },
         h("button", { type: "button", class: "quiet", onclick: () => decide("accept") }, t("accept")),
@@ -164,7 +182,8 @@ function note(text, { mentions, cut }, next) {
       h("p", { class: "small soft" }, t("decisionKeys")));
   };
   const keys = (event) => {
-    if (event.altKey || event.ctrlKey || event.metaKey || event.target.tagName === "SELECT") return;
+    if (event.altKey || event.ctrlKey || event.metaKey || ["SELECT", "INPUT"].includes(event.target.tagName)) return;
+    if (!mentions.length) return;
     const other = mentions[at].candidates[Number(event.key) - 1];
     if (event.key === "a") decide("accept");
     else if (event.key === "r") decide("reject");
@@ -178,14 +197,52 @@ function note(text, { mentions, cut }, next) {
     } else return;
     event.preventDefault();
   };
-  const body = marked(text, mentions.map((one) => [one.start, one.end]), (piece, i) => {
-    const away = mentions[i].attributes.length > 0;
-    const button = h("button", { type: "button", class: away ? "mention away" : "mention", "aria-pressed": "false", title: mentions[i].candidates[0].code, onclick: () => choose(i) }, piece);
-    buttons[i] = button;
-    return button;
+  const made = mentions.map((one, i) => h("button", { type: "button", "aria-pressed": "false", onclick: () => choose(i) }));
+  buttons.push(...made);
+  const legend = h("ul", { class: "kinds", "aria-label": t("legend") });
+  const drawLegend = () => {
+    const kinds = mentions.map((_, i) => kindOf(stated(i)));
+    fill(legend, Object.keys(KINDS).map((kind) => [kind, kinds.filter((one) => one === kind).length])
+      .map(([kind, count]) => h("li", { class: count ? "" : "soft" }, sign(kind), ` ${t(`kind_${kind}`)} `, h("span", { class: "number" }, String(count)))));
+  };
+  const body = h("div", { class: "note" });
+  // The text as it is, or with stars, which leave every mention where it is.
+  let shown = text;
+  const drawBody = () => {
+    fill(body, marked(shown, mentions.map((one) => [one.start, one.end]), (piece, i) => {
+      buttons[i].textContent = piece;
+      return buttons[i];
+    }));
+    buttons.forEach((_, i) => draw(i));
+  };
+  const hidden = h("span", { class: "small soft", role: "status" });
+  const saveText = h("button", { type: "button", class: "quiet", hidden: true, onclick: () => save("note-redacted.txt", "text/plain;charset=utf-8", shown) }, t("saveRedacted"));
+  const redact = async (event) => {
+    const on = event.target.checked;
+    try {
+      const found = on ? await post("/v1/redact", { text }) : { text, spans: [] };
+      shown = found.text;
+      fill(hidden, on ? t("redacted", found.spans.length) : "");
+      saveText.hidden = !on;
+      drawBody();
+      choose(at);
+    } catch (error) {
+      if (error.name !== "AbortError") fill(hidden, problem(error));
+    }
+  };
+  const rows = () => mentions.map((one, i) => {
+    const { decision = "", code } = decisions.get(i) ?? {};
+    return { mention: buttons[i].textContent, start: one.start, end: one.end, ...stated(i), code: code || (one.candidates[0]?.code ?? ""), name: one.candidates[0]?.ko ?? one.candidates[0]?.en ?? "", score: one.score, decision };
   });
-  const view = h("div", { class: "columns even", onkeydown: keys },
-    h("section", { class: "card" }, h("h2", {}, t("mentionsFound", mentions.length)), gap(), h("div", { class: "note" }, body), h("p", { class: "small soft" }, t("noteKey"))),
+  const asTable = () => save("mentions.csv", "text/csv;charset=utf-8", "\uFEFF", table([Object.keys(rows()[0] ?? {}), ...rows().map(Object.values)]));
+  const asJson = () => save("mentions.json", "application/json", JSON.stringify({ text: shown, mentions: rows() }, null, 1));
+  drawBody();
+  drawLegend();
+  const view = h("div", { class: "columns even", tabindex: "-1", onkeydown: keys },
+    h("section", { class: "card stack" }, h("h2", {}, t("mentionsFound", mentions.length)), legend, body,
+      h("div", { class: "row" }, h("label", { class: "check" }, h("input", { type: "checkbox", id: "redact", onchange: redact }), t("redact")), saveText,
+        h("button", { type: "button", class: "quiet", onclick: asTable }, t("exportCsv")), h("button", { type: "button", class: "quiet", onclick: asJson }, t("exportJson"))),
+      hidden),
     side);
   choose(0);
   return warning ? h("div", { class: "stack" }, warning, view) : view;
@@ -200,12 +257,10 @@ function rowsOf(text, mentions, decisions) {
   });
 }
 
-// Decisions as the table that `malmoi link --corrections` and `malmoi lexicon learn` read.
-function save(rows) {
+// Decisions as the table that `malmoi notes read --corrections` and `malmoi notes learn` read.
+function saveDecisions(rows) {
   const clean = (part) => String(part).replace(/\s+/g, " ").trim();
   const lines = rows.map((cells) => cells.map(clean).join("\t"));
-  const table = ["mention\tcontext\tdecision\tcode\tstatus\texperiencer\tscore\twhy", ...lines, ""].join("\n");
-  const url = URL.createObjectURL(new Blob([table], { type: "text/tab-separated-values" }));
-  h("a", { href: url, download: "corrections.tsv" }).click();
-  URL.revokeObjectURL(url);
+  const head = "mention\tcontext\tdecision\tcode\tstatus\texperiencer\tscore\twhy";
+  save("corrections.tsv", "text/tab-separated-values", [head, ...lines, ""].join("\n"));
 }

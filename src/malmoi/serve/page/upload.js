@@ -26,6 +26,7 @@ export function dropZone(limits, corpus, uploaded) {
   const input = h("input", { id: "files", type: "file", multiple: true, class: "unseen", onchange: () => { send([...input.files]); input.value = ""; } });
   const send = async (files) => {
     if (!files.length) return;
+    zone.closest("details")?.setAttribute("open", "");
     if (files.length > limits.files) return fill(out, h("p", { class: "notice warm", role: "alert" }, t("uploadMost", limits.files)));
     const lines = h("ul", { class: "uploads" });
     fill(out, lines);

@@ -10,7 +10,7 @@ const SAMPLE = ["배를 타고 바다에 나간다", "배가 항구에 들어왔
 
 export function draw(panel, info, values, link) {
   if (!info.layers) {
-    fill(panel, h("h1", {}, t("wordsTitle")), h("div", { class: "notice" }, h("p", {}, t("noLayers")), h("p", { class: "number" }, "malmoi export … --layers all")));
+    fill(panel, h("h1", {}, t("wordsTitle")), h("div", { class: "notice" }, h("p", {}, t("noLayers")), h("p", { class: "number" }, "malmoi model export … --layers all")));
     return;
   }
   const top = info.layers - 1;
@@ -24,7 +24,7 @@ export function draw(panel, info, values, link) {
     shown.textContent = `${layer} / ${top}`;
     if (area.value.trim()) run(false);
   } });
-  const out = h("div", { "aria-live": "polite" });
+  const out = h("div", { class: "out", "aria-live": "polite" });
   const run = async (say = true) => {
     const texts = area.value.split("\n").map((line) => line.trim()).filter(Boolean).slice(0, 32);
     link({ q: texts.join("\n"), word: word.value.trim(), layer: String(layer) });
@@ -46,7 +46,7 @@ export function draw(panel, info, values, link) {
       h("div", { class: "row" },
         h("button", { class: "primary", type: "submit" }, t("wordsRun")),
         h("button", { class: "quiet", type: "button", onclick: () => { area.value = SAMPLE.join("\n"); word.value = "배"; run(); } }, t("sample")))),
-    h("div", {}, gap(), out));
+    out);
   if (values.q) run();
   else fill(out, h("p", { class: "empty" }, t("wordsEmpty")));
 }

@@ -51,7 +51,7 @@ async def write_response(
 
 async def run_if_large(state: AppState, work: Callable[[], T], *, numbers: int) -> T:
     """Do something with this many numbers: in a thread where they are many, else at once."""
-    return await state.engine.write(work) if numbers > _LARGE else work()
+    return await state.engine.convert(work) if numbers > _LARGE else work()
 
 
 def make_response(
@@ -66,7 +66,7 @@ def make_response(
     for part in _pieces(content):
         parts.append(part)
         size += len(part)
-        state.memory.check(size)  # fields of documents may be longer than was estimated
+        state.check_answer(size)
     return _response(b"".join(parts), cut)
 
 

@@ -16,14 +16,15 @@ from typing import Any
 from starlette.responses import Response
 
 from ...corpus import Corpus, Document, PassageKey, StoredDocument
-from ...corpus.store import TitledPassage, Vector
+from ...corpus.samples import SampleCorpus
+from ...corpus.store import PassageVectors, TitledPassage
 from ...documents import FoundFile, read_documents
 from ...errors import CorpusBusy, DataError, DocumentError, MalmoiError, MissingExtra, counted
 from ..engine import check_stopped
 from ..errors import APIError
 from ..schemas import CorpusRequest, PassagesRequest, UploadFile, UploadRequest
 from ..settings import MOST_FACETS, Uploads
-from ..state import AppState, Overview, SampleCorpus
+from ..state import AppState, Overview
 from . import json_response
 from .search import matches
 
@@ -35,6 +36,11 @@ _QUESTIONS = 5
 _LOOKED_AT = 32  # documents among which questions are looked for
 _LONGEST_QUESTION = 60  # characters
 _NUMBERING = re.compile(r"^[\d.()]+\s+")
+_HANGUL = re.compile("[가-힣]")
+_ASKED = {  # what asks for a heading, without a particle that would depend on its last sound
+    "ko": "{}에 대해 어떻게 나와 있나요?",
+    "en": "What does it say about {}?",
+}
 
 
 async def passages(state: AppState, request: PassagesRequest) -> Response:
@@ -76,11 +82,13 @@ def _passages(corpus: Corpus, request: PassagesRequest) -> dict[str, Any]:
 async def describe(state: AppState, request: CorpusRequest) -> Response:
     """Say what a corpus holds, by type and folder, and give questions that it answers."""
     name, corpus = state.resources.corpus(request.corpus)
-    work = partial(_overview, corpus, state.overviews.get(name))
-    known = state.overviews[name] = await state.engine.call(work)
+    key = (name, request.lang)
+    work = partial(_overview, corpus, state.overviews.get(key), request.lang)
+    known = state.overviews[key] = await state.engine.call(work)
     return json_response(
         {
             "corpus": name,
+            "sample": isinstance(corpus, SampleCorpus),
             "documents": known.documents,
             "passages": known.passages,
             "types": [{"name": one, "documents": count} for one, count in known.types.items()],
@@ -90,14 +98,14 @@ async def describe(state: AppState, request: CorpusRequest) -> Response:
     )
 
 
-def _overview(corpus: Corpus, known: Overview | None) -> Overview:
+def _overview(corpus: Corpus, known: Overview | None, lang: str | None) -> Overview:
     """What was found a short time ago, or else what is there now."""
     if known is None or known.documents != len(corpus) or time.monotonic() > known.made + _FRESH:
-        return _describe(corpus)
+        return _describe(corpus, lang)
     return known
 
 
-def _describe(corpus: Corpus) -> Overview:
+def _describe(corpus: Corpus, lang: str | None) -> Overview:
     types, folders = Counter[str](), Counter[str]()
     count, step = len(corpus), max(1, len(corpus) // _LOOKED_AT)
     some: list[Document] = []
@@ -116,17 +124,18 @@ def _describe(corpus: Corpus) -> Overview:
         corpus.store.passage_count(),
         dict(types.most_common(MOST_FACETS)),
         dict(sorted(folders.most_common(MOST_FACETS))),
-        tuple(_questions(corpus, some)),
+        tuple(_questions(corpus, some, lang)),
         time.monotonic(),
     )
 
 
-def _questions(corpus: Corpus, documents: Sequence[Document]) -> list[str]:
+def _questions(corpus: Corpus, documents: Sequence[Document], lang: str | None) -> list[str]:
     """Questions whose first hit is the document that they are made for."""
-    if isinstance(corpus, SampleCorpus):
-        asked = list(corpus.questions.items())
-    else:
-        asked = _possible_questions(corpus, documents)
+    asked = list(corpus.questions.items()) if isinstance(corpus, SampleCorpus) else []
+    if lang is not None:
+        asked = [(text, id) for text, id in asked if _is_in(text, lang)]
+    if lang is not None or not asked:
+        asked += _possible_questions(corpus, documents, lang)
     found: dict[str, str] = {}
     for question, id in asked:
         check_stopped()
@@ -139,36 +148,37 @@ def _questions(corpus: Corpus, documents: Sequence[Document]) -> list[str]:
     return list(found.values())
 
 
-def _possible_questions(corpus: Corpus, documents: Sequence[Document]) -> list[tuple[str, str]]:
-    """What one might look for in documents: headings first, titles, and first sentences.
+def _is_in(text: str, lang: str) -> bool:
+    return bool(_HANGUL.search(text)) == (lang == "ko")
 
-    Among the same kind, the folders take turns.
+
+def _possible_questions(
+    corpus: Corpus, documents: Sequence[Document], lang: str | None
+) -> list[tuple[str, str]]:
+    """What one might ask documents: what they ask themselves, their last headings, or titles.
+
+    With a language, those in it come first, and headings are put as questions.
     """
-    found, seen = [], Counter[tuple[int, str]]()
-    for document in documents:
-        folder = document.id.rpartition("/")[0]
-        for kind, question in _questions_of(corpus, document):
-            if 1 < len(question) <= _LONGEST_QUESTION:
-                seen[kind, folder] += 1
-                found.append((kind, seen[kind, folder], question, document.id))
-    return [(question, id) for _, _, question, id in sorted(found)]
-
-
-def _questions_of(corpus: Corpus, document: Document) -> Iterator[tuple[int, str]]:
-    keys = [PassageKey(document.id, number) for number in range(4)]
-    passages = corpus.store.passages(keys)
-    title = document.title.strip()
-    for key in reversed(keys):
-        if key in passages and (headings := passages[key].passage.headings):
-            heading = _NUMBERING.sub("", headings[-1]).strip()
-            if heading != title:
-                yield 0, heading if " " in heading else f"{title} {heading}"
-                break
-    yield 1 if " " in title else 3, title
-    if keys[0] in passages:
-        passage = passages[keys[0]].passage
-        start, end = passage.sentences[0] if passage.sentences else (0, len(passage.text))
-        yield 2, passage.text[start:end].strip()
+    keys = [PassageKey(one.id, number) for one in documents for number in range(4)]
+    passages, found = corpus.store.passages(keys), {one.id: one.title for one in documents}
+    for key in keys:
+        if key not in passages:
+            continue
+        text = passages[key].passage.text
+        if not found[key.document] and text.rstrip().endswith("?"):
+            found[key.document] = text
+        elif headings := passages[key].passage.headings:
+            heading, title = _NUMBERING.sub("", headings[-1]).strip(), passages[key].document.title
+            found[key.document] = heading if " " in heading else f"{title} {heading}"
+    asked = [(one.strip(), id) for id, one in found.items() if 1 < len(one) <= _LONGEST_QUESTION]
+    if lang is None:
+        return asked
+    asked.sort(key=lambda one: not _is_in(one[0], lang))
+    return [
+        (text if text.endswith("?") else _ASKED[lang].format(text), id)
+        for text, id in asked
+        if _is_in(text, lang) or not text.endswith("?")
+    ]
 
 
 async def upload(state: AppState, request: UploadRequest) -> Response:
@@ -199,7 +209,8 @@ async def upload(state: AppState, request: UploadRequest) -> Response:
         remedy = "start the server with a longer --timeout, or use: malmoi index"
         raise APIError(413, "upload_too_slow", f"{message} {remedy}", param="files") from None
     finally:
-        state.overviews.pop(name, None)
+        for key in [one for one in state.overviews if one[0] == name]:
+            del state.overviews[key]
     return json_response({"corpus": name} | done)
 
 
@@ -298,8 +309,8 @@ class _Upload:
             if (document := self.corpus.split_source(source, number, file)) is not None:
                 yield document
 
-    def _encode(self, passages: Sequence[TitledPassage]) -> list[Vector]:
-        vectors: list[Vector] = []
+    def _encode(self, passages: Sequence[TitledPassage]) -> list[PassageVectors]:
+        vectors: list[PassageVectors] = []
         for start in range(0, len(passages), _ENCODED_AT_ONCE):
             check_stopped()
             vectors += self.corpus.encode_passages(passages[start : start + _ENCODED_AT_ONCE])

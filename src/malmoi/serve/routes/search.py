@@ -22,11 +22,14 @@ from ..settings import ON_MAP
 from ..state import AppState
 from . import json_response, write_response
 
-_STAGES = ("fused", "dense", "keyword")  # before a reranker, the last one first
+_STAGES = ("fused", "late", "dense", "keyword")  # before a reranker, the last one first
 _AT_ONCE = 100  # passages that are looked at for documents, and for few; as many keep the order
 _MOST_PASSAGES = 6400
 _LAST_OFFSET = 1000
-_WORD = re.compile(r"[0-9A-Za-z]+|[가-힣]+")
+# Identifiers such as SLN-2113 and v2.1 are words of their own; the look ahead is bounded.
+_WORD = re.compile(
+    r"(?=[A-Za-z._/-]{0,40}\d)[0-9A-Za-z]+(?:[._/-][0-9A-Za-z]+)*|[A-Za-z]+|[가-힣]+"
+)
 _SHORTEST = 2  # a Korean word's stem; its endings and particles differ
 _TOPIC_WORDS = 3  # of a group's name
 _NUMBERS = 100  # that take as long to write as a passage
@@ -82,6 +85,9 @@ def _search(
         filter=filters or None,
         depth=depth,
         vector=vector,
+        late=request.late,
+        min_relevance=request.min_relevance,
+        explain=False,
     )
     hits = _find(ask, last + 1, group=request.group)
     before: list[DocumentHits] = []
@@ -92,6 +98,8 @@ def _search(
     rank_before = {_key(row, request.group): rank for rank, row in enumerate(before, start=1)}
     rank_after = {_key(row, request.group): rank for rank, row in enumerate(rows, start=1)}
     shown = rows[request.offset : last]
+    if request.late and request.mode != "keyword":
+        shown = _explained(corpus, request, shown)
     found: list[dict[str, Any]] = [
         {
             "id": row.id,
@@ -134,6 +142,15 @@ def _find(ask: Callable[[int], list[Hit]], rows: int, *, group: bool) -> list[Hi
         wanted *= 4
 
 
+def _explained(
+    corpus: Corpus, request: SearchRequest, rows: list[DocumentHits]
+) -> list[DocumentHits]:
+    """The rows with the words by which those of their passages were found that are shown."""
+    shown = [row.hits[: request.passages] for row in rows]
+    hits = iter(corpus.explain(request.query, [hit for own in shown for hit in own]))
+    return [DocumentHits(tuple(next(hits) for _ in own)) for own in shown]
+
+
 def _rows(hits: list[Hit], *, group: bool) -> list[DocumentHits]:
     """The hits by their documents, or each alone."""
     return group_hits(hits) if group else [DocumentHits((hit,)) for hit in hits]
@@ -160,6 +177,8 @@ def _hit(query: str, hit: Hit, rank_before: int | None) -> dict[str, Any]:
         "modified": hit.modified,
         "snippet": hit.snippet,
         "snippet_matches": matches(query, hit.snippet),
+        "relevance": round(float(hit.relevance), 4),
+        "met": [one._asdict() for one in hit.matches],
     }
 
 
@@ -183,6 +202,8 @@ def matches(query: str, text: str) -> list[tuple[int, int]]:
     ['환불']
     >>> matches("refund", "How are Refunds paid?")
     [(8, 14)]
+    >>> matches("SLN-2113", "SLN-2114, SLN-2113")  # an identifier marks only itself
+    [(10, 18)]
     """
     wanted = {word.lower() for word in _WORD.findall(query)}
     found = []
@@ -195,6 +216,8 @@ def matches(query: str, text: str) -> list[tuple[int, int]]:
 
 def _shared(word: str, other: str) -> int:
     """How many letters two words share from the start, 0 unless that means something."""
+    if any(letter.isdigit() for letter in other):
+        return len(word) if word == other else 0
     pairs = enumerate(zip(word, other, strict=False))
     size = next((i for i, (a, b) in pairs if a != b), min(len(word), len(other)))
     hangul = word[0] >= "가"

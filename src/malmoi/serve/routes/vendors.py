@@ -1,4 +1,4 @@
-"""The paths of other vendors' servers, in their shapes: Cohere, Jina, vLLM, TEI and Ollama.
+"""The paths of other vendors' servers, in their shapes: Cohere, vLLM, TEI and Ollama.
 
 TEI is Hugging Face's Text Embeddings Inference. Each function maps its fields to what the routes of
 `embeddings.py` do, and writes the same vectors and scores in its own shape. Fields that mean
@@ -6,7 +6,6 @@ something here are honoured. Some say what is the case here anyway, or mean noth
 and not used, and their description says so. All others are refused as everywhere.
 """
 
-import itertools
 import time
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
@@ -15,18 +14,14 @@ import numpy as np
 from pydantic import Field, RootModel
 from starlette.responses import Response
 
-from ... import __version__
-from ...encoders import Encoder
 from ...runtime.pooling import Precision, normalize, to_precision
 from ...types import Floats
-from ..engine import Embedded
 from ..errors import APIError
 from ..schemas import (
     UNUSED,
     Documents,
     InputType,
     ModelName,
-    ModelSize,
     PromptTokens,
     RerankRequest,
     RerankResponse,
@@ -34,8 +29,8 @@ from ..schemas import (
     TextOrTexts,
     Texts,
     Tokens,
-    Usage,
     example,
+    few,
 )
 from ..settings import MOST_TEXTS
 from ..state import AppState
@@ -51,7 +46,6 @@ from .embeddings import (
     texts_of,
 )
 
-_EPOCH = "1970-01-01T00:00:00Z"  # a bundle does not say when it was made
 Truncate = Annotated[
     Literal["NONE", "START", "END"] | None,
     Field(description="What is done with texts that are too long: NONE refuses them."),
@@ -75,25 +69,19 @@ class CohereInput(Schema):
     content: Annotated[list[CohereContent], Field(min_length=1, max_length=1, fail_fast=True)]
 
 
-class _CohereFields(Schema):
-    model: ModelName = None
-    input_type: InputType = None
-    embedding_types: EmbeddingTypes | None = None
-    truncate: Truncate = None
-
-    def answer_bytes(self, model: ModelSize) -> int:
-        return super().answer_bytes(model) * len(self.embedding_types or [1])
-
-
-class CohereEmbedRequest(_CohereFields):
+class CohereEmbedRequest(Schema):
     """Texts to turn into vectors, in Cohere's shape (v1)."""
 
     model_config = example(texts=["배가 아파요"], model="ko-en-small", input_type="search_query")
 
+    model: ModelName = None
+    input_type: InputType = None
+    embedding_types: EmbeddingTypes | None = None
+    truncate: Truncate = None
     texts: Texts
 
 
-class CohereEmbedRequestV2(_CohereFields):
+class CohereEmbedRequestV2(Schema):
     """Texts to turn into vectors, in Cohere's shape (v2)."""
 
     model_config = example(
@@ -103,6 +91,10 @@ class CohereEmbedRequestV2(_CohereFields):
         embedding_types=["float"],
     )
 
+    model: ModelName = None
+    input_type: InputType = None
+    embedding_types: EmbeddingTypes | None = None
+    truncate: Truncate = None
     texts: Texts | None = None
     inputs: Annotated[
         list[CohereInput] | None, Field(min_length=1, max_length=MOST_TEXTS, fail_fast=True)
@@ -170,53 +162,6 @@ class TEIEmbedResponse(RootModel[list[list[float]]]):
     """A vector for each text."""
 
 
-class TEISentences(Schema):
-    """A text, and those it is compared with."""
-
-    source_sentence: str
-    sentences: Texts
-
-
-class TEIParameters(Schema):
-    """How texts are read."""
-
-    truncate: bool | None = None
-    truncation_direction: Direction = None
-    prompt_name: Annotated[str | None, Field(max_length=200)] = None
-
-
-class TEISimilarityRequest(Schema):
-    """A text and those it is compared with, in TEI's shape."""
-
-    model_config = example(
-        inputs={"source_sentence": "배가 아파요", "sentences": ["My stomach hurts", "The ship"]}
-    )
-
-    inputs: TEISentences
-    parameters: TEIParameters | None = None
-
-
-class TEISimilarityResponse(RootModel[list[float]]):
-    """A cosine for each sentence."""
-
-
-class TEIInfoResponse(Schema):
-    """The encoder and the limits, in TEI's shape."""
-
-    model_id: str
-    model_sha: str | None
-    model_dtype: str
-    model_type: dict[str, Any]
-    max_concurrent_requests: int
-    max_input_length: int
-    max_batch_tokens: int
-    max_batch_requests: int | None
-    max_client_batch_size: int
-    auto_truncate: bool
-    tokenization_workers: int
-    version: str
-
-
 class OllamaEmbedRequest(Schema):
     """Texts to turn into vectors, in Ollama's shape."""
 
@@ -227,7 +172,9 @@ class OllamaEmbedRequest(Schema):
     truncate: bool | None = None
     dimensions: Dimensions = None
     options: Annotated[
-        dict[str, str | int | float | bool] | None, Field(max_length=64, description=UNUSED)
+        dict[str, str | int | float | bool] | None,
+        Field(max_length=64, description=UNUSED),
+        few(64),
     ] = None
     keep_alive: Annotated[str | int | float | None, Field(description=UNUSED)] = None
 
@@ -242,74 +189,6 @@ class OllamaEmbedResponse(Schema):
     prompt_eval_count: int
 
 
-class OllamaModel(Schema):
-    """One model, in Ollama's shape."""
-
-    name: str
-    model: str
-    modified_at: str
-    size: int
-    digest: str
-    details: dict[str, Any]
-
-
-class OllamaTagsResponse(Schema):
-    """The models that are served."""
-
-    models: list[OllamaModel]
-
-
-class ScoreRequest(Schema):
-    """Pairs of texts to score, in vLLM's shape: one text with others, or two equal lists."""
-
-    model_config = example(text_1="환불은 언제 되나요?", text_2=["환불은 5일 안에 됩니다"])
-
-    text_1: TextOrTexts
-    text_2: TextOrTexts
-    model: ModelName = None
-    truncate_prompt_tokens: PromptTokens = None
-    priority: Annotated[int, Field(ge=-(2**31), le=2**31, description=UNUSED)] = 0
-    user: Annotated[str | None, Field(max_length=1000, description=UNUSED)] = None
-
-    def answer_bytes(self, model: ModelSize) -> int:
-        texts, characters = self.measure_texts()
-        return 65_536 + texts * (500 + model.dimension * 16) + characters * 16
-
-
-class ScoreItem(Schema):
-    """The score of one pair."""
-
-    index: int
-    object: Literal["score"]
-    score: float
-
-
-class ScoreResponse(Schema):
-    """A score for each pair, by the model that is named."""
-
-    id: str
-    object: Literal["list"]
-    created: int
-    model: str
-    data: list[ScoreItem]
-    usage: Usage
-
-
-async def cohere_v1(state: AppState, request: CohereEmbedRequest) -> Response:
-    """Turn texts into vectors; Cohere's shape of v1."""
-    found = await _cohere(state, request, request.texts)
-    if request.embedding_types is not None:
-        return await _by_type(state, found, found.vectors, request.texts, request.embedding_types)
-    answer = {
-        "id": "",
-        "response_type": "embeddings_floats",
-        "embeddings": write_vectors(found.vectors, "float"),
-        "texts": request.texts,
-        "meta": _meta(found),
-    }
-    return await write_response(state, answer, numbers=found.vectors.size, cut=found.cut)
-
-
 async def cohere_v2(state: AppState, request: CohereEmbedRequestV2) -> Response:
     """Turn texts into vectors of the types asked for; Cohere's shape of v2."""
     if (request.texts is None) == (request.inputs is None):
@@ -317,33 +196,34 @@ async def cohere_v2(state: AppState, request: CohereEmbedRequestV2) -> Response:
         raise APIError(400, "no_texts", message, param="texts")
     check_tokens(request.max_tokens, state.resources.encoder.max_tokens, param="max_tokens")
     texts = request.texts or [one.content[0].text for one in request.inputs or ()]
-    found = await _cohere(state, request, texts)
-    vectors = shorten(state, found.vectors, request.output_dimension)
-    return await _by_type(state, found, vectors, texts, request.embedding_types or ["float"])
+    return await _cohere(state, request, texts, request.output_dimension)
 
 
-async def _cohere(state: AppState, request: _CohereFields, texts: list[str]) -> Embedded:
+async def cohere_v1(state: AppState, request: CohereEmbedRequest) -> Response:
+    """Turn texts into vectors; Cohere's shape of v1."""
+    return await _cohere(state, request, request.texts, None)
+
+
+async def _cohere(
+    state: AppState,
+    request: CohereEmbedRequest | CohereEmbedRequestV2,
+    texts: list[str],
+    dimension: int | None,
+) -> Response:
     state.check_model(request.model, state.resources.encoder.name)
     prompt = state.prompt_for(request.input_type)
-    return await embed_texts(state, texts, prompt=prompt, truncate=request.truncate, param="texts")
-
-
-def _meta(found: Embedded) -> dict[str, Any]:
-    return {"api_version": {"version": "2"}, "billed_units": {"input_tokens": found.tokens}}
-
-
-async def _by_type(
-    state: AppState, found: Embedded, vectors: Floats, texts: list[str], types: list[EmbeddingType]
-) -> Response:
-    content = {
-        "id": "",
-        "response_type": "embeddings_by_type",
-        "embeddings": {kind: _coded(vectors, kind) for kind in dict.fromkeys(types)},
-        "texts": texts,
-        "meta": _meta(found),
-    }
-    numbers = vectors.size * len(types)
-    return await write_response(state, content, numbers=numbers, cut=found.cut)
+    found = await embed_texts(state, texts, prompt=prompt, truncate=request.truncate, param="texts")
+    vectors, types = shorten(state, found.vectors, dimension), request.embedding_types
+    rows: Any = write_vectors(vectors, "float")
+    kind = "embeddings_floats"
+    if types is not None or isinstance(request, CohereEmbedRequestV2):
+        rows = {one: _coded(vectors, one) for one in dict.fromkeys(types or ("float",))}
+        kind = "embeddings_by_type"
+    units = {"input_tokens": found.tokens}
+    meta = {"api_version": {"version": "2"}, "billed_units": units}
+    answer = {"id": "", "response_type": kind, "embeddings": rows, "texts": texts, "meta": meta}
+    numbers = vectors.size * len(types or (1,))
+    return await write_response(state, answer, numbers=numbers, cut=found.cut)
 
 
 def _coded(vectors: Floats, kind: EmbeddingType) -> Iterator[Any]:
@@ -400,87 +280,19 @@ async def _check_uncut(state: AppState, request: VendorRerankRequest) -> None:
     check_uncut(cut, "pair", reranker.max_tokens, param="truncate")
 
 
-async def score(state: AppState, request: ScoreRequest) -> Response:
-    """Score pairs of texts, by the reranker, or by the encoder's cosine where it is named."""
-    left, right = as_list(request.text_1), as_list(request.text_2)
-    if len(left) not in (1, len(right)):
-        message = f"text_1 has {len(left):,} texts and text_2 {len(right):,}; expected one, or as"
-        raise APIError(400, "unequal_lists", f"{message} many as text_2.", param="text_1")
-    check_pairs(state, left, right, param="text_2")
-    resources = state.resources
-    reranker, encoder = resources.reranker, resources.encoder
-    by_encoder = reranker is None or request.model == encoder.name
-    read = encoder.max_tokens if reranker is None or by_encoder else reranker.max_tokens
-    check_tokens(request.truncate_prompt_tokens, read, param="truncate_prompt_tokens")
-    if reranker is None or by_encoder:
-        state.check_model(request.model, encoder.name)
-        found = await embed_texts(state, [*left, *right], param="text_2")
-        vectors = normalize(found.vectors)
-        scores = (vectors[: len(left)] * vectors[len(left) :]).sum(axis=1).tolist()
-        name, tokens = encoder.name, found.tokens
-    else:
-        state.check_model(request.model, reranker.name)
-        pairs = zip(itertools.cycle(left) if len(left) == 1 else left, right, strict=False)
-        scores = await state.engine.score_pairs([*pairs])
-        name, tokens = reranker.name, 0
-    data = [
-        {"index": i, "object": "score", "score": round(float(one), 7)}
-        for i, one in enumerate(scores)
-    ]
-    usage = {"prompt_tokens": tokens, "total_tokens": tokens}
-    own = {"id": "", "object": "list", "created": 0, "model": name}
-    return json_response(own | {"data": data, "usage": usage})
-
-
 async def embed(state: AppState, request: TEIEmbedRequest) -> Response:
     """Turn texts into vectors; TEI's shape."""
     check_normalized(state, request.normalize, param="normalize")
-    found = await _tei(state, as_list(request.inputs), request)
+    prompt = state.check_prompt(request.prompt_name, param="prompt_name")
+    left = request.truncate and (request.truncation_direction or "").lower() == "left"
+    truncate: bool | str | None = "START" if left else request.truncate
+    texts = as_list(request.inputs)
+    found = await embed_texts(state, texts, prompt=prompt, truncate=truncate, param="inputs")
     vectors = shorten(state, found.vectors, request.dimensions)
     if request.normalize is not False:
         vectors = normalize(vectors)
     rows = write_vectors(vectors, "float")
     return await write_response(state, rows, numbers=vectors.size, cut=found.cut)
-
-
-async def similarity(state: AppState, request: TEISimilarityRequest) -> Response:
-    """Compare one text with others by the cosine of their vectors; TEI's shape."""
-    texts = [request.inputs.source_sentence, *request.inputs.sentences]
-    found = await _tei(state, texts, request.parameters or TEIParameters())
-    vectors = normalize(found.vectors)
-    scores = (vectors[1:] @ vectors[0]).astype(np.float64).round(7)
-    return json_response(scores.tolist(), cut=found.cut)
-
-
-async def _tei(
-    state: AppState, texts: list[str], request: TEIEmbedRequest | TEIParameters
-) -> Embedded:
-    prompt = state.check_prompt(request.prompt_name, param="prompt_name")
-    left = request.truncate and (request.truncation_direction or "").lower() == "left"
-    truncate: bool | str | None = "START" if left else request.truncate
-    return await embed_texts(state, texts, prompt=prompt, truncate=truncate, param="inputs")
-
-
-async def info(state: AppState) -> Response:
-    """Describe the encoder and the limits; TEI's shape."""
-    encoder, settings = state.resources.encoder, state.settings
-    pooling = encoder.manifest.pooling if isinstance(encoder, Encoder) else "mean"
-    return json_response(
-        {
-            "model_id": encoder.name,
-            "model_sha": None,
-            "model_dtype": "float32",
-            "model_type": {"embedding": {"pooling": pooling}},
-            "max_concurrent_requests": settings.limits.requests,
-            "max_input_length": encoder.max_tokens,
-            "max_batch_tokens": settings.batching.budget,
-            "max_batch_requests": None,
-            "max_client_batch_size": settings.limits.texts,
-            "auto_truncate": True,
-            "tokenization_workers": 1,
-            "version": __version__,
-        }
-    )
 
 
 async def ollama_embed(state: AppState, request: OllamaEmbedRequest) -> Response:
@@ -497,20 +309,3 @@ async def ollama_embed(state: AppState, request: OllamaEmbedRequest) -> Response
         "prompt_eval_count": found.tokens,
     }
     return await write_response(state, answer, numbers=vectors.size, cut=found.cut)
-
-
-async def ollama_tags(state: AppState) -> Response:
-    """List the models that are served; Ollama's shape."""
-    details = {"format": "onnx", "families": None, "parameter_size": "", "quantization_level": ""}
-    found = [
-        {
-            "name": one.name,
-            "model": one.name,
-            "modified_at": _EPOCH,
-            "size": 0,
-            "digest": "",
-            "details": details | {"parent_model": "", "family": one.manifest.kind},
-        }
-        for one in state.resources.models.values()
-    ]
-    return json_response({"models": found})

@@ -1,4 +1,4 @@
-"""What is found in texts: /v1/words, /v1/keywords, /v1/link and /v1/link/note."""
+"""What is found in texts: /v1/words, /v1/keywords, /v1/link, /v1/link/note and /v1/redact."""
 
 import time
 from collections.abc import Iterator
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from starlette.responses import Response
 
+from ...clinical.redact import Redactor
 from ...encoders import Encoder
 from ...encoders.words import Word
 from ...encoders.words import find as find_word
@@ -20,7 +21,7 @@ from ...terms import Linked
 from ...types import Floats
 from ..engine import WordOptions, check_stopped
 from ..errors import APIError
-from ..schemas import KeywordsRequest, LinkRequest, NoteRequest, WordsRequest
+from ..schemas import KeywordsRequest, LinkRequest, NoteRequest, RedactRequest, WordsRequest
 from ..state import AppState
 from . import as_list, json_response, make_response, write_response, write_vectors
 
@@ -46,10 +47,11 @@ async def words(state: AppState, request: WordsRequest) -> Response:
     encoder = state.resources.encoder
     if not isinstance(encoder, Encoder) or not encoder.reader.layers:
         message = f"{encoder.name} shows none of its layers."
-        command = "malmoi export --layers all"
+        command = "malmoi model export --layers all"
         raise APIError(404, "no_layers", f"{message} Export it with: {command}")
     state.check_texts(request.texts, param="texts")
     top = encoder.reader.layers - 1
+    state.check_answer(_estimate(encoder, request))
     try:
         found = await state.engine.words(request.texts, _options(request, top))
     except OptionError:
@@ -60,6 +62,17 @@ async def words(state: AppState, request: WordsRequest) -> Response:
     if request.vectors:
         numbers += sum(word.vector.size * (1 + len(word.tokens)) for own in found for word in own)
     return await write_response(state, answer, numbers=numbers)
+
+
+def _estimate(encoder: Encoder, request: WordsRequest) -> int:
+    """The bytes that the vectors of words and tokens take, and the cosines of occurrences."""
+    tokens = sum(min(len(text), encoder.max_tokens) + 2 for text in request.texts)
+    count = len(request.layer) if isinstance(request.layer, list) else 1
+    if isinstance(request.layer, str) and request.layer.startswith("concat"):
+        count = encoder.reader.layers
+    found = sum(text.count(request.word) for text in request.texts) if request.word else 0
+    numbers = 2 * tokens * count * encoder.dimension
+    return numbers * (24 if request.vectors else 4) + min(found, tokens) ** 2 * 32
 
 
 def _options(request: WordsRequest, top: int) -> WordOptions:
@@ -149,3 +162,12 @@ async def note(state: AppState, request: NoteRequest) -> Response:
         return make_response(state, answer, cut=int(found.cut is not None))
 
     return await state.engine.call(work, lane="note")
+
+
+async def redact(state: AppState, request: RedactRequest) -> Response:
+    """Hide who a note is about: names, numbers, addresses and dates, by rules."""
+    state.check_texts([request.text], param="text")
+    redactor = Redactor(dates=request.dates)
+    found = await state.engine.call(lambda: redactor.redact(request.text), lane="note")
+    spans = [{"start": one.start, "end": one.end, "kind": one.kind} for one in found.spans]
+    return json_response({"text": found.text, "spans": spans})
