@@ -72,7 +72,7 @@ def test_encode_options(run_here: Run, bundle: Path) -> None:
     header, row = csv.reader(io.StringIO(done.stdout))
     assert header == ["text", "vector_0", "vector_1"] and row[0] == '배 "x", y'
     done = run_here("encode", "-m", bundle, "--table", stdin="배\n")
-    assert "… (16)" in done.stdout and "배" in done.stdout
+    assert "1 vector of 16 values" in done.stdout and "배" in done.stdout
 
 
 def test_cut_texts_and_empty_lines_are_reported(run_here: Run, bundle: Path) -> None:
@@ -97,10 +97,10 @@ def test_similarity_of_arguments_and_of_pairs(run: Run, run_here: Run, bundle: P
 
 
 def test_info_shows_a_bundle(run: Run, run_here: Run, bundle: Path) -> None:
-    done = run("info", bundle)
+    done = run("model", "info", bundle, "--table")
     for word in ("tiny", "Apache-2.0", "mean", "all as their sha256 says", "onnx/model.onnx"):
         assert word in done.stdout
-    assert json.loads(run_here("info", bundle, "--json").stdout)["dimension"] == 16
+    assert json.loads(run_here("model", "info", bundle).stdout)["dimension"] == 16
 
 
 @pytest.mark.parametrize(
@@ -117,8 +117,8 @@ def test_info_shows_a_bundle(run: Run, run_here: Run, bundle: Path) -> None:
         (["encode", "-m", "BUNDLE", "--precision", "int3"], 2, "int3"),
         (["encode", "--table", "--csv", "-m", "BUNDLE"], 2, "exclude each other"),
         (["similarity", "one", "-m", "BUNDLE"], 2, "one text was given"),
-        (["info", "none"], 1, "there is no folder none"),
-        (["fly"], 2, "No such command"),
+        (["model", "info", "none"], 1, "there is no folder none"),
+        (["fly"], 2, "no command fly. See: malmoi --help"),
     ],
 )
 def test_bad_input_is_one_line_and_an_exit_code(
@@ -126,10 +126,9 @@ def test_bad_input_is_one_line_and_an_exit_code(
 ) -> None:
     done = run_here(*(str(bundle) if arg == "BUNDLE" else arg for arg in args))
     assert done.returncode == code
-    assert message in done.stderr.replace("\n│ ", "")
+    assert message in done.stderr
     assert "Traceback" not in done.stderr
-    if code == 1:
-        assert done.stderr.count("\n") == 1 and done.stderr.startswith("malmoi: ")
+    assert done.stderr.count("\n") == 1 and done.stderr.startswith("malmoi: ")
 
 
 def test_hostile_text_goes_through(run_here: Run, bundle: Path) -> None:

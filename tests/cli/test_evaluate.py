@@ -1,4 +1,4 @@
-"""`malmoi evaluate` and `malmoi negatives`, each once in a process of its own."""
+"""`malmoi evaluate` and `malmoi data negatives`, each once in a process of its own."""
 
 import csv
 import io
@@ -101,7 +101,17 @@ def test_what_goes_wrong_is_one_line(
 
 
 def test_negatives_become_triplets(run: Run, run_here: Run, bundle: Path, scores: Path) -> None:
-    command = ["negatives", scores, "-m", bundle, "--sides", "ko-en", "--relative-margin", "0"]
+    command = [
+        "data",
+        "negatives",
+        scores,
+        "-m",
+        bundle,
+        "--sides",
+        "ko-en",
+        "--relative-margin",
+        "0",
+    ]
     done = run(*command, "--out", "out.tsv", "--count", "2")
     assert done.returncode == 0, done.stderr
     assert "wrote 16 triplets to out.tsv" in done.stderr
@@ -119,6 +129,6 @@ def test_pairs_that_are_not_the_same_are_no_positives(run_here: Run, bundle: Pat
     stray = bundle.parent / "marked.tsv"
     rows = ["same\tquestion1\tquestion2", "1\t배\tboat", "0\t배\tdog", "1\t고양이\tcat"]
     stray.write_text("\n".join(rows), "utf-8")
-    done = run_here("negatives", stray, "-m", bundle, "--relative-margin", "0")
+    done = run_here("data", "negatives", stray, "-m", bundle, "--relative-margin", "0")
     assert "1 pair is not the same and was left out" in done.stderr
     assert len(done.stdout.splitlines()) == 2

@@ -17,7 +17,7 @@ def table(tmp_path: Path) -> Path:
 
 
 def test_build_add_and_look(run: Run, run_here: Run, table: Path, tmp_path: Path) -> None:
-    done = run("lexicon", "build", table, "--out", "x.lexicon")
+    done = run("lexicon", "build", table, "--out", "x.lexicon", "--table")
     assert done.returncode == 0, done.stderr
     assert "4 names of 2 concepts" in done.stdout and "NOS/NEC: 1" in done.stdout
     (tmp_path / "mine.tsv").write_bytes("code\tname\nE14\t소갈\n".encode("cp949"))
@@ -27,9 +27,9 @@ def test_build_add_and_look(run: Run, run_here: Run, table: Path, tmp_path: Path
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert {row["name"] for row in rows} == {"당뇨병", "Diabetes mellitus", "소갈"}
     assert rows[0]["original"] == "당뇨병(E14)"
-    done = run_here("lexicon", "info", "x.lexicon")
+    done = run_here("lexicon", "info", "x.lexicon", "--table")
     assert "all files whole" in done.stdout and "1 name was added later, in 1 part" in done.stdout
-    found = json.loads(run_here("lexicon", "info", "x.lexicon", "--json").stdout)
+    found = json.loads(run_here("lexicon", "info", "x.lexicon").stdout)
     assert found["names"] == 5 and len(found["segments"]) == 2
 
 

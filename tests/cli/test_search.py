@@ -3,6 +3,7 @@
 import contextlib
 import json
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ from typer.testing import CliRunner
 
 import malmoi
 from malmoi.cli import app
+from malmoi.cli.search import _hit, _view
+from malmoi.corpus import Hit, Match
 from tests.support import graphs
 from tests.support.graphs import Run
 
@@ -56,6 +59,29 @@ def test_index_and_search(run: Run, run_here: Run, tmp_path: Path) -> None:
     done = run_here("index", "x.malmoi", "faq.jsonl", "--model", "tiny", "--check")
     assert "1 document written, 2 unchanged" in done.stderr
     assert json.loads(done.stdout)["recall@10"] == 1.0
+
+
+def test_relevance_is_shown_and_asked_for(run_here: Run, tmp_path: Path) -> None:
+    make(run_here, tmp_path)
+    search = ("search", "x.malmoi", "the cat sleeps", "--model", "tiny")
+    first = json.loads(run_here(*search).stdout.splitlines()[0])
+    least = first["relevance"] - 0.001
+    few = run_here(*search, "--min-relevance", least).stdout.splitlines()
+    assert [json.loads(line)["id"] for line in few] == [first["id"]]
+    assert run_here(*search, "--min-relevance", 2).returncode == 2
+
+
+def test_words_that_met_are_marked_and_relevance_is_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("malmoi.cli.display.coloured", lambda: True)
+    hit = Hit(
+        "a", "비밀번호를 잊었다", 1.0, title="계정", snippet="비밀번호를 잊었다", relevance=0.6
+    )
+    met = replace(hit, matches=(Match((0, 8), (0, 5), 0.9),))
+    title, _, line, _ = _view("password", [_hit(met)], 60)
+    assert title.removesuffix("\x1b[0m").endswith("███░░ 0.60")
+    assert line.startswith("    \x1b") and "잊었다" in line
+    *_, plain, _ = _view("password", [_hit(hit)], 60)
+    assert plain == "    비밀번호를 잊었다"
 
 
 def test_mistakes_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,4 +178,19 @@ def test_a_damaged_corpus_is_reported(run_here: Run, tmp_path: Path) -> None:
     with contextlib.closing(sqlite3.connect(tmp_path / "x.malmoi")) as connection, connection:
         connection.execute("DELETE FROM vectors WHERE row = 1")
     done = run_here("corpus", "check", "x.malmoi")
-    assert done.returncode == 1 and "1 passages without vectors" in done.stderr
+    assert done.returncode == 1 and "vectors of 1 passages are not as" in done.stderr
+
+
+def test_addresses_and_sources_without_documents_are_errors(
+    run: Run, run_here: Run, tmp_path: Path
+) -> None:
+    done = run("index", "x.malmoi", "https://example.com/a.pdf")
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert "nothing is downloaded" in done.stderr and "curl" in done.stderr
+    assert not (tmp_path / "x.malmoi").exists()
+    write_rows(tmp_path / "faq.jsonl", ROWS)
+    assert run_here("index", "x.malmoi", "faq.jsonl").returncode == 0
+    assert run_here("index", "x.malmoi", "faq.jsonl").returncode == 0  # nothing new
+    (tmp_path / "empty").mkdir()
+    done = run_here("index", "x.malmoi", "empty")
+    assert done.returncode == 1 and "no document was found in empty" in done.stderr

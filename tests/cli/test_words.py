@@ -1,4 +1,4 @@
-"""`malmoi words`: tables, figures and complaints."""
+"""`malmoi text words`: tables, figures and complaints."""
 
 import json
 from pathlib import Path
@@ -13,17 +13,21 @@ BOATS = ["배 타고 바다에 나간다", "배 한 척이 항구에 들어왔�
 
 def test_a_word_is_compared_and_drawn(run_here: Run, tmp_path: Path) -> None:
     plots = ["--plot", "a.png", "--layers-plot", "b.png", "--hist", "c.svg"]
-    done = run_here("words", *BOATS, "--word", "배", "--by", "spaces", "--layers", "3", *plots)
+    done = run_here(
+        "text", "words", *BOATS, "--word", "배", "--by", "spaces", "--layers", "3", *plots
+    )
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert [row["word"] for row in rows] == ["배"] * 3
-    assert rows[0]["likeness"][0] == pytest.approx(1, abs=1e-3)
-    assert rows[0]["likeness"][1] > rows[0]["likeness"][2]
+    assert rows[0]["similarity"][0] == pytest.approx(1, abs=1e-3)
+    assert rows[0]["similarity"][1] > rows[0]["similarity"][2]
     assert {path.name for path in tmp_path.iterdir()} == {"a.png", "b.png", "c.svg"}
 
 
 def test_words_are_listed_with_their_pieces(run: Run) -> None:
-    done = run("words", "-", "--by", "spaces", "--special", "--table", stdin="배가 왔다\n\n")
+    done = run(
+        "text", "words", "-", "--by", "spaces", "--special", "--table", stdin="배가 왔다\n\n"
+    )
     assert done.returncode == 0, done.stderr
     assert "1 empty text was left out" in done.stderr
     assert [line.split()[1] for line in done.stdout.splitlines()[1:]] == [
@@ -35,7 +39,7 @@ def test_words_are_listed_with_their_pieces(run: Run) -> None:
 
 
 def test_two_texts_make_a_heat_map(run_here: Run, tmp_path: Path) -> None:
-    done = run_here("words", "배가 왔다", "the boat came", "--heat", "heat.png", "--csv")
+    done = run_here("text", "words", "배가 왔다", "the boat came", "--heat", "heat.png", "--csv")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "heat.png").stat().st_size > 2000
 
@@ -57,30 +61,30 @@ def test_two_texts_make_a_heat_map(run_here: Run, tmp_path: Path) -> None:
 def test_bad_input_is_reported(
     run_here: Run, tmp_path: Path, args: list[str], code: int, message: str
 ) -> None:
-    done = run_here("words", *args)
+    done = run_here("text", "words", *args)
     assert (done.returncode, message in " ".join(done.stderr.split())) == (code, True), done.stderr
     assert "Traceback" not in done.stderr and not list(tmp_path.iterdir())
 
 
 def test_tokens_are_printed_with_ids_and_segments(run: Run) -> None:
-    done = run("words", "배가 왔다", "배를 먹다", "--ids", "--pair")
+    done = run("text", "words", "배가 왔다", "배를 먹다", "--ids", "--pair")
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert {row["segment"] for row in rows} == {0, 1} and {row["text"] for row in rows} == {1}
-    found = run("vocabulary", "--grep", f"^{rows[1]['token']}$")
+    found = run("model", "vocabulary", "--grep", f"^{rows[1]['token']}$")
     assert json.loads(found.stdout) == {"id": rows[1]["id"], "token": rows[1]["token"]}
-    alone = run("words", "배가 왔다", "배를 먹다", "--ids", "--csv").stdout.splitlines()
+    alone = run("text", "words", "배가 왔다", "배를 먹다", "--ids", "--csv").stdout.splitlines()
     assert alone[0] == "text,token,id,segment" and alone[-1].startswith("2,[SEP],")
 
 
 @pytest.mark.parametrize(
     ("args", "code", "message"),
     [
-        (["words", "배가", "--pair"], 2, "--pair needs --ids"),
-        (["words", "배가", "--ids", "--pair"], 2, "two texts"),
-        (["words", "배가", "--ids", "-m", "ko-en-static"], 1, "--layers all"),
-        (["vocabulary", "--grep", "("], 2, "regular expression"),
-        (["vocabulary", "no-such-model"], 1, "no shipped model"),
+        (["text", "words", "배가", "--pair"], 2, "--pair needs --ids"),
+        (["text", "words", "배가", "--ids", "--pair"], 2, "two texts"),
+        (["text", "words", "배가", "--ids", "-m", "ko-en-static"], 1, "--layers all"),
+        (["model", "vocabulary", "--grep", "("], 2, "regular expression"),
+        (["model", "vocabulary", "no-such-model"], 1, "no shipped model"),
     ],
 )
 def test_bad_questions_about_tokens(run: Run, args: list[str], code: int, message: str) -> None:

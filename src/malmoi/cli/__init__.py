@@ -5,50 +5,47 @@ This is the one place where malmoi's exceptions become a line on stderr and an e
 
 import logging
 import os
+import re
 import sys
 import time
 import warnings
 from importlib import import_module
-from typing import Annotated, Literal, NoReturn, TextIO
+from typing import Annotated, Any, Literal, NoReturn, TextIO
 
 import typer
+from typer import BadParameter
 
 from .. import __version__
 from ..bundle.bundle import GRAPH, POOLING
 from ..errors import CutWarning, MalmoiError
 from ..runtime.session import DEVICE
-from .help import PANELS, example_of, language, translate
-from .options import opt
-from .output import complain, install_handler
+from .commands import COMMANDS, RENAMED
+from .help import correct, first_steps, overview, prepare
+from .options import more, opt
+from .output import Stopped, complain, install_handler
 
-_NAMES = """
-encode similarity words vocabulary terms index search link redact rerank compare tag answer
-train evaluate classify keywords cluster mine negatives export info serve key mcp
-"""
-# Every command with its module: a command starts sooner if the others are not imported.
-COMMANDS = {name: "serve" if name == "key" else name for name in _NAMES.split()}
-GROUPS = ("lexicon", "corpus")
 _PATIENCE = 10.0  # seconds
+_INTERRUPTED = 130
+_UsageError: Any = BadParameter.__mro__[1]  # typer brings its own click, or uses the installed one
 
 
 def build(only: str | None = None) -> typer.Typer:
     """Build the command line; with only one command if it is named."""
     made = typer.Typer(
         name="malmoi",
-        help="Korean, English and mixed text made comparable: vectors without torch or network.",
-        no_args_is_help=True,
+        help="Korean, English and mixed text made comparable.",
         add_completion=False,
         pretty_exceptions_enable=False,
+        rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    for name, module in COMMANDS.items():
+    for name, entry in COMMANDS.items():
         if only in (None, name):
-            command = getattr(import_module(f".{module}", __name__), name)
-            made.command(epilog=example_of(name), rich_help_panel=PANELS.get(name))(command)
-    for name in GROUPS:
-        if only in (None, name):
-            app = import_module(f".{name}", __name__).app
-            made.add_typer(app, name=name, rich_help_panel=PANELS.get(name))
+            module = import_module(f".{entry.module}", __name__)
+            if entry.group:
+                made.add_typer(module.app, name=name, help=entry.summary)
+            else:
+                made.command(name)(getattr(module, name.replace("-", "_")))
     made.callback()(options)
     return made
 
@@ -73,13 +70,13 @@ def options(
     quiet: Annotated[bool, opt("Log only warnings and errors.", "--quiet", "-q")] = False,
     device: Annotated[
         Literal["auto", "cpu", "cuda", "directml", "coreml", "openvino"] | None,
-        opt("Where graphs run, if the installed onnxruntime can; the processor if left out."),
+        more("Where graphs run, if the installed onnxruntime can; the processor if left out."),
     ] = None,
     graph: Annotated[
-        str | None, opt("The ONNX graph to use of a model folder with several, by its name.")
+        str | None, more("The ONNX graph to use of a model folder with several, by its name.")
     ] = None,
     pooling: Annotated[
-        str | None, opt("How an encoder's folder with a graph makes a vector, if it does not say.")
+        str | None, more("How an encoder's folder with a graph makes a vector, if it does not say.")
     ] = None,
 ) -> None:
     """Apply the options before the command."""
@@ -97,11 +94,11 @@ def main() -> NoReturn:
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     warnings.showwarning = _show_warning
     warnings.simplefilter("always", CutWarning)
-    asked = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
     try:
-        built = build(asked if asked in COMMANDS or asked in GROUPS else None)
-        command = typer.main.get_command(built)
-        (translate(command) if language() == "ko" else command)()
+        code = _run(sys.argv[1:])
+        if code == _INTERRUPTED:  # typer catches Ctrl-C while a command runs
+            raise KeyboardInterrupt
+        _leave(code)
     except MalmoiError as error:
         _wait_for_the_first()
         complain(str(error))
@@ -111,13 +108,65 @@ def main() -> NoReturn:
             f"{error.strerror or error}: {error.filename or 'output'}. Check disk and permissions."
         )
         _leave(1)
-    # Typer turns Ctrl-C into 130; it does not see one while a command is imported.
-    except (SystemExit, KeyboardInterrupt) as leaving:
-        code = leaving.code if isinstance(leaving, SystemExit) else 130
-        if code == 130 and _is_first():
-            complain(getattr(leaving, "message", "stopped; nothing half-written was left behind"))
-        _leave(code)
-    _leave(0)
+    except (typer.Abort, KeyboardInterrupt):
+        if _is_first():
+            complain("stopped; nothing half-written was left behind")
+        _leave(130)
+    except Stopped as leaving:
+        if _is_first():
+            complain(leaving.message)
+        _leave(130)
+    except SystemExit as leaving:
+        _leave(leaving.code)
+
+
+def _run(words: list[str]) -> int:
+    """Run what was asked for, importing one command only; give the exit code."""
+    asked = _command_of(words)
+    if not words:
+        sys.stdout.write(first_steps())
+        return 0
+    if not asked and words[-1] in ("-h", "--help"):
+        sys.stdout.write(overview(__version__))
+        return 0
+    if asked == words[-1] and asked in COMMANDS and COMMANDS[asked].group:
+        words = [*words, "--help"]
+    command = prepare(typer.main.get_command(build(asked if asked in COMMANDS else "")))
+    try:
+        if asked and asked not in COMMANDS:
+            near = correct(words[words.index(asked) :], [*COMMANDS, *RENAMED])
+            raise _UsageError(near or f"no command {asked}")
+        return int(command.main(words, prog_name="malmoi", standalone_mode=False) or 0)
+    except _UsageError as error:
+        complain(_usage(error, asked, words))
+        return 2
+
+
+def _command_of(words: list[str]) -> str:
+    """Give the first word that is neither an option nor an option's value."""
+    rest = iter(words)
+    for word in rest:
+        if word in ("--device", "--graph", "--pooling"):
+            next(rest, None)
+        elif not word.startswith("-"):
+            return word
+    return ""
+
+
+def _usage(error: Any, asked: str, words: list[str]) -> str:
+    """One line for bad usage, with the nearest right word and where help is."""
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else "malmoi"
+    for option in ("--note", "--notes", "--calibrate", "learn"):
+        if option in words and f"{asked} {option}" in RENAMED:
+            return str(correct([asked, option], []))
+    text = " ".join(error.format_message().split()).rstrip(".")
+    if (unknown := re.match(r"No such command '([^']+)'", text)) and context is not None:
+        near = correct([unknown[1]], list(context.command.commands))
+        text = near or f"no command {unknown[1]}"
+    text = re.sub(r" \(Possible options: ([^)]*)\)", r"; did you mean \1?", text)
+    end = "" if text.endswith("?") else "."
+    return f"{text[:1].lower()}{text[1:]}{end} See: {path} --help"
 
 
 def _is_first() -> bool:

@@ -9,9 +9,9 @@ from typing import Annotated
 
 from ..errors import DataError, OptionError
 from ..heads.classifier import (
+    Classifier,
     Decision,
     Estimate,
-    NoteClassifier,
     ScoredWindow,
     load_classifier,
 )
@@ -119,7 +119,7 @@ def _notes(file: str, text: str, patient: str | None) -> Iterator[tuple[str, str
 
 
 def _row(
-    name: str, notes: list[str], model: NoteClassifier, decision: Decision, k: int
+    name: str, notes: list[str], model: Classifier, decision: Decision, k: int
 ) -> dict[str, object]:
     several = model.problem == MULTI
     row: dict[str, object] = {"note": name}

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from ..corpus.corpus import Corpus
-from ..corpus.ingest import copy_corpus
+from ..corpus.ingest import copy_corpus, upgrade_corpus
 from ..corpus.sqlite import SqliteStore, open_store
 from ..corpus.store import Document, PassageKey, Store
 from ..encoders import load
@@ -19,10 +19,7 @@ from ..io.files import writing
 from .options import ModelOption, arg, opt
 from .output import Row, prints_rows, say, watched
 
-app = typer.Typer(
-    help="List, show, delete, count, check, export, copy or back up the documents of a corpus.",
-    no_args_is_help=True,
-)
+app = typer.Typer()
 CorpusPath = Annotated[str, arg("A corpus file, or an address in Milvus.")]
 
 
@@ -155,6 +152,14 @@ def copy(
     """Copy every document with its vectors into another store; nothing is encoded again."""
     count = copy_corpus(source, target, progress=watched())
     say(f"copied {counted(count, 'document')} to {target}")
+
+
+@app.command()
+def upgrade(corpus: CorpusPath, model: ModelOption = None) -> None:
+    """Give a corpus of an earlier version token vectors, by which it is searched word by word."""
+    encoder = load(model) if model is not None else None
+    count = upgrade_corpus(corpus, encoder, progress=watched())
+    say(f"{corpus} has token vectors: {counted(count, 'passage')} encoded")
 
 
 @app.command()

@@ -16,14 +16,26 @@ from ..io.arrays import writing_vectors
 from ..io.tables import read_texts
 from ..runtime.pooling import Precision
 from ..scale import EncodedDataset, encode_dataset, encode_in_processes
-from .options import Column, ModelOption, Threads, arg, opt
-from .output import Row, prints_rows, say, watched
+from .display import clean, number, pad, shorten
+from .options import Column, ModelOption, Threads, arg, more, opt
+from .output import Row, prints, say, watched
 
 Rows = Iterator[tuple[str, NDArray[Any]]]
 _BLOCK = 1024
 
 
-@prints_rows
+def _view(rows: list[dict[str, Any]], columns: int) -> Iterable[str]:
+    """Summarize vectors: nobody reads 384 numbers."""
+    size = len(rows[0]["vector"])
+    for row in rows[:10]:
+        start = " ".join(number(value) for value in row["vector"][:4])
+        yield f"{pad(shorten(clean(row['text']), columns - 34), columns - 34)}  [{start} …]"
+    if len(rows) > 10:
+        yield f"… and {len(rows) - 10:,} more"
+    yield f"{counted(len(rows), 'vector')} of {size} values. Keep them with: --out vectors.npy"
+
+
+@prints(view=_view)
 def encode(
     files: Annotated[
         list[str] | None, arg("Text files, one text a line; - is stdin. With --ray: .parquet.")
@@ -41,13 +53,13 @@ def encode(
     on_long: Annotated[OnLong, opt("What to do with text the model cannot hold.")] = "cut",
     threads: Threads = None,
     processes: Annotated[
-        int, opt("Processes with a model each, for machines with many cores.", min=1)
+        int, more("Processes with a model each, for machines with many cores.", min=1)
     ] = 1,
     ray: Annotated[
-        str | None, opt("Encode on a Ray cluster: its head's HOST:PORT, auto or local.")
+        str | None, more("Encode on a Ray cluster: its head's HOST:PORT, auto or local.")
     ] = None,
     part_rows: Annotated[
-        int, opt("Rows in a part, which is lost or done whole (--ray).", min=1)
+        int, more("Rows in a part, which is lost or done whole (--ray).", min=1)
     ] = 16384,
 ) -> Iterable[Row]:
     """Turn each line of text into a vector; JSON lines come out unless --out names a file."""

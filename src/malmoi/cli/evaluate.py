@@ -10,14 +10,14 @@ from ..bundle.bundle import find_model, open_bundle
 from ..bundle.manifest import KINDS
 from ..encoders import load
 from ..errors import DataError
-from ..evaluate import TASKS, Report, Settings, WordVectors, load_baselines
-from ..evaluate import evaluate as measure
+from ..evaluation import TASKS, Report, Settings, WordVectors, load_baselines
+from ..evaluation import evaluate as measure
 from ..heads.answerer import load_answerer
 from ..heads.classifier import load_classifier
 from ..heads.reranker import load_reranker
 from ..heads.tagger import load_tagger
 from ..mining.figures import check_figure, plot_report
-from .options import Sides, Strict, Threads, arg, opt, parse_columns
+from .options import Sides, Strict, Threads, arg, more, opt, parse_columns
 from .output import Format, print_json, print_rows, prints_rows, say
 
 # The choices of --task are the names of the registry; a type checker cannot follow that.
@@ -50,25 +50,25 @@ def evaluate(
     baselines: Annotated[
         str | None, opt("Compare with this raw encoder's CLS, mean and words.")
     ] = None,
-    encoder: Annotated[str | None, opt("rerank: the encoder that proposes documents.")] = None,
-    top: Annotated[int, opt("rerank: how many documents to rerank.", min=1)] = 50,
-    k: Annotated[str, opt("retrieval, rerank: cut-offs.")] = "1,5,10",
+    encoder: Annotated[str | None, more("rerank: the encoder that proposes documents.")] = None,
+    top: Annotated[int, more("rerank: how many documents to rerank.", min=1)] = 50,
+    k: Annotated[str, more("retrieval, rerank: cut-offs.")] = "1,5,10",
     documents: Annotated[
-        Path | None, opt("retrieval, rerank: more texts to search among, or a folder of files.")
+        Path | None, more("retrieval, rerank: more texts to search among, or a folder of files.")
     ] = None,
     query_prompt: Annotated[
-        str | None, opt("retrieval, rerank: the encoder's prompt for queries.")
+        str | None, more("retrieval, rerank: the encoder's prompt for queries.")
     ] = None,
     document_prompt: Annotated[
-        str | None, opt("retrieval, rerank: the encoder's prompt for documents.")
+        str | None, more("retrieval, rerank: the encoder's prompt for documents.")
     ] = None,
-    train: Annotated[Path | None, opt("nli, transfer, senses: fit on this file.")] = None,
-    lexicon: Annotated[str | None, opt("linking: the lexicon to link mentions to.")] = None,
-    types: Annotated[str | None, opt("linking: types of mentions to keep, with commas.")] = None,
-    errors: Annotated[Path | None, opt("linking: write what went wrong to this .tsv.")] = None,
-    folds: Annotated[int, opt("nli, transfer: cross-validation folds.", min=2)] = 10,
-    rounds: Annotated[int, opt("Bootstrap rounds; 0 leaves intervals out.", min=0)] = 1000,
-    seed: Annotated[int, opt("Seed of bootstrap and folds.", min=0)] = 0,
+    train: Annotated[Path | None, more("nli, transfer, senses: fit on this file.")] = None,
+    lexicon: Annotated[str | None, more("linking: the lexicon to link mentions to.")] = None,
+    types: Annotated[str | None, more("linking: types of mentions to keep, with commas.")] = None,
+    errors: Annotated[Path | None, more("linking: write what went wrong to this .tsv.")] = None,
+    folds: Annotated[int, more("nli, transfer: cross-validation folds.", min=2)] = 10,
+    rounds: Annotated[int, more("Bootstrap rounds; 0 leaves intervals out.", min=0)] = 1000,
+    seed: Annotated[int, more("Seed of bootstrap and folds.", min=0)] = 0,
     strict: Strict = False,
     plot: Annotated[Path | None, opt("Draw the report (.png, .svg, .pdf).")] = None,
     out: Annotated[Path | None, opt("Write the report as JSON.", "--out", "-o")] = None,

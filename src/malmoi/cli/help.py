@@ -1,51 +1,20 @@
-"""Help for people: commands in groups, an example each, and Korean where the reader's language is.
+"""Help for people: plain text at the terminal's width, in Korean where the reader's language is.
 
 English is what the commands say themselves. `korean.tsv` holds the sentences in Korean: a test
 fails where one is missing. MALMOI_LANG (ko or en) decides, or else the locale.
 """
 
+import difflib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
-_PANELS = {
-    "Vectors and similarity": "encode similarity words vocabulary terms compare",
-    "Documents and search": "index search rerank answer corpus",
-    "Clinical text": "link redact lexicon",
-    "What texts are about": "keywords cluster mine classify tag",
-    "Make and measure models": "train evaluate export negatives info",
-    "Serve": "serve key mcp",
-}
-PANELS = {name: panel for panel, names in _PANELS.items() for name in names.split()}
+from .commands import COMMANDS, EXAMPLES, FIRST_STEPS, RENAMED
+from .display import pad, terminal_width, width, wrap
 
-EXAMPLES = {
-    "encode": "malmoi encode notes.txt --out notes.npy",
-    "similarity": 'malmoi similarity "고양이가 잔다" "The cat sleeps" --calibrated --table',
-    "words": 'malmoi words "배를 탔다" "배가 달다" --word 배 --layers 3 --table',
-    "vocabulary": "malmoi vocabulary ko-en-small --grep ^배",
-    "terms": "malmoi terms 당뇨병 --among sample -k 5 --table",
-    "index": "malmoi index docs.db reports/ --include '*.pdf'",
-    "search": 'malmoi search docs.db "환불 규정" --rerank --within 200ms --table',
-    "link": 'malmoi link sample "DM nephropathy" --table',
-    "redact": "malmoi redact notes/ --out hidden/",
-    "rerank": 'malmoi rerank "환불 규정" answers.txt -k 3 --table',
-    "compare": 'malmoi compare runs/nli/bundle "비가 온다" "땅이 젖는다"',
-    "tag": 'malmoi tag runs/ncbi-disease/bundle "Familial adenomatous polyposis" --table',
-    "answer": 'malmoi answer runs/ko-qa/bundle "복용 간격은?" leaflet.pdf',
-    "train": "malmoi train recipes/sts-cosent.toml --data DATA --set schedule.epochs=2",
-    "evaluate": "malmoi evaluate ko-en-small --task sts --data sts.tsv --table",
-    "classify": "malmoi classify runs/readmission/bundle note.txt --windows 3",
-    "keywords": "malmoi keywords report.txt --top 5 --table",
-    "cluster": "malmoi cluster answers.txt --map topics.html --table",
-    "mine": "malmoi mine korean.txt english.txt --table",
-    "negatives": "malmoi negatives pairs.tsv --out mined.tsv",
-    "export": "malmoi export klue/bert-base my-encoder --pooling mean --precision int8",
-    "info": "malmoi info ko-en-small",
-    "serve": "malmoi serve --corpus docs.db --port 8080",
-    "key": "malmoi key reader --file keys.json",
-    "mcp": "malmoi mcp --corpus docs.db",
-}
+_LEFT = 26  # columns for names
 
 
 def language(environment: Mapping[str, str] = os.environ) -> str:
@@ -60,11 +29,7 @@ def language(environment: Mapping[str, str] = os.environ) -> str:
     return "en"
 
 
-def example_of(name: str) -> str | None:
-    """A command's example as the last line of its help."""
-    return f"Example: {EXAMPLES[name]}" if name in EXAMPLES else None
-
-
+@cache
 def read_korean() -> dict[str, str]:
     """The sentences of help in Korean, by their English ones."""
     lines = (Path(__file__).parent / "korean.tsv").read_text("utf-8").splitlines()[1:]
@@ -72,51 +37,132 @@ def read_korean() -> dict[str, str]:
     return {english: korean for english, _, korean in pairs}
 
 
-def translate(command: Any, korean: Mapping[str, str] | None = None) -> Any:
-    """Put the help of a command, its options and all commands below it into Korean."""
-    table = read_korean() if korean is None else korean
-    parts = (command.help or "").split("\n\n")
-    command.help = "\n\n".join(table.get(" ".join(part.split()), part) for part in parts)
-    if command.epilog:
-        command.epilog = command.epilog.replace("Example:", table.get("Example:", "Example:"))
-    panel = getattr(command, "rich_help_panel", None)
-    if isinstance(panel, str):
-        command.rich_help_panel = table.get(panel, panel)
-    for option in command.params:
-        _translate_option(option, table)
-    own = command.get_help_option  # made anew where help is shown
-    command.get_help_option = lambda context: _translate_option(own(context), table)
-    shown = command.format_help
-    command.format_help = lambda *arguments: _whole_words(shown, *arguments)
-    for below in getattr(command, "commands", {}).values():
-        translate(below, table)
+def said(text: str) -> str:
+    """A sentence of help in the reader's language."""
+    text = " ".join(text.split())
+    return read_korean().get(text, text) if language() == "ko" else text
+
+
+def _columns(rows: Iterable[tuple[str, str]], columns: int) -> list[str]:
+    """Lay out names and what they mean, side by side, or below each other if a name is long."""
+    lines = []
+    for name, text in rows:
+        first, *rest = wrap(text, columns - _LEFT) or [""]
+        if width(name) > _LEFT - 4:
+            lines.append(f"  {name}")
+            rest = [first, *rest]
+        else:
+            lines.append(f"  {pad(name, _LEFT - 2)}{first}".rstrip())
+        lines += [" " * _LEFT + line for line in rest if line]
+    return lines
+
+
+def overview(version: str) -> str:
+    """What `malmoi --help` prints: every command with a line, by panel."""
+    columns = terminal_width()
+    lines = [
+        *wrap(
+            f"malmoi {version}: {said('Korean, English and mixed text made comparable.')}", columns
+        ),
+        f"{said('Usage')}: malmoi [-v | -q] [--device …] COMMAND …",
+    ]
+    panel = ""
+    rows: list[tuple[str, str]] = []
+    for name, entry in COMMANDS.items():
+        if entry.panel != panel:
+            lines += [*_columns(rows, columns), "", said(entry.panel)]
+            panel, rows = entry.panel, []
+        rows.append((name + " …" * entry.group, said(entry.summary)))
+    lines += [*_columns(rows, columns), ""]
+    lines += wrap(
+        said(
+            "Results are for people on a terminal and JSON lines in a pipe; --json, --csv and "
+            "--table choose. All options of a command: malmoi COMMAND --help"
+        ),
+        columns,
+    )
+    return "\n".join(lines) + "\n"
+
+
+def first_steps() -> str:
+    """What `malmoi` alone prints: a few things to try, each a line that can be copied."""
+    lines = [said("Six things to try:"), ""]
+    for title, command in FIRST_STEPS:
+        lines += [f"  {said(title)}", f"    {command}"]
+    return "\n".join([*lines, "", f"{said('All commands')}: malmoi --help"]) + "\n"
+
+
+def show_help(path: str, command: Any, context: Any, formatter: Any) -> None:
+    """Write the help of a command or group: usage, what it does, options, those used rarely."""
+    columns = terminal_width()
+    below = getattr(command, "commands", {})
+    given = [_option(one)[0] for one in command.params if one.param_type_name == "argument"]
+    pieces = ["malmoi", path, *given, *["COMMAND …"] * bool(below), "[OPTIONS]"]
+    lines = [f"{said('Usage')}: {' '.join(pieces)}", ""]
+    for part in (command.help or "").split("\n\n"):
+        lines += [*wrap(said(part), columns), ""]
+    if below:
+        rows = [(name, said((one.help or "").split("\n\n")[0])) for name, one in below.items()]
+        lines += [said("Commands"), *_columns(rows, columns), ""]
+    panels: dict[str, list[tuple[str, str]]] = {}
+    for option in [*command.params, command.get_help_option(context)]:
+        if option is None or getattr(option, "hidden", False):
+            continue
+        title = getattr(option, "rich_help_panel", None) or f"{option.param_type_name}s"
+        panels.setdefault(title.capitalize(), []).append(_option(option))
+    for title in sorted(panels, key=lambda one: ("Arguments", "Options", "More").index(one)):
+        lines += [said(title), *_columns(panels[title], columns), ""]
+    if path in EXAMPLES:
+        lines.append(f"{said('Example:')} {EXAMPLES[path]}")
+    formatter.write("\n".join(lines).rstrip() + "\n")
+
+
+def _option(option: Any) -> tuple[str, str]:
+    """Give an option's names with what they take, and what it does with its default."""
+    text = said(getattr(option, "help", None) or "")
+    if option.param_type_name == "argument":
+        name = option.name.upper() + "…" * (option.nargs != 1)
+        return name if option.required else f"[{name}]", text
+    names = ", ".join([*option.opts, *option.secondary_opts])
+    kind, choices = _kind(option)
+    if len(choices) > 3:
+        text += f" [{', '.join(choices)}]"
+    if not (option.is_flag or option.count):
+        names += f" {'|'.join(choices)}" if 0 < len(choices) <= 3 else f" {kind}"
+    if isinstance(option.default, str | int | float) and type(option.default) is not bool:
+        text += f" [{said('default')}: {option.default}]" if option.default != "" else ""
+    return names, text
+
+
+def _kind(option: Any) -> tuple[str, tuple[str, ...]]:
+    """Say what an option takes: N, X, FILE or TEXT, and its choices if it has some."""
+    described = getattr(option, "type_descriptor", None)
+    if described is None:  # typer before 0.29, or a plain option
+        name, choices = str(option.type.name), tuple(getattr(option.type, "choices", ()))
+        name = name.split()[0]
+    else:
+        kind = described.annotation
+        kind = next((one for one in get_args(kind) if get_origin(one) is Literal), kind)
+        choices = tuple(map(str, get_args(kind))) if get_origin(kind) is Literal else ()
+        name = getattr(kind, "__name__", str(kind))
+    known = {"int": "N", "integer": "N", "float": "X", "Path": "FILE", "path": "FILE"}
+    return known.get(name, "TEXT"), choices
+
+
+def prepare(command: Any, path: str = "") -> Any:
+    """Give a command, and all below it, our help."""
+    command.format_help = partial(show_help, path, command)
+    for name, below in getattr(command, "commands", {}).items():
+        prepare(below, f"{path} {name}".strip())
     return command
 
 
-def _whole_words(show: Callable[..., None], *arguments: object) -> None:
-    """Show help whose wide letters are counted as two cells where lines end.
-
-    rich counts letters there: of a line of Hangul that fits but for the space at its end it cuts
-    the last letters and writes "…".
-    """
-    from rich.text import Text
-
-    def strip_end(text: Text, size: int) -> None:
-        blank = len(text.plain) - len(text.plain.rstrip())
-        if (excess := min(blank, text.cell_len - size)) > 0:
-            text.right_crop(excess)
-
-    own = Text.rstrip_end
-    Text.rstrip_end = strip_end  # type: ignore[method-assign, assignment]
-    try:
-        show(*arguments)
-    finally:
-        Text.rstrip_end = own  # type: ignore[method-assign]
-
-
-def _translate_option(option: Any, table: Mapping[str, str]) -> Any:
-    if (said := getattr(option, "help", None)) is not None:
-        option.help = table.get(said, said)
-        title = f"{option.param_type_name.capitalize()}s"  # Arguments, Options
-        option.rich_help_panel = getattr(option, "rich_help_panel", None) or table.get(title)
-    return option
+def correct(words: Sequence[str], names: Sequence[str]) -> str | None:
+    """What an unknown command should have been: its name now, or the nearest."""
+    for count in (2, 1):
+        if (old := " ".join(words[:count])) in RENAMED:
+            return f"malmoi {old} is now: malmoi {RENAMED[old]}"
+    near = difflib.get_close_matches(words[0], names, 1, 0.5) if words else []
+    if not near:
+        return None
+    return f"no command {words[0]}; did you mean {RENAMED.get(near[0], near[0])}?"

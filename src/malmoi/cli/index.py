@@ -12,9 +12,9 @@ from ..corpus.corpus import check_recall
 from ..corpus.ingest import has_rows
 from ..documents import RowColumns, split_document
 from ..encoders import load
-from ..errors import counted
+from ..errors import DataError, counted
 from ..runtime.pooling import Precision
-from .options import ModelOption, Threads, arg, opt
+from .options import ModelOption, Threads, arg, more, opt
 from .output import Row, prints_rows, say, watched
 
 _PATHS = "Files and folders with their sub-folders; - is stdin, one text per line."
@@ -37,24 +37,24 @@ def index(
     ] = False,
     watch: Annotated[bool, opt("Follow the folders until Ctrl-C.", "--watch")] = False,
     tokens: Annotated[int, opt("How long a passage is, in tokens.", min=8)] = 200,
-    text: Annotated[str | None, opt("The column or field with the text.")] = None,
-    id: Annotated[str | None, opt("The column or field with the id.", "--id")] = None,
+    text: Annotated[str | None, more("The column or field with the text.")] = None,
+    id: Annotated[str | None, more("The column or field with the id.", "--id")] = None,
     field: Annotated[
-        list[str] | None, opt("A column to keep as metadata; all when left out.")
+        list[str] | None, more("A column to keep as metadata; all when left out.")
     ] = None,
     precision: Annotated[
-        Precision, opt("What a value is stored as (a new corpus only).")
+        Precision, more("What a value is stored as (a new corpus only).")
     ] = "float32",
-    dim: Annotated[int | None, opt("Keep the first dimensions only (a new corpus only).")] = None,
+    dim: Annotated[int | None, more("Keep the first dimensions only (a new corpus only).")] = None,
     words: Annotated[
         Literal["word-morphemes", "morphemes", "bigrams"] | None,
-        opt("What keyword search counts (a new corpus only)."),
+        more("What keyword search counts (a new corpus only)."),
     ] = None,
-    engine: Annotated[Literal["auto", "flat", "hnsw"], opt("How vectors are searched.")] = "auto",
+    engine: Annotated[Literal["auto", "flat", "hnsw"], more("How vectors are searched.")] = "auto",
     check: Annotated[
-        bool, opt("Print how many of the true nearest a search finds.", "--check")
+        bool, more("Print how many of the true nearest a search finds.", "--check")
     ] = False,
-    queries: Annotated[int, opt("How many searches --check makes.", min=1)] = 100,
+    queries: Annotated[int, more("How many searches --check makes.", min=1)] = 100,
     threads: Threads = None,
 ) -> Iterable[Row]:
     """Add, update and remove documents so that a corpus matches files and folders."""
@@ -63,6 +63,12 @@ def index(
         raise BadParameter("name files or folders to put in, or --check to measure what is there")
     named = RowColumns((text,) if text else None, None, id, tuple(field) if field else None)
     columns = named if text or id or field else None
+    for path in paths or []:
+        if "://" in path:
+            raise DataError(
+                f"{path.partition('://')[0]}:// is an address; expected files or folders, nothing "
+                "is downloaded. Save the page or file first, as with: curl -O ADDRESS"
+            )
     if watch and all(has_rows(path, lines=lines, columns=columns) for path in paths or []):
         raise BadParameter("--watch follows files and folders; name one")
     # A corpus knows its model; without a name, a new one gets the shipped model.
@@ -88,7 +94,15 @@ def index(
             for report in watch_files(opened, paths, **options):
                 _say_report(report, corpus, opened)
         elif paths:
-            _say_report(index_files(opened, paths, **options), corpus, opened)
+            report = index_files(opened, paths, **options)
+            _say_report(report, corpus, opened)
+            # A table of which all rows were read by an earlier run gives nothing new.
+            resumed = any(has_rows(path, lines=lines, columns=columns) for path in paths)
+            if not (report.written or report.unchanged or report.removed or resumed):
+                raise DataError(
+                    f"no document was found in {', '.join(paths)}; expected files with text. Check "
+                    "the names, and the messages above."
+                )
         return [check_recall(opened, queries=queries)] if check else []
 
 

@@ -2,14 +2,16 @@
 
 import sys
 from collections.abc import Iterable
-from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
+from ..encoders import load
 from ..errors import DataError, counted
-from ..terms import BuildReport, Lexicon, add_names, build_lexicon
+from ..io.tables import read_texts
+from ..terms import Lexicon, Linker, add_names, build_lexicon
+from ..terms import calibrate as fit_threshold
 from ..terms.builder import describe
 from ..terms.export import (
     NAME_COLUMNS,
@@ -19,15 +21,15 @@ from ..terms.export import (
     pair_rows,
     write_rows,
 )
+from ..terms.linker import save_threshold
 from ..terms.segment import find_lexicon
-from .options import Json, ModelOption, Threads, arg, opt, parse_columns
-from .output import Row, print_json, prints_rows, say, watched
+from .link import Spelling, model_of
+from .options import Column, Json, ModelOption, Table, Threads, arg, more, opt, parse_columns
+from .output import Row, choose, print_card, prints_rows, say, watched
 
 _MANY = 2000  # fewer names are encoded in a second, by the first link
 
-app = typer.Typer(
-    help="Make a lexicon of code tables, add names to one, look into one.", no_args_is_help=True
-)
+app = typer.Typer()
 
 Tables = Annotated[list[Path], arg("Tables: .tsv, .csv, .xlsx, .txt, MRCONSO.RRF, code||name.")]
 Folder = Annotated[str, arg("A lexicon's folder, or sample.")]
@@ -36,10 +38,10 @@ Columns = Annotated[
     str | None, opt("Columns by part, as code=상병코드,ko=한글명,en=영문명; see docs/terms.md.")
 ]
 SourceOption = Annotated[
-    str, opt("A name for where the names are from; the file's if not.", "--source")
+    str, more("A name for where the names are from; the file's if not.", "--source")
 ]
-Uncoded = Annotated[bool, opt("Give rows without a code one of their own.", "--keep-uncoded")]
-Raw = Annotated[bool, opt("Do not clean names.", "--as-is")]
+Uncoded = Annotated[bool, more("Give rows without a code one of their own.", "--keep-uncoded")]
+Raw = Annotated[bool, more("Do not clean names.", "--as-is")]
 
 
 @app.command()
@@ -49,18 +51,19 @@ def build(
     form: FormOption = "auto",
     columns: Columns = None,
     source: SourceOption = "",
-    merges: Annotated[Path | None, opt("A table of codes and the codes they became.")] = None,
+    merges: Annotated[Path | None, more("A table of codes and the codes they became.")] = None,
     keep_uncoded: Uncoded = False,
     as_is: Raw = False,
     replace: Annotated[bool, opt("Replace the lexicon that is there.", "--replace")] = False,
     plain: Annotated[
-        bool, opt("Take no shipped lay and clinical names along when linking.", "--plain")
+        bool, more("Take no shipped lay and clinical names along when linking.", "--plain")
     ] = False,
     encode: Annotated[
         bool, opt("Encode the names now, so that the first link does not have to.")
     ] = True,
     model: ModelOption = None,
     threads: Threads = None,
+    table: Table = False,
     as_json: Json = False,
 ) -> None:
     """Merge tables by code into a lexicon, and say what was read, cleaned and left out."""
@@ -77,7 +80,7 @@ def build(
         plain=plain,
         progress=watched(),
     )
-    _show(report, as_json)
+    print_card(describe(report.to_json()), report.to_json(), choose(table=table, as_json=as_json))
     if encode and report.names >= _MANY:
         _encode(out, model, threads)
     say(f"wrote {out}")
@@ -92,6 +95,7 @@ def add(
     source: SourceOption = "",
     keep_uncoded: Uncoded = False,
     as_is: Raw = False,
+    table: Table = False,
     as_json: Json = False,
 ) -> None:
     """Add names to a lexicon without building it again."""
@@ -105,21 +109,18 @@ def add(
         cleaning=not as_is,
         progress=watched(),
     )
-    _show(report, as_json)
+    print_card(describe(report.to_json()), report.to_json(), choose(table=table, as_json=as_json))
     say(f"added {counted(report.names, 'name')} to {lexicon}")
 
 
 @app.command()
-def info(lexicon: Folder, as_json: Json = False) -> None:
+def info(lexicon: Folder, table: Table = False, as_json: Json = False) -> None:
     """Show what a lexicon holds, how it was cleaned, and whether its files are whole."""
     opened = Lexicon.open(lexicon)
     opened.verify()
     data = opened.manifest.report
-    if as_json:
-        segments = [{"names": len(part), "id": part.identity} for part in opened.segments]
-        counts = {"names": len(opened), "concepts": len(opened.codes), "segments": segments}
-        print_json({**data, **counts})
-        return
+    segments = [{"names": len(part), "id": part.identity} for part in opened.segments]
+    counts = {"names": len(opened), "concepts": len(opened.codes), "segments": segments}
     files = find_lexicon(lexicon).rglob("*")
     size = sum(path.stat().st_size for path in files if path.is_file())
     lines = [f"{opened.label} ({opened.folder}, {size / 1e6:.1f} MB), all files whole"]
@@ -130,7 +131,8 @@ def info(lexicon: Folder, as_json: Json = False) -> None:
             f"{counted(len(opened) - first, 'name was', 'names were')} added later, in "
             f"{counted(added, 'part')}"
         )
-    sys.stdout.write("\n".join([*lines, *describe(data)]) + "\n")
+    form = choose(table=table, as_json=as_json)
+    print_card([*lines, *describe(data)], {**data, **counts}, form)
 
 
 @app.command()
@@ -182,52 +184,69 @@ def ambiguous(lexicon: Folder) -> Iterable[Row]:
 
 
 @app.command()
-def learn(
-    lexicon: Annotated[str, arg("The lexicon's folder.")],
-    corrections: Annotated[
-        list[Path] | None, arg("Tables of decisions; those beside the lexicon if left out.")
-    ] = None,
-    keep_rows: Annotated[
-        bool, opt("Keep the decisions beside the lexicon, so that they take effect.", "--keep")
-    ] = False,
-    spelling: Annotated[
-        bool, opt("Link by spelling alone, without a model.", "--spelling")
-    ] = False,
+@prints_rows
+def nearest(
+    asked: Annotated[list[str], arg("One term or several.")],
+    among: Annotated[
+        str, opt("A lexicon, or a file of terms, one per line; - is stdin.")
+    ] = "sample",
+    column: Column = None,
+    k: Annotated[int, opt("How many nearest terms.", "--k", "-k", min=1)] = 10,
+    plot: Annotated[Path | None, opt("Draw a map (.png, .svg, .pdf).")] = None,
+    project: Annotated[Literal["pca", "umap"], opt("How the map is made.")] = "pca",
     model: ModelOption = None,
     threads: Threads = None,
-    as_json: Json = False,
-) -> None:
-    """Fit the trust in evidence and the threshold to decisions, and say what that improves."""
-    from ..clinical.corrections import FILE, read_corrections, save_corrections
-    from ..clinical.corrections import learn as fit
-    from ..clinical.reader import DEFAULT_THRESHOLD, EVIDENCE_PRECISION
-    from ..encoders import load
-    from ..terms import Linker
+) -> Iterable[Row]:
+    """Print the terms whose vectors are nearest, the nearest first."""
+    from ..mining.figures import check_figure, plot_terms
+    from ..mining.texts import nearest_terms
 
-    opened = Lexicon.open(lexicon)
-    own = find_lexicon(lexicon) / FILE
-    rows = [row for path in corrections or [own] for row in read_corrections(path)]
-    if keep_rows and corrections:
-        say(f"kept {counted(len(rows), 'decision')} in {save_corrections(opened, rows)}")
-    linker = Linker(opened, None if spelling else load(model, threads=threads))
-    learnt, report = fit(rows, linker.link, EVIDENCE_PRECISION, threshold=DEFAULT_THRESHOLD)
-    if as_json:
-        print_json(asdict(report))
-    else:
-        sys.stdout.write("\n".join(report.lines()) + "\n")
-    if report.worse:
-        raise DataError(
-            "what was learnt does worse on the decisions that were held back; expected it to do "
-            "better. Nothing was stored: collect more decisions, and learn again."
-        )
-    say(f"wrote {learnt.save(opened)}")
+    if plot is not None:
+        check_figure(plot)
+    known = (
+        Lexicon.open(among).texts()
+        if among == "sample" or Path(among).is_dir()
+        else read_texts(among, column=column)
+    )
+    found = nearest_terms(load(model, threads=threads), asked, list(known), k=k)
+    for one in found.found:
+        yield {"term": one.term, "near": one.near, "score": round(one.score, 4)}
+    if plot is not None:
+        plot_terms(found, plot, method=project)
+
+
+@app.command()
+def calibrate(
+    lexicon: Annotated[str, arg("The lexicon's folder.")],
+    file: Annotated[Path, arg("A table of terms with their codes, - for none.")],
+    spelling: Spelling = False,
+    model: ModelOption = None,
+    threads: Threads = None,
+) -> None:
+    """Choose the score below which a term has no concept in the lexicon (NIL)."""
+    from ..evaluation.tasks.linking import judge, read_cases
+
+    linker = Linker(
+        Lexicon.open(lexicon),
+        None if spelling else load(model, threads=threads),
+        progress=watched(),
+    )
+    judged = judge(linker, read_cases(file).rows)
+    found = fit_threshold(
+        [one.linked for one in judged], [one.rank == 1 for one in judged], model=model_of(linker)
+    )
+    if linker.lexicon.folder is None:
+        raise DataError("this lexicon is in memory only; expected a folder. Build one first.")
+    save_threshold(found, linker.lexicon.folder)
+    say(
+        f"NIL is a score below {found.score}: it decides {found.accuracy:.1%} of "
+        f"{counted(found.mentions, 'mention')} rightly and answers {found.answered:.1%}"
+    )
 
 
 def _encode(out: Path, model: str | None, threads: int | None) -> None:
     """Index and encode a lexicon's names; without a model that is left to the first link."""
-    from ..encoders import load
     from ..errors import MalmoiError
-    from ..terms import Linker
 
     try:
         encoder = load(model, threads=threads)
@@ -237,10 +256,3 @@ def _encode(out: Path, model: str | None, threads: int | None) -> None:
         say(f"the names are not encoded, which the first link will do: {error}")
         return
     Linker(Lexicon.open(out), encoder, progress=watched())
-
-
-def _show(report: BuildReport, as_json: bool) -> None:
-    if as_json:
-        print_json(report.to_json())
-    else:
-        sys.stdout.write("\n".join(describe(report.to_json())) + "\n")

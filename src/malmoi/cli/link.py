@@ -1,130 +1,64 @@
-"""`malmoi link`: mentions, or the mentions of a note, to the codes of a lexicon."""
+"""`malmoi link`: terms to the codes of a lexicon."""
 
 import contextlib
 import queue
 import sys
 import threading
-from collections.abc import Iterator
-from datetime import UTC, datetime
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
-from typer import BadParameter
-
-from ..clinical.batch import NoteText, ReaderSpec, find_notes, read_notes, run_batch
-from ..clinical.corrections import Corrections
-from ..clinical.output import ICD10, form_of, mention_rows, parts
-from ..clinical.reader import NoteMention, NoteReader, to_html
 from ..encoders import load
-from ..errors import DataError, counted
-from ..io.files import check_text, opening, read_lines, sniff
-from ..terms import Lexicon, Linker, calibrate
-from ..terms.linker import UNCALIBRATED, load_threshold, save_threshold
+from ..io.files import read_lines
+from ..terms import Lexicon, Linker
+from ..terms.linker import UNCALIBRATED, load_threshold
 from ..terms.name_index import identity
-from .options import ModelOption, Threads, arg, opt, seconds
-from .output import Format, Row, print_rows, prints_rows, say, watched
+from .display import style, table
+from .options import ModelOption, Threads, arg, more, opt
+from .output import Format, Row, prints, say, watched
 
 _BLOCK = 1024
 
+LexiconName = Annotated[str, arg("A lexicon's folder, or sample.")]
+Spelling = Annotated[bool, opt("Match by spelling alone, without a model.", "--spelling")]
+Add = Annotated[list[Path] | None, more("A table of names of your own; may be repeated.")]
+Abbreviations = Annotated[Path | None, more("A table of abbreviations beside the shipped one.")]
+Variants = Annotated[Path | None, more("A table of wordings instead of the shipped one.")]
+Synonyms = Annotated[Path | None, more("A table of lay names instead of the shipped one.")]
 
-@prints_rows
+
+def _view(rows: list[dict[str, Any]], columns: int) -> Iterable[str]:
+    """Lay candidates out by mention: code, score, names, and why."""
+    by: dict[str, list[dict[str, object]]] = {}
+    for row in rows:
+        names = " / ".join(str(row[name]) for name in ("ko", "en") if row.get(name))
+        shown = {"code": row["code"], "score": row["score"], "name": names, "why": row["why"]}
+        by.setdefault(row["mention"] + (" (NIL)" if row.get("nil") else ""), []).append(shown)
+    for mention, found in by.items():
+        yield style(mention, "bold")
+        yield from (f"  {line}" for line in table(found, columns - 2))
+
+
+@prints(view=_view)
 def link(
-    lexicon: Annotated[str, arg("A lexicon's folder, or sample.")],
-    mentions: Annotated[list[str] | None, arg("Mentions; - reads one per line from stdin.")] = None,
-    note: Annotated[
-        str | None, opt("Find and link the mentions of this text file (- is stdin).")
-    ] = None,
-    notes: Annotated[
-        list[str] | None,
-        opt("Read many notes: text files, folders, or tables with id and text; files may follow."),
-    ] = None,
-    out: Annotated[
-        Path | None, opt("notes: write to this file; an interrupted run continues.")
-    ] = None,
-    as_form: Annotated[
-        str | None,
-        opt("notes: jsonl, mentions, csv, xlsx, fhir, omop or html; by --out if not.", "--format"),
-    ] = None,
-    processes: Annotated[int, opt("notes: processes to read with.", min=1)] = 1,
-    restart: Annotated[bool, opt("notes: forget an interrupted run.", "--restart")] = False,
-    id_column: Annotated[str | None, opt("notes: the column of a table that names notes.")] = None,
-    text_column: Annotated[str | None, opt("notes: the column of a table with their text.")] = None,
-    patient: Annotated[str, opt("fhir: the patient's id.")] = "",
-    system: Annotated[str, opt("fhir: the code system's URI.")] = ICD10,
-    tables: Annotated[
-        Path | None, opt("note: a folder with tables of your own, as cues.tsv.")
-    ] = None,
-    corrections: Annotated[
-        Path | None, opt("note: a table of decisions, beside the lexicon's own.")
-    ] = None,
-    threshold: Annotated[
-        float | None, opt("note: mark mentions below this score as uncertain.", min=0, max=1)
-    ] = None,
-    k: Annotated[int, opt("Candidates a mention.", "--k", "-k", min=1)] = 5,
-    nil: Annotated[
-        bool, opt("Say which mentions have no concept in the lexicon.", "--nil")
-    ] = False,
-    calibrate_on: Annotated[
-        Path | None, opt("Choose the score below which it is NIL on this file.", "--calibrate")
-    ] = None,
-    spelling: Annotated[
-        bool, opt("Match by spelling alone, without a model.", "--spelling")
-    ] = False,
-    tagger: Annotated[
-        str | None, opt("note: a tagger that finds mentions beside the lexicon.")
-    ] = None,
-    within: Annotated[
-        str | None, opt("note: Time limit, e.g. 2s; the rest of the note is skipped.")
-    ] = None,
-    html: Annotated[bool, opt("note: print a page, mentions marked.", "--html")] = False,
-    add: Annotated[list[Path] | None, opt("A table of names of your own; may be repeated.")] = None,
-    abbreviations: Annotated[
-        Path | None, opt("A table of abbreviations beside the shipped one.")
-    ] = None,
-    variants: Annotated[Path | None, opt("A table of wordings instead of the shipped one.")] = None,
-    synonyms: Annotated[
-        Path | None, opt("A table of lay names instead of the shipped one.")
-    ] = None,
+    lexicon: LexiconName,
+    mentions: Annotated[list[str], arg("Terms; - reads one per line from stdin.")],
+    k: Annotated[int, opt("How many codes per term.", "--k", "-k", min=1)] = 5,
+    nil: Annotated[bool, opt("Say which terms have no concept in the lexicon.", "--nil")] = False,
+    spelling: Spelling = False,
+    add: Add = None,
+    abbreviations: Abbreviations = None,
+    variants: Variants = None,
+    synonyms: Synonyms = None,
     rebuild: Annotated[
-        bool, opt("Index the lexicon again, for another model.", "--rebuild")
+        bool, more("Index the lexicon again, for another model.", "--rebuild")
     ] = False,
     model: ModelOption = None,
     threads: Threads = None,
     *,
     form: Format,
-) -> None:
-    """Print the likeliest codes for each mention, with the names that speak for them and why."""
-    # long because every option has a line of its own
-    if mentions and note is not None:
-        raise BadParameter("give mentions or --note FILE, not both")
-    if not mentions and note is None and not notes and calibrate_on is None and not rebuild:
-        raise BadParameter("give mentions, - for stdin, or --note FILE")
-    if notes:
-        if note is not None:
-            raise BadParameter("give --note FILE or --notes FILES, not both")
-        spec = ReaderSpec(
-            lexicon,
-            model=model,
-            spelling=spelling,
-            tagger=tagger,
-            additions=tuple(map(str, add or ())),
-            abbreviations=_text(abbreviations),
-            variants=_text(variants),
-            synonyms=_text(synonyms),
-            tables=_text(tables),
-            corrections=_text(corrections),
-            threshold=threshold,
-            threads=threads,
-            k=k,
-            within=seconds(within),
-        )
-        places = [*notes, *(mentions or ())]
-        _notes(
-            find_notes(places, id_column=id_column, text_column=text_column),
-            spec, out, as_form or ("html" if html else None), processes, restart,
-            {"system": system, "patient": patient}, form,
-        )  # fmt: skip
-        return
+) -> Iterable[Row]:
+    """Print the likeliest codes for each term, with the names that speak for them and why."""
     linker = Linker(
         Lexicon.open(lexicon, additions=add or ()),
         None if spelling else load(model, threads=threads),
@@ -134,25 +68,18 @@ def link(
         rebuild=rebuild,
         progress=watched(),
     )
-    if calibrate_on is not None:
-        _calibrate(linker, calibrate_on)
-    if note is not None:
-        opened = None
-        if tagger is not None:
-            from ..heads.tagger import load_tagger  # here, because most links need none
-
-            opened = load_tagger(tagger, threads=threads)
-        reader = NoteReader(
-            linker,
-            tagger=opened,
-            tables=tables,
-            corrections=Corrections.of_lexicon(linker.lexicon, corrections),
-            threshold=threshold,
-        )
-        _note(reader, note, k, seconds(within), html, form)
-    elif mentions:
-        threshold = _threshold(linker) if nil else None
-        print_rows(_rows(linker, _texts(mentions), k, threshold, form), form)
+    threshold = _threshold(linker) if nil else None
+    for block in _blocks(_texts(mentions)):
+        for linked in linker.link(block, k=k):
+            known = {} if threshold is None else {"nil": linked.is_nil(threshold)}
+            if form is Format.JSON:
+                yield linked.to_json() | known
+                continue
+            for rank, candidate in enumerate(linked.candidates, start=1):
+                row: dict[str, Any] = {"mention": linked.mention, "rank": rank}
+                names = " / ".join(candidate.names)
+                yield {**row, **candidate.to_json(), "names": names, **known}
+        sys.stdout.flush()
 
 
 def _texts(mentions: list[str]) -> Iterator[str]:
@@ -161,22 +88,6 @@ def _texts(mentions: list[str]) -> Iterator[str]:
             yield from read_lines("-")
         else:
             yield mention
-
-
-def _rows(
-    linker: Linker, texts: Iterator[str], k: int, threshold: float | None, form: Format
-) -> Iterator[Row]:
-    for block in _blocks(texts):
-        for linked in linker.link(block, k=k):
-            nil = {} if threshold is None else {"nil": linked.is_nil(threshold)}
-            if form is Format.JSON:
-                yield linked.to_json() | nil
-                continue
-            for rank, candidate in enumerate(linked.candidates, start=1):
-                row: dict[str, Any] = {"mention": linked.mention, "rank": rank}
-                names = " / ".join(candidate.names)
-                yield {**row, **candidate.to_json(), "names": names, **nil}
-        sys.stdout.flush()
 
 
 def _blocks(texts: Iterator[str]) -> Iterator[list[str]]:
@@ -206,113 +117,17 @@ def _fill(waiting: "queue.Queue[str | BaseException | None]", texts: Iterator[st
         waiting.put(None)
 
 
-def _threshold(linker: Linker) -> float:
-    found = load_threshold(linker.lexicon.folder, model=_model(linker))
-    if found is None:
-        say(
-            f"the lexicon is not calibrated for this model; NIL is a score below {UNCALIBRATED}. "
-            "Calibrate with: --calibrate DEV"
-        )
-        return UNCALIBRATED
-    return found.score
-
-
-def _model(linker: Linker) -> str:
+def model_of(linker: Linker) -> str:
+    """Name the model that a linker's thresholds belong to."""
     return identity(linker.encoder) if linker.encoder is not None else "spelling"
 
 
-def _calibrate(linker: Linker, path: Path) -> None:
-    from ..evaluate.tasks.linking import judge, read_cases
-
-    cases = read_cases(path).rows
-    judged = judge(linker, cases)
-    found = calibrate(
-        [one.linked for one in judged], [one.rank == 1 for one in judged], model=_model(linker)
-    )
-    if linker.lexicon.folder is None:
-        raise DataError("this lexicon is in memory only; expected a folder. Build one first.")
-    save_threshold(found, linker.lexicon.folder)
-    say(
-        f"NIL is a score below {found.score}: it decides {found.accuracy:.1%} of "
-        f"{counted(found.mentions, 'mention')} rightly and answers {found.answered:.1%}"
-    )
-
-
-def _text(path: Path | None) -> str | None:
-    return None if path is None else str(path)
-
-
-def _notes(
-    notes: Iterator[NoteText],
-    spec: ReaderSpec,
-    out: Path | None,
-    as_form: str | None,
-    processes: int,
-    restart: bool,
-    options: dict[str, str],
-    form: Format,
-) -> None:
-    """Read many notes to a file, or to stdout as they come."""
-    chosen = form_of(out, as_form)
-    fhir = options if chosen == "fhir" else {}
-    if out is None:
-        if chosen == "xlsx":
-            raise BadParameter("--format xlsx needs a file: name it with --out")
-        records = read_notes(notes, spec, processes=processes)
-        if form is not Format.JSON:
-            print_rows(mention_rows(records), form)
-            return
-        for part in parts(records, chosen, when=datetime.now(UTC), **fhir):
-            sys.stdout.write(part)
-        return
-    read, before = run_batch(
-        notes,
-        spec,
-        out,
-        chosen,
-        processes=processes,
-        restart=restart,
-        progress=watched(),
-        **fhir,
-    )
-    also = f", {before:,} had been read before" if before else ""
-    say(f"wrote {out}: {counted(read, 'note')} read{also}")
-
-
-def _note(
-    reader: NoteReader, path: str, k: int, within: float | None, html: bool, form: Format
-) -> None:
-    with opening(path) as file:  # line ends as they are, so that offsets fit the file's text
-        raw = file.read()
-    check_text(raw, path)
-    encoding, mark = sniff(raw)
-    text = raw[mark:].decode(encoding, "replace")
-    scan = reader.scan(text, k=k, within=within)
-    found = scan.mentions
-    if scan.cut is not None:
+def _threshold(linker: Linker) -> float:
+    found = load_threshold(linker.lexicon.folder, model=model_of(linker))
+    if found is None:
         say(
-            f"the note was read up to character {scan.cut:,} of {len(text):,}: there was no time "
-            "for more. Allow more with: --within"
+            f"the lexicon is not calibrated for this model; NIL is a score below {UNCALIBRATED}. "
+            "Calibrate with: malmoi lexicon calibrate LEXICON DEV"
         )
-    if html:
-        sys.stdout.write(to_html(text, found, title=Path(path).name))
-        return
-    to_row = NoteMention.to_json if form is Format.JSON else _flat
-    print_rows(map(to_row, found), form)
-
-
-def _flat(mention: NoteMention) -> dict[str, Any]:
-    best = mention.linked.candidates[0]  # a mention of a note always has one
-    return {
-        "start": mention.start,
-        "end": mention.end,
-        "mention": mention.text,
-        "said": " ".join(mention.attributes),
-        "status": mention.status,
-        "experiencer": mention.experiencer,
-        "code": best.code,
-        "score": best.score,
-        "ko": best.ko or "",
-        "en": best.en or "",
-        "why": best.why,
-    }
+        return UNCALIBRATED
+    return found.score

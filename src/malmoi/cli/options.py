@@ -11,20 +11,25 @@ def opt(help: str, *names: str, **limits: Any) -> Any:
     return Option(*names, help=help, **limits)
 
 
+def more(help: str, *names: str, **limits: Any) -> Any:
+    """An option that is rarely used: help shows it at its end."""
+    return Option(*names, help=help, rich_help_panel="More", **limits)
+
+
 def arg(help: str) -> Any:
     """An argument with its help."""
     return Argument(help=help)
 
 
-Table = Annotated[bool, opt("Print a table for people.", "--table")]
-Csv = Annotated[bool, opt("Print comma-separated values.", "--csv")]
-Json = Annotated[bool, opt("Print one JSON object.", "--json")]
+Table = Annotated[bool, more("Print for people, also into a pipe.", "--table")]
+Csv = Annotated[bool, more("Print comma-separated values.", "--csv")]
+Json = Annotated[bool, more("Print JSON lines, also on a terminal.", "--json")]
 ModelOption = Annotated[
     str | None, opt("A bundle, a model folder, a shipped name or a hub id.", "--model", "-m")
 ]
 Sides = Annotated[str | None, opt("Languages by their columns: ko, en, or ko-en across.")]
-Strict = Annotated[bool, opt("Stop at the first bad row.", "--strict")]
-Threads = Annotated[int | None, opt("Cores to use; all when left out.", min=1)]
+Strict = Annotated[bool, more("Stop at the first bad row.", "--strict")]
+Threads = Annotated[int | None, more("Cores to use; all when left out.", min=1)]
 Column = Annotated[str | None, opt("The column of .tsv and .csv, the field of .jsonl.")]
 TableColumn = Annotated[str | None, opt("The column of a table to read.")]
 

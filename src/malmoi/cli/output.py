@@ -1,6 +1,7 @@
-"""How commands print.
+"""How commands print: for people on a terminal, as JSON lines or CSV for programs.
 
-Rows go to stdout as JSON lines, or as a table or CSV when asked; messages go to stderr.
+Rows go to stdout; messages go to stderr. Without an option, a terminal gets what a person reads
+and a pipe gets JSON lines.
 """
 
 import csv
@@ -16,44 +17,57 @@ from typing import Any
 
 from typer import BadParameter
 
-from .options import Csv, Table
+from .display import table, terminal_width
+from .options import Csv, Json, Table
 
 logger = logging.getLogger(__name__)
 
 Row = Mapping[str, object]
+Command = Callable[..., Iterable[Row] | None]
+View = Callable[[list[dict[str, Any]], int], Iterable[str]]  # rows and columns → lines
 
 
 class Format(enum.StrEnum):
     """How a command's rows are printed."""
 
     JSON = "json"
-    TABLE = "table"
+    PEOPLE = "people"
     CSV = "csv"
 
 
-def choose(*, table: bool, as_csv: bool) -> Format:
-    """Turn the two flags into one format; both at once is a usage error."""
-    if table and as_csv:
-        raise BadParameter("--table and --csv exclude each other; choose one")
-    return Format.TABLE if table else Format.CSV if as_csv else Format.JSON
+def choose(*, table: bool = False, as_csv: bool = False, as_json: bool = False) -> Format:
+    """Turn the flags into one format; without any, a terminal is for people."""
+    if table + as_csv + as_json > 1:
+        raise BadParameter("--table, --csv and --json exclude each other; choose one")
+    if as_csv:
+        return Format.CSV
+    if table or (sys.stdout.isatty() and not as_json):
+        return Format.PEOPLE
+    return Format.JSON
 
 
-def prints_rows(command: Callable[..., Iterable[Row] | None]) -> Callable[..., None]:
-    """Add --table and --csv to a command, and print the rows that it returns.
+def prints(view: View | None = None) -> Callable[[Command], Callable[..., None]]:
+    """Add --table, --csv and --json to a command, and print the rows that it returns.
 
-    A command whose rows depend on the format has a parameter `form`, which is no option.
+    `view` lays the rows out for people; a table if left out. A command whose rows depend on the
+    format has a parameter `form`, which is no option.
     """
+    return functools.partial(prints_rows, view=view)
+
+
+def prints_rows(command: Command, *, view: View | None = None) -> Callable[..., None]:
+    """`prints`, with a table for people."""
     signature = inspect.signature(command)
     parameters = {name: one for name, one in signature.parameters.items() if name != "form"}
 
     @functools.wraps(command)
-    def run(*, table: bool, as_csv: bool, **options: Any) -> None:
-        form = choose(table=table, as_csv=as_csv)
+    def run(*, table: bool, as_csv: bool, as_json: bool, **options: Any) -> None:
+        form = choose(table=table, as_csv=as_csv, as_json=as_json)
         if "form" in signature.parameters:
             options["form"] = form
-        print_rows(command(**options) or (), form)
+        print_rows(command(**options) or (), form, view=view)
 
-    for name, kind in (("table", Table), ("as_csv", Csv)):
+    for name, kind in (("table", Table), ("as_csv", Csv), ("as_json", Json)):
         parameters[name] = inspect.Parameter(
             name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=False, annotation=kind
         )
@@ -102,16 +116,29 @@ def watched() -> bool:
     return sys.stderr.isatty()
 
 
-def print_rows(rows: Iterable[Row], form: Format) -> None:
-    """Print rows as they come (a table needs all of them first); NaN is null, or nothing."""
-    rows = ({name: _defined(value) for name, value in row.items()} for row in rows)
+def print_rows(rows: Iterable[Row], form: Format, *, view: View | None = None) -> None:
+    """Print rows as they come (people get all of them at once); NaN is null, or nothing."""
+    made = ({name: _defined(value) for name, value in row.items()} for row in rows)
     if form is Format.JSON:
-        for row in rows:
+        for row in made:
             sys.stdout.write(json.dumps(row, ensure_ascii=False) + "\n")
     elif form is Format.CSV:
-        _print_csv(rows)
+        _print_csv(made)
+    elif found := list(made):
+        print_lines((view or table)(found, terminal_width()))
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print lines for people."""
+    sys.stdout.writelines(f"{line}\n" for line in lines)
+
+
+def print_card(lines: Iterable[str], data: object, form: Format) -> None:
+    """Print one thing: lines for people, or one JSON object."""
+    if form is Format.PEOPLE:
+        print_lines(lines)
     else:
-        _print_table(list(rows))
+        print_json(data)
 
 
 def _defined(value: object) -> object:
@@ -135,28 +162,3 @@ def _print_csv(rows: Iterable[Row]) -> None:
         if i == 0:
             writer.writerow(flat)
         writer.writerow(flat.values())
-
-
-def _print_table(rows: list[Row]) -> None:
-    from rich.console import Console
-    from rich.table import Table as RichTable
-
-    if not rows:
-        return
-    table = RichTable(box=None, pad_edge=False, header_style="bold")
-    for name, value in rows[0].items():
-        table.add_column(name, justify="right" if isinstance(value, int | float) else "left")
-    for row in rows:
-        table.add_row(*(_cell(value) for value in row.values()))
-    # A pipe has no width of its own, and a narrow one would cut texts without notice.
-    Console(width=None if sys.stdout.isatty() else 160).print(table, markup=False)
-
-
-def _cell(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:.4f}"
-    if isinstance(value, list):
-        shown = " ".join(_cell(item) for item in value[:4])
-        return f"{shown} … ({len(value)})" if len(value) > 4 else shown
-    text = "" if value is None else str(value)
-    return text if len(text) <= 60 else text[:59] + "…"

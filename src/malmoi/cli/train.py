@@ -6,40 +6,37 @@ from typing import Annotated
 import typer
 
 from ..errors import require
-from .options import Csv, Table, Threads
+from .options import Csv, Json, Strict, Table, Threads, arg, opt
 from .output import Stopped, choose, print_rows
 
 
 def train(
-    recipe: Annotated[Path, typer.Argument(help="A recipe (.toml); see docs/training.md.")],
+    recipe: Annotated[Path, arg("A recipe (.toml); see docs/training.md.")],
     data: Annotated[
         Path | None,
-        typer.Option(help="The folder that the recipe's files are under; else MALMOI_DATA, or ."),
+        opt("The folder that the recipe's files are under; else MALMOI_DATA, or ."),
     ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue from the last checkpoint.")
-    ] = False,
+    resume: Annotated[bool, opt("Continue from the last checkpoint.", "--resume")] = False,
     changes: Annotated[
         list[str] | None,
-        typer.Option("--set", help="Change a key of the recipe: --set schedule.epochs=2."),
+        opt("Change a key of the recipe: --set schedule.epochs=2.", "--set"),
     ] = None,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Stop at the first row that does not fit.")
-    ] = False,
+    strict: Strict = False,
     threads: Threads = None,
     table: Table = False,
     as_csv: Csv = False,
+    as_json: Json = False,
 ) -> None:
     """Train a model as a recipe says; prints the bundles it wrote and their scores."""
-    form = choose(table=table, as_csv=as_csv)
+    form = choose(table=table, as_csv=as_csv, as_json=as_json)
     for change in changes or ():
         if "=" not in change:
             raise typer.BadParameter(f"--set {change}: expected key=value, as schedule.epochs=2")
     require("pydantic", extra="train", purpose="malmoi train")
-    from ..train.recipe import load_recipe
+    from ..training.recipe import load_recipe
 
     read = load_recipe(recipe, sets=changes or [])
-    from ..train.run import train as train_recipe  # a mistake in the recipe need not wait for it
+    from ..training.run import train as train_recipe  # a mistake in the recipe need not wait for it
 
     try:
         done = train_recipe(read, data=data, resume=resume, strict=strict, threads=threads)

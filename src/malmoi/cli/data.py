@@ -1,17 +1,80 @@
-"""`malmoi negatives`: pairs in, triplets with hard negatives out."""
+"""`malmoi data`: pairs that mean the same, and hard negatives, for training."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
+import typer
+from typer import BadParameter
+
 from ..encoders import load
 from ..errors import counted
-from ..evaluate.examples import PAIRS, QUERIES, Form, Roles, read_examples, text, truth
+from ..evaluation.examples import PAIRS, QUERIES, Form, Roles, read_examples, text, truth
+from ..io.files import writing
 from ..io.tables import read_texts
 from ..mining.negatives import NegativeChoice, Pick, mine_negatives, write_triplets
-from .options import ModelOption, Sides, Strict, Threads, arg, opt, parse_columns
+from ..mining.pairs import LEAST, NEIGHBOURS, TOP, deduplicate, mine_pairs, mine_translations
+from ..mining.texts import NumberedLine, read
+from .options import ModelOption, Sides, Strict, TableColumn, Threads, arg, opt, parse_columns
 from .output import Row, prints_rows, say, watched
+
+app = typer.Typer()
+
+
+@app.command()
+@prints_rows
+def pairs(
+    file: Annotated[str, arg("Texts, one per line, or a table; - is stdin.")],
+    other: Annotated[str | None, arg("A second file: find translations across the two.")] = None,
+    column: TableColumn = None,
+    other_column: Annotated[str | None, opt("The second file's column.")] = None,
+    least: Annotated[
+        float | None, opt(f"The least score: a cosine (0.8), or across files a margin ({LEAST}).")
+    ] = None,
+    top: Annotated[int, opt("How many pairs, best first; 0 for all as found.", min=0)] = TOP,
+    neighbours: Annotated[
+        int, opt("Across files: how many neighbours make the margin.", min=1)
+    ] = NEIGHBOURS,
+    dedup: Annotated[
+        Path | None, opt("Write the file without near-duplicates there instead.")
+    ] = None,
+    model: ModelOption = None,
+    threads: Threads = None,
+) -> Iterable[Row]:
+    """Find pairs that mean the same, in one file or across two."""
+    if other is not None and dedup is not None:
+        raise BadParameter("--dedup is for one file")
+    encoder = load(model, threads=threads)
+    lines = read(file, column=column)
+    if dedup is not None:
+        kept = deduplicate(encoder, lines, least=0.9 if least is None else least)
+        with writing(dedup) as out:
+            out.writelines(line.text.encode("utf-8", "replace") + b"\n" for line in kept)
+        total = len(lines.lines) + len(lines.again)
+        say(f"wrote {len(kept):,} of {counted(total, 'line')} to {dedup}")
+        return
+    if other is None:
+        score = 0.8 if least is None else least
+        for pair in mine_pairs(encoder, lines, least=score, top=top or None, progress=watched()):
+            yield {"score": round(pair.score, 4), **_lines(pair.a, pair.b)}
+        return
+    found = mine_translations(
+        encoder,
+        lines,
+        read(other, column=other_column),
+        least=LEAST if least is None else least,
+        neighbours=neighbours,
+        progress=watched(),
+    )
+    for one in found[: top or None]:
+        scores = {"score": round(one.score, 4), "cosine": round(one.cosine, 4)}
+        yield {**scores, **_lines(one.a, one.b)}
+
+
+def _lines(a: NumberedLine, b: NumberedLine) -> Row:
+    return {"a": a.text, "b": b.text, "line_a": a.number, "line_b": b.number}
+
 
 _FORM = Form(
     ("anchor", "positive"),
@@ -21,6 +84,7 @@ _FORM = Form(
 )
 
 
+@app.command()
 @prints_rows
 def negatives(
     file: Annotated[Path, arg("A .tsv, .csv or .jsonl file of pairs.")],
