@@ -64,7 +64,7 @@ def exported(precision: str) -> Path:
     folder = BUILD / f"minilm-{precision}"
     if not folder.exists():
         BUILD.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-m", "malmoi", "export", str(minilm()), str(folder)]
+        command = [sys.executable, "-m", "malmoi", "model", "export", str(minilm()), str(folder)]
         subprocess.run([*command, "--precision", precision], check=True)
     return folder
 

@@ -22,7 +22,7 @@ from bench.common import Row, minilm
 from malmoi.export.heads import export_reranker
 from malmoi.io.tables import read_rows
 from malmoi.runtime.session import usable_cores
-from malmoi.train.objectives.cross_encoder import build_cross_encoder
+from malmoi.training.objectives.cross_encoder import build_cross_encoder
 
 Pairs = list[tuple[str, str]]
 
@@ -65,8 +65,8 @@ def _runs(
     peer = CrossEncoder(str(scratch / "torch"), device="cpu", local_files_only=True)
     return {
         "sentence-transformers": lambda pairs: peer.predict(pairs, show_progress_bar=False),
-        "malmoi float32": malmoi.load_reranker(scratch / "float32").score,
-        "malmoi int8": malmoi.load_reranker(scratch / "int8").score,
+        "malmoi float32": malmoi.load(scratch / "float32").score,
+        "malmoi int8": malmoi.load(scratch / "int8").score,
     }
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import malmoi
 from bench.common import Row, data_root
 from malmoi.bundle.bundle import find_model
-from malmoi.evaluate import Settings, evaluate
+from malmoi.evaluation import Settings, evaluate
 
 SIDES = {
     "ko": "KorSTS",

@@ -17,7 +17,7 @@ import numpy as np
 
 import malmoi
 from bench.common import Row, sentences, spread, sts_rows
-from malmoi.evaluate.measures import spearman, value
+from malmoi.evaluation.measures import spearman, value
 
 PAIRS = {"Korean": ("ko1", "ko2"), "English": ("en1", "en2"), "across": ("ko1", "en2")}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bench.common import BUILD, data_root
 from malmoi.errors import LexiconError
-from malmoi.evaluate.tasks.linking import Case, read_cases, spelled_out
+from malmoi.evaluation.tasks.linking import Case, read_cases, spelled_out
 from malmoi.terms import Linker, build_lexicon
 
 TYPES = {"ncbi-disease": (), "bc5cdr": ("Disease",)}

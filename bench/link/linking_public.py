@@ -18,7 +18,7 @@ from collections.abc import Iterator
 import malmoi
 from bench.common import Row
 from bench.link.data import cases, dictionary, held_out, lexicon, open_linker, shares
-from malmoi.evaluate.tasks.linking import Judged, judge
+from malmoi.evaluation.tasks.linking import Judged, judge
 from malmoi.terms import Linker, calibrate
 from malmoi.terms.linker import UNCALIBRATED
 

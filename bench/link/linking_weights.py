@@ -39,7 +39,7 @@ from bench.link.data import (
     shares,
     terms,
 )
-from malmoi.evaluate.tasks.linking import spelled_out
+from malmoi.evaluation.tasks.linking import spelled_out
 from malmoi.terms import Linker, Weights
 from malmoi.terms.rank import COLUMNS
 

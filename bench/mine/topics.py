@@ -120,7 +120,7 @@ def _npmi(a: set[int], b: set[int], texts: int) -> float:
 
 
 def by_malmoi(model: str, texts: Sequence[str], vectors: Floats) -> Found:
-    """`malmoi cluster` without options."""
+    """`malmoi text topics` without options."""
     found = cluster(vectors)
     made = make_topics(model, texts, vectors, found.labels, least=found.least)
     return found.labels.tolist(), [topic.terms[:TERMS] for topic in made.topics]

@@ -190,7 +190,7 @@ def run(options: argparse.Namespace) -> Iterator[Row]:
     encoder = malmoi.load(options.model)
     reranker = None
     if options.reranker:
-        reranker = malmoi.load_reranker(options.reranker, encoder=encoder)
+        reranker = malmoi.load(options.reranker, encoder=encoder)
     for name in options.sets.split(","):
         searches = SETS[name](options.half, options.queries)
         with indexed(searches, encoder) as corpus:

@@ -23,9 +23,9 @@ import malmoi
 from bench.common import Row, data_root
 from malmoi.bundle.bundle import shipped_models
 from malmoi.corpus import Corpus
-from malmoi.evaluate import Outcome, make_report, retrieval
-from malmoi.evaluate.examples import ExampleSource
-from malmoi.evaluate.tasks.retrieval import Searches, outcome_of
+from malmoi.evaluation import Outcome, make_report, retrieval
+from malmoi.evaluation.examples import ExampleSource
+from malmoi.evaluation.tasks.retrieval import Searches, outcome_of
 
 FILES = {
     "parakqc": "paraphrase/parakqc.tsv",
@@ -102,7 +102,7 @@ def run(options: argparse.Namespace) -> Iterator[Row]:
     searches, source = examples.rows, examples.source
     some = half_of(searches, options.half, options.queries)
     there = options.reranker in shipped_models() or Path(options.reranker).is_dir()
-    reranker = malmoi.load_reranker(options.reranker) if there else None
+    reranker = malmoi.load(options.reranker) if there else None
     encoder = malmoi.load(options.model)
     done: list[tuple[str, Outcome]] = []
     for kind in options.words.split(",") if options.words else [None]:

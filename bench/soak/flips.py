@@ -108,7 +108,7 @@ def make_checkpoint(folder: Path) -> Use:
     """A checkpoint of a training run: weights, optimizer and position."""
     import torch
 
-    from malmoi.train import checkpoint
+    from malmoi.training import checkpoint
 
     def made() -> tuple[torch.nn.Module, torch.optim.Optimizer]:
         torch.manual_seed(0)

@@ -107,7 +107,6 @@ class Load:
         self.counts, self._lock = Counter[str](), threading.Lock()
         self._texts = [f"cat {i} dog" for i in range(50)]
         self._vectors = encoder.encode(self._texts)
-        self._pair = {"source_sentence": "cat", "sentences": self._texts[:9]}
         self.uploaded = set[str]()
 
     def count(self, what: str) -> None:
@@ -128,13 +127,10 @@ class Load:
             lambda: self._post("/v1/passages", {"id": "0"}),
             lambda: self._post("/embed", {"inputs": self._texts[:5]}),
             lambda: self._post("/api/embed", {"model": "tiny", "input": self._texts[:5]}),
-            lambda: self._post("/similarity", {"inputs": self._pair}),
-            lambda: self._post("/v1/embed", {"texts": self._texts[:5]}),
             lambda: self._post("/v2/embed", {"texts": self._texts, "embedding_types": _TYPES}),
             lambda: self._post("/v1/rerank", {"query": "cat", "documents": self._texts}),
             lambda: self._post("/v2/rerank", {"query": "cat", "documents": self._texts[:9]}),
             lambda: self._post("/rerank", {"query": "cat", "texts": self._texts[:9]}),
-            lambda: self._post("/score", {"text_1": "cat", "text_2": self._texts[:9]}),
             lambda: self._post("/v1/link", {"mentions": ["간경변", "HTN", "fever"], "k": 3}),
             lambda: self._post("/v1/link/note", {"text": _NOTE * chance.choice((1, 1, 1, 400))}),
             lambda: self._post("/v1/corpus", {}),

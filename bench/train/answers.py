@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.common import Row, data_root
-from malmoi.evaluate.tasks.spans import answers_outcome
+from malmoi.evaluation.tasks.spans import answers_outcome
 from malmoi.heads.answerer import Answerer, load_answerer
 from malmoi.heads.questions import AnswerSpan, Question, read_questions
 from malmoi.io.tables import read_rows

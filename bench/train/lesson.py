@@ -30,11 +30,11 @@ from numpy.typing import NDArray
 
 import malmoi
 from bench.common import BUILD, Row, data_root
-from malmoi.evaluate import Settings, evaluate, load_baselines
+from malmoi.evaluation import Settings, evaluate, load_baselines
 from malmoi.export.export import export
-from malmoi.train.data import find_base
-from malmoi.train.recipe import make_recipe
-from malmoi.train.run import train
+from malmoi.training.data import find_trainable
+from malmoi.training.recipe import make_recipe
+from malmoi.training.run import train
 
 LANGUAGES = {"ko": "KorSTS", "en": "STS-B"}
 PAIRS = [
@@ -224,7 +224,7 @@ def raw(options: argparse.Namespace) -> Path:
     if not folder.exists():
         options.out.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory() as scratch:
-            base = Path(shutil.copytree(find_base(options.base), Path(scratch) / "base"))
+            base = Path(shutil.copytree(find_trainable(options.base), Path(scratch) / "base"))
             config = json.loads((base / "config.json").read_text("utf-8"))
             config["num_hidden_layers"] = options.layers or config["num_hidden_layers"]
             (base / "config.json").write_text(json.dumps(config), "utf-8")
@@ -233,7 +233,7 @@ def raw(options: argparse.Namespace) -> Path:
 
 
 def opened(bundle: Path, run: Run) -> Any:
-    return BothOrders(malmoi.load_reranker(bundle)) if run.cross else malmoi.load(bundle)
+    return BothOrders(malmoi.load(bundle)) if run.cross else malmoi.load(bundle)
 
 
 def scores(rows: dict[str, Any], file: Path) -> Iterator[Row]:

