@@ -26,7 +26,7 @@ FROM_ROOT = {
 MODULES = {
     "malmoi.export": ("export",),
     "malmoi.mining": ("clusters", "keywords", "negatives", "pairs", "texts"),
-    "malmoi.train": ("objective", "recipe", "run"),
+    "malmoi.training": ("objective", "recipe", "run"),
 }
 
 

@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from malmoi.evaluate import Settings, WordVectors, evaluate
+from malmoi.evaluation import Settings, WordVectors, evaluate
 from malmoi.io.files import read_lines
 from malmoi.io.tables import read_rows
 from malmoi.text.morphemes import morphemes_of

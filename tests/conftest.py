@@ -19,7 +19,7 @@ from tests.support.graphs import Run
 ROOT = Path(__file__).parents[1]
 # Folders of tests/ and of src/malmoi/: the marker of what is in them, and the library it needs.
 FOLDERS = {
-    "train": ("train", "torch"),
+    "training": ("train", "torch"),
     "export": ("train", "torch"),
     "research": ("train", "torch"),
     "serve": ("server", "uvicorn"),

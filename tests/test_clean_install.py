@@ -45,14 +45,14 @@ def test_the_core_encodes(bundle: Path) -> None:
     done = light("-m", "malmoi", "encode", "-", "-m", bundle, stdin="배를 타고\nthe cat\n")
     assert done.returncode == 0, done.stderr
     assert len([json.loads(line) for line in done.stdout.splitlines()]) == 2
-    done = light("-m", "malmoi", "info", bundle)
+    done = light("-m", "malmoi", "model", "info", bundle)
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(
     ("args", "extra"),
     [
-        (["export", "MODEL", "OUT"], "train"),
+        (["model", "export", "MODEL", "OUT"], "train"),
         (["encode", "-m", "MODEL", "--out", "x.parquet"], "parquet"),
     ],
 )

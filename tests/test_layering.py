@@ -14,11 +14,11 @@ SOURCE = ROOT / "src/malmoi"
 # A module may use those above it, never those below (docs/architecture.md has the same list).
 ORDER = [
     "errors", "types", "text", "io", "bundle", "runtime", "encoders", "heads", "index", "documents",
-    "corpus", "terms", "clinical", "evaluate", "mining", "export", "train", "scale", "client",
+    "corpus", "terms", "clinical", "evaluation", "mining", "export", "training", "scale", "client",
     "integrations", "serve", "cli",
 ]  # fmt: skip
 TRAINING = {"torch", "transformers", "sentence_transformers", "datasets", "accelerate"}
-TORCH = {"train", "export"}
+TORCH = {"training", "export"}
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if path.parent != SOURCE / "models")
 INSIDE = [path for path in MODULES if path.parent != SOURCE]
 
@@ -119,7 +119,7 @@ def test_heavy_libraries_have_one_home(path: Path) -> None:
 
 def test_importing_malmoi_loads_neither_torch_nor_onnxruntime() -> None:
     code = (
-        "import sys, malmoi, malmoi.train, malmoi.export, malmoi.cli\n"
+        "import sys, malmoi, malmoi.training, malmoi.export, malmoi.cli\n"
         "heavy = {'torch', 'onnxruntime', 'transformers', 'sentence_transformers', 'matplotlib',"
         " 'sklearn', 'pyarrow', 'huggingface_hub', 'scipy', 'onnx'}\n"
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)"

@@ -56,7 +56,7 @@ def test_a_sign_is_what_it_stands_for_across_languages() -> None:
 
 
 def test_the_reranker_reads_signs() -> None:
-    reranker = malmoi.load_reranker("ko-en-reranker")
+    reranker = malmoi.load("ko-en-reranker")
     pairs = list(SPELT.items())
     signs = reranker.score(pairs)
     plain = reranker.score([(clean(a, reranker.manifest.clean), b) for a, b in pairs])

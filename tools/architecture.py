@@ -24,10 +24,10 @@ ROOMS: dict[str, dict[str, str]] = {
     },
     "medical": {"terms": "code tables, linking", "clinical": "notes → codes"},
     "laboratory": {
-        "evaluate": "reports",
+        "evaluation": "reports",
         "mining": "topics, pairs, figures",
         "export": "torch → bundle",
-        "train": "recipes, objectives",
+        "training": "recipes, objectives",
     },
     "doors": {
         "scale": "processes, Ray",

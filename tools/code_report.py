@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = "malmoi"
 SHORT = 60  # lines; a module below it with one importer could stand in that one
 # Folders in which short modules with one importer are the design: one file a command, a route …
-ONE_EACH = {"cli", "routes", "objectives", "loaders", "tasks", "evaluate", "models"}
+ONE_EACH = {"cli", "routes", "objectives", "loaders", "tasks", "evaluation", "models"}
 Edges = dict[str, set[str]]
 
 

@@ -17,9 +17,9 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from malmoi.train.objective import objectives
-from malmoi.train.objectives.pairs import PairObjective, Recipe, pair_objectives
-from malmoi.train.schema import RecipeTable, range_words, table_in
+from malmoi.training.objective import objectives
+from malmoi.training.objectives.pairs import PairObjective, Recipe, pair_objectives
+from malmoi.training.schema import RecipeTable, range_words, table_in
 
 _HEAD = """# Recipe reference
 

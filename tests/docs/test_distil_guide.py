@@ -5,8 +5,8 @@ import tomllib
 
 import pytest
 
-from malmoi.train.distil import recipe as settings
-from malmoi.train.recipe import make_recipe
+from malmoi.training.distil import recipe as settings
+from malmoi.training.recipe import make_recipe
 from tests.support import ROOT
 
 

@@ -31,7 +31,7 @@ def test_every_public_name_has_an_entry(pages: ModuleType) -> None:
     reference = pages.reference()
     packages = {package.name: package for package in pages.packages()}
     assert set(malmoi.__all__) == set(packages["malmoi"].names)
-    for expected in ("corpus", "encoders", "evaluate", "heads", "index", "terms"):
+    for expected in ("corpus", "encoders", "evaluation", "heads", "index", "terms"):
         assert f"malmoi.{expected}" in packages
     entries = set(re.findall(r"^::: (\S+)$", "\n".join(reference.values()), re.MULTILINE))
     for name, package in packages.items():

@@ -10,7 +10,7 @@ import pytest
 
 import malmoi
 from malmoi.errors import BundleError, DataError, OptionError
-from malmoi.evaluate import WordVectors, evaluate
+from malmoi.evaluation import WordVectors, evaluate
 from tests.support import ROOT
 from tests.support.graphs import Run
 
@@ -37,8 +37,8 @@ def run_cells(name: str) -> dict[str, Any]:
 
 
 def loss_of(objective: str, *columns: Any, dimension: int, **options: Any) -> float:
-    from malmoi.train.losses import build_loss
-    from malmoi.train.objectives.pairs import find_pairs
+    from malmoi.training.losses import build_loss
+    from malmoi.training.objectives.pairs import find_pairs
 
     found = find_pairs(objective)
     settled = found.settle(options, where="the test")
@@ -59,7 +59,7 @@ def test_triplet_and_in_batch(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_multi_similarity(capsys: pytest.CaptureFixture[str]) -> None:
     """SapBERT's loss over all pairs of two concepts' names, with the published settings."""
-    from malmoi.train.losses import Mined, multi_similarity
+    from malmoi.training.losses import Mined, multi_similarity
 
     shown = run_cells("sapbert")
     concepts = torch.from_numpy(shown["concepts"])
@@ -71,93 +71,6 @@ def test_multi_similarity(capsys: pytest.CaptureFixture[str]) -> None:
         own, abs=1e-4
     )
     assert f"loss {own:.3f}" in capsys.readouterr().out
-
-
-# As NCBI-disease is distributed: a word and its mark a line, an empty line after a sentence.
-MARKED = [
-    "병원에서 DM/B nephropathy/I 로 보았다",
-    "the DM/B was at dawn",
-    "배가 아파서 병원에 갔다",
-    "DM/B nephropathy/I the harbour",
-    "the ship left 병원에서",
-]
-
-# What a text says of whom; a question asks for one of both.
-PLACES = ["harbour", "병원에서", "dawn"]
-
-THINGS = ["DM", "nephropathy", "배가"]
-
-
-def conll(sentences: list[str]) -> str:
-    lines = []
-    for sentence in sentences:
-        for cell in sentence.split():
-            word, _, mark = cell.partition("/")
-            lines.append(f"{word}\t{mark}-Disease" if mark else f"{word}\tO")
-        lines.append("")
-    return "\n".join(lines) + "\n"
-
-
-def squad() -> dict[str, Any]:
-    """Questions in the form of SQuAD 2.0 and KorQuAD: "at" asks where, "was" what."""
-    paragraphs: list[dict[str, Any]] = []
-    for i, place in enumerate(PLACES * 4):
-        thing = THINGS[i % 3 if i < 6 else (i + 1) % 3]
-        with_place = i % 4 != 3
-        context = f"the ship was {thing} left at {place}" if with_place else f"the ship was {thing}"
-        asked: list[dict[str, Any]] = [{"id": f"{i}-a", "question": "was", "answers": [thing]}]
-        asked.append({"id": f"{i}-b", "question": "at", "answers": [place] * with_place})
-        for one in asked:
-            one["answers"] = [
-                {"text": text, "answer_start": context.index(text)} for text in one["answers"]
-            ]
-            one["is_impossible"] = not one["answers"]
-        paragraphs.append({"context": context, "qas": asked})
-    return {"version": "v2.0", "data": [{"title": "ships", "paragraphs": paragraphs}]}
-
-
-def learn(folder: Path, objective: str, file: str, **options: Any) -> Path:
-    from malmoi.train.recipe import make_recipe
-    from malmoi.train.run import train
-    from tests.support import tiny
-
-    tiny.tiny_transformer(folder / "base")
-    table: dict[str, Any] = {
-        "name": f"tiny-{objective}",
-        "objective": objective,
-        "base": str(folder / "base"),
-        "max_tokens": 48,
-        "dropout": 0.0,
-        "data": {"train": [file], "dev": [file], "test": [file]},
-        "output": {"folder": str(folder / "run")},
-        "schedule": {"batch_size": 8, **options},
-    }
-    return train(make_recipe(table), data=folder, threads=1).bundles[0]
-
-
-def test_biobert_marks_diseases(tmp_path: Path, run_here: Run) -> None:
-    (tmp_path / "train.tsv").write_text(conll(MARKED * 6), "utf-8")
-    bundle = learn(tmp_path, "tag", "train.tsv", epochs=10, learning_rate=3e-3)
-    text = "the ship left 병원에서 DM nephropathy 로 갔다"  # no sentence that was learnt
-    done = run_here("tag", bundle, text)
-    [found] = [json.loads(line) for line in done.stdout.splitlines()]
-    assert (found["text"], found["type"]) == ("DM nephropathy", "Disease")
-    assert text[found["start"] : found["end"]] == found["text"]
-    report = evaluate(malmoi.load_tagger(bundle), "tagging", tmp_path / "train.tsv", rounds=0)
-    assert report.metrics["f1"].value > 0.9
-
-
-def test_squad_answers_with_their_place_or_none(tmp_path: Path, run_here: Run) -> None:
-    (tmp_path / "train.json").write_text(json.dumps(squad(), ensure_ascii=False), "utf-8")
-    bundle = learn(tmp_path, "answer", "train.json", epochs=20, learning_rate=5e-3)
-    report = evaluate(malmoi.load_answerer(bundle), "answers", tmp_path / "train.json", rounds=0)
-    assert report.metrics["exact_match"].value > 0.9 and report.metrics["f1"].value > 0.9
-    (tmp_path / "a.txt").write_text("the ship was DM left at harbour", "utf-8")
-    [found] = [json.loads(x) for x in run_here("answer", bundle, "at", "a.txt").stdout.splitlines()]
-    assert found["answer"] == "harbour" and (found["start"], found["end"]) == (24, 31)
-    (tmp_path / "b.txt").write_text("the ship was DM", "utf-8")
-    done = run_here("answer", bundle, "at", "b.txt")
-    assert done.returncode == 0 and not done.stdout and "no answer" in done.stderr
 
 
 def test_word_vectors_are_a_baseline(tmp_path: Path) -> None:
@@ -176,7 +89,7 @@ def test_word_vectors_are_a_baseline(tmp_path: Path) -> None:
 
 
 def test_the_head_is_dropout_dense_gelu_dropout_projection(tmp_path: Path) -> None:
-    from malmoi.train.objectives.cross_encoder import build_cross_encoder, cross_loss
+    from malmoi.training.objectives.cross_encoder import build_cross_encoder, cross_loss
     from tests.support import tiny
 
     tiny.tiny_transformer(tmp_path / "base")
@@ -195,7 +108,6 @@ def test_the_head_is_dropout_dense_gelu_dropout_projection(tmp_path: Path) -> No
 def test_the_pooler_is_berts_own(tmp_path: Path) -> None:
     from transformers import AutoModel, AutoTokenizer
 
-    import malmoi
     from malmoi.export.export import export
     from tests.support import tiny
 
@@ -259,13 +171,13 @@ def mrconso(cui: str, language: str, name: str) -> str:
 
 
 def entry(file: Path, **options: Any) -> Any:
-    from malmoi.train.objectives.pairs import Data
+    from malmoi.training.objectives.pairs import Data
 
     return Data(files=(file.name,), objective="term-alignment", options=options)
 
 
 def pairs_of(file: Path, **options: Any) -> set[frozenset[str]]:
-    from malmoi.train.terms import read_synonyms
+    from malmoi.training.terms import read_synonyms
 
     found = read_synonyms(entry(file, **options), file.parent, seed=1, strict=True)
     return {frozenset(found.texts[i] for i in row) for row in found.columns.tolist()}
@@ -278,7 +190,7 @@ def test_kostom_and_mrconso_are_learnt_from_as_they_are(tmp_path: Path) -> None:
     assert frozenset({"신병증", "Nephropathy"}) in found  # a row without a CUI is a pair
     assert len(found) == 6 + 1 + 1
     with pytest.raises(OptionError, match="which where cannot choose"):
-        from malmoi.train.terms import read_synonyms
+        from malmoi.training.terms import read_synonyms
 
         chosen = entry(tmp_path / "KOSTOM.txt").model_copy(update={"where": {"source": "x"}})
         read_synonyms(chosen, tmp_path, seed=1, strict=True)
@@ -307,7 +219,7 @@ def test_a_lexicon_is_exported_and_learnt_from(tmp_path: Path, run_here: Run) ->
 
 
 def test_the_label_of_pairs_joins_rows(tmp_path: Path) -> None:
-    from malmoi.train.terms import read_synonyms
+    from malmoi.training.terms import read_synonyms
 
     rows = [
         "sent0\tsent1\tlabel",
@@ -329,9 +241,8 @@ def test_the_label_of_pairs_joins_rows(tmp_path: Path) -> None:
 def test_the_published_recipe_learns_words_first(tmp_path: Path, architecture: str) -> None:
     import tomllib
 
-    import malmoi
-    from malmoi.train.recipe import make_recipe
-    from malmoi.train.run import train
+    from malmoi.training.recipe import make_recipe
+    from malmoi.training.run import train
     from tests.support import ROOT, tiny
     from tests.support.logs import record_messages
 
@@ -357,7 +268,7 @@ def test_the_published_recipe_learns_words_first(tmp_path: Path, architecture: s
 
 
 def test_the_old_name_of_the_threshold_is_read() -> None:
-    from malmoi.train.objectives.pairs import find_pairs
+    from malmoi.training.objectives.pairs import find_pairs
 
     settled = find_pairs("term-alignment").settle({"base": 0.7}, where="the recipe")
     assert settled["threshold"] == 0.7 and "base" not in settled

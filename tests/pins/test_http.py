@@ -43,12 +43,8 @@ ANSWERED: list[tuple[str, Any]] = [
     ("/v2/embed", {"texts": ["cat"], "embedding_types": ["int8", "ubinary"]}),
     ("/v2/rerank", {"query": "cat", "documents": ["dog", "the cat"]}),
     ("/rerank", {"query": "cat", "documents": ["dog", "the cat"], "top_n": 1}),
-    ("/score", {"text_1": "cat", "text_2": ["dog", "the cat"]}),
     ("/rerank", {"query": "cat", "texts": ["dog", "the cat"]}),
     ("/embed", {"inputs": "cat"}),
-    ("/similarity", {"inputs": {"source_sentence": "cat", "sentences": ["dog", "cat"]}}),
-    ("/info", None),
-    ("/api/tags", None),
     ("/v1/similarity", {"a": ["cat"], "b": ["dog", "고양이"]}),
     ("/v1/rerank", {"query": "cat", "documents": ["dog", "the cat"], "top_n": 2}),
     ("/v1/search", {"query": "the cat", "k": 2}),
@@ -78,7 +74,7 @@ REFUSED: list[tuple[str, int, str, Any]] = [
     ("not_found", 404, "/v1/nothing", {}),
     ("wrong_method", 405, "/v1/embeddings", None),
 ]
-METRICS = "batch_seconds batch_texts memory_bytes queue_tokens request_seconds requests_in_flight"
+METRICS = "batch_seconds batch_texts queue_tokens request_seconds requests_in_flight"
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from malmoi import MalmoiError
-from malmoi.train.recipe import load_recipe
+from malmoi.training.recipe import load_recipe
 from tests.pins.golden import check_entry, to_toml
 
 RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))

@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from malmoi import load, load_classifier, load_reranker, load_tagger
+from malmoi import load
 from tests.pins.bundles import TEXTS, describe
 from tests.pins.golden import check_entry, files_of, malmoi, one_thread, to_toml
 from tests.support.tiny import tiny_transformer
@@ -20,7 +20,7 @@ from tests.support.tiny import tiny_transformer
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.train,
-    pytest.mark.filterwarnings("ignore::malmoi.CutWarning"),
+    pytest.mark.filterwarnings("ignore::malmoi.errors.CutWarning"),
 ]
 
 WORDS = [
@@ -179,13 +179,13 @@ def answers(folder: Path, bundle: str, kind: str) -> Any:
     if kind == "encoder":
         return np.round(load(path).encode(TEXTS[:2]).astype(float), 3)[:, :8].tolist()
     if kind == "reranker":
-        reranker = load_reranker(path)
+        reranker = load(path)
         give = reranker.probabilities if reranker.labels else reranker.score
         found = give([(TEXTS[0], text) for text in TEXTS])
         return np.round(found.astype(float), 3).tolist()
     if kind == "tagger":
-        return [[one.text, one.type, one.start, one.end] for one in load_tagger(path).tag(TEXTS[1])]
-    found = load_classifier(path).classify(TEXTS[1])
+        return [[one.text, one.type, one.start, one.end] for one in load(path).tag(TEXTS[1])]
+    found = load(path).classify(TEXTS[1])
     return {label: round(value, 3) for label, value in found.probabilities.items()}
 
 

@@ -74,10 +74,16 @@ def embedding_table(rows: int = len(WORDS), dim: int = DIM) -> NDArray[np.float3
     return np.random.default_rng(7).standard_normal((rows, dim)).astype(np.float32)
 
 
-def write_graph(path: Path, *, pooled: bool, rows: int = len(WORDS), dim: int = DIM) -> None:
-    """An embedding lookup, with masked mean and normalisation in the graph when `pooled`."""
+def write_graph(
+    path: Path, *, pooled: bool, rows: int = len(WORDS), dim: int = DIM, states: bool = False
+) -> None:
+    """An embedding lookup, with masked mean and normalisation in the graph when `pooled`.
+
+    With `states` a graph that pools gives the token states too.
+    """
     nodes = [helper.make_node("Gather", ["table", "input_ids"], ["token_embeddings"])]
     out = helper.make_tensor_value_info("token_embeddings", TensorProto.FLOAT, ["n", "length", dim])
+    others = [out] if pooled and states else []
     if pooled:
         nodes += [
             helper.make_node("Cast", ["attention_mask"], ["mask"], to=TensorProto.FLOAT),
@@ -98,17 +104,21 @@ def write_graph(path: Path, *, pooled: bool, rows: int = len(WORDS), dim: int = 
         numpy_helper.from_array(np.array([2], dtype=np.int64), "last"),
         numpy_helper.from_array(np.array([1], dtype=np.int64), "one"),
     ]
-    graph = helper.make_graph(nodes, "tiny", inputs, [out], constants if pooled else constants[:1])
+    graph = helper.make_graph(
+        nodes, "tiny", inputs, [out, *others], constants if pooled else constants[:1]
+    )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
     path.parent.mkdir(parents=True, exist_ok=True)
     onnx.save(model, path)
 
 
-def write_bundle(folder: Path, *, max_tokens: int = 12, **fields: object) -> Path:
+def write_bundle(
+    folder: Path, *, max_tokens: int = 12, states: bool = False, **fields: object
+) -> Path:
     """A bundle with malmoi's manifest, whose graph pools and normalises."""
     folder.mkdir(parents=True)
     tiny_tokenizer().save(str(folder / "tokenizer.json"))
-    write_graph(folder / "onnx/model.onnx", pooled=True)
+    write_graph(folder / "onnx/model.onnx", pooled=True, states=states)
     Manifest(
         **{  # type: ignore[arg-type]
             "name": "tiny",

@@ -6,75 +6,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 MARK = "비밀문장마커"  # a text that may stand in no answer that refuses it
-PATHS = (
-    "/v1/embeddings",
-    "/v1/similarity",
-    "/v1/rerank",
-    "/v1/search",
-    "/v1/link",
-    "/v1/link/note",
-    "/v1/words",
-    "/v1/keywords",
-    "/v1/passages",
-    "/v1/corpus",
-    "/v1/map",
-    "/v1/documents",
-    "/v1/embed",
-    "/v2/embed",
-    "/v2/rerank",
-    "/rerank",
-    "/score",
-    "/embed",
-    "/similarity",
-    "/api/embed",
-)
-_FIELDS = (
-    "input",
-    "a",
-    "b",
-    "query",
-    "documents",
-    "mentions",
-    "text",
-    "texts",
-    "model",
-    "dimensions",
-    "encoding_format",
-    "k",
-    "mode",
-    "filter",
-    "layer",
-    "word",
-    "corpus",
-    "lexicon",
-    "top_n",
-    "depth",
-    "groups",
-    "prompt",
-    "inputs",
-    "input_type",
-    "embedding_types",
-    "text_1",
-    "text_2",
-    "options",
-    "on_long",
-    "by",
-    "top",
-    "diversity",
-    "id",
-    "number",
-    "files",
-    "offset",
-    "group",
-    "folder",
-    "passages",
-    "vectors",
-    "special",
-    "merge",
-    "return_documents",
-    "truncate",
-    "tokenizer",
-)
+_PATHS = """
+/v1/embeddings /v1/similarity /v1/rerank /v1/search /v1/link /v1/link/note /v1/redact /v1/words
+/v1/keywords /v1/passages /v1/corpus /v1/map /v1/documents /v1/embed /v2/embed /v2/rerank /rerank
+/embed /api/embed
+"""
+PATHS = tuple(_PATHS.split())
+_NAMES = """
+input a b query documents mentions text texts model dimensions encoding_format k mode filter layer
+word corpus lexicon top_n depth groups prompt inputs input_type embedding_types options on_long by
+top diversity id number files offset group folder passages vectors special merge return_documents
+truncate tokenizer dates lang
+"""
+_FIELDS = tuple(_NAMES.split())
 _BAD = (
     None,
     True,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from malmoi.train.recipe import make_recipe
+from malmoi.training.recipe import make_recipe
 from tests.support import tiny
 
 WORDS = [
@@ -110,7 +110,7 @@ def prepare_kinds(folder: Path) -> Path:
 @contextlib.contextmanager
 def stopping_at(step: int) -> Iterator[None]:
     """Stop the run inside as Ctrl-C would, at one of its steps."""
-    from malmoi.train import loop
+    from malmoi.training import loop
 
     real = loop.check_loss
 

@@ -9,10 +9,10 @@ import transformers
 from numpy.typing import NDArray
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-from malmoi.train.distil.goals import DistillationTexts, ParallelText, tokenize
-from malmoi.train.distil.recipe import Parallel
-from malmoi.train.distil.student import Student
-from malmoi.train.distil.teachers import TeacherCache
+from malmoi.training.distil.goals import DistillationTexts, ParallelText, tokenize
+from malmoi.training.distil.recipe import Parallel
+from malmoi.training.distil.student import Student
+from malmoi.training.distil.teachers import TeacherCache
 from research.ko_en_small.lessons import Lesson, Matryoshka
 from research.ko_en_small.recipe import TaskRecipe
 
