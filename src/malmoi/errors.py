@@ -114,14 +114,16 @@ def check_choice(name: str, value: object, known: Iterable[str]) -> None:
         )
 
 
-def require(module: str, *, extra: str, purpose: str) -> ModuleType:
-    """Import a module of an extra, or raise a MissingExtra that names the extra."""
+def require(module: str, *, purpose: str, extra: str = "") -> ModuleType:
+    """Import a module, or raise a MissingExtra that names its extra, or itself if it has none."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name is None or error.name.split(".")[0] != module.split(".")[0]:
             raise
+        package = module.split(".")[0]
+        install = f"'malmoi[{extra}]'" if extra else package
         raise MissingExtra(
-            f"{purpose} needs the package {module.split('.')[0]}, which is not installed. "
-            f"Install it with: pip install 'malmoi[{extra}]'"
+            f"{purpose} needs the package {package}, which is not installed. "
+            f"Install it with: pip install {install}"
         ) from error

@@ -43,7 +43,9 @@ def table(folder: Path, *, objective: str = "cosent", **changes: Any) -> dict[st
         entry["range"] = [0, 5]
     if objective == "softmax":
         columns["label"] = "label"
-    if objective == "triplet":
+    if objective == "margin-mse":
+        columns["score"] = "score"
+    if objective in ("triplet", "margin-mse"):
         columns["negative"] = "other"
     made: dict[str, Any] = {
         "name": "tiny",
@@ -114,10 +116,10 @@ def stopping_at(step: int) -> Iterator[None]:
 
     real = loop.check_loss
 
-    def check(loss: float, number: int) -> float:
+    def check(loss: float, number: int) -> None:
         if number == step:
             raise KeyboardInterrupt
-        return real(loss, number)
+        real(loss, number)
 
     with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(loop, "check_loss", check)

@@ -75,6 +75,11 @@ def angle(loss: Loss, u: Tensor, v: Tensor, labels: Tensor) -> Tensor:
     return ordered((real + imaginary).sum(dim=1).abs(), labels)
 
 
+def margin_mse(loss: Loss, a: Tensor, b: Tensor, negative: Tensor, labels: Tensor) -> Tensor:
+    margin = (unit(a) * (unit(b) - unit(negative))).sum(dim=1)
+    return ((margin - labels) ** 2).mean()
+
+
 SCORES = torch.tensor([0.1, 0.9, 0.5, 0.5, 0.0, 1.0, 0.3])
 CLASSES = torch.tensor([0, 2, 1, 1, 0, 2, 2])
 CASES: dict[str, tuple[str, dict[str, object], int, Tensor | None, Callable[..., Tensor]]] = {
@@ -86,6 +91,7 @@ CASES: dict[str, tuple[str, dict[str, object], int, Tensor | None, Callable[...,
     "in-batch symmetric": ("contrastive", {"symmetric": True}, 2, None, symmetric),
     "cosent": ("cosent", {}, 2, SCORES, cosent),
     "angle": ("angle", {}, 2, SCORES, angle),
+    "margin-mse": ("margin-mse", {}, 3, SCORES, margin_mse),
 }
 
 
@@ -96,7 +102,7 @@ def make(name: str, options: dict[str, object], matryoshka: tuple[int, ...] = ()
         objective.build(),
         dimension=DIM,
         classes=3,
-        options=objective.settle(options, where="here"),
+        options=objective.loss_options(objective.settle(options, where="here")),
         matryoshka=matryoshka,
     )
 
@@ -128,3 +134,22 @@ def test_matryoshka_is_the_sum_over_shorter_unit_vectors(case: str) -> None:
         cut = [unit(column[:, :dim]) for column in columns(count)]
         expected = expected + reference(Loss([part]), *cut, labels)
     assert math.isclose(found.item(), expected.item(), rel_tol=1e-5)
+
+
+def test_gist_leaves_out_negatives_that_the_guide_finds_nearer_than_the_positive() -> None:
+    a, b = columns(2)
+    guides = [column.detach().roll(1, dims=1) for column in (a, b)]
+    found = make("gist", {"guide": "any"})([a, b], None, guides)
+    ga, gb = (unit(guide) for guide in guides)
+    own = (ga * gb).sum(dim=1, keepdim=True)
+    parts = []
+    for left, right, judged in ((a, b, ga @ gb.T), (a, a, ga @ ga.T), (b, b, gb @ gb.T)):
+        nearer = judged > own
+        if left is a and right is b:
+            nearer = nearer & ~torch.eye(ROWS, dtype=torch.bool)
+        parts.append((unit(left) @ unit(right).T).masked_fill(nearer, -math.inf))
+    expected = cross_entropy(torch.cat(parts, dim=1) * 100, torch.arange(ROWS))
+    assert math.isclose(found.item(), expected.item(), abs_tol=1e-4)
+    assert (
+        torch.isinf(torch.cat(parts, dim=1)).sum() > 2 * ROWS
+    )  # some besides the texts themselves

@@ -46,7 +46,9 @@ def weights(path: Path) -> dict[str, np.ndarray[Any, Any]]:
     return {name: tensor.numpy() for name, tensor in load_file(path).items()}
 
 
-@pytest.mark.parametrize("objective", ["softmax", "cosine", "triplet", "contrastive", "angle"])
+@pytest.mark.parametrize(
+    "objective", ["softmax", "cosine", "triplet", "contrastive", "angle", "margin-mse"]
+)
 def test_every_objective_trains_and_writes_a_bundle(folder: Path, objective: str) -> None:
     done = run(folder, objective, objective=objective, schedule={"epochs": 8}, dropout=0.0)
     encoder = malmoi.load(done.bundles[0])
@@ -59,8 +61,69 @@ def test_every_objective_trains_and_writes_a_bundle(folder: Path, objective: str
 
 
 def test_the_test_above_names_every_objective() -> None:
-    pairs = {"softmax", "cosine", "triplet", "contrastive", "angle", "cosent"}
-    assert {*ENCODER_OBJECTIVES} <= pairs | {"term-alignment"}  # which test_synonyms.py trains
+    pairs = {"softmax", "cosine", "triplet", "contrastive", "angle", "cosent", "margin-mse"}
+    # Both of these have tests of their own.
+    assert {*ENCODER_OBJECTIVES} <= pairs | {"term-alignment", "gist"}
+
+
+def test_a_guide_and_mined_negatives_are_used(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="gist has no guide"):
+        run(folder, "none", objective="gist")
+    guide = run(folder, "guide", objective="cosine", schedule={"steps": 1}).bundles[0]
+    plain = runs.table(folder, objective="gist")["data"][0]
+    entry = plain | {"options": {"guide": str(guide), "margin": 0.05}}
+    schedule = {"epochs": 2, "mine_steps": 4}
+    done = run(folder, "gist", data=[entry], objective="gist", schedule=schedule)
+    assert done.steps == 12
+    mined = [np.load(done.folder / f"negatives/0-{i}.npy") for i in range(3)]
+    print([(found >= 0).sum() for found in mined])
+    assert all((found >= 0).sum() > 8 for found in mined)
+
+
+def test_steps_of_several_batches_and_pieces_computed_again(folder: Path) -> None:
+    small = {"epochs": 2, "batch_size": 8}
+    done = run(folder, "small", objective="cosine", schedule=small | {"accumulate": 4})
+    assert done.steps == 4  # of 6 batches an epoch: four and two
+    large = {"epochs": 2, "batch_size": 48, "piece_tokens": 64}
+    one, two = (
+        run(folder, f"large-{again}", schedule=large | {"recompute": again}, dropout=0.2)
+        for again in (False, True)
+    )
+    left, right = (weights(found.bundles[0] / "model.safetensors") for found in (one, two))
+    assert all(np.allclose(left[name], right[name], atol=1e-6) for name in left)
+    base = weights(folder / "base/model.safetensors")
+    assert not np.allclose(
+        left["embeddings.word_embeddings.weight"], base["embeddings.word_embeddings.weight"]
+    )
+
+
+def test_lora_trains_additions_and_ships_them_merged(folder: Path) -> None:
+    pytest.importorskip("peft", reason="peft is not installed")
+    done = run(folder, "lora", objective="cosine", lora={"rank": 4}, schedule={"epochs": 8})
+    losses = [float(row["loss"]) for row in read_log(done.folder / "log.csv")]
+    assert np.mean(losses[-6:]) < np.mean(losses[:6])
+    base, made = (
+        weights(path / "model.safetensors") for path in (folder / "base", done.bundles[0])
+    )
+    name = "encoder.layer.0.attention.self.query.weight"
+    assert base.keys() >= made.keys() and not np.allclose(base[name], made[name])
+    assert np.array_equal(
+        base["embeddings.word_embeddings.weight"], made["embeddings.word_embeddings.weight"]
+    )
+    kept = weights(done.folder / "best/adapter/adapter_model.safetensors")
+    assert all("lora_" in name for name in kept)
+    a, b = (kept[f"base_model.model.{name[:-7]}.lora_{side}.weight"] for side in "AB")
+    assert np.allclose(base[name] + 32.0 / 4 * b @ a, made[name], atol=1e-6)
+    with pytest.raises(OptionError, match=r"lora.modules has nothing_of_that_name"):
+        run(folder, "none", lora={"modules": ["nothing_of_that_name"]})
+
+
+def test_a_report_is_written_where_it_is_asked_for(folder: Path) -> None:
+    pytest.importorskip("tensorboard", reason="tensorboard is not installed")
+    done = run(folder, "board", schedule={"steps": 1}, output={"report": ["tensorboard"]})
+    assert any((done.folder / "tensorboard").iterdir())
+    with pytest.raises(MissingExtra, match="pip install wandb"):
+        run(folder, "none", schedule={"steps": 1}, output={"report": ["wandb"]})
 
 
 def test_the_bundle_says_how_it_was_made(folder: Path) -> None:

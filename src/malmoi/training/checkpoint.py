@@ -13,7 +13,7 @@ import math
 import re
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -168,19 +168,61 @@ _OFTEN, _SELDOM = 15.0, 60.0
 _SMOOTH = 0.05
 
 
+class _TensorBoard:
+    """Values for TensorBoard, in the run's folder."""
+
+    def __init__(self, folder: Path) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        self.writer = SummaryWriter(str(folder / "tensorboard"))
+
+    def add(self, values: Mapping[str, float], step: int) -> None:
+        """Write values of one step."""
+        for name, value in values.items():
+            self.writer.add_scalar(name, value, step)
+
+    def close(self) -> None:
+        """End the file."""
+        self.writer.close()
+
+
+class _WeightsAndBiases:
+    """Values for Weights & Biases: numbers and names of scores, never texts or the recipe."""
+
+    def __init__(self, folder: Path) -> None:
+        import wandb
+
+        self.run = wandb.init(project="malmoi", name=folder.name, dir=str(folder), resume="allow")
+
+    def add(self, values: Mapping[str, float], step: int) -> None:
+        """Write values of one step."""
+        self.run.log(dict(values), step=step)
+
+    def close(self) -> None:
+        """End the run there."""
+        self.run.finish()
+
+
+_REPORTS: dict[str, Callable[[Path], Any]] = {
+    "tensorboard": _TensorBoard,
+    "wandb": _WeightsAndBiases,
+}
+
+
 class Log:
     """Writes a run's log; rows after step `after`, of a run that was killed, are dropped."""
 
     def __init__(
-        self, path: Path, *, total: int, after: int, shown: bool, minutes: float = 0.0
-    ) -> None:
+        self, path: Path, *, total: int, after: int, shown: bool, minutes: float = 0.0,
+        report: Sequence[str] = (),
+    ) -> None:  # fmt: skip
         self.path, self.total, self.shown, self.minutes = path, total, shown, minutes
+        self.reports = [_REPORTS[name](path.parent) for name in report] if shown else []
         self.first = after
         self.logged_at = self.started = time.monotonic()
         self.examples = 0
         self.smooth: float | None = None
         self.file: io.TextIOWrapper | None = None
-        self.board: Any = None
 
     def __enter__(self) -> "Log":
         if self.shown:
@@ -189,10 +231,6 @@ class Log:
             with writing(self.path) as file:
                 file.write(_lines([COLUMNS, *(tuple(row.values()) for row in rows)]).encode())
             self.file = self.path.open("a", encoding="utf-8", newline="")
-            if importlib.util.find_spec("tensorboard") is not None:
-                from torch.utils.tensorboard import SummaryWriter
-
-                self.board = SummaryWriter(str(self.path.parent / "tensorboard"))
         return self
 
     def __exit__(
@@ -201,7 +239,7 @@ class Log:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for sink in (self.file, self.board):
+        for sink in (self.file, *self.reports):
             if sink is not None:
                 with contextlib.suppress(OSError):
                     sink.close()
@@ -212,8 +250,8 @@ class Log:
         old = loss if self.smooth is None else self.smooth
         self.smooth = old + _SMOOTH * (loss - old)
         self._write(state, f"{loss:.6g}", f"{rate:.6g}", "", "")
-        if self.board is not None:
-            self.board.add_scalar("loss", loss, state.step)
+        for report in self.reports:
+            report.add({"loss": loss, "learning_rate": rate}, state.step)
         now = time.monotonic()
         if self.shown and now - self.logged_at > (_OFTEN if now - self.started < 600 else _SELDOM):
             self.logged_at = now
@@ -227,9 +265,8 @@ class Log:
         mark = " (best)" if state.best_step == state.step else ""
         mark = mark if state.step else " (before the first step)"
         logger.info(f"step {state.step:,}: {listed}{mark}")
-        if self.board is not None:
-            for name, score in scores.items():
-                self.board.add_scalar(name, score, state.step)
+        for report in self.reports:
+            report.add(scores, state.step)
 
     def _write(self, state: State, *values: str) -> None:
         if self.file is not None:

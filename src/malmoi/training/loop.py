@@ -46,7 +46,8 @@ class TrainingTask(Protocol):
     `module` holds everything that learns, heads too. `loss` is that of the whole step, the same
     in every process. `evaluate` gives scores that grow with quality, by name. `save` writes a
     model folder that can be loaded or exported. A task may have a method `optimizer` that makes
-    an optimizer of its own from the schedule; AdamW by `make_optimizer` is used else.
+    an optimizer of its own from the schedule; AdamW by `make_optimizer` is used else. It may have
+    a method `before_step`, which is called with the number of the steps that are done.
     """
 
     module: nn.Module
@@ -236,34 +237,48 @@ def train(
         )
     saver = Saver(task, optimizer, output, paths, processes)
     minutes = schedule.minutes
-    log = Log(paths.log, total=total, after=state.step, shown=processes.first, minutes=minutes)
+    log = Log(
+        paths.log,
+        total=total,
+        after=state.step,
+        shown=processes.first,
+        minutes=minutes,
+        report=output.report,
+    )
     device = processes.device.split(":")[0]
     task.module.train()
     hooks = hooks or Hooks()
+    before_step = getattr(task, "before_step", None)
     with watching_signals() as stopped, log:
         if not state.step:
             saver.evaluate_base(state, log)
             state.ended = processes.any(hooks.ends("on_evaluation", 0, state.base_scores))
-        for step, last in remaining(task, state, total, minutes=minutes):
+        every = schedule.accumulate
+        for steps, last in remaining(task, state, total, minutes=minutes, every=every):
             started = time.perf_counter()
             seed_all(seed, state.step, processes.rank)
             rate = learning_rate(schedule, position(schedule, state, total), total)
             for group in optimizer.param_groups:
                 group["lr"] = rate * group["scale"]
-            with torch.autocast(device, torch.bfloat16, enabled=schedule.bf16):
-                loss = task.loss(step)
-            loss.backward()  # type: ignore[no-untyped-call]
+            if before_step is not None:
+                before_step(state.step)
+            value = 0.0
+            for step in steps:
+                with torch.autocast(device, torch.bfloat16, enabled=schedule.bf16):
+                    loss = task.loss(step) / len(steps)
+                loss.backward()  # type: ignore[no-untyped-call]
+                value += loss.item()
             processes.average_gradients(parameters)
             if schedule.clip:
                 clip_gradients(parameters, schedule.clip)
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
             state.step += 1
-            state.position += 1
+            state.position += len(steps)
             # One clock for all: rates and the end of a run of minutes depend on it.
             state.seconds += processes.most(time.perf_counter() - started)
-            value = check_loss(loss.item(), state.step)
-            log.step(state, value, rate, len(step.rows))
+            check_loss(value, state.step)
+            log.step(state, value, rate, sum(len(step.rows) for step in steps))
             ended = hooks.ends("on_step", state.step, value)
             if evaluation_due(schedule, state, last=last):
                 scores = saver.evaluate(state, log)
@@ -286,11 +301,12 @@ _UNLIMITED = 1_000_000
 
 
 def remaining(
-    task: TrainingTask, state: State, total: int, *, minutes: float = 0.0
-) -> Iterator[tuple[Step, bool]]:
-    """Yield the steps from the position of the state, and whether each is the last of its epoch.
+    task: TrainingTask, state: State, total: int, *, minutes: float = 0.0, every: int = 1
+) -> Iterator[tuple[list[Step], bool]]:
+    """Yield what makes each step from the state's position, and whether it ends its epoch.
 
-    The caller counts them in the state. A step that may be the last of a run of `minutes` is told
+    A step is made of `every` batches, or of those that an epoch has left. The caller counts them
+    in the state. A step that may be the last of a run of `minutes` is told
     as such by the time that steps have taken so far.
     """
     plan = task.plan(state.epoch)
@@ -301,7 +317,8 @@ def remaining(
             plan = task.plan(state.epoch)
         each = state.seconds / state.step if state.step else 0.0
         ends = state.step + 1 == total or state.seconds + each >= seconds
-        yield plan[state.position], state.position + 1 == len(plan) or ends
+        batches = plan[state.position : state.position + every]
+        yield batches, state.position + len(batches) == len(plan) or ends
 
 
 def position(schedule: Schedule, state: State, total: int) -> float:
@@ -318,7 +335,8 @@ def position(schedule: Schedule, state: State, total: int) -> float:
 
 def count_steps(task: TrainingTask, schedule: Schedule) -> int:
     """Count the steps of the whole run."""
-    planned = sum(len(task.plan(epoch)) for epoch in range(schedule.epochs or 1))
+    epochs = range(schedule.epochs or 1)
+    planned = sum(math.ceil(len(task.plan(epoch)) / schedule.accumulate) for epoch in epochs)
     if not planned:
         raise DataError("the data give no batch of two rows; expected one. Add rows to the files.")
     if not schedule.epochs:
@@ -326,10 +344,10 @@ def count_steps(task: TrainingTask, schedule: Schedule) -> int:
     return min(planned, schedule.steps) if schedule.steps else planned
 
 
-def check_loss(loss: float, step: int) -> float:
-    """Give the loss back, or stop before broken weights are saved."""
+def check_loss(loss: float, step: int) -> None:
+    """Stop before broken weights are saved."""
     if math.isfinite(loss):
-        return loss
+        return
     if step == 1:  # no step has changed the weights yet
         remedy = "Check the weights of the base, and the options of the objective."
     else:

@@ -17,10 +17,12 @@ from typing import Any
 
 import torch
 from sentence_transformers.sentence_transformer import losses as st
+from sentence_transformers.util import pairwise_cos_sim
 from torch import Tensor, nn
 from torch.nn import functional
 
 VECTORS = "sentence_embedding"
+GUIDE = "guide_embedding"  # of the same text, by the model that judges negatives
 
 
 class Given(nn.Module):
@@ -54,9 +56,14 @@ class Loss(nn.Module):
         super().__init__()
         self.parts = nn.ModuleList(parts)
 
-    def forward(self, columns: Sequence[Tensor], labels: Tensor | None) -> Tensor:
-        """Give the loss, a scalar."""
-        found = [part([{VECTORS: column} for column in columns], labels) for part in self.parts]
+    def forward(
+        self, columns: Sequence[Tensor], labels: Tensor | None, guides: Sequence[Tensor] = ()
+    ) -> Tensor:
+        """Give the loss, a scalar; `guides` are the columns' vectors (n, dim) by a guide."""
+        features = [{VECTORS: column} for column in columns]
+        for feature, guide in zip(features, guides, strict=False):
+            feature[GUIDE] = guide
+        found = [part(features, labels) for part in self.parts]
         total: Tensor = sum(found[1:], start=found[0])
         return total
 
@@ -104,6 +111,39 @@ def contrastive(
             partition_mode="per_direction",
         )
     return st.MultipleNegativesRankingLoss(model, scale=scale)
+
+
+class _Guide(nn.Module):
+    """Takes the place of a guide: its vectors are computed already."""
+
+    def forward(self, features: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Hand the guide's vectors on."""
+        return {VECTORS: features[GUIDE]}
+
+
+class _Gist(st.GISTEmbedLoss):
+    """The loss of sentence-transformers over given vectors; its own start wants tokenizers."""
+
+    def __init__(self, model: Any, *, temperature: float, margin: float) -> None:
+        nn.Module.__init__(self)
+        self.model, self.guide, self.must_retokenize = model, _Guide(), False
+        self.temperature, self.margin, self.margin_strategy = temperature, margin, "absolute"
+        self.contrast_anchors = self.contrast_positives = True
+        self.gather_across_devices = False
+        self.similarity_fct = nn.CosineSimilarity(dim=-1)
+        self.cross_entropy_loss = nn.CrossEntropyLoss()
+
+
+def gist(
+    model: Any, dimension: int, classes: int, *, temperature: float, margin: float
+) -> nn.Module:
+    """Find b as `contrastive` does, without the negatives that a guide finds nearer than b."""
+    return _Gist(model, temperature=temperature, margin=margin)
+
+
+def margin_mse(model: Any, dimension: int, classes: int) -> nn.Module:
+    """Bring cos(a, b) - cos(a, negative) to a teacher's margin."""
+    return st.MarginMSELoss(model, similarity_fct=pairwise_cos_sim)
 
 
 def cosent(model: Any, dimension: int, classes: int, *, scale: float) -> nn.Module:

@@ -54,6 +54,10 @@ def train(
         check_data(prepared.learnt, folder)
     for package in _PACKAGES:
         require(package, extra="train", purpose="malmoi train")
+    for package in getattr(checked.output, "report", ()):
+        require(package, purpose=f'report = ["{package}"]')
+    if getattr(checked, "lora", None):
+        require("peft", extra="lora", purpose="[lora]")
     with opening_run(checked, prepared.learnt, folder) if first else contextlib.nullcontext():
         return objective.run(
             checked, prepared, resume=resume, threads=threads, hooks=hooks or Hooks()

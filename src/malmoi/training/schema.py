@@ -66,7 +66,7 @@ KNOWN_AS = {
         ("mnrl", "multiplenegativesranking", "cachedmultiplenegativesranking", "infonce", "ntxent"),
         "contrastive",
     ),
-    **dict.fromkeys(("gist", "cachedgist"), "contrastive"),
+    **dict.fromkeys(("gistembed", "cachedgistembed", "cachedgist"), "gist"),
     "cosinesimilarity": "cosine",
     "angle": "angle",
     "batchhardtriplet": "triplet",
@@ -164,6 +164,7 @@ class Schedule(RecipeTable):
     batch_size: Positive = key(32, "Examples in a batch, in each process.")
     batch_tokens: Count = key(0, "Padded tokens in a batch, instead of batch_size; 0 for none.")
     piece_tokens: Positive = key(2048, "Padded tokens computed at once; less needs less memory.")
+    accumulate: Positive = key(1, "Batches whose gradients make one step.")
     learning_rate: float = key(2e-5, "The highest learning rate of AdamW.", gt=0)
     warmup: Amount = key(0.1, "Rising steps: a share of all below 1, a number of steps from 1 on.")
     decay: Literal["linear", "cosine", "constant"] = key("linear", "How the rate falls afterwards.")
@@ -189,6 +190,13 @@ class PairSchedule(Schedule):
     # A loss over pairs compares the rows of a batch.
     batch_size: int = key(
         32, "Examples in a batch of each process (tag, pretrain: 1 or more).", ge=2
+    )
+    recompute: bool = key(
+        False,
+        "Encoders: compute each piece again for its gradient; large batches in little memory.",
+    )
+    mine_steps: Count = key(
+        0, "contrastive, gist: find each pair's hard negative anew every so many steps; 0 never."
     )
 
 
@@ -216,6 +224,9 @@ class Output(BundleOutput):
     checkpoint_steps: Count = key(500, "Save a checkpoint every so many steps; 0 never.")
     keep: Positive = key(2, "How many checkpoints stay on disk.")
     early_stopping: Count = key(0, "Stop after so many evaluations without a better one; 0 never.")
+    report: Many[Literal["tensorboard", "wandb"]] = key(
+        (), "Write loss and scores for TensorBoard or Weights & Biases too, where it is installed."
+    )
 
 
 class BaseRecipe(RecipeTable):

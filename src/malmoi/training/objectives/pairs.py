@@ -120,6 +120,17 @@ class AddedTerms(RecipeTable):
     most: Positive = key(10000, "At most so many new tokens, those of the commonest words.")
 
 
+class Lora(RecipeTable):
+    """[lora]: train small additions to the linear layers, by peft; the base's weights stay."""
+
+    rank: Positive = key(16, "The rank of an addition.")
+    alpha: AboveZero = key(32.0, "An addition counts alpha / rank.")
+    dropout: PartShare = key(0.0, "Dropout before an addition.")
+    modules: Names = key(
+        (), "The layers that get one, by the ends of their names; all linear ones."
+    )
+
+
 class Recipe(ModelRecipe):
     """An encoder or a reranker, trained on one data set or several."""
 
@@ -142,6 +153,7 @@ class Recipe(ModelRecipe):
     schedule: PairSchedule = key(PairSchedule(), "How long and how fast.")
     evaluation: Many[Evaluation] = key((), "What measures the model during training.")
     vocabulary: AddedTerms | None = key(None, "Words that the tokenizer learns first.")
+    lora: Lora | None = key(None, "Train small additions to the layers instead of all weights.")
 
     @check(mode="before")
     @classmethod
@@ -175,6 +187,17 @@ class Recipe(ModelRecipe):
                 f"base_share is {self.base_share} and the kind {self.kind}; expected it for an "
                 "encoder only. Remove the key."
             )
+        if self.lora and (self.kind != "encoder" or self.base_share or self.vocabulary):
+            raise OptionError(
+                "lora is for an encoder without base_share and vocabulary, whose weights must "
+                "learn; expected one of the two ways. Remove the other's keys."
+            )
+        mines = {"contrastive", "gist"} & {entry.objective for entry in self.data}
+        if self.schedule.mine_steps and not mines:
+            raise OptionError(
+                f"schedule.mine_steps is {self.schedule.mine_steps} and no objective reads "
+                "negatives; expected contrastive or gist. Remove the key."
+            )
         for i, measure in enumerate(self.evaluation):
             if self.kind == "reranker" and measure.task not in RERANKER_TASKS:
                 raise OptionError(
@@ -195,10 +218,15 @@ class Recipe(ModelRecipe):
                 f"{where}: objective {objective.name} is for {' and '.join(objective.kinds)}; the "
                 f"recipe's kind is {self.kind}. Choose another objective."
             )
-        objective.settle(entry.options, where=where)
+        options = objective.settle(entry.options, where=where)
+        if options.get("guide") == "":
+            raise OptionError(
+                f"{where}: {objective.name} has no guide; expected a model that judges negatives. "
+                'Add options = { guide = "ko-en-small" }.'
+            )
         _check_columns(entry, objective, where)
         for name, value, role in (
-            ("range", entry.range, "score"),
+            ("range", entry.range, "score" if objective.scaled else ""),
             ("labels", entry.labels, "label"),
         ):
             if value and role not in needed_columns(entry, objective):
@@ -220,7 +248,7 @@ class PairObjective(Objective[Recipe, "PreparedPairs"]):
     """How one kind of example is read and learnt from.
 
     `texts` are the columns that every example has, `optional` those it may have besides. `label`
-    is "score" (a number, scaled from its range to 0…1), "label" (a class) or "" (none).
+    is "score" (a number, `scaled` from its range to 0…1), "label" (a class) or "" (none).
     `distinct` asks for batches in which no text occurs twice, because in-batch negatives would
     make it its own negative. `loss` and `reader` are functions named as text, "module:function",
     because they may need torch: one builds the loss, the other reads the examples where rows are
@@ -233,6 +261,7 @@ class PairObjective(Objective[Recipe, "PreparedPairs"]):
     texts: tuple[str, ...] = ("a", "b")
     optional: tuple[str, ...] = ()
     label: Label = ""
+    scaled: bool = True
     options: dict[str, Any] = field(default_factory=dict)
     distinct: bool = False
     kinds: tuple[str, ...] = ("encoder",)
@@ -444,6 +473,8 @@ def _labels(
     entry: Data, objective: PairObjective, rows: list[Found]
 ) -> tuple[NDArray[Any], tuple[str, ...]]:
     column = entry.columns[objective.label]
+    if not objective.scaled:
+        return np.array([float(row[column]) for *_, row in rows], dtype=np.float32), ()
     if objective.label == "score":
         least, most = entry.range or (0.0, 1.0)
         scores = np.array([float(row[column]) for *_, row in rows])
@@ -559,6 +590,15 @@ OBJECTIVES = (
         options=_SCALE | {"symmetric": False},
         distinct=True,
     ),
+    PairObjective(
+        "gist",
+        f"{_LOSSES}:gist",
+        optional=("negative",),
+        options={"guide": "", "temperature": 0.01, "margin": 0.0},
+        distinct=True,
+        reading=("guide",),
+    ),
+    PairObjective("margin-mse", f"{_LOSSES}:margin_mse", texts=_THREE, label="score", scaled=False),
     PairObjective("cosent", f"{_LOSSES}:cosent", label="score", options=_SCALE),
     PairObjective("angle", f"{_LOSSES}:angle", label="score", options=_SCALE),
     PairObjective(

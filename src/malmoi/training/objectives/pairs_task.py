@@ -4,20 +4,24 @@ A bi-encoder has one encoder for every column, and a loss over the columns' vect
 """
 
 import contextlib
+import copy
 import dataclasses
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+import torch.utils.checkpoint
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ... import load
 from ...bundle.manifest import Manifest
 from ...bundle.sentence_transformers import DenseSpec
+from ...encoders import TextEncoder
 from ...errors import OptionError, by_number, counted
 from ...export.build import write_layout
 from ...export.export import export
@@ -26,6 +30,8 @@ from ...export.module import SentenceModule, load_transformer, set_dropout, use_
 from ...export.silence import silenced_libraries
 from ...export.source import ModelSource
 from ...export.tokenizer import write_tokenizer
+from ...io.files import writing
+from ...mining.negatives import mine_negatives
 from ...runtime.pooling import normalize
 from ...runtime.tokenizer import TextTokenizer, plan
 from ...text.cleanup import clean
@@ -83,6 +89,7 @@ class BiEncoderTask(PairTask):
         self.ids = [Ids.of(self.tokens, part.texts, source.manifest.clean) for part in examples]
         self.encoder = make_encoder(source, dropout=recipe.dropout)
         freeze(self.encoder.transformer, recipe.schedule.freeze)
+        self.adapter = add_adapter(self.encoder.transformer, recipe)
         self._base = _copied(self.encoder) if recipe.base_share else {}
         ids = torch.zeros(1, 3, dtype=torch.int64)
         arrays = (ids, torch.ones_like(ids), ids)[: len(self.encoder.inputs)]
@@ -95,6 +102,12 @@ class BiEncoderTask(PairTask):
             for entry, part in zip(recipe.data, examples, strict=True)
         )
         self.heads = heads
+        self.guides = [
+            _guide_vectors(entry, part.texts)
+            for entry, part in zip(recipe.data, examples, strict=True)
+        ]
+        self.mined: list[Ints | None] = [None] * len(examples)
+        self._mined_at = -1
         self.module = nn.ModuleDict({"encoder": self.encoder, "heads": heads})
         self.module.to(self.processes.device)
 
@@ -114,24 +127,77 @@ class BiEncoderTask(PairTask):
     def loss(self, step: Step) -> Tensor:
         """Encode this process's rows, gather those of the others, and give the loss of all."""
         part, shares = self.examples[step.data], self.shares(step.rows)
-        texts = part.columns[shares[self.processes.rank]].T  # (k, n)
+        columns = self._columns(step)
+        found = [columns[rank :: self.processes.world] for rank in range(self.processes.world)]
+        texts = found[self.processes.rank].T  # (k, n)
         vectors = self.embed(self.ids[step.data], texts.reshape(-1))  # (k * n, dim)
         counts = [len(share) for share in shares]
-        columns = [
+        gathered = [
             self.processes.gather(column, counts) for column in torch.split(vectors, texts.shape[1])
+        ]
+        guides = [
+            torch.from_numpy(guide[column].astype(np.float32)).to(vectors.device)
+            for guide in self.guides[step.data : step.data + 1]
+            if guide is not None
+            for column in np.concatenate(found).T
         ]
         labels = None
         if part.labels is not None:
             labels = torch.from_numpy(part.labels[np.concatenate(shares)]).to(vectors.device)
         # Losses subtract numbers of like size: float32 for them, whatever the layers run in.
         with torch.autocast(vectors.device.type, enabled=False):
-            loss: Tensor = self.heads[step.data](columns, labels)
+            loss: Tensor = self.heads[step.data](gathered, labels, guides)
         return loss
+
+    def before_step(self, done: int) -> None:
+        """Mine hard negatives when they are due; a resumed run reads those of its checkpoint."""
+        every = self.recipe.schedule.mine_steps
+        if not every or done // every == self._mined_at:
+            return
+        self._mined_at = done // every
+        for i, entry in enumerate(self.recipe.data):
+            if find_pairs(entry.objective).distinct:
+                path = Path(self.recipe.output.folder) / f"negatives/{i}-{self._mined_at}.npy"
+                self.mined[i] = np.load(path) if done % every else self._mine(i, path)
+
+    def _mine(self, i: int, path: Path) -> Ints:
+        """Find the hard negative of each pair by the model as it is: text numbers (n,), or -1."""
+        part = self.examples[i]
+        pairs = [(part.texts[a], part.texts[b]) for a, b in part.columns[:, :2]]
+        self.module.eval()
+        found = {(one.anchor, one.positive): one.negative for one in mine_negatives(self, pairs)}
+        self.module.train()
+        number = {text: n for n, text in enumerate(part.texts)}
+        mined = np.array([number.get(found.get(pair, ""), -1) for pair in pairs], dtype=np.int64)
+        if self.processes.first:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with writing(path) as file:
+                np.save(file, mined)  # type: ignore[arg-type]
+        logger.info(f"mined negatives for {(mined >= 0).sum():,} of {counted(len(pairs), 'pair')}")
+        return mined
+
+    def _columns(self, step: Step) -> NDArray[np.int32]:
+        """Give the texts of a step by number (n, k), with mined negatives where there are some.
+
+        A negative that is another text of the batch, which would be two things at once, and one
+        that was not found give way to another row's.
+        """
+        columns, mined = self.examples[step.data].columns[step.rows], self.mined[step.data]
+        if mined is None or not (spare := mined[(mined >= 0) & ~np.isin(mined, columns)]).size:
+            return columns
+        negatives = mined[step.rows]
+        lacking = (negatives < 0) | np.isin(negatives, columns)
+        random = np.random.default_rng([self.recipe.seed, *step.rows])  # the same in all processes
+        negatives[lacking] = random.choice(spare, int(lacking.sum()))
+        return np.column_stack([columns[:, :2], negatives]).astype(np.int32)
 
     def embed(self, ids: Ids, texts: NDArray[Any]) -> Tensor:
         """Encode texts by number, those of like length together; (n, dim) in the order given."""
         pieces = plan(ids.lengths[texts], self.recipe.schedule.piece_tokens)
-        found = [self.encoder(*self._pad(ids, texts[rows]))[0] for rows in pieces]
+        run: Any = self.encoder
+        if self.recipe.schedule.recompute and torch.is_grad_enabled():
+            run = partial(torch.utils.checkpoint.checkpoint, self.encoder, use_reentrant=False)
+        found = [run(*self._pad(ids, texts[rows]))[0] for rows in pieces]
         return in_order(found, pieces)
 
     def _pad(self, ids: Ids, texts: NDArray[Any]) -> list[Tensor]:
@@ -183,6 +249,9 @@ class BiEncoderTask(PairTask):
     def _save(self, folder: Path) -> None:
         write_tokenizer(self.source, folder)
         transformer = self.encoder.transformer
+        if self.adapter is not None:
+            save_adapter(self.adapter, folder / "adapter")
+            transformer = copy.deepcopy(self.adapter).merge_and_unload()
         write_layout(self.source, folder, transformer.config.hidden_size)
         with silenced_libraries():
             transformer.save_pretrained(folder)
@@ -193,6 +262,50 @@ class BiEncoderTask(PairTask):
                 linear = module[0]  # type: ignore[index]
                 tensors = {f"linear.{name}": value for name, value in linear.state_dict().items()}
                 write_tensors(tensors, folder / f"{number}_Dense" / "model.safetensors")
+
+
+def add_adapter(transformer: nn.Module, recipe: Recipe) -> Any:
+    """Add peft's low-rank additions to the layers, in place; what they were, else None."""
+    if recipe.lora is None:
+        return None
+    from peft import LoraConfig, LoraModel
+
+    lora = recipe.lora
+    torch.manual_seed(recipe.seed)  # the additions are drawn at random
+    config = LoraConfig(
+        r=lora.rank,
+        lora_alpha=lora.alpha,
+        lora_dropout=lora.dropout,
+        target_modules=list(lora.modules) or "all-linear",
+    )
+    try:
+        return LoraModel(transformer, config, "default")
+    except ValueError as error:
+        raise OptionError(
+            f"lora.modules has {', '.join(lora.modules) or 'all linear layers'}, and the base has "
+            "no layers of such names; expected the ends of names of linear layers. Leave it out."
+        ) from error
+
+
+def save_adapter(adapter: Any, folder: Path) -> None:
+    """Write the additions alone, as peft reads them."""
+    from peft import get_peft_model_state_dict
+
+    folder.mkdir(parents=True)
+    config = adapter.peft_config["default"]
+    config.save_pretrained(str(folder))
+    write_tensors(get_peft_model_state_dict(adapter), folder / "adapter_model.safetensors")
+
+
+def _guide_vectors(entry: Data, texts: Sequence[str]) -> NDArray[np.float16] | None:
+    """Give the vectors (n, dim) of an entry's texts by its guide, where its objective has one."""
+    guide = find_pairs(entry.objective).settle(entry.options, where="the recipe").get("guide")
+    if not guide:
+        return None
+    model = load(guide)
+    if not isinstance(model, TextEncoder):
+        raise OptionError(f"the guide {guide} is no encoder; expected one. Name another model.")
+    return np.asarray(model.encode(list(texts)), dtype=np.float16)
 
 
 def _copied(module: nn.Module) -> dict[str, Tensor]:
