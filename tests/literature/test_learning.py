@@ -10,7 +10,7 @@ import pytest
 
 import malmoi
 from malmoi.errors import BundleError, DataError, OptionError
-from malmoi.evaluation import WordVectors, evaluate
+from malmoi.evaluation import TASKS, WordVectors, evaluate
 from tests.support import ROOT
 from tests.support.graphs import Run
 
@@ -195,6 +195,8 @@ def test_kostom_and_mrconso_are_learnt_from_as_they_are(tmp_path: Path) -> None:
         chosen = entry(tmp_path / "KOSTOM.txt").model_copy(update={"where": {"source": "x"}})
         read_synonyms(chosen, tmp_path, seed=1, strict=True)
     assert len(pairs_of(tmp_path / "KOSTOM.txt", pairs=2)) == 2 + 1 + 1  # the most of a code
+    names = TASKS["concepts"].read(tmp_path / "KOSTOM.txt").rows
+    assert {term.name for term in names.asked} >= {"간경변", "Cirrhosis of liver", "신병증"}
     lines = [mrconso("C1", "KOR", "당뇨병"), mrconso("C1", "ENG", "Diabetes mellitus")]
     (tmp_path / "MRCONSO.RRF").write_text("\n".join(lines) + "\n", "utf-8")
     assert pairs_of(tmp_path / "MRCONSO.RRF") == {frozenset({"당뇨병", "Diabetes mellitus"})}
@@ -255,7 +257,7 @@ def test_the_published_recipe_learns_words_first(tmp_path: Path, architecture: s
     write_kostom(tmp_path / "KOSTOM.txt")
     table["base"] = str(tmp_path / "base")
     table["output"] = {"folder": str(tmp_path / "run")}
-    table["data"][0]["hold_out"] = 0.0
+    table["data"][0]["hold_out"] = table["evaluation"][0]["hold_out"] = 0.0
     told = record_messages()
     run = train(make_recipe(table), data=tmp_path, threads=1)
     [said] = [line for line in told if "tokens a term before" in line]

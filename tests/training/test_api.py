@@ -54,7 +54,13 @@ def test_rows_may_be_dictionaries_frames_and_files(base: Path, tmp_path: Path) -
     (tmp_path / "pairs.tsv").write_text(
         "a\tb\n" + "".join(f"{a}\t{b}\n" for a, b in PAIRS), "utf-8"
     )
-    for data in (Frame(), [{"a": a, "b": b, "other": 1} for a, b in PAIRS], tmp_path / "pairs.tsv"):
+    named = [{"anchor": a, "positive": b} for a, b in PAIRS]  # as sentence-transformers has them
+    for data in (
+        Frame(),
+        named,
+        [{"a": a, "b": b, "other": 1} for a, b in PAIRS],
+        tmp_path / "pairs.tsv",
+    ):
         assert train(base, data, steps=1).steps == 1
 
 

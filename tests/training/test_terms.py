@@ -15,7 +15,7 @@ from malmoi.evaluation.tasks.concepts import is_held_out, rank
 from malmoi.training.batching import Sizes, plan_epoch
 from malmoi.training.objectives.pairs import TrainingExamples, read_examples
 from malmoi.training.recipe import Data, make_recipe
-from malmoi.training.run import train
+from malmoi.training.run import prepare, train
 from malmoi.training.sampler import BatchClusters
 from malmoi.training.terms import draw, fold
 from tests.support import runs
@@ -302,6 +302,20 @@ def aligned(folder: Path, **changes: Any) -> dict[str, Any]:
     table["evaluation"] = [{"task": "concepts", "file": "names.tsv", "name": "concepts"}]
     table["max_tokens"] = 25
     return table
+
+
+def test_held_out_concepts_that_nothing_measures_are_named(tmp_path: Path) -> None:
+    tiny_models.tiny_transformer(tmp_path / "base")
+    write_terms(tmp_path / "names.tsv")
+    table = aligned(tmp_path)
+    table["data"][0]["hold_out"] = 0.2
+    told = record_messages()
+    prepare(make_recipe(table), tmp_path)
+    assert any("names.tsv: hold_out leaves rows out and nothing is measured" in t for t in told)
+    table["evaluation"][0]["hold_out"] = 0.2
+    told.clear()
+    prepare(make_recipe(table), tmp_path)
+    assert not any("nothing is measured" in line for line in told)
 
 
 @pytest.mark.parametrize("architecture", ["bert", "roberta", "xlm-roberta"])

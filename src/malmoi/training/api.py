@@ -50,7 +50,8 @@ def train(
     - `recipe`: a recipe's file or dictionary, to which the keywords are added; none is needed.
     - `data`: rows as tuples or dictionaries, a pandas DataFrame, a datasets.Dataset, a file,
       several files, or the [[data]] tables of a recipe. Columns of tuples are in the objective's
-      order: a, b and score or label; those of dictionaries have these names.
+      order: a, b and score or label; those of dictionaries have these names, or, as in
+      sentence-transformers, other names in this order (anchor, positive, negative).
     - `objective`: what is learnt: "contrastive", "cosent", "triplet", "softmax", …
     - `base`: the model to start from; ko-en-small if left out.
     - `evaluation`: what measures the model before, during and after: rows with a, b and score, or
@@ -212,7 +213,7 @@ def _rows(data: Any, roles: Sequence[str], *, needed: Sequence[str]) -> list[dic
     rows: list[dict[str, Any]] = []
     for number, row in enumerate(data):
         if isinstance(row, Mapping):
-            found = {name: row[name] for name in roles if row.get(name) is not None}
+            found = _by_role(row, roles)
         elif isinstance(row, Sequence) and not isinstance(row, str | bytes):
             found = dict(zip(roles, row, strict=False))
             if len(row) > len(roles):
@@ -232,6 +233,21 @@ def _rows(data: Any, roles: Sequence[str], *, needed: Sequence[str]) -> list[dic
     if not rows:
         raise DataError("data is empty; expected rows. Give some.")
     return rows
+
+
+def _by_role(row: Mapping[str, Any], roles: Sequence[str]) -> dict[str, Any]:
+    """Give the cells by role. Where no text has a role's name, texts count in their order.
+
+    >>> _by_role({"anchor": "질문", "positive": "답"}, ("a", "b", "negative"))
+    {'a': '질문', 'b': '답'}
+    """
+    found = {name: row[name] for name in roles if row.get(name) is not None}
+    if found.keys() <= {"score", "label"}:
+        texts = [name for name in roles if name not in ("score", "label")]
+        cells = [cell for name, cell in row.items() if name not in found]
+        if len(cells) <= len(texts) and all(isinstance(cell, str) for cell in cells):
+            found |= zip(texts, cells, strict=False)
+    return found
 
 
 def _write(rows: Sequence[Mapping[str, Any]], path: Path) -> str:

@@ -126,7 +126,8 @@ class _Gist(st.GISTEmbedLoss):
 
     def __init__(self, model: Any, *, temperature: float, margin: float) -> None:
         nn.Module.__init__(self)
-        self.model, self.guide, self.must_retokenize = model, _Guide(), False
+        guide: Any = _Guide()
+        self.model, self.guide, self.must_retokenize = model, guide, False
         self.temperature, self.margin, self.margin_strategy = temperature, margin, "absolute"
         self.contrast_anchors = self.contrast_positives = True
         self.gather_across_devices = False

@@ -83,6 +83,18 @@ def test_perplexity_falls_and_the_encoder_starts_another_recipe(folder: Path) ->
     assert train(make_recipe(next_one), data=folder, threads=1).bundles
 
 
+def test_next_sentences_need_documents_of_several(folder: Path) -> None:
+    lines = (folder / "text.txt").read_text("utf-8").split()
+    (folder / "lines.txt").write_text("\n\n".join(lines), "utf-8")
+    with pytest.raises(DataError, match="no document has two sentences"):
+        run(
+            folder,
+            data={"files": ["lines.txt"]},
+            masking={"next_sentence": True},
+            output={"folder": str(folder / "single")},
+        )
+
+
 @pytest.mark.parametrize("architecture", ["roberta", "xlm-roberta"])
 def test_masked_words_alone_with_other_encoders(tmp_path: Path, architecture: str) -> None:
     tiny_models.tiny_transformer(tmp_path / "base", architecture)

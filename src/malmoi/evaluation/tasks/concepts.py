@@ -10,8 +10,11 @@ import numpy as np
 from ...errors import DataError
 from ...io.fingerprint import hash_number
 from ...runtime.pooling import normalize
+from ...terms.export import synonyms
+from ...terms.readers import form_of
+from ...terms.segment import MANIFEST
 from ...types import Floats
-from ..examples import BadRow, Examples, Form, Roles, read_examples, text
+from ..examples import BadRow, Examples, Form, Roles, describe, read_examples, text
 from ..measures import mean
 from ..models import vectors_of
 from . import Outcome, Settings, Task
@@ -78,7 +81,7 @@ class Concepts(Task[Names]):
         evenly spread over the file.
         """
         share, limit = settings.hold_out, settings.limit
-        examples = read_examples(path, self.forms, columns=settings.columns, strict=settings.strict)
+        examples = self._names(path, settings)
         terms: list[Term] = examples.rows
         asked = [t for t in terms if not share or any(is_held_out(c, share) for c in t.concepts)]
         if limit and limit < len(asked):
@@ -96,6 +99,22 @@ class Concepts(Task[Names]):
             )
             names = Names(asked, listed.rows)
         return Examples(names, examples.source)
+
+    def _names(self, path: Path, settings: Settings) -> Examples[list[Term]]:
+        """Read a table with a header, or the names of KOSTOM, MRCONSO or a lexicon by their form.
+
+        Of the latter, a concept's only name is left out: no other name could find it.
+        """
+        if settings.columns or form_of(path) in ("table", "biosyn"):
+            return read_examples(path, self.forms, columns=settings.columns, strict=settings.strict)
+        own: dict[str, dict[str, None]] = {}
+        for _, code, name in synonyms(path):
+            if name:
+                own.setdefault(code, {})[name] = None
+        several = ((code, names) for code, names in own.items() if len(names) > 1)
+        rows = [Term(name, frozenset({code})) for code, names in several for name in names]
+        file = path / MANIFEST if path.is_dir() else path
+        return Examples(rows, describe(file, len(rows), {}))
 
     def outcome(self, model: object, examples: Examples[Names], settings: Settings) -> Outcome:
         """Measure how high the first right concept of each name is."""

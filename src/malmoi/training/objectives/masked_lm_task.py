@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import AutoModelForMaskedLM, BertConfig, BertModel, PreTrainedTokenizerFast
 
-from ...errors import BundleError, OptionError, counted
+from ...errors import BundleError, DataError, OptionError, counted
 from ...export.module import (
     WITH_TYPES,
     check_whole,
@@ -247,6 +247,11 @@ class MaskedLMTask:
         self.before: MaskedScores | None = None
         self.plan = functools.lru_cache(maxsize=2)(self._plan)
         self._pairs = functools.lru_cache(maxsize=2)(self._laid)
+        if recipe.masking.next_sentence and not self._pairs("train", 0).follows.any():
+            raise DataError(
+                "masking.next_sentence is true and no document has two sentences; expected "
+                "documents of several, separated by empty lines. Set it to false, or change data."
+            )
 
     @property
     def _room(self) -> int:

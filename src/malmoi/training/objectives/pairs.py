@@ -124,7 +124,7 @@ class Lora(RecipeTable):
     """[lora]: train small additions to the linear layers, by peft; the base's weights stay."""
 
     rank: Positive = key(16, "The rank of an addition.")
-    alpha: AboveZero = key(32.0, "An addition counts alpha / rank.")
+    alpha: Positive = key(32, "An addition counts alpha / rank.")
     dropout: PartShare = key(0.0, "Dropout before an addition.")
     modules: Names = key(
         (), "The layers that get one, by the ends of their names; all linear ones."
@@ -568,8 +568,23 @@ def prepare_pairs(recipe: Recipe, root: Path, *, strict: bool) -> PreparedPairs:
                 f"{count:,} of the {counted(len(measure.pairs), 'pair')} of {entry.file} "
                 f"{by_number(count, 'is', 'are')} trained on too"
             )
+    _warn_unmeasured(recipe)
     terms = read_terms(root / recipe.vocabulary.add) if recipe.vocabulary else []
     return PreparedPairs(recipe, source, examples, measures, hashes, repeated, terms)
+
+
+def _warn_unmeasured(recipe: Recipe) -> None:
+    """Say which held-out rows no evaluation asks for."""
+    measured = {(one.hold_out, one.held_out) for one in recipe.evaluation}
+    for entry in recipe.data:
+        if (entry.hold_out or entry.held_out) and (
+            (entry.hold_out, entry.held_out) not in measured
+        ):
+            name = "hold_out" if entry.hold_out else "held_out"
+            logger.warning(
+                f"{entry.files[0]}: {name} leaves rows out and nothing is measured on them; "
+                f"expected an [[evaluation]] with the same {name}. Add one, or remove the key."
+            )
 
 
 _LOSSES = "malmoi.training.losses"

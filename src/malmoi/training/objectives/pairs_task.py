@@ -172,7 +172,7 @@ class BiEncoderTask(PairTask):
         if self.processes.first:
             path.parent.mkdir(parents=True, exist_ok=True)
             with writing(path) as file:
-                np.save(file, mined)  # type: ignore[arg-type]
+                np.save(file, mined)
         logger.info(f"mined negatives for {(mined >= 0).sum():,} of {counted(len(pairs), 'pair')}")
         return mined
 
@@ -250,7 +250,7 @@ class BiEncoderTask(PairTask):
         write_tokenizer(self.source, folder)
         transformer = self.encoder.transformer
         if self.adapter is not None:
-            save_adapter(self.adapter, folder / "adapter")
+            self.adapter.save_pretrained(folder / "adapter")  # the additions alone
             transformer = copy.deepcopy(self.adapter).merge_and_unload()
         write_layout(self.source, folder, transformer.config.hidden_size)
         with silenced_libraries():
@@ -268,7 +268,7 @@ def add_adapter(transformer: nn.Module, recipe: Recipe) -> Any:
     """Add peft's low-rank additions to the layers, in place; what they were, else None."""
     if recipe.lora is None:
         return None
-    from peft import LoraConfig, LoraModel
+    from peft import LoraConfig, get_peft_model
 
     lora = recipe.lora
     torch.manual_seed(recipe.seed)  # the additions are drawn at random
@@ -279,22 +279,12 @@ def add_adapter(transformer: nn.Module, recipe: Recipe) -> Any:
         target_modules=list(lora.modules) or "all-linear",
     )
     try:
-        return LoraModel(transformer, config, "default")
+        return get_peft_model(transformer, config)
     except ValueError as error:
         raise OptionError(
             f"lora.modules has {', '.join(lora.modules) or 'all linear layers'}, and the base has "
             "no layers of such names; expected the ends of names of linear layers. Leave it out."
         ) from error
-
-
-def save_adapter(adapter: Any, folder: Path) -> None:
-    """Write the additions alone, as peft reads them."""
-    from peft import get_peft_model_state_dict
-
-    folder.mkdir(parents=True)
-    config = adapter.peft_config["default"]
-    config.save_pretrained(str(folder))
-    write_tensors(get_peft_model_state_dict(adapter), folder / "adapter_model.safetensors")
 
 
 def _guide_vectors(entry: Data, texts: Sequence[str]) -> NDArray[np.float16] | None:
@@ -430,7 +420,7 @@ def measure_bundle(
     if worst and lost[worst] > _LOST:
         logger.warning(
             f"{worst} is {found[worst]:.4f} by the rounded bundle and {exact[worst]:.4f} by the "
-            'model that was trained. Keep it whole with: output.precision = ["float32"]'
+            'model that was trained. Keep more with: output.precision = ["float16"] or ["float32"]'
         )
     return found
 
