@@ -28,7 +28,7 @@ def things() -> dict[str, Any]:
     return {
         "malmoi": malmoi,
         "encoder": encoder,
-        "reranker": malmoi.load("ko-en-reranker"),
+        "reranker": malmoi.load(kind="reranker"),
         "corpus": corpus,
         "lexicon": lexicon,
         "linker": linker,

@@ -126,12 +126,6 @@ CLAIMS = [
         small=True,
     ),
     Claim(
-        "The reranker of 0.2.0 (the present one: decisions/fusion.md)",
-        f"malmoi evaluate ko-en-reranker --task sts {_STS}ko|en|ko-en --against ko-en-small; "
-        "--task rerank --encoder ko-en-small --top 15 --k 1,9 (ParaKQC)",
-        small=True,
-    ),
-    Claim(
         "Words in their sentence (KoBEST WiC)",
         "malmoi evaluate --task senses --data wic-dev.tsv --train wic-train.tsv --table",
         small=True,

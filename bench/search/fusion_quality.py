@@ -1,7 +1,7 @@
 """What each side of a search finds, and both together, on sets of different kinds.
 
     python bench/run.py fusion_quality [--sets parakqc,boolq,...] [--queries 300] [--half test|dev]
-        [--reranker ko-en-reranker]
+        [--reranker MODEL]
 
 Hybrid search should never be behind the better of its two sides. The sets:
 

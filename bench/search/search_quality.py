@@ -91,7 +91,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--half", choices=("dev", "test"), default="dev")
     parser.add_argument("--model", default=None)
     parser.add_argument("--words", default=None)
-    parser.add_argument("--reranker", default="ko-en-reranker")
+    parser.add_argument("--reranker", default="none")
     parser.add_argument("--weights", default="")
 
 

@@ -9,13 +9,13 @@ side by side in the data for similarity, entailment and paraphrase, whose labels
 """
 
 import argparse
+import csv
+import hashlib
 import json
 import random
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-
-from reranker_pairs import held, rows
 
 from malmoi.io.files import writing
 from malmoi.training.distil.recipe import is_plain
@@ -28,6 +28,17 @@ DRAWN = {"news": (9000, 3), "tatoeba": (9000, 3), "bible": (20000, 1), "microsof
          "python-docs": (1500, 1)}  # fmt: skip
 GENERAL = ("news", "tatoeba")
 LONGEST = 45  # words of the English side
+
+
+def rows(path: Path) -> Iterator[dict[str, str]]:
+    """Read a TSV file with a header."""
+    with path.open(encoding="utf-8") as file:
+        yield from csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+
+
+def held(text: str) -> bool:
+    """Whether a row belongs to the tenth that measures."""
+    return int(hashlib.sha1(text.encode()).hexdigest(), 16) % 10 == 0
 
 
 def translations(data: Path, random_: random.Random) -> Iterator[Pair]:

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
 
-from reranker_pairs import held, rows
+from pair_texts import held, rows
 
 from malmoi.io.files import writing
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from . import errors
-from .bundle.bundle import DEFAULT, RERANKER, find_model, open_bundle, runner_of
+from .bundle.bundle import find_model, open_bundle, runner_of
 from .bundle.manifest import KINDS
 from .encoders import Encoder, TextEncoder
 from .encoders import load as _load_encoder
@@ -149,21 +149,24 @@ def load(
     What comes back is of the bundle's kind: an Encoder, StaticEncoder, Reranker, Tagger, Classifier
     or Answerer. Nothing is downloaded unless a hub id is named.
 
-    - `kind`: the kind that is expected; any other is refused, with its name.
+    - `kind`: the kind that is expected; any other is refused, with its name. `kind="reranker"`
+      without a name compares token vectors of the shipped encoder (late interaction).
     - `threads`: how many cores to use; all that this process may use when left out.
     - `graph`: which ONNX graph to use of a folder with several: its path there, or its name.
     - `pooling`: how an encoder's vector is made of token states, for a folder that does not say.
     - `device`: where the graph runs: "cpu", "cuda", "directml", "coreml", "openvino" or "auto",
       with the package of onnxruntime that has it. If left out, what MALMOI_DEVICE says, or "cpu".
 
-    >>> load("ko-en-reranker").score([("환불은요?", "7일 안에 됩니다.")]).shape
+    >>> load(kind="reranker").score([("환불은요?", "7일 안에 됩니다.")]).shape
     (1,)
     """
     if kind is not None:
         errors.check_choice("kind", kind, KINDS)
-    folder = find_model(
-        name_or_path, default=RERANKER if kind == "reranker" else DEFAULT, graph=graph
-    )
+    if name_or_path is None and kind == "reranker":
+        return import_module(".heads.reranker", __name__).load_reranker(
+            threads=threads, device=device
+        )
+    folder = find_model(name_or_path, graph=graph)
     kinds = (kind,) if kind else tuple(KINDS)
     bundle = open_bundle(folder, kinds=kinds, graph=graph, pooling=pooling)
     if bundle.manifest.kind in ("encoder", "static"):

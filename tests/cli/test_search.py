@@ -51,7 +51,7 @@ def test_index_and_search(run: Run, run_here: Run, tmp_path: Path) -> None:
     done = run_here(*search, "--filter", "year=2024")
     assert {json.loads(line)["id"] for line in done.stdout.splitlines()} == {"b", "c"}
     graphs.write_reranker(tmp_path / "tiny-reranker")
-    done = run_here(*search, "--rerank", "--reranker", "tiny-reranker", "--within", "30s")
+    done = run_here(*search, "--reranker", "tiny-reranker", "--within", "30s")
     assert done.returncode == 0, done.stderr
     assert all("rerank" in json.loads(line)["scores"] for line in done.stdout.splitlines())
     # What is there is not written again; what has changed is.

@@ -4,7 +4,6 @@ import csv
 import dataclasses
 import io
 import json
-import runpy
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ import malmoi
 from malmoi.bundle.bundle import Manifest
 from malmoi.corpus import Corpus
 from malmoi.encoders import TextEncoder
-from malmoi.errors import BundleError, BundleNotFound, CutWarning, DataError, OptionError, TextError
+from malmoi.errors import BundleError, CutWarning, DataError, OptionError, TextError
 from malmoi.heads.decision import (
     calibrate,
     expected_error,
@@ -28,14 +27,14 @@ from malmoi.heads.decision import (
 )
 from malmoi.heads.reranker import (
     FoundBlend,
+    LateReranker,
     RankedText,
     Reranker,
     ScoreBlend,
-    cosines,
     load_reranker,
     squash,
 )
-from tests.support import ROOT, graphs
+from tests.support import graphs
 from tests.support.graphs import Run
 
 NLI = ("contradiction", "Entailment", "neutral")
@@ -294,27 +293,41 @@ def test_the_command_tells_what_is_wrong_in_a_line(run_here: Run, folder: Path) 
     assert empty.returncode == 1 and "is empty" in empty.stderr
     missing = run_here("rerank", "배", "none.txt", "--model", folder)
     assert missing.returncode == 1 and missing.stderr.count("\n") == 1
-    assert run_here("rerank", "배", "-").returncode == 1  # none is shipped, or the input is empty
+    assert run_here("rerank", "배", "-").returncode == 1  # the input is empty
     assert run_here("rerank", "배", "-", "--model", folder, "--k", 0, stdin="a").returncode == 2
 
 
-def test_without_a_name_the_shipped_one_is_opened_or_missed(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("malmoi.bundle.bundle.shipped_models", list)
-    with pytest.raises(BundleNotFound, match="ko-en-reranker is not in this installation"):
-        malmoi.load(kind="reranker")
-    monkeypatch.setattr("malmoi.bundle.bundle.shipped_models", lambda: ["ko-en-reranker"])
-    monkeypatch.setattr("malmoi.bundle.bundle.SHIPPED", folder.parent)
-    folder.rename(folder.parent / "ko-en-reranker")
-    assert malmoi.load("ko-en-reranker").score(PAIRS).shape == (len(PAIRS),)
+def test_without_a_name_token_vectors_are_compared() -> None:
+    reranker = malmoi.load(kind="reranker")
+    assert isinstance(reranker, LateReranker) and "late interaction" in repr(reranker)
+    texts = [
+        "배송 조회는 주문 내역에서 합니다.",
+        "Refunds are paid within five days.",
+        "",
+        "환불 안내",
+    ]
+    for query, best in (("환불은 언제 되나요?", 3), ("when is my refund paid", 1)):
+        hits = reranker.rank(query, texts)
+        assert hits[0].index == best and hits[-1] == RankedText(2, "", -1.0)
+        scores = reranker.score([(query, text) for text in texts])
+        assert [hit.score for hit in hits] == sorted(scores.tolist(), reverse=True)
+    together = reranker.score([("환불", one) for one in texts] + [("refund", one) for one in texts])
+    assert together[4:].tolist() == reranker.score([("refund", one) for one in texts]).tolist()
+    assert reranker.count_cut([("cat", "dog " * 2000)]) == 0 and not reranker.labels
+    with pytest.raises(BundleError, match="has one score and no labels"):
+        reranker.probabilities([("a", "b")])
+    assert reranker.score([]).shape == (0,)
 
 
-JOIN = runpy.run_path(str(ROOT / "recipes/prepare/reranker_join.py"))
+def test_an_encoder_without_token_vectors_does_not_rerank() -> None:
+    with pytest.raises(BundleError, match="ko-en-static gives no token vectors"):
+        load_reranker(encoder=malmoi.load("ko-en-static"))
 
-FoundTexts, fit_found = JOIN["FoundTexts"], JOIN["fit_found"]
 
-fit_blend, write_blend = JOIN["fit_blend"], JOIN["write_blend"]
+def write_blend(folder: Path, blend: ScoreBlend) -> None:
+    """Note in a bundle how its score is blended, as bundles of 0.2 have it."""
+    dataclasses.replace(Manifest.read(folder), beside=blend.to_json()).write(folder)
+
 
 BLENDED = [
     ("배가 아프다", "환자 는 배가 아프다"),
@@ -361,24 +374,6 @@ def test_a_broken_field_is_refused(folder: Path, beside: dict[str, object]) -> N
         malmoi.load(folder)
 
 
-def test_the_fit_finds_what_made_the_scores(folder: Path, encoder: TextEncoder) -> None:
-    words = ["배", "달다", "고양이", "boat", "환자", "the cat sleeps", "sweet pear"]
-    pairs = [(a, b) for a in words for b in words]
-    reranker = malmoi.load(folder)
-    true = ScoreBlend("beside", cross=1.3, cosine=3.0, constant=-0.7)
-    logits = true.of(reranker.own_scores(pairs), cosines(encoder, pairs))
-    found = fit_blend(reranker, encoder, pairs, squash(logits).tolist())
-    assert found.encoder == "beside"
-    again = found.of(reranker.own_scores(pairs), cosines(encoder, pairs))
-    assert np.allclose(squash(again), squash(logits), atol=0.01)
-    assert found.cosine == pytest.approx(3.0, abs=0.2)
-
-
-def test_a_fit_wants_shares(folder: Path, encoder: TextEncoder) -> None:
-    with pytest.raises(DataError, match="from 0 to 1"):
-        fit_blend(malmoi.load(folder), encoder, BLENDED * 3, [4.2] * 15)
-
-
 def test_what_a_search_found_is_weighed_with_its_score(
     folder: Path, encoder: TextEncoder, tmp_path: Path
 ) -> None:
@@ -399,21 +394,6 @@ def test_what_a_search_found_is_weighed_with_its_score(
     assert order["search"] == [hit.id for hit in corpus.search("배", 3, mode="dense")]
     own = reranker.own_scores([("배", text) for text in texts.values()])
     assert order["own"] == [list(texts)[i] for i in np.argsort(-own, kind="stable")]
-
-
-def test_the_fit_of_searches_finds_which_score_is_right(folder: Path) -> None:
-    words = ["배", "달다", "고양이", "boat", "환자", "the cat sleeps", "sweet pear"]
-    reranker, random = malmoi.load(folder), np.random.default_rng(0)
-    searches = []
-    for query in words * 4:
-        scores = random.normal(size=len(words)).tolist()
-        right = [score == max(scores) for score in scores]
-        searches.append(FoundTexts(query, words, scores, right))
-    found = fit_found(reranker, searches)
-    assert found.rank > 1
-    assert abs(found.cross) < 0.5 * found.rank
-    with pytest.raises(DataError, match="0 searches found right texts and wrong ones"):
-        fit_found(reranker, [FoundTexts("배", words, [1.0] * 7, [False] * 7)] * 20)
 
 
 def test_temperature_by_hand() -> None:

@@ -166,15 +166,15 @@ def test_paraphrase_mining_and_bitext_mining(encoder: malmoi.TextEncoder) -> Non
     assert len(found) > 20 and np.mean(right) > 0.9
 
 
-def test_a_cross_encoder_reads_both_sentences(encoder: malmoi.TextEncoder) -> None:
-    """Bi-encoder, then cross-encoder: the second orders what the first found."""
-    reranker = malmoi.load("ko-en-reranker")
+def test_late_interaction_orders_what_was_found(encoder: malmoi.TextEncoder) -> None:
+    """One vector finds, a vector for every token orders (ColBERT)."""
+    reranker = malmoi.load(kind="reranker")
     texts = ["배송 조회는 주문 내역에서 합니다.", "환불은 반품 상품이 도착한 뒤에 됩니다."]
     texts += ["비밀번호를 바꾸는 방법입니다."]
-    query = "주문한 물건을 돌려보내고 돈을 받으려면?"
+    query = "반품한 물건값은 언제 돌려받나요?"
     hits = reranker.rank(query, texts)
     assert hits[0].text == texts[1]
     [score] = reranker.score([(query, texts[1])])
-    assert score == pytest.approx(hits[0].score, abs=1e-5)
+    assert score == pytest.approx(hits[0].score, abs=0.1)  # by itself its words count alike
     swapped = reranker.score([(texts[1], query)])
     assert swapped[0] != pytest.approx(score, abs=1e-6)  # unlike a cosine, order matters

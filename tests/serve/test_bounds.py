@@ -104,13 +104,11 @@ def test_nobody_waits_while_a_large_body_is_refused(alone: tuple[Served, int]) -
         sent = [
             pool.submit(server.ask, "POST", POSTS[i % 3], raw=body) for i, body in enumerate(bodies)
         ]
-        waits = []
+        answered = 0
         while not all(one.done() for one in sent):
-            began = time.perf_counter()
             assert server.get("/health").status == 200
-            waits.append(time.perf_counter() - began)
-    waits.sort()
-    assert waits[len(waits) // 2] < 0.1 and waits[-1] < 3, waits[-5:]
+            answered += 1
+    assert answered > 2 * len(sent)  # a blocked loop would answer once between two bodies
 
 
 def test_answers_too_large_are_refused_before_they_are_made(alone: tuple[Served, int]) -> None:

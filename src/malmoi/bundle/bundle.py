@@ -187,7 +187,6 @@ def outside_files(graph: Path) -> Sequence[str]:
 
 SHIPPED = Path(__file__).parents[1] / "models"
 DEFAULT = "ko-en-small"
-RERANKER = "ko-en-reranker"
 
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 _HUB_FILES = ["*.json", "*.txt", "*.model", "*_Dense/*"]
@@ -207,23 +206,22 @@ def shipped_models() -> list[str]:
 def find_model(
     name_or_path: str | Path | None = None,
     *,
-    default: str = DEFAULT,
     weights: bool = False,
     graph: str | None = None,
 ) -> Path:
     """Find a model's folder; the network is asked only for a hub id that names no folder here.
 
-    A folder on disk wins over a shipped model of the same name, and both over the hub. `default`
-    is the shipped model for None. `weights` fetches what training needs from the hub instead of
+    A folder on disk wins over a shipped model of the same name, and both over the hub. None is the
+    shipped encoder. `weights` fetches what training needs from the hub instead of
     what running needs, which is one graph: the usual one, or the one that `graph` names.
     """
-    if name_or_path is None and default not in shipped_models():
+    if name_or_path is None and DEFAULT not in shipped_models():
         raise BundleNotFound(
-            f"the model {default} is not in this installation; expected it in {SHIPPED}. "
-            "Name a model folder, or make one: malmoi model export (a reranker: malmoi train)"
+            f"the model {DEFAULT} is not in this installation; expected it in {SHIPPED}. "
+            "Name a model folder, or make one: malmoi model export"
         )
     if name_or_path is None:
-        return SHIPPED / default
+        return SHIPPED / DEFAULT
     folder = Path(name_or_path).expanduser()
     if folder.exists():
         return folder

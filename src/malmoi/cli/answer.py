@@ -56,7 +56,9 @@ def answer(
     passages: Annotated[
         int, opt("Of a corpus: how many passages to read.", "--passages", min=1)
     ] = ANSWERED,
-    rerank: Annotated[bool, opt("Of a corpus: rerank passages first.", "--rerank")] = False,
+    reranker: Annotated[
+        str | None, opt("Of a corpus: a cross-encoder that reads passages again first.")
+    ] = None,
     filter: Annotated[
         list[str] | None, opt("Of a corpus: a condition on a field, as type=pdf.")
     ] = None,
@@ -76,7 +78,7 @@ def answer(
             "passages": passages,
             "threshold": threshold,
             "filter": filter,
-            "reranker": load_reranker(threads=threads) if rerank else None,
+            "reranker": load_reranker(reranker, threads=threads) if reranker else None,
         }
         rows = _from_passages(question, source, threads, options)
     for row in rows:

@@ -15,7 +15,8 @@ def rerank(
     query: Annotated[str, arg("The text to compare the others with.")],
     file: Annotated[str, arg("A text file, one text a line; - is stdin.")],
     model: Annotated[
-        str | None, opt("A reranker's bundle, name or hub id; the shipped one.", "--model", "-m")
+        str | None,
+        opt("A cross-encoder's bundle or hub id; late interaction without.", "--model", "-m"),
     ] = None,
     k: Annotated[int, opt("How many texts to print.", "--k", "-k", min=1)] = 10,
     label: Annotated[

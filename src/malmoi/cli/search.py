@@ -8,10 +8,9 @@ from typing import Annotated, Any
 import typer
 from typer import BadParameter
 
-from ..bundle.bundle import RERANKER
 from ..corpus import RELEVANT, Corpus, Hit
 from ..corpus.corpus import RERANKED, Mode
-from ..corpus.ranking import RERANK, WEIGHTS
+from ..corpus.ranking import WEIGHTS
 from ..encoders import load
 from ..heads.reranker import load_reranker
 from .display import bar, cell, clean, mark, shorten, style, width, wrap
@@ -54,10 +53,13 @@ def search(
     min_relevance: Annotated[
         float, opt("Leave out what is less relevant, from 0 to 1.", min=0, max=1)
     ] = 0.0,
-    rerank: Annotated[bool, opt("Let a reranker read the best.", "--rerank/--no-rerank")] = RERANK,
-    reranker: Annotated[str, more("A reranker's bundle, shipped name or hub id.")] = RERANKER,
+    reranker: Annotated[
+        str | None, opt("A cross-encoder's bundle or hub id, which reads the best again.")
+    ] = None,
     depth: Annotated[int, more("How many a reranker may read.", min=1)] = RERANKED,
-    within: Annotated[str | None, opt("Time for it all, as 200ms; reranks as many as fit.")] = None,
+    within: Annotated[
+        str | None, more("Time for it all, as 200ms; reranks as many as fit.")
+    ] = None,
     model: ModelOption = None,
     threads: Threads = None,
     *,
@@ -65,6 +67,8 @@ def search(
 ) -> None:
     """Print the documents that fit the query best, the best first."""
     time = seconds(within)
+    if within and reranker is None:
+        raise BadParameter("--within is the time of a reranker; expected --reranker MODEL with it")
     encoder = load(model, threads=threads) if model is not None else None
     with _open(corpus, encoder) as opened:
         options: dict[str, Any] = {
@@ -74,7 +78,7 @@ def search(
             "exact": exact,
             "late": late,
             "min_relevance": min_relevance,
-            "reranker": load_reranker(reranker, threads=threads) if rerank or within else None,
+            "reranker": load_reranker(reranker, threads=threads) if reranker else None,
             "depth": depth,
             "within": time,
         }

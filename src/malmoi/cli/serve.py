@@ -11,7 +11,7 @@ from .options import ModelOption, Threads, more, opt
 def serve(
     model: ModelOption = None,
     reranker: Annotated[
-        str | None, opt("A reranker; the shipped one by itself, none for none.")
+        str | None, opt("A cross-encoder; late interaction without, none for none.")
     ] = None,
     corpus: Annotated[list[Path] | None, opt("A corpus to search; may be repeated.")] = None,
     lexicon: Annotated[list[str] | None, opt("A lexicon to link with; may be repeated.")] = None,

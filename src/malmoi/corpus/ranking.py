@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..documents import Passage
+from ..encoders.token_vectors import BY_VECTOR
 from ..errors import OptionError
 from ..heads.reranker import Reranker
 from ..runtime.tokenizer import Pair
@@ -28,8 +29,6 @@ from .store import PassageKey, ScoredPassage, Value, hangul_share, sentence_span
 WEIGHTS: Mapping[str, float] = {"dense": 1.0, "keyword": 0.8}
 # Up to this share of the best possible keyword score words do not count, from that on fully.
 _UNTRUSTED, _TRUSTED = 0.1, 0.4
-# Next to the score by token vectors, that of the passage's vector counts so much.
-_BY_VECTOR = 0.15
 # A passage in the other language: its keyword score is estimated as so much of its standardised
 # cosine and so much of the keyword score that it has, and not below that score.
 _BY_MEANING, _BY_WORDS = 1.4, 0.5
@@ -39,7 +38,6 @@ _KOREAN_QUERY, _OTHER_QUERY = 30, 5
 _KOREAN_PASSAGE, _OTHER_PASSAGE = 40, 10
 # Whether a search is reranked when nobody says so; measured in docs/decisions/fusion.md. This is
 # the one place where it is decided, for the command line and the server.
-RERANK = False
 # Small enough that a batch too many costs a few milliseconds, large enough to be efficient.
 _FIRST = 4
 _LARGEST = 32
@@ -108,7 +106,7 @@ def _meaning(dense: Sequence[ScoredPassage], late: Mapping[PassageKey, float]) -
         return cosines
     met = cosines.copy()
     met[rows] = _standardised(np.array([late[dense[i].key] for i in rows]))
-    mean: Floats = np.average([met, cosines], axis=0, weights=[1, _BY_VECTOR])
+    mean: Floats = np.average([met, cosines], axis=0, weights=[1, BY_VECTOR])
     return mean
 
 

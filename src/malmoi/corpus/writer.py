@@ -14,17 +14,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..documents import Block, Passage, SourceDocument, Splitter, split_document
 from ..encoders import TextEncoder, load
-from ..encoders.base import OnLong
-from ..encoders.token_vectors import TokenEncoder, TokenMap, output_of, pack
+from ..encoders.base import OnLong, prompts_of
+from ..encoders.token_vectors import TokenEncoder, TokenMap, pack
 from ..errors import CorpusError, CutWarning, OptionError
-from ..io.tables import read_rows
 from ..runtime.pooling import normalize, to_precision
 from ..text.sentences import split_sentences
 from ..types import Floats
@@ -46,7 +44,6 @@ from .store import (
 
 logger = logging.getLogger(__name__)
 
-_SAMPLES = Path(__file__).parents[1] / "data/faq.tsv"
 _PROBES = ("말모이는 낱말을 모은 것이다.", "A gathering of words.", "pt는 DM으로 f/u 중")
 # 8-bit and float32 weights of one model, and different processors, agree at least this well …
 _SAME = 0.9
@@ -54,8 +51,6 @@ _SAME = 0.9
 _IDENTICAL = 0.999
 # While one batch is written, one is being encoded and the next is waiting for the cores.
 _AHEAD = 2
-# By these names models have prompts for passages, in sentence-transformers' order.
-PASSAGE_PROMPTS = ("document", "passage", "corpus")
 
 
 def probe(encoder: TextEncoder, dim: int) -> tuple[tuple[float, ...], ...]:
@@ -63,17 +58,6 @@ def probe(encoder: TextEncoder, dim: int) -> tuple[tuple[float, ...], ...]:
     cut = dim if dim < encoder.dimension else None
     vectors = normalize(encoder.encode(list(_PROBES), dim=cut))
     return tuple(tuple(round(float(value), 6) for value in vector) for vector in vectors)
-
-
-def prompts_of(encoder: TextEncoder) -> tuple[str, str] | None:
-    """The names of a model's prompts for queries and for passages; None if it has neither.
-
-    A model that has only one of them reads the other texts with its default prompt or none.
-    """
-    known, default = encoder.manifest.prompts, encoder.manifest.default_prompt or ""
-    query = "query" if "query" in known else default
-    passage = next((name for name in PASSAGE_PROMPTS if name in known), default)
-    return (query, passage) if query or passage else None
 
 
 def new_info(encoder: TextEncoder, precision: str, dim: int | None, words: str | None) -> StoreInfo:
@@ -92,15 +76,8 @@ def new_info(encoder: TextEncoder, precision: str, dim: int | None, words: str |
 
 
 def token_map(encoder: TextEncoder) -> str:
-    """The map to token vectors that a corpus stores; empty without token states.
-
-    It is fitted to the shipped samples, in Korean and English, and as good as one fitted to the
-    passages of the corpus (docs/decisions/fusion.md): so corpora of one model share it.
-    """
-    if output_of(encoder.direct) is None:
-        return ""
-    texts = [row[side] for row in read_rows(_SAMPLES) for side in ("question", "answer")]
-    found = TokenEncoder.fit(encoder, texts)
+    """The map to token vectors that a corpus stores; empty without token states."""
+    found = TokenEncoder.fit(encoder)
     return "" if found is None else found.map.to_text()
 
 

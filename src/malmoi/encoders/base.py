@@ -269,3 +269,18 @@ def as_list(texts: str | Iterable[str]) -> list[str]:
 def _all_text(values: list[str]) -> bool:
     """Tell whether all are plain strings, as they nearly always are."""
     return set(map(type, values)) <= {str}
+
+
+# By these names models have prompts for passages, in sentence-transformers' order.
+PASSAGE_PROMPTS = ("document", "passage", "corpus")
+
+
+def prompts_of(encoder: TextEncoder) -> tuple[str, str] | None:
+    """The names of a model's prompts for queries and for passages; None if it has neither.
+
+    A model that has only one of them reads the other texts with its default prompt or none.
+    """
+    known, default = encoder.manifest.prompts, encoder.manifest.default_prompt or ""
+    query = "query" if "query" in known else default
+    passage = next((name for name in PASSAGE_PROMPTS if name in known), default)
+    return (query, passage) if query or passage else None

@@ -13,11 +13,13 @@ import base64
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import BundleError, DataError
+from ..io.tables import read_rows
 from ..runtime.pooling import normalize
 from ..runtime.tokenizer import Batch, TokenizedText
 from ..text.aligned import Aligned, align
@@ -26,11 +28,14 @@ from ..types import Floats, Ints
 from .base import TextEncoder, as_list
 from .transformer import Encoder, text_parts
 
+_SAMPLES = Path(__file__).parents[1] / "data/faq.tsv"
+
 Span = tuple[int, int]
 Spans = list[Span]
 
 TOKEN_OUTPUT = "token_embedding"  # of a graph with a head of its own
 SIZE = 64
+BY_VECTOR = 0.15  # next to the score by token vectors, what a text's one vector counts
 _STATES = ("token_embeddings", "last_hidden_state")
 _SIGNS = re.compile(r"[\W_]+")
 _SPREAD = 1.5  # how much more a query's token counts that few passages have
@@ -118,9 +123,11 @@ class TokenEncoder:
         return cls(found, map)
 
     @classmethod
-    def fit(cls, encoder: TextEncoder, texts: Iterable[str]) -> "TokenEncoder | None":
-        """Fit the map to texts in the languages of the corpus; None without token states.
+    def fit(cls, encoder: TextEncoder, texts: Iterable[str] | None = None) -> "TokenEncoder | None":
+        """Fit the map to texts; None without token states.
 
+        Without texts these are the shipped samples, in Korean and English, which was as good as the
+        passages of a corpus (docs/decisions/fusion.md): so everything by one model shares a map.
         A graph with a head of its own needs no map. Otherwise it is the strongest directions of
         the states of a middle layer, two thirds up, or of the last states that the graph gives.
         """
@@ -130,6 +137,8 @@ class TokenEncoder:
             return None
         if output == TOKEN_OUTPUT:
             return cls(encoder, TokenMap(output))
+        if texts is None:
+            texts = [row[side] for row in read_rows(_SAMPLES) for side in ("question", "answer")]
         made = cls(encoder, TokenMap(output))
         states = [found.vectors for found in made.encode(list(texts))]
         joined = np.concatenate(states)

@@ -1,7 +1,9 @@
-"""The cross-encoder: both texts are read together, slower and more exact than vectors.
+"""Rerankers: the late interaction of the shipped encoder, or a cross-encoder of one's own.
 
-A small cross-encoder compares two texts word by word; the encoder it came from is deeper and was
-trained on far more text. A weighted sum of both scores (`ScoreBlend`) is better than either.
+Late interaction compares the token vectors of both texts; it needs no second model and works across
+languages. A cross-encoder reads both texts together. A small one compares them word by word, and
+the encoder it came from is deeper and was trained on far more text: a weighted sum of both scores
+(`ScoreBlend`) is better than either.
 """
 
 import warnings
@@ -12,12 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from ..bundle.bundle import RERANKER, Bundle, find_model, open_bundle, shipped_models
+from ..bundle.bundle import Bundle, find_model, open_bundle, shipped_models
 from ..bundle.manifest import MANIFEST
 from ..encoders import TextEncoder, load
+from ..encoders.base import prompts_of
+from ..encoders.token_vectors import TokenEncoder, interact, pack
 from ..errors import BundleError, CutWarning, OptionError, TextError, by_number, counted
 from ..io.progress import progressing
-from ..runtime.pooling import softmax
+from ..runtime.pooling import normalize, softmax
 from ..runtime.runner import GraphModel, chunks, pipelined
 from ..runtime.tokenizer import Pair, PairTokenizer
 from ..text.cleanup import SAFE, as_text, as_texts, clean
@@ -118,21 +122,26 @@ def load_reranker(
     graph: str | None = None,
     device: str | None = None,
 ) -> "Reranker":
-    """Open a reranker: the shipped one, or a folder, a shipped model's name or a hub id.
+    """Open a reranker: a folder or a hub id, or else the late interaction of the encoder.
 
-    - `encoder`: used if it is the one whose similarity the reranker blends with its own score;
-      otherwise that encoder is opened too.
+    - `encoder`: whose token vectors are compared where no model is named (the shipped one when left
+      out), or whose similarity the reranker blends with its own score if it is that one.
     - `threads`: how many cores to use; all that this process may use when left out.
     - `graph`: which ONNX graph to use of a folder with several.
     - `device`: where the graph runs, as in `malmoi.load`.
     """
-    folder = find_model(name_or_path, default=RERANKER, graph=graph)
+    if name_or_path is None:
+        return LateReranker(encoder or load(threads=threads, device=device))
+    folder = find_model(name_or_path, graph=graph)
     bundle = open_bundle(folder, kinds=("reranker",), graph=graph)
     return Reranker(bundle, encoder=encoder, threads=threads, device=device)
 
 
 class Reranker(GraphModel):
-    """A cross-encoder on onnxruntime. Make one with `malmoi.load`."""
+    """A cross-encoder on onnxruntime. Make one with `malmoi.load`.
+
+    `malmoi.load(kind="reranker")` gives one by late interaction, which needs no model of its own.
+    """
 
     def __init__(
         self,
@@ -292,6 +301,67 @@ class Reranker(GraphModel):
                 f"{stated} with {counted(len(self.labels), 'label')}; expected the same, and no "
                 "label for a single score. Export the model again with: malmoi model export"
             )
+
+
+class LateReranker(Reranker):
+    """Scores by late interaction: the mean of MaxSim over token vectors and an encoder's cosine.
+
+    A word of the query counts more if its best match in one text stands out from those in the
+    others, so a text's score depends a little on what else is scored for that query at once.
+    """
+
+    def __init__(self, encoder: TextEncoder) -> None:
+        tokens = TokenEncoder.fit(encoder)
+        if tokens is None:
+            raise BundleError(
+                f"{encoder.manifest.name} gives no token vectors; expected a transformer encoder, "
+                "or a reranker. Name one of them."
+            )
+        self._tokens, self._blend, self._encoder = tokens, None, encoder
+        self.bundle, self.manifest = tokens.encoder.bundle, encoder.manifest
+        self.name, self.labels = encoder.manifest.name, ()
+        self.max_tokens, self.threads = tokens.encoder.max_tokens, tokens.encoder.threads
+
+    def __repr__(self) -> str:
+        return f"<Reranker {self.name}: late interaction, {self._tokens.size} dimensions a token>"
+
+    def score(
+        self, pairs: Sequence[Pair], *, label: str | None = None, progress: bool = False
+    ) -> Floats:
+        """Give one score a pair, (n,): the texts of one query are compared with each other."""
+        self._column(label)
+        rows: dict[str, list[int]] = {}
+        cleaned = self._cleaned(pairs)
+        for i, (query, _) in enumerate(cleaned):
+            rows.setdefault(query, []).append(i)
+        scores = np.zeros(len(cleaned), dtype=np.float32)
+        with progressing("scoring", total=len(cleaned), shown=progress) as advance:
+            for query, own in rows.items():
+                scores[own] = self._compare(query, [cleaned[i][1] for i in own])
+                advance(len(own))
+        return scores
+
+    def own_scores(self, pairs: Sequence[Pair]) -> Floats:
+        """Give the scores, (n,)."""
+        return self.score(pairs)
+
+    def count_cut(self, pairs: Sequence[Pair]) -> int:
+        """Count the pairs that would be cut: none, longer texts are read in windows."""
+        return 0
+
+    def _compare(self, query: str, texts: Sequence[str]) -> Floats:
+        """Score texts with a query: (n,); one of them without a token has -1."""
+        first, second = prompts_of(self._tokens.encoder) or (None, None)
+        asked, [own] = self._tokens.encode_both([query], prompt=first)
+        vectors, found = self._tokens.encode_both(texts, prompt=second)
+        packed = [pack(one.vectors) for one in found]
+        some = [i for i, one in enumerate(packed) if one]
+        scores = np.full(len(texts), -1.0, dtype=np.float32)
+        if some and len(own.vectors):
+            met = interact(own.vectors, [packed[i] for i in some], size=self._tokens.size)
+            cosines = normalize(vectors)[some] @ normalize(asked)[0]
+            scores[some] = (met.scores + cosines) / 2  # docs/decisions/fusion.md has the trials
+        return scores
 
 
 def similar_label(labels: Sequence[str]) -> int:

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from ..corpus.writer import prompts_of
 from ..encoders import TextEncoder, load
+from ..encoders.base import prompts_of
 from ..errors import OptionError
 from ..io.fingerprint import hash_data
 

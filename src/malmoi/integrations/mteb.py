@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from ..corpus.writer import prompts_of
 from ..encoders import TextEncoder
+from ..encoders.base import prompts_of
 from ..errors import OptionError, require
 from ..types import Floats
 from . import open_encoder, revision_of

@@ -12,8 +12,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..corpus.writer import PASSAGE_PROMPTS
 from ..encoders import load
+from ..encoders.base import PASSAGE_PROMPTS
 from ..errors import OptionError, check_choice
 from ..heads.reranker import load_reranker
 from ..runtime.pooling import Precision, normalize
@@ -232,7 +232,7 @@ class CrossEncoder:
         _refuse(revision=revision, activation_fn=activation_fn)
         self.reranker = load_reranker(model_name_or_path, device=_usable(device))
         self.max_length = self.reranker.max_tokens
-        self.num_labels = self.reranker.manifest.dimension
+        self.num_labels = len(self.reranker.labels) or 1
         _check_length(max_length, self.max_length, "max_length")
         if num_labels not in (None, self.num_labels):
             raise OptionError(f"num_labels is {num_labels}; the model has {self.num_labels}.")

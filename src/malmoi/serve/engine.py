@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from ..encoders import Encoder, TextEncoder
 from ..encoders.base import Encoded, OnLong
 from ..encoders.words import Merge, Word
-from ..heads.reranker import Reranker
+from ..heads.reranker import LateReranker, Reranker
 from ..runtime.pooling import normalize
 from ..types import Floats
 from .batcher import Batcher
@@ -213,7 +213,12 @@ class Engine:
         return await self._texts.submit(texts, costs, group=options, seconds=self._seconds)
 
     async def score(self, query: str, texts: Sequence[str]) -> list[float]:
-        """Score texts next to a query."""
+        """Score texts next to a query; late interaction compares them all with each other."""
+        reranker = self.reranker
+        if isinstance(reranker, LateReranker):
+            pairs = [(query, text) for text in texts]
+            scores: list[float] = (await self.call(lambda: reranker.score(pairs))).tolist()
+            return scores
         return await self.score_pairs([(query, text) for text in texts])
 
     async def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[float]:

@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticKnownError
 
-from ..corpus.ranking import RERANK
 from ..mining.keywords import Keyword
 from ..terms import Candidate, Linked
 from .settings import MOST_FILES, MOST_TEXTS
@@ -257,7 +256,9 @@ class SearchRequest(Schema):
     group: Annotated[bool, Field(description="Give documents with their best passages.")] = False
     passages: Annotated[int, Field(ge=1, le=10, description="Of a document, with group.")] = 3
     mode: Literal["hybrid", "dense", "keyword"] = "hybrid"
-    rerank: Annotated[bool, Field(description="Let the reranker order what was found.")] = RERANK
+    rerank: Annotated[
+        bool, Field(description="Let the cross-encoder that is served order what was found.")
+    ] = False
     depth: Annotated[int, Field(ge=1, le=200, description="How many a reranker reads.")] = 50
     filter: Annotated[
         dict[str, str | int | float | bool], Field(max_length=16, default_factory=dict), few(16)

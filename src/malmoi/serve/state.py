@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from ..bundle.bundle import shipped_models
 from ..clinical.corrections import Corrections
 from ..clinical.reader import NoteReader
 from ..corpus import Corpus
 from ..corpus.keywords import cut
 from ..corpus.samples import SAMPLE, SampleCorpus
-from ..corpus.writer import prompts_of
 from ..encoders import TextEncoder, load
+from ..encoders.base import prompts_of
+from ..encoders.token_vectors import output_of
 from ..errors import CutWarning, DataError, MalmoiError
-from ..heads.reranker import Reranker, load_reranker
+from ..heads.reranker import LateReranker, Reranker, load_reranker
 from ..terms import Linker
 from ..text import morphemes
 from .api_keys import KeyRing, read_keys
@@ -28,7 +28,6 @@ from .settings import ServerSettings
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-RERANKER = "ko-en-reranker"
 # Korean and Latin words that no analyser has cached.
 _WARM = "당뇨 환자가 말모이를 처음 열어 보았다, warm-up"
 _SAMPLE_LEXICON = "sample"  # served where nothing is named, next to a bilingual FAQ
@@ -71,6 +70,13 @@ class Resources:
             raise APIError(404, "no_reranker", f"no reranker is served here. Start with: {command}")
         return self.reranker
 
+    def check_cross_encoder(self) -> None:
+        """Say so where late interaction alone reranks, which orders every search already."""
+        if self.reranker is None or isinstance(self.reranker, LateReranker):
+            command = "malmoi serve --reranker MODEL"
+            message = f"no cross-encoder is served here. Start with: {command}"
+            raise APIError(404, "no_reranker", message, param="rerank")
+
     def close(self) -> None:
         """Let go of the files."""
         for corpus in self.corpora.values():
@@ -101,13 +107,13 @@ def load_resources(
 ) -> Resources:
     """Open what a server is to serve.
 
-    The shipped reranker goes with it unless another is named ("none" for none), and the samples
-    where no corpus or no lexicon is named. A corpus must be there already, made with this encoder,
-    unless `create` makes an empty one to upload files into.
+    Texts are reranked by late interaction unless a reranker is named ("none" for none); the samples
+    are served where no corpus or no lexicon is named. A corpus must be there already, made with
+    this encoder, unless `create` makes an empty one to upload files into.
     """
-    if reranker is None:
-        reranker = RERANKER if RERANKER in shipped_models() else "none"
     encoder = load(model, threads=threads)
+    if reranker is None and output_of(encoder) is None:
+        reranker = "none"
     batched = BatchedEncoder(encoder)
     opened = {_stem(path): _open_corpus(path, batched, create=create) for path in corpora}
     if samples and not opened:

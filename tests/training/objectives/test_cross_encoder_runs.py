@@ -164,16 +164,6 @@ def test_a_reranker_is_trained_on_from_a_reranker(
     assert malmoi.load(bundle).score(PAIRS).std() > 0.1
 
 
-def test_the_shipped_reranker_is_a_base(table: dict[str, Any], tmp_path: Path) -> None:
-    shipped = malmoi.load("ko-en-reranker")
-    again = {key: value for key, value in table.items() if key != "layers"}
-    recipe = make_recipe(again | {"base": "ko-en-reranker"})
-    prepared = prepare(recipe, tmp_path)
-    task = CrossEncoderTask(recipe, prepared.source, prepared.examples, prepared.measures)
-    task.module.eval()
-    assert np.allclose(task.score(PAIRS), shipped.own_scores(PAIRS), atol=0.1)
-
-
 def test_a_head_of_other_labels_is_begun_anew(table: dict[str, Any], tmp_path: Path) -> None:
     labelled = with_labels(table) | {"schedule": {"epochs": 1, "batch_size": 12}}
     train(make_recipe(labelled), data=tmp_path)

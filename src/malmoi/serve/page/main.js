@@ -49,7 +49,7 @@ function drawFrame() {
     }, t(name))));
   const info = state.info;
   document.getElementById("about").textContent = info
-    ? `malmoi ${info.version} · ${info.encoder.id} (${t("dimensions", info.encoder.dimension)})${info.reranker ? ` · ${info.reranker.id}` : ""}`
+    ? `malmoi ${info.version} · ${info.encoder.id} (${t("dimensions", info.encoder.dimension)})${info.reranker && info.reranker.id !== info.encoder.id ? ` · ${info.reranker.id}` : ""}`
     : "malmoi";
 }
 

@@ -11,6 +11,9 @@ import { dropZone } from "./upload.js";
 const PAGE = 10;
 const RELEVANT = 0.15; // as malmoi.corpus.RELEVANT: below it hardly any passage answers
 
+// Late interaction, by the encoder itself, has ordered what a search finds already.
+const crossEncoder = (info) => Boolean(info.reranker) && info.reranker.id !== info.encoder.id;
+
 export function draw(panel, info, values, link) {
   if (!info.corpora.length) {
     fill(panel, h("h1", {}, t("searchTitle")), h("p", { class: "lead" }, t("searchLead")),
@@ -21,7 +24,7 @@ export function draw(panel, info, values, link) {
   const chosen = {
     corpus: info.corpora.some((one) => one.name === values.corpus) ? values.corpus : info.corpora[0].name,
     mode: ["hybrid", "dense", "keyword"].includes(values.mode) ? values.mode : "hybrid",
-    rerank: Boolean(info.reranker) && values.rerank === "1",
+    rerank: crossEncoder(info) && values.rerank === "1",
     group: values.group !== "0",
     folder: values.folder ?? "",
     type: values.type ?? "",
@@ -88,7 +91,7 @@ export function draw(panel, info, values, link) {
     if (about && !about.documents) upload?.setAttribute("open", "");
   };
   drawModes();
-  const rerank = info.reranker
+  const rerank = crossEncoder(info)
     ? h("label", { class: "check" }, h("input", { id: "rerank", type: "checkbox", checked: chosen.rerank, onchange: (event) => { chosen.rerank = event.target.checked; again(); } }), t("rerank"))
     : h("p", { class: "small soft" }, t("noReranker"));
   const group = h("label", { class: "check" }, h("input", { id: "group", type: "checkbox", checked: chosen.group, onchange: (event) => { chosen.group = event.target.checked; again(); } }), t("group_by"));

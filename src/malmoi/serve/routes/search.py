@@ -43,7 +43,8 @@ async def search(state: AppState, request: SearchRequest) -> Response:
         message = "the query is empty; expected some text. Say what to look for."
         raise APIError(400, "empty_query", message, param="query")
     reranker = vector = None
-    if request.rerank and state.resources.find_reranker():
+    if request.rerank:
+        state.resources.check_cross_encoder()
         reranker = BatchedReranker(state.engine)
     if request.mode != "keyword":
         found = await state.engine.embed([request.query], prompt=corpus.query_prompt)

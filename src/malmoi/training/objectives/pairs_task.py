@@ -31,7 +31,6 @@ from ...export.silence import silenced_libraries
 from ...export.source import ModelSource
 from ...export.tokenizer import write_tokenizer
 from ...io.files import writing
-from ...mining.negatives import mine_negatives
 from ...runtime.pooling import normalize
 from ...runtime.tokenizer import TextTokenizer, plan
 from ...text.cleanup import clean
@@ -162,6 +161,8 @@ class BiEncoderTask(PairTask):
 
     def _mine(self, i: int, path: Path) -> Ints:
         """Find the hard negative of each pair by the model as it is: text numbers (n,), or -1."""
+        from ...mining.negatives import mine_negatives  # only a run that mines needs it
+
         part = self.examples[i]
         pairs = [(part.texts[a], part.texts[b]) for a, b in part.columns[:, :2]]
         self.module.eval()
