@@ -62,7 +62,7 @@ def test_no_text_can_leave_its_quotes(text: str) -> None:
 
 def test_facts_of_mixed_values() -> None:
     found = facts({"size": [3, "large"], "draft": True, "none": None})
-    assert found["keys"] == ["size=3.0", "size=large", "draft=true"]
+    assert found["keys"] == ["groups", "size=3.0", "size=large", "draft=true"]
     assert (found["least:size"], found["first:size"]) == (3.0, "large")
 
 

@@ -21,6 +21,8 @@ from malmoi.corpus import (
     StoreInfo,
     SyncedFile,
 )
+from malmoi.corpus.filters import GroupFilter
+from malmoi.corpus.groups import GroupStore
 from malmoi.corpus.milvus import MilvusStore
 from malmoi.corpus.sqlite import SqliteStore
 from malmoi.corpus.store import PassageVectors, passage_digest
@@ -360,3 +362,52 @@ def test_a_code_decides_whatever_stands_around_it(tmp_path: Path) -> None:
         alone = store.best_keyword_score(["4410"])
         assert store.best_keyword_score(["없는", "4410", "배송"]) == alone > 0
         assert store.best_keyword_score(["없는", "9999", "배송"]) > alone
+
+
+def test_groups_see_their_documents_and_those_of_nobody(make: Make) -> None:
+    """Whatever is asked of a store of some groups, what others may see is not there."""
+    store, rng = make(), np.random.default_rng(0)
+    names = ["hr", "board", "2024"]
+    documents = [
+        stored(f"d{i}", f"연차 규정 boat {i}", i, year=i % 3)
+        if not (own := [name for name in names if rng.random() < 0.3])
+        else stored(f"d{i}", f"연차 규정 boat {i}", i, year=i % 3, groups=own, secret=own[0])
+        for i in range(60)
+    ]
+    store.write(documents)
+    words, more = store.query_terms("boat 규정")
+    for groups in ([], ["hr"], ["board", "2024"], ["nobody"]):
+        seen = GroupStore(store, GroupFilter.of(groups))
+        own = {
+            one.document.id
+            for one in documents
+            if not one.document.metadata.get("groups")
+            or {*one.document.metadata["groups"]} & {*groups}  # type: ignore[misc]
+        }
+        keys = [PassageKey(f"d{i}") for i in range(60)]
+        assert len(seen) == seen.passage_count() == len(own)
+        assert {one.document.id for one in seen.documents()} == own
+        assert {one.document.id for one in seen.scan()} == own
+        assert {*seen.get([f"d{i}" for i in range(60)])} == own
+        assert {*seen.digests([f"d{i}" for i in range(60)])} == own
+        assert {key.document for key in seen.passages(keys)} == own
+        assert {one.id for one in seen.vector_search(unit(7), 60)} == own
+        assert {one.id for one in seen.vector_scores(unit(7), keys)} == own
+        assert {one.id for one in seen.keyword_search([*words, *more], 60)} == own
+        found = seen.keyword_candidates([*words, *more], 60, keys, depth=60)
+        assert {one.id for one in found} == own
+        year = [Filter("year", "=", 1)]
+        both = {id for id in own if int(id[1:]) % 3 == 1}
+        assert {one.id for one in seen.vector_search(unit(7), 60, filters=year)} == both
+        assert seen.count(year) == (len(both), len(both))
+        assert ("secret" in seen.fields()) == any(
+            "secret" in one.document.metadata for one in documents if one.document.id in own
+        )
+        assert len(seen.sample(99)) == len(own) and not seen.files()
+    hidden = next(one.document.id for one in documents if "groups" in one.document.metadata)
+    with pytest.raises(DataError, match="ids are taken"):
+        GroupStore(store, GroupFilter.of([])).write([stored(hidden, "mine", 1)])
+    writer = GroupStore(store, GroupFilter.of(["hr"]))
+    writer.write([stored("new", "새 글", 99)])
+    assert store.get(["new"])["new"].metadata == {"groups": ["hr"]}
+    assert not GroupStore(store, GroupFilter.of(["board"])).get(["new"])

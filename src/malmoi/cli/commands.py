@@ -117,5 +117,7 @@ EXAMPLES = {
     "model vocabulary": "malmoi model vocabulary ko-en-small --grep ^배",
     "data pairs": "malmoi data pairs korean.txt english.txt",
     "data negatives": "malmoi data negatives pairs.tsv --out mined.tsv",
-    "key add": "malmoi key add reader --file keys.json",
+    "key add": "malmoi key add reader --file keys.tsv --corpus docs --allow search",
+    "key list": "malmoi key list --file keys.tsv",
+    "key revoke": "malmoi key revoke reader --file keys.tsv",
 }

@@ -17,6 +17,9 @@ def serve(
     lexicon: Annotated[list[str] | None, opt("A lexicon to link with; may be repeated.")] = None,
     samples: Annotated[bool, opt("Serve the samples where no corpus or lexicon is named.")] = True,
     api_keys: Annotated[Path | None, opt("A file of keys, made with: malmoi key add")] = None,
+    audit: Annotated[
+        Path | None, more("A file of who asked for what, as JSON lines without texts.")
+    ] = None,
     host: Annotated[str, opt("The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, opt("0 takes a free one.", min=0, max=65535)] = 8010,
     host_name: Annotated[
@@ -57,6 +60,7 @@ def serve(
         host=host,
         port=port,
         keys=api_keys,
+        audit=audit,
         cors=tuple(cors or ()),
         host_names=tuple(host_name or ()),
         limits=Limits(seconds=timeout),

@@ -64,6 +64,30 @@ class Filter:
         return cls(field.strip(), operator, atom(value.strip()))
 
 
+@dataclass(frozen=True)
+class GroupFilter(Filter):
+    """Documents that name no groups, and those that name one of these."""
+
+    field: str = "groups"
+    operator: str = "groups"
+    value: Atom = ""  # there are several
+    groups: tuple[Atom, ...] = ()
+
+    @classmethod
+    def of(cls, names: Iterable[str]) -> "GroupFilter":
+        """Make one of the groups' names.
+
+        >>> GroupFilter.of(["hr"]).fits({"groups": ["hr", "board"]}), GroupFilter.of([]).fits({})
+        (True, True)
+        """
+        return cls(groups=tuple(atom(name) for name in names))
+
+    def fits(self, metadata: Mapping[str, Any]) -> bool:
+        """Whether a document may be seen by these groups."""
+        own = atoms(metadata.get(self.field))
+        return not own or any(one in self.groups for one in own)
+
+
 def as_filters(given: Mapping[str, Any] | Iterable[str | Filter] | str | None) -> list[Filter]:
     """Make filters of a mapping (all equal), of texts, or of filters.
 

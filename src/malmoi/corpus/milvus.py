@@ -33,7 +33,7 @@ from ..documents import Passage
 from ..errors import CorpusError, DataError, MalmoiError, OptionError, require
 from ..runtime.pooling import to_precision
 from . import keywords
-from .filters import Atom, Filter, atoms
+from .filters import Atom, Filter, GroupFilter, atoms
 from .store import (
     Batch,
     Create,
@@ -65,6 +65,7 @@ _VERSION = 2
 _FIRST = "part == 0 and number == 0"  # the row that a document is known by
 _SHOWN = ["document", "number", "text", "about"]
 _KEYS = "keys"
+_NO_GROUPS = "groups"  # a key of documents that name none; other keys have a "=" in them
 _NO_WORDS = "0"  # of rows that are not searched by words; Milvus wants some text
 _NO_TEXTS = ("passage", "document", "file", "digest", "text")
 # What a word adds to a passage's score at most, in inverse frequencies, and in scores of the best
@@ -76,9 +77,11 @@ def facts(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """What Milvus compares of a document's metadata.
 
     >>> facts({"year": [2023, 2024]})
-    {'keys': ['year=2023.0', 'year=2024.0'], 'least:year': 2023.0, 'most:year': 2024.0}
+    {'keys': ['groups', 'year=2023.0', 'year=2024.0'], 'least:year': 2023.0, 'most:year': 2024.0}
     """
     found: dict[str, Any] = {_KEYS: []}
+    if not atoms(metadata.get(GroupFilter.field)):
+        found[_KEYS].append(_NO_GROUPS)
     for name, value in metadata.items():
         values = atoms(value)
         found[_KEYS] += [_key(name, one) for one in values]
@@ -106,6 +109,9 @@ def quoted(text: str) -> str:
 
 
 def _condition(one: Filter, column: str) -> str:
+    if isinstance(one, GroupFilter):
+        allowed = [_NO_GROUPS, *(_key(one.field, name) for name in one.groups)]
+        return f"json_contains_any({column}[{quoted(_KEYS)}], {json.dumps(allowed)})"
     if one.operator in ("=", "!="):
         holds = f"json_contains({column}[{quoted(_KEYS)}], {quoted(_key(one.field, one.value))})"
         return holds if one.operator == "=" else f"not {holds}"

@@ -21,7 +21,7 @@ from ..runtime.pooling import to_precision
 from ..text.cleanup import mend_surrogates
 from ..types import Floats
 from . import checksums, keywords
-from .filters import Filter, atoms
+from .filters import Filter, GroupFilter, atoms
 from .schema import (
     ABOUT,
     DOCUMENT,
@@ -465,6 +465,15 @@ class SqliteStore(Store):
                     [[known[term]]] = connection.execute(query, (_quoted(term),))
         return {term: known[term] for term in terms if known[term]}
 
+    def count(self, filters: Sequence[Filter]) -> tuple[int, int]:
+        with self._locked() as connection:
+            condition, values = self._condition(filters)
+            [found] = connection.execute(
+                f"SELECT count(DISTINCT document), count(*) FROM passages WHERE true {condition}",
+                values,
+            )
+            return int(found[0]), int(found[1])
+
     def fields(self) -> list[str]:
         self.check_lookups("fields")
         with self._locked() as connection:
@@ -787,6 +796,15 @@ class SqliteStore(Store):
         self.check_lookups("fields")
         parts, values = [], list[Any]()
         for one in filters:
+            if isinstance(one, GroupFilter):
+                rows = "(SELECT row FROM facts WHERE field = "
+                rows += "(SELECT field FROM fields WHERE name = ?)"
+                marks = ", ".join("?" * len(one.groups))
+                parts.append(
+                    f"(document NOT IN {rows}) OR document IN {rows} AND value IN ({marks})))"
+                )
+                values += [one.field, one.field, *one.groups]
+                continue
             negated = one.operator == "!="
             sign = "=" if negated else one.operator  # one of six known signs, never the user's text
             parts.append(

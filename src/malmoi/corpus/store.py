@@ -510,6 +510,15 @@ class Store(ABC):
         Where a word is a code that few passages have, the others may be left out.
         """
 
+    def count(self, filters: Sequence[Filter]) -> tuple[int, int]:
+        """How many documents fit, and how many passages they have."""
+        fitting = [
+            one.passages
+            for one in self.documents()
+            if all(filter.fits(one.document.fields) for filter in filters)
+        ]
+        return len(fitting), sum(fitting)
+
     @abstractmethod
     def fields(self) -> list[str]:
         """The names of all fields that any document has had."""

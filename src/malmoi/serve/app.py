@@ -21,7 +21,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from .. import __version__
 from ..runtime.session import usable_cores
 from . import schemas
-from .errors import parse_body
+from .api_keys import access
+from .errors import APIError, parse_body
 from .middleware import Gateway
 from .routes import corpora, embeddings, info, search, vendors, words
 from .schemas import Schema
@@ -40,7 +41,7 @@ _TYPES = {
 _ERRORS = {
     400: "an option that does not fit the model",
     401: "no known API key",
-    403: "another site's page, or a foreign Host",
+    403: "another site's page, a foreign Host, or what the key may not call",
     404: "something that is not served here",
     408: "a body that came too slowly",
     413: "too much at once",
@@ -102,14 +103,35 @@ ROUTES = (
 )
 
 
+# What a key must be allowed to call, by the headings of endpoints.
+_RIGHTS = {
+    **dict.fromkeys(("vectors", "ranking", "words", "vendors"), "embeddings"),
+    "search": "search",
+    "terms": "notes",
+}
+
+
+_OWN_RIGHTS = {UPLOAD_PATH: "upload", "/metrics": "metrics"}  # no key is given the second
+
+
+def check_right(right: str) -> None:
+    """Refuse what the key of this request may not call."""
+    allow = access().rights.allow
+    if right and allow is not None and right not in allow:
+        message = f"this key may call {', '.join(allow) or 'nothing'}, and this is {right}."
+        raise APIError(403, "not_allowed", f"{message} Ask whoever runs this server.")
+
+
 class _Bound:
     """An endpoint with the state it works on: checks the body, which comes whole, and answers."""
 
     def __init__(self, endpoint: Endpoint, state: AppState, **values: str) -> None:
         self.path, self._state, self._values = endpoint.path, state, values
+        self._right = _OWN_RIGHTS.get(endpoint.path) or _RIGHTS.get(endpoint.tag, "")
         self._answer, self._schema, self.method = endpoint.answer, endpoint.request, endpoint.method
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        check_right(self._right)
         if self._schema is None:
             response = await self._answer(self._state, **self._values)
             await response(scope, receive, send)

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..errors import counted
-from .api_keys import Key
+from .api_keys import Access, Key, begin
 from .errors import APIError, api_error, location_of
 from .settings import LOOPBACK, UPLOAD_PATH
 from .state import AppState
@@ -67,11 +67,9 @@ class Gateway:
             # A proxy in front may have read another one than this server would.
             raise APIError(400, "bad_host", "the request has no Host, or several. Send one.")
         self._check_host(headers)
-        key = self._check_key(scope["path"], headers)
-        self._check_method(scope["path"], scope["method"])
-        return key
+        return self._check_key(scope["path"], headers)
 
-    def _check_method(self, path: str, method: str) -> None:
+    def check_method(self, path: str, method: str) -> None:
         """Refuse a path or a method that there is not, whatever the body would be."""
         known = self._methods.get(path)
         if known is None:
@@ -164,7 +162,7 @@ class _Request:
         self._gateway, self._scope = gateway, scope
         self._receive, self._forward = receive, send
         self._task = asyncio.current_task()
-        self._key: Key | None = None
+        self._access = Access()
         self._status = 0
         self._ended = False  # all of the answer is written
         self._gone = False
@@ -187,7 +185,9 @@ class _Request:
 
     async def _answer(self) -> None:
         gateway, headers = self._gateway, dict(self._scope["headers"])
-        self._key = gateway.admit(self._scope, headers)
+        self._access.key = gateway.admit(self._scope, headers)
+        begin(self._access)
+        gateway.check_method(self._scope["path"], self._scope["method"])
         body = await gateway.read_body(self._scope, headers, self._receive)
         watching = asyncio.ensure_future(self._watch())
         try:
@@ -223,8 +223,11 @@ class _Request:
     def _count(self, seconds: float) -> None:
         # The route as it was declared: a path that nobody declared may be anything at all.
         route = getattr(self._scope.get("endpoint"), "path", "-")
-        self._gateway.state.metrics.request(route, self._status, seconds)
-        name = self._key.name if self._key else "-"
+        state, access = self._gateway.state, self._access
+        state.metrics.request(route, self._status, seconds)
+        name = access.key.name if access.key else "-"
+        if state.audit is not None:
+            state.audit.write(name, route, access.corpus, access.hits, self._status, seconds)
         method = self._scope["method"]
         access_logger.info("%s %s %d %.1f ms %s", method, route, self._status, 1e3 * seconds, name)
 

@@ -88,6 +88,7 @@ class ServerSettings:
     host: str = "127.0.0.1"
     port: int = 8010
     keys: Path | None = None  # a file of API keys; anyone may call when there is none
+    audit: Path | None = None  # a file of who asked for what, without texts
     cors: tuple[str, ...] = ()
     host_names: tuple[str, ...] = ()  # names this server is known by, besides its address
     limits: Limits = field(default_factory=Limits)

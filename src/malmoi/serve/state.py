@@ -10,16 +10,18 @@ from typing import TypeVar
 from ..clinical.corrections import Corrections
 from ..clinical.reader import NoteReader
 from ..corpus import Corpus
+from ..corpus.groups import for_groups
 from ..corpus.keywords import cut
 from ..corpus.samples import SAMPLE, SampleCorpus
 from ..encoders import TextEncoder, load
 from ..encoders.base import prompts_of
 from ..encoders.token_vectors import output_of
-from ..errors import CutWarning, DataError, MalmoiError
+from ..errors import CutWarning, DataError
 from ..heads.reranker import LateReranker, Reranker, load_reranker
 from ..terms import Linker
 from ..text import morphemes
-from .api_keys import KeyRing, read_keys
+from .api_keys import KeyRing, access
+from .audit import Audit
 from .engine import BatchedEncoder, Engine
 from .errors import APIError
 from .metrics import Metrics
@@ -55,13 +57,29 @@ class Resources:
             found.setdefault(self.reranker.name, self.reranker)
         return found
 
+    @property
+    def seen_corpora(self) -> dict[str, Corpus]:
+        """The corpora that the key of this request sees, as its groups see them."""
+        rights = access().rights
+        seen = _seen(self.corpora, rights.corpora)
+        if rights.groups is None:
+            return seen
+        return {name: for_groups(one, rights.groups) for name, one in seen.items()}
+
+    @property
+    def seen_lexicons(self) -> dict[str, NoteReader]:
+        """The lexicons that the key of this request sees."""
+        return _seen(self.lexicons, access().rights.lexicons)
+
     def corpus(self, name: str | None) -> tuple[str, Corpus]:
         """Give a corpus by its name, the first one without."""
-        return _named(self.corpora, name, kind="corpus", option="--corpus FILE")
+        found = _named(self.seen_corpora, name, kind="corpus", option="--corpus FILE")
+        access().corpus = found[0]
+        return found
 
     def lexicon(self, name: str | None) -> tuple[str, NoteReader]:
         """Give a lexicon's reader of notes by its name, the first one without."""
-        return _named(self.lexicons, name, kind="lexicon", option="--lexicon FOLDER")
+        return _named(self.seen_lexicons, name, kind="lexicon", option="--lexicon FOLDER")
 
     def find_reranker(self) -> Reranker:
         """Give the reranker, or say that there is none."""
@@ -93,6 +111,10 @@ def _named(served: Mapping[str, T], name: str | None, *, kind: str, option: str)
         message = f"that {kind} is not served here; served are: {', '.join(served)}."
         raise APIError(404, f"{kind}_not_found", message, param=kind)
     return name, served[name]
+
+
+def _seen(served: Mapping[str, T], names: tuple[str, ...] | None) -> dict[str, T]:
+    return {name: one for name, one in served.items() if names is None or name in names}
 
 
 def load_resources(
@@ -173,12 +195,15 @@ class AppState:
     metrics: Metrics = field(default_factory=Metrics)
     running: int = 0  # requests being answered, counted by the middleware
     _engine: Engine | None = None
-    # Of corpora, by their names and the language of their questions.
-    overviews: dict[tuple[str, str | None], Overview] = field(default_factory=dict)
+    # Of corpora, by their names, the language of their questions and the groups that see them.
+    overviews: dict[tuple[str, str | None, tuple[str, ...] | None], Overview] = field(
+        default_factory=dict
+    )
 
     def __post_init__(self) -> None:
         self.batched = self.resources.batched or BatchedEncoder(self.resources.encoder)
-        self.keys = KeyRing(read_keys(self.settings.keys)) if self.settings.keys else None
+        self.keys = KeyRing.open(self.settings.keys) if self.settings.keys else None
+        self.audit = Audit(self.settings.audit) if self.settings.audit else None
 
     @property
     def engine(self) -> Engine:
@@ -222,14 +247,8 @@ class AppState:
 
     def reload_keys(self) -> None:
         """Read the file of keys again; a file that cannot be read changes nothing."""
-        if self.keys is None or self.settings.keys is None:
-            return
-        try:
-            self.keys.replace(read_keys(self.settings.keys))
-        except (MalmoiError, OSError) as error:
-            logger.error("the keys were not read again, the old ones stay: %s", error)
-        else:
-            logger.info("the keys were read again")
+        if self.keys is not None:
+            self.keys.reload()
 
     def close(self) -> None:
         """Finish what was accepted."""
@@ -238,6 +257,8 @@ class AppState:
             engine.close(seconds=self.settings.stop_seconds)
             self.batched.engine = None
             self.resources.close()
+            if self.audit is not None:
+                self.audit.close()
 
     def check_model(self, name: str | None, served: str) -> None:
         """Refuse a model that is not served, so that nobody takes one's vectors for another's."""

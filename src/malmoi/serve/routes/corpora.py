@@ -20,6 +20,7 @@ from ...corpus.samples import SampleCorpus
 from ...corpus.store import PassageVectors, TitledPassage
 from ...documents import FoundFile, read_documents
 from ...errors import CorpusBusy, DataError, DocumentError, MalmoiError, MissingExtra, counted
+from ..api_keys import access
 from ..engine import check_stopped
 from ..errors import APIError
 from ..schemas import CorpusRequest, PassagesRequest, UploadFile, UploadRequest
@@ -82,7 +83,7 @@ def _passages(corpus: Corpus, request: PassagesRequest) -> dict[str, Any]:
 async def describe(state: AppState, request: CorpusRequest) -> Response:
     """Say what a corpus holds, by type and folder, and give questions that it answers."""
     name, corpus = state.resources.corpus(request.corpus)
-    key = (name, request.lang)
+    key = (name, request.lang, access().rights.groups)
     work = partial(_overview, corpus, state.overviews.get(key), request.lang)
     known = state.overviews[key] = await state.engine.call(work)
     return json_response(
@@ -195,8 +196,11 @@ async def upload(state: AppState, request: UploadRequest) -> Response:
         message = f"the files have more than {limits.bytes:,} bytes. Send parts, or index them"
         raise APIError(413, "upload_too_large", f"{message} with: malmoi index", param="files")
 
+    key, groups = access().key, access().rights.groups
+    own = f"/{key.name}" if key and groups is not None else ""
+
     def work() -> dict[str, Any]:
-        files = _upload(corpus, request.files, limits)
+        files = _upload(corpus, request.files, limits, f"{_FOLDER}{own}")
         return {"documents": len(corpus), "files": files}
 
     try:
@@ -209,19 +213,21 @@ async def upload(state: AppState, request: UploadRequest) -> Response:
         remedy = "start the server with a longer --timeout, or use: malmoi index"
         raise APIError(413, "upload_too_slow", f"{message} {remedy}", param="files") from None
     finally:
-        for key in [one for one in state.overviews if one[0] == name]:
-            del state.overviews[key]
+        for known in [one for one in state.overviews if one[0] == name]:
+            del state.overviews[known]
     return json_response({"corpus": name} | done)
 
 
-def _upload(corpus: Corpus, files: Sequence[UploadFile], limits: Uploads) -> list[dict[str, Any]]:
+def _upload(
+    corpus: Corpus, files: Sequence[UploadFile], limits: Uploads, folder: str
+) -> list[dict[str, Any]]:
     found = []
     for file in files:
         name = safe_name(file.name)
         one: dict[str, Any] = {"name": name, "id": "", "documents": 0, "passages": 0, "error": None}
         try:
-            written = _Upload(corpus, name, limits).write(file.content)
-            one |= {"id": f"{_FOLDER}/{name}", "documents": len(written)}
+            written = _Upload(corpus, name, limits, folder).write(file.content)
+            one |= {"id": f"{folder}/{name}", "documents": len(written)}
             one["passages"] = sum(len(document.passages) for document in written)
         except (DataError, MissingExtra) as error:  # of this file; the others may be good
             one["error"] = str(error)
@@ -260,11 +266,12 @@ class _Upload:
     corpus: Corpus
     name: str
     limits: Uploads
+    folder: str  # with which ids start; a key of some groups has one of its own
 
     def write(self, content: str) -> list[StoredDocument]:
         """Read, split, encode and store a file, whose bytes come in base64."""
-        store, id = self.corpus.store, f"{_FOLDER}/{self.name}"
-        file = f"upload:{self.name}"
+        store, id = self.corpus.store, f"{self.folder}/{self.name}"
+        file = f"upload:{id.removeprefix(_FOLDER)[1:]}"
         before = store.file_documents(file)
         if len(self.corpus) >= self.limits.documents:
             raise DataError(

@@ -45,12 +45,12 @@ async def model(state: AppState, id: str) -> Response:
 async def info(state: AppState) -> Response:
     """Say what is served and within which limits: what the page and the client begin with."""
     resources, limits = state.resources, state.settings.limits
-    encoder, uploads = resources.encoder, state.settings.uploads
+    encoder, uploads, seen = resources.encoder, state.settings.uploads, resources.seen_corpora
 
     def describe() -> list[dict[str, object]]:
         return [
             {"name": name, "documents": len(corpus), "fields": corpus.store.fields()}
-            for name, corpus in resources.corpora.items()
+            for name, corpus in seen.items()
         ]
 
     corpora = await state.engine.call(describe, lane="search")  # they are read from files
@@ -63,7 +63,7 @@ async def info(state: AppState) -> Response:
             "corpora": corpora,
             "lexicons": [
                 {"name": name, "names": len(reader.linker.lexicon)}
-                for name, reader in resources.lexicons.items()
+                for name, reader in resources.seen_lexicons.items()
             ],
             "limits": {name: getattr(limits, name) for name in LimitsInfo.model_fields},
             "uploads": uploads and {"files": uploads.files, "bytes": uploads.bytes},

@@ -15,6 +15,7 @@ from ...mining.clusters import cluster, name_topics
 from ...mining.maps import flatten
 from ...runtime.pooling import normalize
 from ...types import Floats
+from ..api_keys import access
 from ..engine import BatchedReranker, check_stopped
 from ..errors import APIError
 from ..schemas import MapRequest, SearchRequest
@@ -52,6 +53,7 @@ async def search(state: AppState, request: SearchRequest) -> Response:
     work = partial(_search, corpus, request, reranker, vector)
     answer = await state.engine.call(work, lane="search")
     about = {"corpus": name, "mode": request.mode, "reranked": request.rerank}
+    access().hits = len(answer["hits"]) + len(answer["groups"])
     passages = len(answer["hits"]) + sum(len(one["hits"]) for one in answer["groups"])
     return await write_response(state, about | answer, numbers=_NUMBERS * passages)
 
