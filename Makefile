@@ -8,8 +8,10 @@ QUICK  := .venv-quick/bin
 TEST   := .venv-test/bin
 DOCS   := .venv-docs/bin
 
-# Versions and hashes stand in requirements/; tools/supply_chain.py writes the hashes.
-INSTALL  := install --quiet --disable-pip-version-check --require-hashes -r requirements/build.txt -r
+# Versions and hashes stand in requirements/, of every package: there is nothing to resolve, and
+# without --no-deps pip refuses a pinned package as soon as a newer one is out and another package
+# asks for it with an extra. tools/supply_chain.py writes the hashes.
+INSTALL  := install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements/build.txt -r
 CHECKOUT := install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 
 .PHONY: demo serve quick test check fix bench soak docs lock sbom clean
