@@ -66,4 +66,5 @@ def test_a_missing_extra_is_one_clear_line(bundle: Path, args: list[str], extra:
 def test_the_demo_runs() -> None:
     done = light(ROOT / "examples/demo.py")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("→ what is the estimated delivery date of the product?") == 2
+    assert done.stdout.count("쓰지 않은 연차는 다음 해 3월까지") == 2
+    assert "E14.2" in done.stdout and "sentences a second" in done.stdout

@@ -104,6 +104,22 @@ def make_corpus(folder: Path) -> Use:
     return use
 
 
+def make_tokens(folder: Path) -> Use:
+    """A corpus file with token vectors, of the model that ships: what late interaction finds."""
+    folder.mkdir()
+    encoder = malmoi.load()
+    texts = ["배를 타고 바다에 나간다", "a sweet pear", "배가 아프다", "the cat sleeps on the mat"]
+    with Corpus.open(folder / "x.malmoi", encoder) as corpus:
+        corpus.add([{"id": str(i), "text": f"{text}. {text} {i}"} for i, text in enumerate(texts)])
+
+    def use(path: Path) -> object:
+        with Corpus.open(path / "x.malmoi", encoder) as corpus:
+            hits = [hit for query in ("복통", "ship") for hit in corpus.search(query, 3)]
+            return [(hit.id, round(hit.score, 4), sorted(hit.scores)) for hit in hits]
+
+    return use
+
+
 def make_checkpoint(folder: Path) -> Use:
     """A checkpoint of a training run: weights, optimizer and position."""
     import torch
@@ -136,6 +152,7 @@ KINDS: dict[str, Callable[[Path], Use]] = {
     "index of names": make_names,
     "index": make_vectors,
     "corpus": make_corpus,
+    "token vectors": make_tokens,
     "checkpoint": make_checkpoint,
 }
 

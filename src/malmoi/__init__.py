@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from .terms import Lexicon, Linker
     from .training.api import train
 
-__version__ = "0.2.0"
+__version__ = "1.0.0"
 
 __all__ = [
     "Answerer",

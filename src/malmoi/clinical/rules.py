@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from ..errors import DataError
+from ..io.files import read_text
 from ..text.cleanup import read_hanja
 
 NEGATED, FAMILY = "negated", "family"
@@ -33,7 +34,7 @@ def table_rows(name: str, columns: Sequence[str], folders: Iterable[Path]) -> It
     for path in (TABLES / name, *(folder / name for folder in folders)):
         if path.parent != TABLES and not path.exists():
             continue
-        lines = [line for line in path.read_text("utf-8-sig").splitlines() if line.strip()]
+        lines = [line for line in read_text(path).splitlines() if line.strip()]
         rows = [line.split("\t") for line in lines if not line.startswith("#")]
         if not rows or rows[0][: len(columns)] != list(columns):
             raise DataError(

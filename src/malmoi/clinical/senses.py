@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from ..errors import DataError
+from ..io.files import read_text
 from ..terms.abbreviations import Abbreviations
 from .rules import table_rows
 
@@ -132,7 +133,7 @@ def _full_rows(place: Sequence[Path], columns: Sequence[str]) -> list[list[str]]
         return []
     rows = [
         line.split("\t")
-        for line in path.read_text("utf-8-sig").splitlines()
+        for line in read_text(path).splitlines()
         if line.strip() and not line.startswith("#")
     ]
     return [[cell.strip() for cell in row] + [""] * (len(columns) - len(row)) for row in rows[1:]]
