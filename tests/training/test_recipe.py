@@ -258,8 +258,11 @@ def documented() -> str:
 
 
 def test_the_documented_recipe_is_in_order() -> None:
-    [block] = re.findall(r"```toml\n(.*?)```", documented(), re.DOTALL)
-    assert make_recipe(tomllib.loads(block)).matryoshka == (384, 256, 128, 64)
+    part, whole = re.findall(r"```toml\n(.*?)```", documented(), re.DOTALL)
+    assert make_recipe(tomllib.loads(whole)).matryoshka == (384, 256, 128, 64)
+    more, table = tomllib.loads(part), tomllib.loads(whole)
+    more["output"] |= {"folder": "x"}
+    assert make_recipe(table | more).lora.rank == 16
 
 
 @pytest.mark.parametrize("cls", [Recipe, Data, Schedule, Evaluation, Output])

@@ -302,8 +302,8 @@ def parse_table(model: type[R], table: object, *, where: str) -> R:
     Traceback (most recent call last):
     ...
     malmoi.errors.OptionError: my.toml: epoch is not a key; known are epochs, steps, minutes, \
-batch_size, batch_tokens, piece_tokens, learning_rate, warmup, decay, floor, weight_decay, clip, \
-bf16, freeze, evaluate_steps. Did you mean epochs?
+batch_size, batch_tokens, piece_tokens, accumulate, learning_rate, warmup, decay, floor, \
+weight_decay, clip, bf16, freeze, evaluate_steps. Did you mean epochs?
     """
     try:
         return model.model_validate(table)
