@@ -8,10 +8,10 @@ folder with tables of the same names extends them.
 
 import bisect
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from ..terms.expansion import sign
+from ..terms.expansion import ANY, sign
 from .rules import (
     BABY,
     FAMILY,
@@ -27,6 +27,7 @@ from .rules import (
     PRESENT,
     RESOLVED,
     ContextRules,
+    Reason,
     heading_key,
     read_hanja_words,
 )
@@ -69,6 +70,7 @@ class Assertion:
     severity: str = ""
     stage: str = ""
     date: str = ""
+    why: tuple[Reason, ...] = ()  # of the status, the experiencer and the certainty
 
     @property
     def attributes(self) -> tuple[str, ...]:
@@ -198,6 +200,7 @@ _FAMILY_AFTER = re.compile(
     r"|:|으로|에\s|\)|>))",
     re.IGNORECASE,
 )
+_BARE_SIGN = re.compile("[-−–×☐□✗]|(?<![a-z])x(?![a-z])|무", re.IGNORECASE)
 _WORDS = re.compile(r"\w+")
 _JOINED = re.compile(r",\s*(?:n?or|and)(?![a-z])", re.IGNORECASE)
 _OBSERVED = re.compile("관찰|보이|확인|발견|안 ?보|미관찰|미발견")
@@ -377,15 +380,23 @@ class NoteContext:
                 else:
                     yield start, end, who
 
-    def _explained_status(self, start: int, end: int, chronic: bool) -> str:
-        """Give what it means to be among what may come; "" where something else is said."""
+    def _reason(self, says: str, start: int, end: int, rule: str, source: str = "") -> Reason:
+        """Give a reason whose cue is a part of the note, without the space around it."""
+        cue = self.note[start:end]
+        start += len(cue) - len(cue.lstrip(" \t\n:：-"))
+        cue = cue.strip(" \t\n:：-") or cue
+        return Reason(says, cue, start, start + len(cue), source, rule)
+
+    def _explained_status(self, start: int, end: int, chronic: bool) -> Reason | None:
+        """Give what it means to be among what may come; None where something else is said."""
         own = re.split(r"[,/·\n.;]", self.hidden[end : end + 40])[0]
         at = bisect.bisect_right(self._explained, (start, len(self.note), 0))
-        for first, last, may in self._explained[max(0, at - 8) : at]:
+        for first, last, may, *cue in self._explained[max(0, at - 8) : at]:
             if first <= start < last and not OWN_PREDICATE.search(own):
                 # "당뇨, 저혈당 증상 교육": a lasting disease may be there.
-                return INSTRUCTED if chronic and may < end else HYPOTHETICAL
-        return ""
+                says = INSTRUCTED if chronic and may < end else HYPOTHETICAL
+                return self._reason(says, cue[0], cue[1], "people are told that it may come")
+        return None
 
     def _is_label(self, start: int, end: int) -> bool:
         """Tell whether it is the 부 of "(주) 폐렴 (부) 당뇨": the main and the other diagnoses."""
@@ -409,41 +420,61 @@ class NoteContext:
         heading = self._heading(start)
         diagnoses = heading is not None and heading.section in ("diagnosis", "assessment")
         found = self._cued(start, end, symptom=symptom, chronic=chronic, diagnoses=diagnoses)
-        who = self._experiencer(start, end, heading)
+        who, whose = self._experiencer(start, end, heading)
         if who == PATIENT:
             who = next((one for one in (FAMILY, OTHER) if one in found), who)
+            whose = found.get(who, whose)
         if heading is not None:
-            found |= {PAST: {HISTORICAL}}.get(heading.effect, {heading.effect})
+            says = {PAST: HISTORICAL}.get(heading.effect, heading.effect)
+            found.setdefault(says, self._under(heading, says))
             grown = {"obstetric history": self.newborn, "birth": self.neonate}
             if not grown.get(heading.section, True):
-                found.add(HISTORICAL)
-        if _OLD.match(self.note, start, end):
-            found |= {RESOLVED}
-        if _DOUBTED.search(self.note[start:end]):
-            found |= {POSSIBLE}
-        found |= {self._explained_status(start, end, chronic)}
-        if _WHEN.match(self.hidden, end):
-            found.add(HYPOTHETICAL)  # "시력저하시 내원"
+                found.setdefault(HISTORICAL, self._under(heading, HISTORICAL))
+        old, doubted = _OLD.match(self.note, start, end), _DOUBTED.search(self.note[start:end])
+        if old:
+            found[RESOLVED] = self._reason(RESOLVED, *old.span(), "in its own words")
+        if doubted:
+            place = (start + doubted.start(), start + doubted.end())
+            found[POSSIBLE] = self._reason(POSSIBLE, *place, "in its own words")
+        explained = self._explained_status(start, end, chronic)
+        if explained is not None:
+            found.setdefault(explained.says, explained)
+        when = _WHEN.match(self.hidden, end)
+        if when:  # "시력저하시 내원"
+            found.setdefault(HYPOTHETICAL, self._reason(HYPOTHETICAL, *when.span(), "after it"))
         found = self._signed(start, end, found)
-        status = _status(found, chronic=chronic and who == PATIENT)
+        status, because = _status(found, chronic=chronic and who == PATIENT)
         if status == HISTORICAL and who != PATIENT and RESOLVED not in found:
-            status = PRESENT  # "family history of" is nobody's past illness
+            status, because = PRESENT, None  # "family history of" is nobody's past illness
         item = self._item(start, end)
+        certainty, likely = _certainty(status, item), _PROBABLE.search(item)
+        why = [replace(because, says=status)] if because else []
+        why += [replace(whose, says=who)] if whose and who != PATIENT else []
+        if likely and certainty == "probable":
+            left = start - item.index(self.note[start:end])
+            place = (left + likely.start(), left + likely.end())
+            why.append(self._reason(certainty, *place, "next to it"))
         return Assertion(
             status,
             who,
-            _certainty(status, item),
+            certainty,
             heading.section if heading else "",
             _first(_LATERALITY, item),
             _first(_SEVERITY, item),
             _first(_STAGE, self.note[end : end + 30].split("\n")[0]),
             _first(_DATE, item),
+            tuple(why),
         )
+
+    def _under(self, heading: _Heading, says: str) -> Reason:
+        words = self.note[heading.start : heading.end]
+        row = self.rules.row_of_word("sections.tsv", words)
+        return self._reason(says, heading.start, heading.end, "under this heading", row)
 
     def _cued(
         self, start: int, end: int, *, symptom: bool, chronic: bool, diagnoses: bool
-    ) -> set[str]:
-        found: set[str] = set()
+    ) -> dict[str, Reason]:
+        found: dict[str, Reason] = {}
         for attribute, direction, spans in self._cues:
             if attribute in found:
                 continue
@@ -451,26 +482,31 @@ class NoteContext:
             item = direction.endswith("-item") or (diagnoses and attribute == POSSIBLE)
             if direction.startswith("before"):
                 item = direction.endswith("-item")
-                if self._reaches_forward(attribute, spans, start, end, item):
-                    found.add(attribute)
-            elif self._reaches_back(attribute, spans, end, item, symptom, chronic):
-                found.add(attribute)
+                cue = self._reaches_forward(attribute, spans, start, end, item)
+            else:
+                cue = self._reaches_back(attribute, spans, end, item, symptom, chronic)
+            if cue is not None:
+                between = self.hidden[cue[1] : start] or self.hidden[end : cue[0]]
+                place = "before" if cue[0] < start else "after"
+                where = "over a list" if MASK in between or "," in between else "same clause"
+                row = self.rules.row_of_cue(attribute, direction, self.note, *cue)
+                found[attribute] = self._reason(attribute, *cue, f"{place} it, {where}", row)
         return found
 
     def _reaches_forward(
         self, attribute: str, spans: list[tuple[int, int]], start: int, end: int, item: bool
-    ) -> bool:
-        """Tell whether a cue before an item is about it."""
+    ) -> tuple[int, int] | None:
+        """Give the cue before an item that is about it."""
         # Long notes have thousands of cues: only those before the item are looked at.
         for at in range(bisect.bisect_right(spans, (start, start)) - 1, -1, -1):
             first, last = spans[at]
             if last > start:
                 continue
             if start - last > WINDOW:
-                return False
+                return None
             between = self.hidden[last:start]
             if not is_near(between) or "\n" in between:
-                return False
+                return None
             if item and "," in between:
                 continue
             before = self.hidden[max(0, first - 4) : first].rstrip(" .")
@@ -482,10 +518,10 @@ class NoteContext:
                 # "If he develops chest pain": a condition has predicates of its own.
                 own = _OWN.match(self.hidden, end) if "," in between else None
                 if not _SENTENCE.search(between) and not own:
-                    return True
+                    return first, last
             elif not self._is_cut_off(attribute, between, end):
-                return True
-        return False
+                return first, last
+        return None
 
     def _is_cut_off(self, attribute: str, between: str, end: int) -> bool:
         # "no C-spine fx. pelvis: pubic rami fx.": a heading of its own.
@@ -513,16 +549,16 @@ class NoteContext:
         item: bool,
         symptom: bool,
         chronic: bool,
-    ) -> bool:
-        """Tell whether a cue after an item is about it."""
+    ) -> tuple[int, int] | None:
+        """Give the cue after an item that is about it."""
         # long because the cases are an ordered list of exceptions
         for at in range(bisect.bisect_left(spans, (end, end)), len(spans)):
             first, last = spans[at]
             between = self.hidden[end:first]
             if "\n" in between or first - end > WINDOW:
-                return False
+                return None
             if self.note[end - 1] == "." and _LEADS_ON.match(between):
-                return False  # "renal cyst, Lt. RCC 의심": the point ended more than a word
+                return None  # "renal cyst, Lt. RCC 의심": the point ended more than a word
             inside = OPENED.search(between)
             if inside:
                 # "dysphagia (VFSS: aspiration 없음)": what stands in brackets is said of no more
@@ -533,52 +569,52 @@ class NoteContext:
                     attribute in (HISTORICAL, RESOLVED)
                     or not strip_predicate(inside.group()[1:]).strip()
                 ):
-                    return True
+                    return first, last
                 continue
             between = INSERTED.sub(unless_closed, between)
             if OUTSIDE.search(between) or self._is_of_another(between, attribute, symptom):
-                return False
+                return None
             if not is_near(between) or is_terminated(between, attribute):
-                return False
+                return None
             listed = "," in between
             if targets_later_item(between, attribute, listed=listed, item=item):
-                return False
+                return None
             if self._person_at(end) < self._person_at(first):
-                return False  # "배우자 확진, 자녀 음성"
+                return None  # "배우자 확진, 자녀 음성"
             if _CONDITION.match(self.note, first) and not LIST.fullmatch(strip_predicate(between)):
-                return False  # "흉통 운동 시 악화" is there
+                return None  # "흉통 운동 시 악화" is there
             if _RESULT.match(self.note, first) and not LIST.fullmatch(strip_predicate(between)):
                 listed = True  # "만성 위염, 헬리코박터 음성": the result of another test
                 if "," in between:
-                    return False
+                    return None
             if item and listed:
-                return False
+                return None
             two = listed and len(re.findall(f"{MASK}+", between)) == 1
             topic = two and not symptom and re.search(f"{MASK}(?:은|는)", between)
             if topic and _OBSERVED.match(self.note, first):
-                return False  # "역류성 식도염, 식도정맥류는 관찰되지 않음"
+                return None  # "역류성 식도염, 식도정맥류는 관찰되지 않음"
             if listed and _HEADED_LIST.search(between):
-                return False  # "Dysphagia — VFSS: 물 흡인, PEG 없음"
+                return None  # "Dysphagia — VFSS: 물 흡인, PEG 없음"
             # "기침, 폐렴 의심", "HTN, stroke prevention": the first is there.
             if listed and (
                 (symptom and attribute == POSSIBLE)
                 or (chronic and attribute in PLANS and "등" not in between)
             ):
-                return False
+                return None
             # "AFib on apixaban for stroke prevention": only a list is prevented together.
             if attribute not in _FACTS and MASK in between:
                 rest = strip_predicate(COMPLICATIONS.sub("", strip_predicate(between)))
                 nouns = LIST.fullmatch(rest) or (attribute in PLANS and NOUNS.fullmatch(rest))
                 if not nouns:
-                    return False
+                    return None
             leads_on = _LEADS_ON.match(self.hidden, last) and _LATIN.match(self.note[first])
             if leads_on and _VERSUS.match(self.note, first):
                 leads_on = None  # about both
             # "adenoma, probably, 1.2cm"
             ends = _ENDS.match(self.note, last) is not None
             if not leads_on and (ends or not between.rstrip().endswith(",")):
-                return True
-        return False
+                return first, last
+        return None
 
     @staticmethod
     def _is_of_another(between: str, attribute: str, symptom: bool) -> bool:
@@ -592,7 +628,7 @@ class NoteContext:
             return False
         return len(last.split()) > 1 and not (symptom and attribute == NEGATED)
 
-    def _signed(self, start: int, end: int, found: set[str]) -> set[str]:
+    def _signed(self, start: int, end: int, found: dict[str, Reason]) -> dict[str, Reason]:
         """Let the item's own sign decide whatever is said about the list."""
         note, hidden = self.note, self.hidden
         left = hidden[max(0, start - WINDOW) : start]
@@ -605,15 +641,33 @@ class NoteContext:
         if _POSITIVE.search(note[start:end]) and not _DENIED.match(note, end):
             own = "+"
         if own:
-            found = found - {NEGATED}
+            found = {says: why for says, why in found.items() if says != NEGATED}
         if own == "-" or (not own and has_shared_sign(right)):
-            found = found | {NEGATED}
-        if POSSIBLE in found and _ARROW.match(right):
-            found = found | {NEGATED}
+            place = yes_no.span() if yes_no else self._sign_place(start, end)
+            rule = "its own sign" if own else "the sign of its list"
+            found[NEGATED] = self._reason(NEGATED, *place, rule)
+        came = _ARROW.match(hidden, end) if POSSIBLE in found else None
+        if came and NEGATED not in found:
+            found[NEGATED] = self._reason(NEGATED, *came.span(), "what came of it")
         return found
 
-    def _experiencer(self, start: int, end: int, heading: _Heading | None) -> str:
-        who = ""
+    def _sign_place(self, start: int, end: int) -> tuple[int, int]:
+        """Give where the sign of an item stands: after it, else before it, in its line."""
+        first = self.hidden.rfind("\n", 0, start) + 1
+        after, before = self.hidden[end:].split("\n")[0][:REACH], self.hidden[first:start]
+        for expression in (ANY, _BARE_SIGN):
+            if found := expression.search(after):
+                return end + found.start(), end + found.end()
+            for found in expression.finditer(before):
+                place = (first + found.start(), first + found.end())
+            if found:
+                return place
+        return start, end
+
+    def _experiencer(
+        self, start: int, end: int, heading: _Heading | None
+    ) -> tuple[str, Reason | None]:
+        who, place = "", (0, 0)
         for at in range(self._person_at(start) - 1, -1, -1):
             first, last, person = self._persons[at]
             if last > start:
@@ -631,45 +685,46 @@ class NoteContext:
             cut = (_STOP if whole else _PERSON_END).search(between)
             if cut or not is_near(between):
                 break
-            who = person
+            who, place = person, (first, last)
             break
         if who and who != PATIENT:
-            return who
+            return who, self._by_person(who, place, "before it")
         right = self.hidden[end : end + 60]
         after = _FAMILY_AFTER.search(right)
-        if re.match(r"\s?의?\s?가족력", right):
-            return FAMILY  # "기흉 가족력 : 친형(+)"
-        if after and not is_terminated(right[: after.start()]):
-            return FAMILY
+        owned = re.match(r"\s?의?\s?가족력", right)  # "기흉 가족력 : 친형(+)"
+        if owned or (after and not is_terminated(right[: after.start()])):
+            first, last = (owned or after).span()  # type: ignore[union-attr]
+            return FAMILY, self._reason(FAMILY, end + first, end + last, "after it, same clause")
         behind = re.match(
             r"[^\n,;.]{0,12}(?:\(|\bin (?:her|his|the|a )?\s*|\bof (?:her|his) )|\s*[:：\-–]\s*|\s",
             right,
         )
         if behind:
-            place = self._person_at(end + behind.end())
+            at = self._person_at(end + behind.end())
             named = not re.fullmatch(r"\s*[:：\-–]?\s*", behind.group())
-            for first, last, person in self._persons[place : place + 2]:
+            for first, last, person in self._persons[at : at + 2]:
                 # "AMD: 모친.", but not "흉통: 아들과 다툰 후".
                 alone = named or re.match(r"\s*(?:[,.;/)\n(]|$)", self.note[last : last + 3])
                 if person != PATIENT and first - end == behind.end() and alone:
-                    return person
+                    return person, self._by_person(person, (first, last), "after it")
         # "폐암으로 형님 사망"
         by = re.match(r"(?:으로|로)\s+", right)
-        place = self._person_at(end + by.end()) if by else len(self._persons)
-        if by and place < len(self._persons):
-            first, last, person = self._persons[place]
+        at = self._person_at(end + by.end()) if by else len(self._persons)
+        if by and at < len(self._persons):
+            first, last, person = self._persons[at]
             if first == end + by.end() and person != PATIENT and _SUFFERS.match(self.note, last):
-                return person
+                return person, self._by_person(person, (first, last), "after it")
         if who == PATIENT:
-            return PATIENT
+            return PATIENT, None
         if heading is not None:
-            if heading.effect == FAMILY:
-                return FAMILY
-            if heading.effect == MOTHER and self.newborn:
-                return FAMILY
-            if heading.effect == BABY and not self.newborn:
-                return FAMILY
-        return PATIENT
+            family = {FAMILY: True, MOTHER: self.newborn, BABY: not self.newborn}
+            if family.get(heading.effect):
+                return FAMILY, self._under(heading, FAMILY)
+        return PATIENT, None
+
+    def _by_person(self, who: str, place: tuple[int, int], where: str) -> Reason:
+        row = self.rules.row_of_word("persons.tsv", self.note[place[0] : place[1]])
+        return self._reason(who, *place, f"a person {where}, same clause", row)
 
     def _in_family(self, heading: _Heading | None) -> bool:
         return heading is not None and heading.effect == FAMILY
@@ -779,14 +834,17 @@ def _without_parts(
     ]
 
 
-def _status(found: set[str], *, chronic: bool) -> str:
-    """Choose the status of all that cues say; what would do harm is decided first."""
-    if RESOLVED in found:
-        return HISTORICAL
-    if NEGATED in found:
-        return NEGATED
-    if HYPOTHETICAL in found or (INSTRUCTED in found and not chronic):
-        return HYPOTHETICAL
-    if POSSIBLE in found:
-        return POSSIBLE
-    return HISTORICAL if HISTORICAL in found and not chronic else PRESENT
+def _status(found: Mapping[str, Reason], *, chronic: bool) -> tuple[str, Reason | None]:
+    """Choose the status of all that cues say, and why; what would do harm is decided first."""
+    order = {
+        RESOLVED: HISTORICAL,
+        NEGATED: NEGATED,
+        HYPOTHETICAL: HYPOTHETICAL,
+        INSTRUCTED: "" if chronic else HYPOTHETICAL,
+        POSSIBLE: POSSIBLE,
+        HISTORICAL: "" if chronic else HISTORICAL,
+    }
+    for attribute, status in order.items():
+        if status and attribute in found:
+            return status, found[attribute]
+    return PRESENT, None

@@ -90,6 +90,7 @@ class NoteMention:
             "end": self.end,
             "attributes": list(self.attributes),
             **asdict(self.assertion),
+            "why": [asdict(one) | {"text": str(one)} for one in self.assertion.why],
             "score": self.score,
             "uncertain": self.uncertain,
             "by": self.by,

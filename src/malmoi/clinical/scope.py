@@ -253,13 +253,13 @@ _CLAUSE = re.compile(
 )
 
 
-def explained_spans(hidden: str) -> Iterator[tuple[int, int, int]]:
-    """Give the start and end of each stretch, and where it says that something may come.
+def explained_spans(hidden: str) -> Iterator[tuple[int, int, int, int, int]]:
+    """Give the start and end of each stretch, where it says that something may come, and its cue.
 
     hidden  a note with its mentions masked
 
     >>> list(explained_spans("동의서: 출혈, 감염\\n폐렴"))
-    [(4, 11, 4)]
+    [(4, 11, 4, 0, 3)]
     """
     for tells in _EXPLAINS.finditer(hidden):
         near = max(0, tells.start() - WINDOW)
@@ -267,7 +267,7 @@ def explained_spans(hidden: str) -> Iterator[tuple[int, int, int]]:
         opens = _OPENS.match(hidden, tells.end())
         if opens:
             told = _SENTENCES.match(hidden, opens.end(), opens.end() + WINDOW)
-            yield opens.end(), told.end() if told else opens.end(), opens.end()
+            yield opens.end(), told.end() if told else opens.end(), opens.end(), *tells.span()
         else:
             before = hidden[line : tells.start()]
             starts = [one.end() for one in _CLAUSE.finditer(before.rstrip())]
@@ -275,6 +275,6 @@ def explained_spans(hidden: str) -> Iterator[tuple[int, int, int]]:
             at = max(line, first - 20)
             may = list(_MAY_COME.finditer(hidden, at, tells.end() + 6))
             if may:
-                yield first, tells.start(), may[-1].start()
+                yield first, tells.start(), may[-1].start(), *tells.span()
     for block in _LISTED.finditer(hidden):
-        yield (*block.span("items"), block.start())
+        yield (*block.span("items"), block.start(), block.start(), block.start("items") - 1)
