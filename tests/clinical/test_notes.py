@@ -191,7 +191,8 @@ def test_status_and_experiencer(
         ("경고 증상: 폐렴", "폐렴",
          "hypothetical: '경고 증상' (sections.tsv row N), under this heading"),
         ("폐렴 추정", "폐렴", "possible: '추정' (cues.tsv row N), after it, same clause; "
-         "probable: '추정', next to it"),
+         "probable: '추정' (grammar.tsv row N), next to it"),
+        ("폐렴시 내원", "폐렴", "hypothetical: '시' (grammar.tsv row N), after it"),
         ("폐렴", "폐렴", ""),
     ],
 )  # fmt: skip
@@ -235,6 +236,13 @@ def test_tables_of_your_own_extend_the_shipped_ones(lexicon: Path, tmp_path: Pat
     [plain] = NoteReader(linker).read("폐렴 글쎄요")
     [own] = NoteReader(linker, tables=tmp_path).read("폐렴 글쎄요")
     assert (plain.status, own.status) == ("present", "negated")
+    (tmp_path / "grammar.tsv").write_text("name\twords\nclause_end\t아무튼\n", "utf-8")
+    [own, _] = NoteReader(linker, tables=tmp_path).read("폐렴, 아무튼 기침 없음")
+    assert own.status == "present"
+    (tmp_path / "grammar.tsv").write_text("name\twords\nodd\tx\n", "utf-8")
+    with pytest.raises(DataError, match="unknown name 'odd'; expected one of"):
+        NoteReader(linker, tables=tmp_path)
+    (tmp_path / "grammar.tsv").unlink()
     (tmp_path / "cues.tsv").write_text("attribute\tdirection\tcue\nodd\tafter\tx\n", "utf-8")
     with pytest.raises(DataError, match="unknown attribute 'odd'; expected one of"):
         NoteReader(linker, tables=tmp_path)

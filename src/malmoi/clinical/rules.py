@@ -138,7 +138,7 @@ def _person_pattern(words: Sequence[str]) -> "re.Pattern[str]":
     return re.compile("|".join(part for part in parts if part) or "(?!)", re.I)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ContextRules:
     """The tables of context, ready to be used."""
 
@@ -150,6 +150,7 @@ class ContextRules:
     chronic: tuple[str, ...]
     # Where each cue, each word for a person and each heading stands in its table.
     sources: Mapping[str, Mapping[str, str]]
+    words: Mapping[str, Mapping[str, str]]  # the lists of grammar.tsv: each word with its row
 
     @classmethod
     def open(cls, *folders: Path) -> "ContextRules":
@@ -239,7 +240,20 @@ def _open_rules(folders: tuple[Path, ...]) -> ContextRules:
         sections,
         tuple(code for code, _ in table_rows("chronic.tsv", ("code", "what"), folders)),
         sources,
+        _read_grammar(folders),
     )
+
+
+def _read_grammar(folders: tuple[Path, ...]) -> dict[str, dict[str, str]]:
+    lists: dict[str, dict[str, str]] = {}
+    for source, (name, cell) in sourced_rows("grammar.tsv", ("name", "words"), folders):
+        if source.startswith("grammar.tsv"):
+            lists.setdefault(name, {})
+        else:
+            _check(name, tuple(lists), "name", "grammar.tsv")
+        words = [cell] if cell.startswith("/") else cell.split("|")
+        lists[name] |= dict.fromkeys((word.strip() for word in words), source)
+    return lists
 
 
 # 豫防 is 예방. One letter alone is a sign or a person: 無, 父. One in a word may be both: 結核無.
