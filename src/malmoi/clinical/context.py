@@ -241,6 +241,7 @@ class NoteContext:
                         and self._re["tells"].match(self.note, end)
                     )
                     or self._re["informed"].search(self.note[max(0, start - 30) : start])
+                    or self._re["own history"].search(self.note[max(0, start - 20) : start])
                 ):
                     continue
                 if who == PATIENT and self.note[end : end + 1] == "의":
@@ -316,7 +317,8 @@ class NoteContext:
             whose = found.get(who, whose)
         if heading is not None:
             says = {PAST: HISTORICAL}.get(heading.effect, heading.effect)
-            found.setdefault(says, self._under(heading, says))
+            if says != HISTORICAL or not self._re["ongoing"].match(self.hidden, end):
+                found.setdefault(says, self._under(heading, says))
             grown = {"obstetric history": self.newborn, "birth": self.neonate}
             if not grown.get(heading.section, True):
                 found.setdefault(HISTORICAL, self._under(heading, HISTORICAL))
@@ -337,7 +339,7 @@ class NoteContext:
             found.setdefault(
                 HYPOTHETICAL, self._reason(HYPOTHETICAL, *when.span(), "after it", by="when")
             )
-        found = self._signed(start, end, found)
+        found = self._signed(start, end, found, symptom)
         status, because = _status(found, chronic=chronic and who == PATIENT)
         if status == HISTORICAL and who != PATIENT and RESOLVED not in found:
             status, because = PRESENT, None  # "family history of" is nobody's past illness
@@ -384,7 +386,9 @@ class NoteContext:
                 item = direction.endswith("-item")
                 cue = self._reaches_forward(attribute, spans, start, end, item)
             else:
-                cue = self._reaches_back(attribute, spans, end, item, symptom, chronic)
+                cue = self._reaches_back(attribute, spans, start, end, item, symptom, chronic)
+                if cue is None and attribute == NEGATED:
+                    cue = self._conclusion(spans, end)
             if cue is not None:
                 between = self.hidden[cue[1] : start] or self.hidden[end : cue[0]]
                 place = "before" if cue[0] < start else "after"
@@ -447,6 +451,7 @@ class NoteContext:
         self,
         attribute: str,
         spans: list[tuple[int, int]],
+        start: int,
         end: int,
         item: bool,
         symptom: bool,
@@ -479,6 +484,8 @@ class NoteContext:
             if not is_near(between) or self._scope.is_terminated(between, attribute):
                 return None
             listed = "," in between
+            if listed and attribute == NEGATED and self._is_affirmed(between, start, symptom):
+                return None  # "Hb 11.2 빈혈, HBsAg 음성"
             if self._scope.targets_later_item(between, attribute, listed=listed, item=item):
                 return None
             if self._person_at(end) < self._person_at(first):
@@ -524,6 +531,25 @@ class NoteContext:
                 return first, last
         return None
 
+    def _conclusion(self, spans: list[tuple[int, int]], end: int) -> tuple[int, int] | None:
+        """Give the cue that is said of a topic after a reason: "폐렴은 발열 없어 배제함"."""
+        for first, last in spans[bisect.bisect_left(spans, (end, end)) :]:
+            between = self.hidden[end:first]
+            if "\n" in between or not is_near(between):
+                return None
+            if self._re["concludes"].match(self.note, first) and self._re["reason"].match(between):
+                return first, last
+        return None
+
+    def _is_affirmed(self, between: str, start: int, symptom: bool) -> bool:
+        """Tell whether an item of a list has a value or a side, which the later ones have not."""
+        left = re.split(r"[,;\n]", self.hidden[max(0, start - 24) : start])[-1]
+        if self._re["has value"].search(left):
+            return True
+        later = re.split(f"{MASK}+", between.partition(",")[2])[0]
+        side = self._re["has side"]
+        return not symptom and bool(side.search(left)) and not side.search(later)
+
     def _is_of_another(self, between: str, attribute: str, symptom: bool) -> bool:
         """Tell whether a noun that is no mention stands between a comma and the cue.
 
@@ -535,7 +561,9 @@ class NoteContext:
             return False
         return len(last.split()) > 1 and not (symptom and attribute == NEGATED)
 
-    def _signed(self, start: int, end: int, found: dict[str, Reason]) -> dict[str, Reason]:
+    def _signed(
+        self, start: int, end: int, found: dict[str, Reason], symptom: bool
+    ) -> dict[str, Reason]:
         """Let the item's own sign decide whatever is said about the list."""
         note, hidden = self.note, self.hidden
         left = hidden[max(0, start - WINDOW) : start]
@@ -549,7 +577,8 @@ class NoteContext:
             own = "+"
         if own:
             found = {says: why for says, why in found.items() if says != NEGATED}
-        if own == "-" or (not own and self._scope.has_shared_sign(right)):
+        shared = not own and self._scope.has_shared_sign(right)
+        if own == "-" or (shared and not self._is_affirmed(right, start, symptom)):
             place = yes_no.span() if yes_no else self._sign_place(start, end)
             rule = "its own sign" if own else "the sign of its list"
             found[NEGATED] = self._reason(NEGATED, *place, rule)
@@ -596,9 +625,12 @@ class NoteContext:
             break
         if who and who != PATIENT:
             return who, self._by_person(who, place, "before it")
-        right = self.hidden[end : end + 60]
+        right = self.hidden[end : end + 60].partition("\n")[0]
         after = self._re["family after"].search(right)
         owned = self._re["its family"].match(right)  # "기흉 가족력 : 친형(+)"
+        both = self._re["both histories"].search(right)
+        if both and not self._scope.is_terminated(right[: both.start()]):
+            owned = after = None
         if owned or (after and not self._scope.is_terminated(right[: after.start()])):
             first, last = (owned or after).span()  # type: ignore[union-attr]
             return FAMILY, self._reason(

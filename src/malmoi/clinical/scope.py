@@ -129,7 +129,19 @@ EXPRESSIONS = {
     "person ends": r"[.;。\n#](?=\s|$)|->|→|=>|⇒|(?<![가-힣]){person_end_word}|\(\+\)|\s{3,}"
     r"|\d+ ?{time_unit} ?전부터|[A-Za-z가-힣]상 |{person_end}",
     "family after": r"{family_after}(?![a-z])(?!\s*(?:상|:|으로|에\s|\)|>))",
-    "its family": r"\s?의?\s?{family_history}",
+    "its family": r"[ \t]?의?[ \t]?{family_history}",
+    # "고혈압 병력 및 가족력은 없었고": the patient's and the family's are denied together.
+    "both histories": r"[ \t]?의?[ \t]?(?:{own_history}{with_history}{family_history}"
+    r"|{family_history}{with_history}{own_history})",
+    "own history": r"{own_history}\s+(?:{or}|{and})\s+$",
+    # "UTI: U/A clean, unlikely", "폐렴은 발열 없어 배제함": a reason, then what follows from it.
+    "reason": rf"^(?:(?:은|는)\s|\s?[:：]\s|\s[-–]\s)(?![^;\n]*{MASK}(?:은|는))[^;\n]{{0,80}}?"
+    r"(?:{reason_end}|,|→|->)\s*$",
+    "ongoing": r"[^,.;\n]{0,15}?{ongoing}",
+    "concludes": r"{concludes}",
+    # "Hb 11.2 빈혈", "Lt MCA infarction": a value or a side of its own.
+    "has value": r"[A-Za-z가-힣+]\s?{NUMBER}\s?(?:[A-Za-z%][A-Za-z/%]{0,5})?\s?[-–:(]?\s?$",
+    "has side": r"(?:{bilateral}|{right}\.?|{left}\.?|{lobe})(?:\s[A-Za-z가-힣]+)?\s?$",
     "suffers": r"\s*(?:\d+세에?\s*)?{suffers}",
     "and": r",\s*(?:{or}|{and})",
     "observed": r"{observed}",
