@@ -3,6 +3,7 @@
 import csv
 import datetime
 import json
+import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -20,9 +21,10 @@ from malmoi.clinical.corrections import (
     save_corrections,
 )
 from malmoi.clinical.mentions import definitions
-from malmoi.clinical.output import fhir_bundle, form_of, mention_rows, omop_rows
+from malmoi.clinical.output import fhir_bundle, form_of, html_page, mention_rows, omop_rows
 from malmoi.clinical.reader import EVIDENCE_PRECISION, NoteReader
 from malmoi.clinical.redact import Redactor, check_recall, shifted
+from malmoi.clinical.rules import TABLES
 from malmoi.clinical.senses import SenseTable
 from malmoi.errors import DataError, OptionError, OutputError
 from malmoi.evaluation import Settings, evaluate
@@ -174,6 +176,58 @@ def test_status_and_experiencer(
     assert (found.status, found.experiencer) == (status, experiencer)
 
 
+@pytest.mark.parametrize(
+    ("note", "mention", "why"),
+    [
+        ("No pneumonia", "pneumonia", "negated: 'No' (cues.tsv row N), before it, same clause"),
+        ("위암, 폐렴 배제", "위암", "negated: '배제' (cues.tsv row N), after it, over a list"),
+        ("폐렴 배제", "폐렴", "negated: '배제' (cues.tsv row N), after it, same clause"),
+        ("PMH: 폐렴", "폐렴", "historical: 'PMH' (sections.tsv row N), under this heading"),
+        ("FHx: 위암", "위암", "family: 'FHx' (sections.tsv row N), under this heading"),
+        ("큰누나가 폐렴", "폐렴",
+         "family: '큰누나가' (persons.tsv row N), a person before it, same clause"),
+        ("폐렴, 기침(-)", "기침", "negated: '(-)', its own sign"),
+        ("폐렴 예방", "폐렴", "hypothetical: '예방' (cues.tsv row N), after it, same clause"),
+        ("경고 증상: 폐렴", "폐렴",
+         "hypothetical: '경고 증상' (sections.tsv row N), under this heading"),
+        ("폐렴 추정", "폐렴", "possible: '추정' (cues.tsv row N), after it, same clause; "
+         "probable: '추정' (grammar.tsv row N), next to it"),
+        ("폐렴시 내원", "폐렴", "hypothetical: '시' (grammar.tsv row N), after it"),
+        ("폐렴", "폐렴", ""),
+    ],
+)  # fmt: skip
+def test_what_is_said_of_a_mention_names_its_cue(
+    reader: NoteReader, note: str, mention: str, why: str
+) -> None:
+    [found] = [one for one in reader.read(note) if one.text == mention]
+    reasons = found.assertion.why
+    assert re.sub(r"row \d+", "row N", "; ".join(map(str, reasons))) == why
+    for one in reasons:
+        assert note[one.start : one.end] == one.cue
+        if one.source:
+            table, _, line = one.source.partition(" row ")
+            row = (TABLES / table).read_text("utf-8").splitlines()[int(line) - 1]
+            assert one.cue.casefold()[:2] in row.casefold()
+
+
+def test_why_is_in_every_form(reader: NoteReader, lexicon: Path, tmp_path: Path, run: Run) -> None:
+    [mention] = [one.to_json() for one in reader.read("No pneumonia")]
+    text = mention["why"][0]["text"]
+    record = {"id": "n", "text": "No pneumonia", "mentions": [mention], "cut": None}
+    assert next(mention_rows([record]))["status_why"] == text
+    [entry] = fhir_bundle(record)["entry"]
+    assert entry["resource"]["note"] == [{"text": text}]
+    assert "cues.tsv row" in "".join(html_page([record]))
+    [decided] = Corrections(
+        (Correction("pneumonia", "change", context="No pneumonia", status="present"),)
+    ).apply("No pneumonia", reader.read("No pneumonia"), reader.linker)
+    assert decided.assertion.why[0].source == "corrections.tsv"
+    (tmp_path / "a.txt").write_text("폐렴 없음", "utf-8")
+    options = ("--spelling", "--explain", "--table")
+    done = run("notes", "read", lexicon, tmp_path / "a.txt", *options)
+    assert "negated: '없음' (cues.tsv row" in done.stdout
+
+
 def test_tables_of_your_own_extend_the_shipped_ones(lexicon: Path, tmp_path: Path) -> None:
     (tmp_path / "cues.tsv").write_text(
         "attribute\tdirection\tcue\nnegated\tafter\t글쎄요\n", "utf-8"
@@ -182,6 +236,13 @@ def test_tables_of_your_own_extend_the_shipped_ones(lexicon: Path, tmp_path: Pat
     [plain] = NoteReader(linker).read("폐렴 글쎄요")
     [own] = NoteReader(linker, tables=tmp_path).read("폐렴 글쎄요")
     assert (plain.status, own.status) == ("present", "negated")
+    (tmp_path / "grammar.tsv").write_text("name\twords\nclause_end\t아무튼\n", "utf-8")
+    [own, _] = NoteReader(linker, tables=tmp_path).read("폐렴, 아무튼 기침 없음")
+    assert own.status == "present"
+    (tmp_path / "grammar.tsv").write_text("name\twords\nodd\tx\n", "utf-8")
+    with pytest.raises(DataError, match="unknown name 'odd'; expected one of"):
+        NoteReader(linker, tables=tmp_path)
+    (tmp_path / "grammar.tsv").unlink()
     (tmp_path / "cues.tsv").write_text("attribute\tdirection\tcue\nodd\tafter\tx\n", "utf-8")
     with pytest.raises(DataError, match="unknown attribute 'odd'; expected one of"):
         NoteReader(linker, tables=tmp_path)

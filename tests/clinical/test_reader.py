@@ -147,6 +147,17 @@ def test_results_are_names_of_the_lexicon_too(tmp_path: Path) -> None:
         "severity": "",
         "stage": "",
         "date": "",
+        "why": [
+            {
+                "says": "negated",
+                "cue": "(-)",
+                "start": 3,
+                "end": 6,
+                "source": "",
+                "rule": "its own sign",
+                "text": "negated: '(-)', its own sign",
+            }
+        ],
         "score": 0.0,
         "uncertain": False,
         "by": "result",

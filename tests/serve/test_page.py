@@ -249,6 +249,8 @@ def test_decisions_about_a_note_are_exported_and_it_stays_out_of_the_address(
     page.fill("#term", NOTE)
     page.click("button.primary")
     page.wait_for_selector(".mention")
+    title = page.locator(".mention.k-suspected").first.get_attribute("title")
+    assert (title or "").startswith("possible: '의심' (cues.tsv row ")
     assert "q=" not in page.url and "HTN" not in urllib.parse.unquote(page.url)
     assert page.locator(".mention").first.evaluate("(one) => one === document.activeElement")
     page.keyboard.press("a")  # the keys work at once

@@ -1,5 +1,6 @@
 """`malmoi notes`: clinical notes into codes with their context, or without their identifiers."""
 
+import functools
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
@@ -21,7 +22,7 @@ from .display import shorten, style
 from .display import table as layout
 from .link import Abbreviations, Add, LexiconName, Spelling, Synonyms, Variants
 from .options import Csv, Json, ModelOption, Table, Threads, arg, more, opt, seconds
-from .output import Format, choose, print_card, print_json, print_rows, say, watched
+from .output import Format, View, choose, print_card, print_json, print_rows, say, watched
 
 app = typer.Typer()
 
@@ -54,6 +55,9 @@ def read(
     spelling: Spelling = False,
     processes: Annotated[int, opt("Processes to read with.", min=1)] = 1,
     restart: Annotated[bool, opt("Forget an interrupted run.", "--restart")] = False,
+    explain: Annotated[
+        bool, opt("Say below each mention why it has its status.", "--explain")
+    ] = False,
     within: Annotated[
         str | None, opt("Time limit for a note, e.g. 2s; the rest of it is skipped.")
     ] = None,
@@ -98,7 +102,8 @@ def read(
     found = find_notes(notes, id_column=id_column, text_column=text_column)
     fhir = {"system": system, "patient": patient}
     if out is None:
-        _print(found, spec, as_form, form, processes, fhir)
+        view = functools.partial(_view, explain=explain)
+        _print(found, spec, as_form, form, processes, fhir, view)
         return
     chosen = form_of(out, as_form)
     count, before = run_batch(
@@ -126,13 +131,14 @@ def _print(
     form: Format,
     processes: int,
     fhir: dict[str, str],
+    view: View,
 ) -> None:
     chosen = form_of(None, as_form)
     if chosen == "xlsx":
         raise BadParameter("--format xlsx needs a file: name it with --out")
     records = _complaining(read_notes(notes, spec, processes=processes))
     if as_form is None and form is not Format.JSON:
-        print_rows(mention_rows(records), form, view=_view)
+        print_rows(mention_rows(records), form, view=view)
         return
     options = fhir if chosen == "fhir" else {}
     for part in parts(records, chosen, when=datetime.now(UTC), **options):
@@ -155,7 +161,7 @@ _OTHERS = {"family": "f", "other": "o"}  # whoever has it, the patient has not
 _STYLES = {"present": "bold", "negated": "dim", "possible": "yellow", "hypothetical": "dim"}
 
 
-def _view(rows: list[dict[str, Any]], columns: int) -> Iterable[str]:
+def _view(rows: list[dict[str, Any]], columns: int, *, explain: bool = False) -> Iterable[str]:
     """Lay mentions out by note: status, words, code, name, and who has it."""
     by: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
@@ -179,6 +185,8 @@ def _view(rows: list[dict[str, Any]], columns: int) -> Iterable[str]:
         yield f"  {header}"
         for row, line in zip(found, lines, strict=True):
             yield "  " + style(line, _STYLES.get(row["status"], "cyan"))
+            if explain and row["status_why"]:
+                yield style(f"      {row['status_why']}", "dim")
 
 
 @app.command()

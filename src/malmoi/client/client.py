@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..clinical.context import Assertion
 from ..clinical.reader import NoteMention
+from ..clinical.rules import Reason
 from ..corpus import DocumentHits, Match
 from ..corpus import Hit as CorpusHit
 from ..encoders.base import BaseEncoder, OnLong, as_list, warn_of_cut
@@ -265,7 +266,9 @@ def _linked(one: Mapping[str, Any]) -> Linked:
 
 def _mention(one: Mapping[str, Any]) -> NoteMention:
     place, attributes = (one["start"], one["end"], one["mention"]), tuple(one["attributes"])
-    said = Assertion(**{field.name: one[field.name] for field in fields(Assertion)})
+    why = (Reason(**{f.name: row[f.name] for f in fields(Reason)}) for row in one.get("why", ()))
+    known = {f.name: one[f.name] for f in fields(Assertion) if f.name != "why"}
+    said = Assertion(**known, why=tuple(why))
     linked, uncertain = _linked(one), one["uncertain"]
     return NoteMention(*place, attributes, one["by"], linked, said, uncertain=uncertain)
 

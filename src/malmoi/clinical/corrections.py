@@ -22,7 +22,7 @@ from ..terms.linker import Candidate, Linked, Linker
 from ..terms.normalize import key_of
 from ..terms.segment import SHIPPED
 from .reader import LEARNT, NoteMention
-from .rules import HISTORICAL, HYPOTHETICAL, NEGATED, OTHER, PATIENT, POSSIBLE, PRESENT
+from .rules import HISTORICAL, HYPOTHETICAL, NEGATED, OTHER, PATIENT, POSSIBLE, PRESENT, Reason
 
 FILE = "corrections.tsv"
 DECISIONS = ("accept", "reject", "change")
@@ -104,13 +104,19 @@ class Corrections:
         return found
 
 
+def _by_people(mention: NoteMention, status: str, who: str) -> Reason:
+    says = status if who == PATIENT else f"{status} ({who})"
+    return Reason(says, mention.text, mention.start, mention.end, FILE, "people decided so")
+
+
 def _changed(mention: NoteMention, row: Correction, linker: Linker) -> NoteMention | None:
     if row.decision == "reject":
         return None
     said = mention.assertion
     if row.status or row.experiencer:
         status, who = row.status or said.status, row.experiencer or said.experiencer
-        said = replace(said, status=status, experiencer=who)
+        why = (_by_people(mention, status, who),)
+        said = replace(said, status=status, experiencer=who, why=why)
     candidates = list(mention.linked.candidates)
     if row.code and row.code in linker.lexicon:
         concept = linker.lexicon.concept(row.code)

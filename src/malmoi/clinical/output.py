@@ -27,6 +27,7 @@ _SPAN = "urn:malmoi:span"
 _COLUMNS = (
     "note", "start", "end", "mention", "code", "ko", "en", "score", "uncertain", "status",
     "experiencer", "certainty", "section", "laterality", "severity", "stage", "date", "why", "by",
+    "status_why",
 )  # fmt: skip
 _OMOP_COLUMNS = (
     "note_nlp_id", "note_id", "section_concept_id", "snippet", "offset", "lexical_variant",
@@ -51,8 +52,13 @@ def mention_rows(records: Iterable[Record]) -> Iterator[dict[str, Any]]:
         for mention in record["mentions"]:
             best = mention["candidates"][0] if mention["candidates"] else {}
             known = {**mention, **{key: best.get(key) or "" for key in ("code", "ko", "en", "why")}}
-            known["note"] = record["id"]
+            known["note"], known["status_why"] = record["id"], _why(mention)
             yield {name: known.get(name, "") for name in _COLUMNS}
+
+
+def _why(mention: Record) -> str:
+    """Give why a mention has its status, its experiencer and its certainty, in one line."""
+    return "; ".join(one["text"] for one in mention.get("why", ()))
 
 
 def fhir_bundle(
@@ -90,6 +96,7 @@ def _condition(mention: Record, subject: Record, own: Record) -> dict[str, Any]:
         "code": _code(mention, own),
         "subject": subject,
         "evidence": [{"detail": [_document(own)]}],
+        **_note(mention),
     }
     if status != "negated":
         clinical = "resolved" if status == "historical" else "active"
@@ -115,6 +122,7 @@ def _family_history(mention: Record, subject: Record, own: Record) -> dict[str, 
         "patient": subject,
         "relationship": {"coding": [unknown]},
         "condition": [{"code": _code(mention, own)}],
+        **_note(mention),
     }
 
 
@@ -140,6 +148,10 @@ def _code(mention: Record, own: Record) -> dict[str, Any]:
 
 def _document(own: Record) -> dict[str, str]:
     return {"reference": f"DocumentReference/{_id({**own, 'number': 'note'})}"}
+
+
+def _note(mention: Record) -> dict[str, Any]:
+    return {"note": [{"text": _why(mention)}]} if mention.get("why") else {}
 
 
 def _span(mention: Record) -> dict[str, Any]:
@@ -290,7 +302,8 @@ def _mark(mention: Record) -> str:
     shown = " / ".join(best[key] for key in ("ko", "en") if best.get(key))
     words = [*mention["attributes"], *(["unsure"] if mention["uncertain"] else [])]
     about = f" ({', '.join(words)})" if words else ""
-    hint = html.escape(f"{best['code']} {shown}{about} {mention['score']:.2f}", quote=True)
+    why = f" – {_why(mention)}" if mention.get("why") else ""
+    hint = html.escape(f"{best['code']} {shown}{about} {mention['score']:.2f}{why}", quote=True)
     return (
         f'<mark class="{" ".join(words)}" title="{hint}">{html.escape(mention["mention"])}'
         f"<sub>{html.escape(best['code'])}</sub></mark>"

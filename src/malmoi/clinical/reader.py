@@ -90,6 +90,7 @@ class NoteMention:
             "end": self.end,
             "attributes": list(self.attributes),
             **asdict(self.assertion),
+            "why": [asdict(one) | {"text": str(one)} for one in self.assertion.why],
             "score": self.score,
             "uncertain": self.uncertain,
             "by": self.by,
@@ -122,7 +123,8 @@ class NoteReader:
 
         tagger       finds mentions beside the dictionary
         tables       a folder with tables of your own (cues.tsv, sections.tsv, persons.tsv,
-                     senses.tsv, ordinary.tsv, chronic.tsv, excluded.tsv), which extend the shipped
+                     grammar.tsv, senses.tsv, ordinary.tsv, chronic.tsv, excluded.tsv), which extend
+                     the shipped
         corrections  decisions of people, which win over everything else
         threshold    the score below which a mention is marked as uncertain
         trust        what a kind of evidence is worth; both are what `malmoi notes learn` stored

@@ -4,7 +4,7 @@ They are files (`clinical/tables/*.tsv`), which a folder with tables of the same
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -29,25 +29,50 @@ _EFFECTS = ("", FAMILY, PAST, HYPOTHETICAL, INSTRUCTED, POSSIBLE, MOTHER, BABY)
 _PERSONS = (FAMILY, OTHER, PATIENT, MOTHER, BABY)
 
 
+@dataclass(frozen=True)
+class Reason:
+    """Why a note says something of a mention: the note's words, the table's row, the rule."""
+
+    says: str  # the status, the experiencer or the certainty
+    cue: str  # note[start:end]
+    start: int
+    end: int
+    source: str  # "cues.tsv row 214", the line of the file; "" for signs, which are no words
+    rule: str
+
+    def __str__(self) -> str:
+        row = f" ({self.source})" if self.source else ""
+        return f"{self.says}: '{self.cue}'{row}, {self.rule}"
+
+
 def table_rows(name: str, columns: Sequence[str], folders: Iterable[Path]) -> Iterator[list[str]]:
     """Give the rows of a shipped table and of those of the same name in other folders."""
+    for _, cells in sourced_rows(name, columns, folders):
+        yield cells
+
+
+def sourced_rows(
+    name: str, columns: Sequence[str], folders: Iterable[Path]
+) -> Iterator[tuple[str, list[str]]]:
+    """Give the rows of such tables, each with its table and its line there."""
     for path in (TABLES / name, *(folder / name for folder in folders)):
         if path.parent != TABLES and not path.exists():
             continue
-        lines = [line for line in read_text(path).splitlines() if line.strip()]
-        rows = [line.split("\t") for line in lines if not line.startswith("#")]
-        if not rows or rows[0][: len(columns)] != list(columns):
+        lines = enumerate(read_text(path).splitlines(), start=1)
+        rows = [(i, x.split("\t")) for i, x in lines if x.strip() and not x.startswith("#")]
+        if not rows or rows[0][1][: len(columns)] != list(columns):
             raise DataError(
-                f"{path} has the columns {', '.join(rows[0]) if rows else 'none'}; expected "
+                f"{path} has the columns {', '.join(rows[0][1]) if rows else 'none'}; expected "
                 f"{', '.join(columns)}. Name them so in its first line."
             )
-        for row in rows[1:]:
+        table = name if path.parent == TABLES else f"{path.parent.name}/{name}"
+        for line, row in rows[1:]:
             if len(row) < len(columns):
                 raise DataError(
                     f"a line of {path} has {len(row)} columns; expected {len(columns)}: "
                     f"{', '.join(columns)}, with tabs between. Complete or remove the line."
                 )
-            yield [cell.strip() for cell in row[: len(columns)]]
+            yield f"{table} row {line}", [cell.strip() for cell in row[: len(columns)]]
 
 
 def _check(value: str, known: Sequence[str], name: str, table: str) -> str:
@@ -114,7 +139,7 @@ def _person_pattern(words: Sequence[str]) -> "re.Pattern[str]":
     return re.compile("|".join(part for part in parts if part) or "(?!)", re.I)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ContextRules:
     """The tables of context, ready to be used."""
 
@@ -124,6 +149,9 @@ class ContextRules:
     inline: "re.Pattern[str]"
     sections: dict[str, tuple[str, str]]  # heading → section, effect
     chronic: tuple[str, ...]
+    # Where each cue, each word for a person and each heading stands in its table.
+    sources: Mapping[str, Mapping[str, str]]
+    words: Mapping[str, Mapping[str, str]]  # the lists of grammar.tsv: each word with its row
 
     @classmethod
     def open(cls, *folders: Path) -> "ContextRules":
@@ -134,6 +162,25 @@ class ContextRules:
         """Tell whether a disease lasts."""
         return code.startswith(self.chronic)
 
+    def row_of_cue(self, attribute: str, direction: str, note: str, start: int, end: int) -> str:
+        """Give the row of the cue that a note has at a place."""
+        for cue, source in self.sources[f"{attribute} {direction}"].items():
+            found = _one_cue(cue, direction).match(note, start)
+            if found is not None and found.end() == end:
+                return source
+        return "cues.tsv"
+
+    def row_of_word(self, table: str, words: str) -> str:
+        """Give the row of the longest word of a table that some words of a note have in them."""
+        key = heading_key(words)
+        known = [word for word in self.sources[table] if word in key]
+        return self.sources[table][max(known, key=len)] if known else table
+
+
+@lru_cache(maxsize=1000)
+def _one_cue(cue: str, direction: str) -> "re.Pattern[str]":
+    return _pattern([cue], direction)
+
 
 @lru_cache(maxsize=1)
 def _shipped_rules() -> ContextRules:
@@ -142,24 +189,28 @@ def _shipped_rules() -> ContextRules:
 
 def _open_rules(folders: tuple[Path, ...]) -> ContextRules:
     words: dict[tuple[str, str], list[str]] = {}
-    for attribute, direction, cue in table_rows(
+    sources: dict[str, dict[str, str]] = {"persons.tsv": {}, "sections.tsv": {}}
+    for source, (attribute, direction, cue) in sourced_rows(
         "cues.tsv", ("attribute", "direction", "cue"), folders
     ):
         _check(attribute, _CUE_ATTRIBUTES, "attribute", "cues.tsv")
         _check(direction, _DIRECTIONS, "direction", "cues.tsv")
         words.setdefault((attribute, direction), []).append(cue)
+        sources.setdefault(f"{attribute} {direction}", {})[cue] = source
     persons: dict[str, list[str]] = {}
-    for who, names in table_rows("persons.tsv", ("experiencer", "words"), folders):
+    for source, (who, names) in sourced_rows("persons.tsv", ("experiencer", "words"), folders):
         _check(who, _PERSONS, "experiencer", "persons.tsv")
         persons.setdefault(who, []).extend(names.split("|"))
+        sources["persons.tsv"] |= {heading_key(name): source for name in names.split("|")}
     sections: dict[str, tuple[str, str]] = {}
     headings: set[str] = set()
-    for section, effect, names in table_rows(
+    for source, (section, effect, names) in sourced_rows(
         "sections.tsv", ("section", "effect", "headings"), folders
     ):
         _check(effect, _EFFECTS, "effect", "sections.tsv")
         for name in names.split("|"):
             sections[heading_key(name)] = (section, effect)
+            sources["sections.tsv"][heading_key(name)] = source
             headings.add(name.strip().casefold())
     known = sorted(headings, key=lambda name: (-len(name), name))
     family = "|".join(re.escape(name) for name in known if sections[heading_key(name)][1] == FAMILY)
@@ -189,7 +240,21 @@ def _open_rules(folders: tuple[Path, ...]) -> ContextRules:
         ),
         sections,
         tuple(code for code, _ in table_rows("chronic.tsv", ("code", "what"), folders)),
+        sources,
+        _read_grammar(folders),
     )
+
+
+def _read_grammar(folders: tuple[Path, ...]) -> dict[str, dict[str, str]]:
+    lists: dict[str, dict[str, str]] = {}
+    for source, (name, cell) in sourced_rows("grammar.tsv", ("name", "words"), folders):
+        if source.startswith("grammar.tsv"):
+            lists.setdefault(name, {})
+        else:
+            _check(name, tuple(lists), "name", "grammar.tsv")
+        words = [cell] if cell.startswith("/") else cell.split("|")
+        lists[name] |= dict.fromkeys((word.strip() for word in words), source)
+    return lists
 
 
 # 豫防 is 예방. One letter alone is a sign or a person: 無, 父. One in a word may be both: 結核無.

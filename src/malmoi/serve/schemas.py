@@ -501,6 +501,18 @@ class NoteRequest(Schema):
     k: Count = 5
 
 
+class ReasonInNote(Schema):
+    """Why a mention is said to be something: the note's words, the row of a table, the rule."""
+
+    says: str
+    cue: str
+    start: int
+    end: int
+    source: str
+    rule: str
+    text: str
+
+
 class MentionInNote(Schema):
     """A mention of a note: where it stands, what is said of it, what found it."""
 
@@ -517,6 +529,7 @@ class MentionInNote(Schema):
     severity: str
     stage: str
     date: str
+    why: list[ReasonInNote]
     score: float
     uncertain: bool
     by: str

@@ -140,6 +140,7 @@ function note(text, { mentions, cut }, next) {
   const draw = (i) => {
     const kind = kindOf(stated(i));
     buttons[i].className = `mention k-${kind}`;
+    buttons[i].title = decisions.get(i)?.decision === "change" ? "" : mentions[i].why.map((one) => one.text).join("\n");
     buttons[i].dataset.sign = KINDS[kind];
     if (decisions.has(i)) buttons[i].dataset.decision = decisions.get(i).decision;
     buttons[i].setAttribute("aria-label", [buttons[i].textContent, t(`kind_${kind}`), mentions[i].candidates[0]?.code].filter(Boolean).join(", "));
@@ -169,7 +170,7 @@ function note(text, { mentions, cut }, next) {
     const kind = kindOf(stated(i));
     fill(side, h("h2", {}, t("candidatesOf", one.mention)),
       h("p", { class: "row" }, h("span", {}, sign(kind), " ", t(`kind_${kind}`)), one.uncertain ? h("span", { class: "badge warm" }, t("is_unsure")) : null),
-      typeof one.why === "string" ? h("p", { class: "small soft" }, one.why) : null,
+      one.why.map(({ text: reason }) => h("p", { class: "small soft", lang: "en" }, reason)),
       candidates(one.candidates),
       h("div", { class: "row", role: "group", "aria-label": t("decision") },
         h("button", { type: "button", class: "quiet", onclick: () => decide("accept") }, t("accept")),
