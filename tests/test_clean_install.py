@@ -49,6 +49,23 @@ def test_the_core_encodes(bundle: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_the_core_searches_plain_files(tmp_path: Path) -> None:
+    """Text, Markdown, web pages and tables need no extra."""
+    files = {
+        "a.txt": "연차는 15일이다.\n",
+        "b.md": "# 환불\n\n환불은 7일 안에 된다.\n",
+        "c.html": "<html><body><h1>배송</h1><p>배송은 이틀 걸린다.</p></body></html>",
+        "d.csv": "질문,답변\n비밀번호를 잊었어요,로그인 화면에서 바꾼다\n",
+    }
+    for name, text in files.items():
+        (tmp_path / "docs" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "docs" / name).write_text(text, "utf-8")
+    done = light("-m", "malmoi", "index", tmp_path / "x.db", tmp_path / "docs")
+    assert done.returncode == 0 and "4 documents written" in done.stderr, done.stderr
+    done = light("-m", "malmoi", "search", tmp_path / "x.db", "배송 기간", "-k", "1")
+    assert "c.html" in done.stdout
+
+
 @pytest.mark.parametrize(
     ("args", "extra"),
     [

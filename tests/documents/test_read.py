@@ -427,12 +427,12 @@ def test_a_missing_library_is_named_with_its_extra(
     real = importlib.import_module
 
     def missing(name: str, package: str | None = None) -> Any:
-        if name.split(".")[0] in ("markdown_it", "selectolax", "pypdfium2", "olefile"):
+        if name.split(".")[0] in ("pypdfium2", "olefile"):
             raise ModuleNotFoundError(name=name)
         return real(name, package)
 
     monkeypatch.setattr(importlib, "import_module", missing)
-    for name, data in (("a.md", b"# x"), ("a.html", b"<html>"), ("a.hwp", hwp([("가", 0)]))):
+    for name, data in (("a.pdf", b"%PDF-1.5\n"), ("a.hwp", hwp([("가", 0)]))):
         with pytest.raises(MissingExtra, match=r"pip install 'malmoi\[documents\]'"):
             rows(tmp_path / name, data)
     assert rows(tmp_path / "a.csv", "text\n가\n")

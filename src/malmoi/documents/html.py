@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from email.message import EmailMessage
 from typing import Any, cast
 
-from ..errors import DocumentError, require
+from ..errors import DocumentError
 from ..io.files import LONGEST_LINE, decode_lines, sniff
 from .dates import iso_date
 from .document import Attachment, Block, Content, FoundFile
@@ -80,8 +80,9 @@ def _is_utf8(data: bytes) -> bool:
 
 def html_content(html: str, name: str) -> Content:
     """Make blocks of a web page."""
-    parser = require("selectolax.lexbor", extra="documents", purpose=f"reading {name}")
-    tree = parser.LexborHTMLParser(html)
+    from selectolax.lexbor import LexborHTMLParser  # only where a page is read: it takes time
+
+    tree: Any = LexborHTMLParser(html)
     title = tree.css_first("title")
     named = _flat(title.text()) if title else ""
     date = _page_date(tree)

@@ -6,7 +6,6 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from ..errors import require
 from ..io.files import read_lines
 from .dates import iso_date
 from .document import Block, Content, FoundFile
@@ -221,8 +220,9 @@ def _unquoted(text: str) -> str:
 
 def markdown_blocks(text: str) -> Iterator[Block]:
     """Make blocks of Markdown, with its signs taken off."""
-    markdown = require("markdown_it", extra="documents", purpose="reading Markdown")
-    tokens = markdown.MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(text)
+    from markdown_it import MarkdownIt  # only where it is read: it takes time
+
+    tokens: Any = MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(text)
     at = 0
     while at < len(tokens):
         token, end = tokens[at], at + 1
