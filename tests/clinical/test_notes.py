@@ -25,7 +25,7 @@ from malmoi.clinical.output import fhir_bundle, form_of, html_page, mention_rows
 from malmoi.clinical.reader import EVIDENCE_PRECISION, NoteReader
 from malmoi.clinical.redact import Redactor, check_recall, shifted
 from malmoi.clinical.rules import TABLES
-from malmoi.clinical.senses import SenseTable
+from malmoi.clinical.senses import Patient, SenseTable
 from malmoi.errors import DataError, OptionError, OutputError
 from malmoi.evaluation import Settings, evaluate
 from malmoi.evaluation.tasks.note_mentions import (
@@ -303,6 +303,69 @@ def test_the_name_of_korean_medicine_comes_second(tmp_path: Path) -> None:
     build_lexicon([table], tmp_path / "u.lexicon")
     [found] = NoteReader(Linker(tmp_path / "u.lexicon")).read("Dx: depressive disorder")
     assert found.linked.best is not None and found.linked.best.code == "F32.9"
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory: pytest.TempPathFactory) -> NoteReader:
+    rows = """K63.5\t용종\tpolyp
+J33.9\t비강 용종\tnasal polyp
+K31.7\t위 용종\tgastric polyp
+R50.9\t열\tfever
+R50.2\t약물유발 열\tdrug-induced fever
+R56.8\t경련\tseizure
+P90\t신생아의 경련\tconvulsions of newborn
+P90\t신생아 경련\tseizure
+N41.9\t선염\tprostatis
+N76.0\t선염\tprostatis
+"""
+    folder = tmp_path_factory.mktemp("places")
+    (folder / "t.tsv").write_text(f"code\tko\ten\n{rows}", "utf-8")
+    build_lexicon([folder / "t.tsv"], folder / "t.lexicon")
+    return NoteReader(Linker(folder / "t.lexicon"))
+
+
+@pytest.mark.parametrize(
+    ("note", "code"),
+    [
+        ("polyp 있음", "K63.5"),
+        ("nasal: septum deviation, polyp", "J33.9"),
+        ("위내시경: 용종 2개", "K31.7"),
+        ("polyp of the stomach", "K31.7"),
+        ("위내시경 정상\n용종", "K63.5"),
+        ("drug fever", "R50.2"),
+        ("r/o drug 중단 후 fever", "R50.9"),
+        # Of a man, of a woman, of a child that is no newborn any more.
+        ("54/M 선염", "N41.9"),
+        ("54세 여자, 선염", "N76.0"),
+        ("30개월 여아, seizure", "R56.8"),
+        ("3일 전 NICU 입원, DOL 3, 경련", "P90"),
+        ("30개월 여아, DOL 3에 NICU 입원했었음. 경련", "R56.8"),
+    ],
+)
+def test_a_code_fits_the_place_and_the_patient(places: NoteReader, note: str, code: str) -> None:
+    found = places.read(note)[-1]
+    assert found.linked.best is not None and found.linked.best.code == code
+
+
+def test_a_code_that_the_patient_cannot_have_is_uncertain(tmp_path: Path) -> None:
+    (tmp_path / "t.tsv").write_text("code\tko\nC61\t전립선암\nI10\t고혈압\n", "utf-8")
+    build_lexicon([tmp_path / "t.tsv"], tmp_path / "t.lexicon")
+    reader = NoteReader(Linker(tmp_path / "t.lexicon"))
+    assert [one.uncertain for one in reader.read("72/F 전립선암, 고혈압")] == [True, False]
+    assert not reader.read("72/M 전립선암")[0].uncertain
+    assert not reader.read("72/F 남편 전립선암")[0].uncertain
+
+
+@pytest.mark.parametrize(
+    ("note", "age", "sex"),
+    [
+        ("M/72 DM", 72, "M"), ("성명 박○○ (51세/남)", 51, "M"), ("30개월 여아", 2.5, "F"),
+        ("A 34-year-old woman", 34, "F"), ("67F DLBCL", 67, "F"), ("BP 120/80, 형 6세", None, ""),
+        ("산모 32/F 분만", None, ""), ("foley 16F", None, ""), ("3y 2m 남아", None, ""),
+    ],
+)  # fmt: skip
+def test_age_and_sex_are_those_of_the_patient(note: str, age: float | None, sex: str) -> None:
+    assert Patient.of(note) == Patient(age, sex)
 
 
 def test_notes_are_judged(reader: NoteReader) -> None:

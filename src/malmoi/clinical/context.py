@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from ..terms.expansion import ANY, sign
+from ..terms.expansion import sign
 from .rules import (
     BABY,
     FAMILY,
@@ -46,6 +46,7 @@ from .scope import (
     is_near,
     lines_with,
     masked,
+    sign_place,
     without_parts,
 )
 
@@ -89,7 +90,6 @@ _YES_NO = re.compile(r"[ \t]?[:：]?[ \t]?(?P<yn>[NYny])(?:[oO]|es|ES)?(?![A-Za-
 _FORM = re.compile(r"[a-z가-힣)][ :：]{1,2}(?-i:[NY])(?=\s|[,/;(]|$)", re.IGNORECASE)
 # What is said of a person goes on over "있었고": "시아버지도 코골이 심했고 심근경색으로 돌아가심".
 _STOP = re.compile(r"[.;](?=\s)")
-_BARE_SIGN = re.compile("[-−–×☐□✗]|(?<![a-z])x(?![a-z])|무", re.IGNORECASE)
 _WORDS = re.compile(r"\w+")
 _HEADED_LIST = re.compile(r"[:—–]\s[^,]*,")
 _NAMED = re.compile("[가-힣]{2}|[A-Za-z]{2}")
@@ -459,6 +459,7 @@ class NoteContext:
     ) -> tuple[int, int] | None:
         """Give the cue after an item that is about it."""
         # long because the cases are an ordered list of exceptions
+        left = self.hidden[max(0, start - 24) : start]
         for at in range(bisect.bisect_left(spans, (end, end)), len(spans)):
             first, last = spans[at]
             between = self.hidden[end:first]
@@ -484,7 +485,11 @@ class NoteContext:
             if not is_near(between) or self._scope.is_terminated(between, attribute):
                 return None
             listed = "," in between
-            if listed and attribute == NEGATED and self._is_affirmed(between, start, symptom):
+            if (
+                listed
+                and attribute == NEGATED
+                and self._scope.is_affirmed(left, between, symptom=symptom)
+            ):
                 return None  # "Hb 11.2 빈혈, HBsAg 음성"
             if self._scope.targets_later_item(between, attribute, listed=listed, item=item):
                 return None
@@ -541,15 +546,6 @@ class NoteContext:
                 return first, last
         return None
 
-    def _is_affirmed(self, between: str, start: int, symptom: bool) -> bool:
-        """Tell whether an item of a list has a value or a side, which the later ones have not."""
-        left = re.split(r"[,;\n]", self.hidden[max(0, start - 24) : start])[-1]
-        if self._re["has value"].search(left):
-            return True
-        later = re.split(f"{MASK}+", between.partition(",")[2])[0]
-        side = self._re["has side"]
-        return not symptom and bool(side.search(left)) and not side.search(later)
-
     def _is_of_another(self, between: str, attribute: str, symptom: bool) -> bool:
         """Tell whether a noun that is no mention stands between a comma and the cue.
 
@@ -568,7 +564,7 @@ class NoteContext:
         note, hidden = self.note, self.hidden
         left = hidden[max(0, start - WINDOW) : start]
         right = hidden[end : end + WINDOW]
-        tested = self._re["tested"].match(right)
+        tested = self._re["tested"].match(right.partition("\n")[0])
         own = sign(left, right[tested.end() :] if tested else right)
         yes_no = _YES_NO.match(note, end) if self._yes_no else None
         if not own and yes_no:
@@ -578,27 +574,14 @@ class NoteContext:
         if own:
             found = {says: why for says, why in found.items() if says != NEGATED}
         shared = not own and self._scope.has_shared_sign(right)
-        if own == "-" or (shared and not self._is_affirmed(right, start, symptom)):
-            place = yes_no.span() if yes_no else self._sign_place(start, end)
+        if own == "-" or (shared and not self._scope.is_affirmed(left, right, symptom=symptom)):
+            place = yes_no.span() if yes_no else sign_place(hidden, start, end)
             rule = "its own sign" if own else "the sign of its list"
             found[NEGATED] = self._reason(NEGATED, *place, rule)
         came = self._re["came"].match(hidden, end) if POSSIBLE in found else None
         if came and NEGATED not in found:
             found[NEGATED] = self._reason(NEGATED, *came.span(), "what came of it", by="came")
         return found
-
-    def _sign_place(self, start: int, end: int) -> tuple[int, int]:
-        """Give where the sign of an item stands: after it, else before it, in its line."""
-        first = self.hidden.rfind("\n", 0, start) + 1
-        after, before = self.hidden[end:].split("\n")[0][:REACH], self.hidden[first:start]
-        for expression in (ANY, _BARE_SIGN):
-            if found := expression.search(after):
-                return end + found.start(), end + found.end()
-            for found in expression.finditer(before):
-                place = (first + found.start(), first + found.end())
-            if found:
-                return place
-        return start, end
 
     def _experiencer(
         self, start: int, end: int, heading: _Heading | None

@@ -24,8 +24,8 @@ from .mentions import (
     longest,
 )
 from .output import html_page
-from .rules import PATIENT, ContextRules, table_rows
-from .senses import NO_DIAGNOSIS, SenseTable, WeighedSense
+from .rules import HISTORICAL, NEGATED, PATIENT, ContextRules, table_rows
+from .senses import NO_DIAGNOSIS, CodeBounds, OrganTable, Patient, SenseTable, WeighedSense
 
 
 class MentionTagger(Protocol):
@@ -123,8 +123,8 @@ class NoteReader:
 
         tagger       finds mentions beside the dictionary
         tables       a folder with tables of your own (cues.tsv, sections.tsv, persons.tsv,
-                     grammar.tsv, senses.tsv, ordinary.tsv, chronic.tsv, excluded.tsv), which extend
-                     the shipped
+                     grammar.tsv, senses.tsv, organs.tsv, bounds.tsv, ordinary.tsv, chronic.tsv,
+                     excluded.tsv), which extend the shipped
         corrections  decisions of people, which win over everything else
         threshold    the score below which a mention is marked as uncertain
         trust        what a kind of evidence is worth; both are what `malmoi notes learn` stored
@@ -137,6 +137,7 @@ class NoteReader:
         folders = [] if tables is None else [_folder(tables)]
         self._rules = ContextRules.open(*folders)
         self._senses = SenseTable.open(linker.expander.abbreviations, *folders)
+        self._organs, self._bounds = OrganTable.open(*folders), CodeBounds.open(*folders)
         self._excluded = read_excluded(*folders)
         self._newborn = dict(table_rows("newborn.tsv", ("code", "newborn"), folders))
         self._icd = _is_icd(linker.lexicon.codes[:_LOOKED_AT])
@@ -196,7 +197,8 @@ class NoteReader:
             linked += self._link([one.to_link for one in batch], k, defined)
         pairs = self._weighed(note, list(zip(spans, linked, strict=False)), k, defined)
         context = NoteContext.of(note, [(one.start, one.end) for one, _ in pairs], self._rules)
-        mentions = [self._mention(one, found, context) for one, found in pairs]
+        patient = Patient.of(note) if self._icd else Patient()
+        mentions = [self._mention(one, found, context, patient) for one, found in pairs]
         if self.corrections is not None:
             mentions = self.corrections.apply(note, mentions, self.linker)
         return NoteScan(mentions, cut)
@@ -233,6 +235,7 @@ class NoteReader:
             if one.text in defined or one.query:
                 out.append((one, found))
                 continue
+            found = self._of_organ(note, one, found, k)
 
             def affinity(meaning: str) -> float:
                 return _affinity(self._link([meaning], k, {})[0], clear)
@@ -243,6 +246,32 @@ class NoteReader:
             elif shares[0].meaning != NO_DIAGNOSIS:
                 out.append((one, self._of_senses(one, shares, k)))
         return out
+
+    def _of_organ(self, note: str, one: MentionSpan, found: Linked, k: int) -> Linked:
+        """Put the code first that the name has with the organ near it: polyp, nasal polyp."""
+        if not self._icd or found.best is None or found.best.code.startswith(self._organs.kept):
+            return found
+        names, adjacent = self._organs.names(note, one.start, one.end)
+        queries = [f"{name} {one.text}" for name in names]
+        for linked in self._link([one for one in queries if self._is_name(one)], k, {}):
+            best = self._allowed(linked).best
+            if best is None or best.why != "exact":
+                continue
+            # An organ near it does not make a code more exact: of 위암 it is not the cardia.
+            if best.code.startswith(found.best.code.removesuffix(".9")) and not adjacent:
+                return found
+            rest = [one for one in found.candidates if one.code != best.code]
+            return replace(found, candidates=(best, *rest)[: max(k, 1)])
+        return found
+
+    def _is_name(self, text: str) -> bool:
+        form = self.linker.normalizer.form(text)
+        return any(
+            index.spelling.find(key)
+            for index in self.linker.indexes
+            for key in (form.key, form.core_key)
+            if key
+        )
 
     def _allowed(self, found: Linked) -> Linked:
         """Leave out what is no diagnosis of a note, or everything where nothing else is exact.
@@ -285,7 +314,19 @@ class NoteReader:
         rest = [one for one in found.candidates if one.code != code]
         return replace(found, candidates=(own, *rest)[: max(len(found.candidates), 1)])
 
-    def _mention(self, one: MentionSpan, found: Linked, context: NoteContext) -> NoteMention:
+    def _possible(self, found: Linked, patient: Patient, *, past: bool) -> tuple[Linked, bool]:
+        """Put codes that a patient cannot have last; False where there is none of the same name."""
+        codes = [one.code for one in found.candidates]
+        can = {code: self._bounds.allow(code, patient, past=past) for code in codes}
+        if found.best is None or can[found.best.code]:
+            return found, True
+        other = [one for one in found.candidates if can[one.code] and one.why != "fuzzy"]
+        rest = [one for one in found.candidates if one not in other]
+        return replace(found, candidates=(*other, *rest)), bool(other)
+
+    def _mention(
+        self, one: MentionSpan, found: Linked, context: NoteContext, patient: Patient
+    ) -> NoteMention:
         code = found.best.code if found.best else ""
         said = context.assertion(
             one.start,
@@ -293,10 +334,15 @@ class NoteReader:
             chronic=self._rules.is_chronic(code),
             symptom=code.startswith("R"),
         )
-        if context.neonate and said.experiencer == PATIENT:
-            found = self._of_newborn(found)
+        possible = True
+        if said.experiencer == PATIENT:
+            birth = said.section == "birth"
+            if birth or (context.neonate and (patient.age is None or patient.age < 1)):
+                found = self._of_newborn(found)
+            past = birth or said.status in (HISTORICAL, NEGATED)
+            found, possible = self._possible(found, patient, past=past)
         linked = scale_scores(one, replace(found, mention=one.text), self.trust)
-        sure = linked.best is not None and linked.best.score >= self.threshold
+        sure = possible and linked.best is not None and linked.best.score >= self.threshold
         place = (one.start, one.end, one.text)
         return NoteMention(*place, said.attributes, one.by, linked, said, uncertain=not sure)
 

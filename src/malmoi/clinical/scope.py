@@ -102,7 +102,8 @@ EXPRESSIONS = {
     "older": r"(?:생후\s*)?(?:[2-9]|\d\d)\s*{months}(?:된)?\s*{boy_or_girl}"
     r"|생후\s*(?:[2-9]|\d\d)\s*{months}|{old_child}{boy_or_girl}",
     # "가족력 없음, 고혈압 있음": a heading with nothing under it.
-    "nothing": r"[\s:)>\]=]*(?:{nothing}|(?:\(|（)\s*[-−–]|[-−–](?=\s*(?:[,.\n]|$)))",
+    "nothing": r"[\s:)>\]=]*(?:{all_of}\s)?"
+    r"(?:{nothing}|(?:\(|（)\s*[-−–]|[-−–](?=\s*(?:[,.\n]|$)))",
     # "no fever, cough for 3 days": a predicate of one item of the list.
     "own": r"(?:은|는|이|가|도)?\s*(?:{own_predicate}|(?:for|x)?\s*{NUMBER})",
     "or": r"{or}\s+(?:\w+\s+)?$",
@@ -265,6 +266,14 @@ class Scope:
         """Tell whether nothing but other items stands between an item and its predicate."""
         return self._re["LIST"].fullmatch(self.strip_predicate(between)) is not None
 
+    def is_affirmed(self, left: str, between: str, *, symptom: bool) -> bool:
+        """Tell whether an item of a list has a value or a side, which the later ones have not."""
+        left = re.split(r"[,;\n]", left)[-1]
+        later = re.split(f"{MASK}+", between.partition(",")[2])[0]
+        side = self._re["has side"]
+        own = not symptom and bool(side.search(left)) and not side.search(later)
+        return own or self._re["has value"].search(left) is not None
+
     def targets_later_item(self, between: str, attribute: str, *, listed: bool, item: bool) -> bool:
         """Tell whether a cue after an item is about a later one, or about what is done."""
         if _NEXT.search(between) or (attribute in PLANS and _STEP.search(between)):
@@ -316,6 +325,21 @@ class Scope:
                     yield first, tells.start(), may[-1].start(), *tells.span()
         for block in self._re["LISTED"].finditer(hidden):
             yield (*block.span("items"), block.start(), block.start(), block.start("items") - 1)
+
+
+_BARE_SIGN = re.compile("[-−–×☐□✗]|(?<![a-z])x(?![a-z])|무", re.IGNORECASE)
+
+
+def sign_place(hidden: str, start: int, end: int) -> tuple[int, int]:
+    """Give where the sign of an item stands: after it, else before it, in its line."""
+    first = hidden.rfind("\n", 0, start) + 1
+    after, before = hidden[end:].split("\n")[0][:REACH], hidden[first:start]
+    for expression in (ANY, _BARE_SIGN):
+        if found := expression.search(after):
+            return end + found.start(), end + found.end()
+        if places := [one.span() for one in expression.finditer(before)]:
+            return first + places[-1][0], first + places[-1][1]
+    return start, end
 
 
 def lines_with(mark: str, text: str) -> list[tuple[int, int]]:

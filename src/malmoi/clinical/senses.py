@@ -7,7 +7,7 @@ of probability; what stays unclear is kept as an alternative.
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -159,3 +159,124 @@ def _evidence(word: str) -> "re.Pattern[str]":
     if word.isascii() and len(word) <= 4 and word.isupper():
         return re.compile(rf"{whole}(?![A-Za-z])")
     return re.compile(whole, re.IGNORECASE)
+
+
+class OrganTable:
+    """Organs and modifiers around a mention, by which one name has several codes (organs.tsv)."""
+
+    def __init__(self, rows: Iterable[tuple[str, str, str]]) -> None:
+        """Take rows of kind, words and names."""
+        self._names: dict[str, dict[str, tuple[str, ...]]] = {"near": {}, "next": {}, "kept": {}}
+        for kind, words, names in rows:
+            known = self._names[kind]
+            known |= {word.casefold(): tuple(names.split("|")) for word in words.split("|")}
+        self.kept = tuple(code.upper() for code in self._names["kept"])
+        near, adjacent = (_any_of(self._names[kind]) for kind in ("near", "next"))
+        self._near = re.compile(near, re.IGNORECASE)
+        self._after = re.compile(
+            rf"\s(?:of|in|at|on)\s(?:the\s|both\s|left\s|right\s|lt\.?\s|rt\.?\s)*({near})",
+            re.IGNORECASE,
+        )
+        self._next = re.compile(rf"({adjacent})[\s-]?$", re.IGNORECASE)
+
+    @classmethod
+    def open(cls, *folders: Path) -> "OrganTable":
+        """Read the shipped table, extended by those in other folders."""
+        rows = table_rows("organs.tsv", ("kind", "words", "names"), folders)
+        return cls((kind, words, names) for kind, words, names in rows)
+
+    def names(self, note: str, start: int, end: int) -> tuple[tuple[str, ...], bool]:
+        """Give the names of what is next to a mention or, if it names no organ itself, near it.
+
+        The second value tells whether it is next to it.
+        """
+        line = note[max(0, start - _NEAR) : start].rpartition("\n")[2]
+        adjacent = self._next.search(line)
+        if adjacent:
+            return self._names["next"][_plain(adjacent[1])], True
+        if self._near.search(note, start, end):
+            return (), False
+        after = self._after.match(note, end)
+        before = [one.group() for one in self._near.finditer(line)]
+        word = after[1] if after else before[-1] if before else ""
+        return self._names["near"].get(_plain(word), ()), False
+
+
+@dataclass(frozen=True)
+class Patient:
+    """Whose note it is, as its first lines say: age in years, sex F or M; None and "" if not."""
+
+    age: float | None = None
+    sex: str = ""
+
+    @classmethod
+    def of(cls, note: str) -> "Patient":
+        """Read "72/M", "여/52", "54세 남자", "30개월 여아", "a 34-year-old woman"."""
+        for found in _PATIENT.finditer(note, 0, _FIRST):
+            if _RELATIVE.search(note, max(0, found.start() - 8), found.start()):
+                continue
+            age, unit, sex = (
+                next((found[f"{part}{i}"] for i in "123" if found[f"{part}{i}"]), "")
+                for part in ("age", "unit", "sex")
+            )
+            years = float(age) / (12 if unit[:1] in "개mM" and unit else 1)
+            return cls(years, "F" if sex[:1] in "FfWwGg여" else "M")
+        return cls()
+
+
+_FIRST = 300  # characters in which a note says whose it is
+_UNIT = r"세|살|개월|y/?o\.?|yrs?\.?|[-\s]?years?[-\s]old|[-\s]?months?[-\s]old|mo"
+_PATIENT = re.compile(
+    rf"(?<![\d/.])(?:(?P<age1>\d{{1,3}})\s?(?P<unit1>{_UNIT})?\s?/\s?(?P<sex1>[MF남여])(?![a-z가-힣/])"
+    rf"|(?<![a-z가-힣])(?P<sex2>[MF남여])\s?/\s?(?P<age2>\d{{1,3}})(?P<unit2>{_UNIT})?(?![\d/.])"
+    rf"|(?P<age3>\d{{1,3}})\s?(?P<unit3>{_UNIT})?(?:된|의)?\s?[,(]?\s?(?P<sex3>남자|남성|남환|남아"
+    r"|여자|여성|여환|여아|(?:wo)?man(?![a-z])|(?:fe)?male(?![a-z])|boy|girl|(?-i:[MF])(?![a-z\d/])))",
+    re.IGNORECASE,
+)
+_RELATIVE = re.compile("산모|모친|부친|보호자|mother|father|공여자|donor|foley|Fr", re.IGNORECASE)
+
+
+class CodeBounds:
+    """Which codes a patient can have (bounds.tsv)."""
+
+    def __init__(self, rows: Iterable[tuple[str, str, str, str]]) -> None:
+        """Take rows of codes, sex, from and to."""
+        self._rows = [
+            (tuple(codes.split("|")), sex, float(least or 0), float(most or 200))
+            for codes, sex, least, most in rows
+        ]
+
+    @classmethod
+    def open(cls, *folders: Path) -> "CodeBounds":
+        """Read the shipped table, extended by those in other folders."""
+        rows = table_rows("bounds.tsv", ("codes", "sex", "from", "to"), folders)
+        return cls((codes, sex, least, most) for codes, sex, least, most in rows)
+
+    def allow(self, code: str, patient: Patient, *, past: bool = False) -> bool:
+        """Tell whether a patient can have a code; what is past may be of another age."""
+        for codes, sex, least, most in self._rows:
+            if code.startswith(codes):
+                if sex and patient.sex and sex != patient.sex:
+                    return False
+                if patient.age is not None and not past and not least <= patient.age <= most:
+                    return False
+        return True
+
+
+_NEAR = 60  # characters that an organ reaches in its line
+
+
+def _plain(word: str) -> str:
+    return " ".join(word.casefold().split())
+
+
+def _any_of(words: Iterable[str]) -> str:
+    parts = []
+    for word in sorted(words, key=len, reverse=True):
+        part = re.escape(word).replace(r"\ ", r"\s+")
+        if word.isascii():
+            part = rf"(?<![a-z\d]){part}(?![a-z\d])"
+        elif len(word) == 1:  # 코 in 코막힘 is no organ
+            part = rf"(?<![가-힣]){part}(?=의|에|\s|[:,)]|$)"
+        parts.append(part)
+    return "|".join(parts)
