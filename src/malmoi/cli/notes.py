@@ -47,6 +47,10 @@ def read(
         str | None,
         opt("jsonl, mentions, csv, xlsx, fhir, omop or html; by --out if not.", "--format", "-f"),
     ] = None,
+    review: Annotated[
+        Path | None,
+        opt("Write what a person should decide on into this table, disputed mentions first."),
+    ] = None,
     threshold: Annotated[
         float | None, opt("Mark mentions below this score as uncertain.", min=0, max=1)
     ] = None,
@@ -98,6 +102,8 @@ def read(
     found = find_notes(notes, id_column=id_column, text_column=text_column)
     fhir = {"system": system, "patient": patient}
     if out is None:
+        if review is not None:
+            raise BadParameter("--review needs a file for the notes: name it with --out")
         _print(found, spec, as_form, form, processes, fhir)
         return
     chosen = form_of(out, as_form)
@@ -109,6 +115,7 @@ def read(
         processes=processes,
         restart=restart,
         progress=watched(),
+        review=review,
         **(fhir if chosen == "fhir" else {}),
     )
     also = f", {before:,} had been read before" if before else ""

@@ -63,12 +63,13 @@ class Assertion:
 
     status: str = PRESENT  # negated, possible, hypothetical or historical
     experiencer: str = PATIENT  # family or other
-    certainty: str = "certain"  # probable, possible or unlikely
+    certainty: str = "certain"  # probable, possible, or disputed where the two readers disagree
     section: str = ""
     laterality: str = ""
     severity: str = ""
     stage: str = ""
     date: str = ""
+    otherwise: str = ""  # what the other reader says of a disputed mention
 
     @property
     def attributes(self) -> tuple[str, ...]:
@@ -290,6 +291,13 @@ class NoteContext:
     ) -> "NoteContext":
         """Mask the mentions of a note, which are ascending and do not overlap."""
         return cls(note, spans, rules or ContextRules.open())
+
+    def landmarks(self) -> Iterator[tuple[str, list[tuple[int, int]]]]:
+        """Give the spans of all cues by attribute and direction, and of persons by who it is."""
+        for attribute, direction, spans in self._cues:
+            yield f"{attribute}/{direction}", spans
+        for first, last, who in self._persons:
+            yield f"person/{who}", [(first, last)]
 
     def _matches(self, pattern: "re.Pattern[str]") -> list[tuple[int, int]]:
         """Give where an expression matches outside of the mentions, in the lines that have some.

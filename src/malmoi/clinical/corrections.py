@@ -110,7 +110,7 @@ def _changed(mention: NoteMention, row: Correction, linker: Linker) -> NoteMenti
     said = mention.assertion
     if row.status or row.experiencer:
         status, who = row.status or said.status, row.experiencer or said.experiencer
-        said = replace(said, status=status, experiencer=who)
+        said = replace(said, status=status, experiencer=who, certainty="certain", otherwise="")
     candidates = list(mention.linked.candidates)
     if row.code and row.code in linker.lexicon:
         concept = linker.lexicon.concept(row.code)

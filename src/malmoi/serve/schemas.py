@@ -512,6 +512,7 @@ class MentionInNote(Schema):
     status: str
     experiencer: str
     certainty: str
+    otherwise: str
     section: str
     laterality: str
     severity: str
