@@ -3,7 +3,7 @@
     python bench/run.py notes_context --medspacy PYTHON
 
 PYTHON is an interpreter with medspaCy installed; without it only malmoi is measured. Both get the
-marked spans of the English notes in tests/clinical/notes and say of each whose it is and whether it
+marked spans of the English notes in NOTES and say of each whose it is and whether it
 is present, negated, possible, hypothetical or historical. medspaCy runs with its own rules and
 sectionizer over spaCy's blank English; it has no word for other persons, which counts as family
 here. Speed is processor time, finding of mentions not counted.
@@ -21,7 +21,7 @@ from bench.common import ROOT, Row
 from malmoi.clinical.context import NoteContext
 from malmoi.clinical.rules import ContextRules
 
-NOTES = ROOT / "tests" / "clinical" / "notes"
+NOTES = (ROOT / "tests" / "clinical" / "notes", ROOT / "bench" / "data" / "ko-clinical-status")
 # Reads notes with spans from stdin, prints what medspaCy says of each, and the seconds it took.
 PEER = """
 import json, sys, time, warnings
@@ -52,8 +52,9 @@ print(json.dumps({"said": said, "seconds": time.process_time() - start}))
 
 def english() -> list[dict[str, Any]]:
     """The notes that are written in English."""
-    files = sorted(NOTES.glob("*.jsonl"))
+    files = sorted(path for folder in NOTES for path in folder.glob("*.jsonl"))
     notes = [json.loads(line) for f in files for line in f.read_text("utf-8").splitlines()]
+    notes = [note for note in notes if "mentions" in note]
     return [n for n in notes if len(re.findall("[가-힣]", n["text"])) < 0.02 * len(n["text"])]
 
 

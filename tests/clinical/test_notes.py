@@ -4,6 +4,8 @@ import csv
 import datetime
 import json
 import re
+import subprocess
+import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -42,6 +44,7 @@ from tests.support.graphs import Run
 from tests.support.lexicons import HashingEncoder, open_lexicon
 
 NOTES = Path(__file__).with_name("notes")
+PUBLIC = Path(__file__).parents[2] / "bench" / "data" / "ko-clinical-status"
 NOTE = "폐렴으로 입원. 기침(+), 발열 없음. 부: 위암"
 
 
@@ -67,20 +70,21 @@ def reader(lexicon: Path) -> NoteReader:
         ("regression-third.jsonl", 0.95, 0.06),
         ("regression-fourth.jsonl", 0.94, 0.06),
         # Written without sight of the rules; 4 and 5 never say a thing in the same way twice.
-        ("regression-1.jsonl", 0.92, 0.05),
-        ("regression-2.jsonl", 0.92, 0.05),
-        ("regression-3.jsonl", 0.9, 0.06),
-        ("regression-4.jsonl", 0.81, 0.12),
-        ("regression-5.jsonl", 0.83, 0.11),
-        ("regression-6.jsonl", 0.9, 0.05),
-        ("regression-7.jsonl", 0.88, 0.06),
+        ("set-1.jsonl", 0.92, 0.05),
+        ("set-2.jsonl", 0.92, 0.05),
+        ("set-3.jsonl", 0.9, 0.06),
+        ("set-4.jsonl", 0.81, 0.12),
+        ("set-5.jsonl", 0.83, 0.11),
+        ("set-6.jsonl", 0.9, 0.05),
+        ("set-7.jsonl", 0.88, 0.06),
     ],
 )
 def test_marked_mentions_have_their_status(file: str, least: float, most: float) -> None:
     """Spans and codes as people marked them: only what is said about them is judged."""
     rules = ContextRules.open()
     right = harm = unsafe = count = 0
-    for note in read_notes(NOTES / file):
+    folder = PUBLIC if file.startswith("set-") else NOTES
+    for note in read_notes(folder / file):
         gold = [one for one in note.mentions if one.codes]
         context = NoteContext.of(note.text, [(one.start, one.end) for one in gold], rules)
         for one in gold:
@@ -200,7 +204,9 @@ def test_what_is_said_of_a_mention_names_its_cue(
     reader: NoteReader, note: str, mention: str, why: str
 ) -> None:
     [found] = [one for one in reader.read(note) if one.text == mention]
-    reasons = found.assertion.why
+    reasons = [one for one in found.assertion.why if one.says != "disputed"]
+    disputed = len(reasons) < len(found.assertion.why)
+    assert disputed == (found.assertion.certainty == "disputed")
     assert re.sub(r"row \d+", "row N", "; ".join(map(str, reasons))) == why
     for one in reasons:
         assert note[one.start : one.end] == one.cue
@@ -384,6 +390,30 @@ def test_notes_are_judged(reader: NoteReader) -> None:
     assert values["code"] == values["category"] == 0.5
     assert outcome.details["safety"]["given to the patient"] == 0
     assert "0 of 1 look-alikes" in outcome.notes[0]
+
+
+def test_the_scorer_of_the_public_sets_counts_as_the_task_does(
+    reader: NoteReader, tmp_path: Path
+) -> None:
+    path = PUBLIC / "set-6.jsonl"
+    judged = []
+    with (tmp_path / "found.jsonl").open("w", encoding="utf-8") as file:
+        for note in read_notes(path):
+            assert all(note.text[m.start : m.end].strip() for m in note.mentions)
+            found = reader.read(note.text)
+            judged.append(judge(note, found))
+            row = {"id": note.id, "mentions": [one.to_json() for one in found]}
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+    command = [sys.executable, "-I", PUBLIC / "score.py", path, tmp_path / "found.jsonl"]
+    printed = subprocess.run([*command, "--json"], capture_output=True, check=True, text=True)
+    scores, outcome = json.loads(printed.stdout), outcome_of(judged)
+    for name, value in outcome.values().items():
+        assert name == "code" or scores[name] == pytest.approx(value)
+    safety = outcome.details["safety"]
+    share = safety["given to the patient"] / safety["not the patient's"]
+    assert scores["given to the patient wrongly"] == pytest.approx(share)
+    shown = subprocess.run(command, capture_output=True, check=True, text=True).stdout
+    assert shown.startswith("36 notes, 0 of them") and "affirmed lost to negation" in shown
 
 
 def test_the_task_reads_marked_notes(lexicon: Path, tmp_path: Path) -> None:

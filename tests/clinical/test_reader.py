@@ -142,6 +142,7 @@ def test_results_are_names_of_the_lexicon_too(tmp_path: Path) -> None:
         "status": "negated",
         "experiencer": "patient",
         "certainty": "certain",
+        "otherwise": "",
         "section": "",
         "laterality": "",
         "severity": "",

@@ -48,6 +48,10 @@ def read(
         str | None,
         opt("jsonl, mentions, csv, xlsx, fhir, omop or html; by --out if not.", "--format", "-f"),
     ] = None,
+    review: Annotated[
+        Path | None,
+        opt("Write what a person should decide on into this table, disputed mentions first."),
+    ] = None,
     threshold: Annotated[
         float | None, opt("Mark mentions below this score as uncertain.", min=0, max=1)
     ] = None,
@@ -102,6 +106,8 @@ def read(
     found = find_notes(notes, id_column=id_column, text_column=text_column)
     fhir = {"system": system, "patient": patient}
     if out is None:
+        if review is not None:
+            raise BadParameter("--review needs a file for the notes: name it with --out")
         view = functools.partial(_view, explain=explain)
         _print(found, spec, as_form, form, processes, fhir, view)
         return
@@ -114,6 +120,7 @@ def read(
         processes=processes,
         restart=restart,
         progress=watched(),
+        review=review,
         **(fhir if chosen == "fhir" else {}),
     )
     also = f", {before:,} had been read before" if before else ""

@@ -20,7 +20,7 @@ from ..io.fingerprint import hash_text
 from ..io.many import Journal, in_processes
 from ..io.progress import progressing
 from ..io.tables import is_table, read_cells, read_numbered_rows
-from .output import write_records
+from .output import write_records, write_review
 from .reader import NoteReader
 
 logger = logging.getLogger(__name__)
@@ -227,11 +227,13 @@ def run_batch(
     processes: int = 1,
     restart: bool = False,
     progress: bool = False,
+    review: Path | None = None,
     **options: str,
 ) -> tuple[int, int]:
     """Read notes into a file; gives how many were read, and how many had been read before.
 
     restart  forget what an interrupted run had done
+    review   write what a person should decide on into this table
     options  those of `fhir_bundle`
     """
     key = hash_text(json.dumps([asdict(spec), _lexicon_key(spec)], sort_keys=True, default=str))
@@ -254,6 +256,8 @@ def run_batch(
         raise DataError("no note was found; expected some. Name files, a folder or a table.")
     when = datetime.datetime.now(datetime.UTC)
     write_records(out, journal.in_order(order), form, when=when, **options)
+    if review is not None:
+        write_review(review, journal.in_order(order))
     journal.remove()
     return count, len(known & set(order))
 

@@ -59,12 +59,13 @@ class Assertion:
 
     status: str = PRESENT  # negated, possible, hypothetical or historical
     experiencer: str = PATIENT  # family or other
-    certainty: str = "certain"  # probable, possible or unlikely
+    certainty: str = "certain"  # probable, possible, or disputed where the two readers disagree
     section: str = ""
     laterality: str = ""
     severity: str = ""
     stage: str = ""
     date: str = ""
+    otherwise: str = ""  # what the other reader says of a disputed mention
     why: tuple[Reason, ...] = ()  # of the status, the experiencer and the certainty
 
     @property
@@ -173,6 +174,13 @@ class NoteContext:
     ) -> "NoteContext":
         """Mask the mentions of a note, which are ascending and do not overlap."""
         return cls(note, spans, rules or ContextRules.open())
+
+    def landmarks(self) -> Iterator[tuple[str, list[tuple[int, int]]]]:
+        """Give the spans of all cues by attribute and direction, and of persons by who it is."""
+        for attribute, direction, spans in self._cues:
+            yield f"{attribute}/{direction}", spans
+        for first, last, who in self._persons:
+            yield f"person/{who}", [(first, last)]
 
     def _matches(self, pattern: "re.Pattern[str]") -> list[tuple[int, int]]:
         """Give where an expression matches outside of the mentions, in the lines that have some.
@@ -361,7 +369,7 @@ class NoteContext:
             next((one for one in _SEVERITY if self._re[one].search(item)), ""),
             self._group("stage", self.note[end : end + 30].split("\n")[0]),
             self._group("date", item),
-            tuple(why),
+            why=tuple(why),
         )
 
     def _group(self, name: str, text: str) -> str:

@@ -116,7 +116,9 @@ def _changed(mention: NoteMention, row: Correction, linker: Linker) -> NoteMenti
     if row.status or row.experiencer:
         status, who = row.status or said.status, row.experiencer or said.experiencer
         why = (_by_people(mention, status, who),)
-        said = replace(said, status=status, experiencer=who, why=why)
+        said = replace(
+            said, status=status, experiencer=who, certainty="certain", otherwise="", why=why
+        )
     candidates = list(mention.linked.candidates)
     if row.code and row.code in linker.lexicon:
         concept = linker.lexicon.concept(row.code)

@@ -26,13 +26,17 @@ _TERMS = "http://terminology.hl7.org/CodeSystem/"
 _SPAN = "urn:malmoi:span"
 _COLUMNS = (
     "note", "start", "end", "mention", "code", "ko", "en", "score", "uncertain", "status",
-    "experiencer", "certainty", "section", "laterality", "severity", "stage", "date", "why", "by",
-    "status_why",
+    "experiencer", "certainty", "otherwise", "section", "laterality", "severity", "stage",
+    "date", "why", "by", "status_why",
 )  # fmt: skip
 _OMOP_COLUMNS = (
     "note_nlp_id", "note_id", "section_concept_id", "snippet", "offset", "lexical_variant",
     "note_nlp_concept_id", "note_nlp_source_concept_id", "nlp_system", "nlp_date", "nlp_datetime",
     "term_exists", "term_temporal", "term_modifiers",
+)  # fmt: skip
+REVIEW = (
+    "note", "mention", "context", "decision", "code", "status", "experiencer", "said", "otherwise",
+    "name", "score",
 )  # fmt: skip
 _SNIPPET = 60  # characters of a note around a mention; OMOP has room for 250
 
@@ -198,9 +202,48 @@ def omop_rows(records: Iterable[Record], *, when: datetime.datetime) -> Iterator
             yield {name: row.get(name, 0) for name in _OMOP_COLUMNS}
 
 
-def _snippet(text: str, mention: Record) -> str:
+def review_rows(records: Iterable[Record]) -> list[dict[str, Any]]:
+    """Give the mentions that a person should see, disputed ones first, as a table of decisions.
+
+    It is read as one when a person has written a decision for each `?`.
+    """
+    found = []
+    for record in records:
+        for mention in record["mentions"]:
+            disputed = mention["certainty"] == "disputed"
+            if not disputed and not mention["uncertain"]:
+                continue
+            best = mention["candidates"][0] if mention["candidates"] else {}
+            row = {
+                "note": record["id"],
+                "mention": mention["mention"],
+                "context": _snippet(record.get("text", ""), mention, 30),
+                "said": f"{best.get('code', '')} {mention['status']} {mention['experiencer']}",
+                "decision": "?",
+                "otherwise": mention["otherwise"],
+                "name": best.get("ko") or best.get("en") or "",
+                "score": mention["score"],
+            }
+            found.append((not disputed, {name: row.get(name, "") for name in REVIEW}))
+    return [row for _, row in sorted(found, key=lambda pair: pair[0])]
+
+
+def write_review(path: Path, records: Iterable[Record]) -> int:
+    """Write what a person should see into a .tsv or .csv file, and say how many rows it has."""
+    rows = review_rows(records)
+    with writing(path) as file:
+        if path.suffix.lower() == ".csv":
+            for part in _csv(rows, REVIEW):
+                file.write(part.encode("utf-8", "replace"))
+        else:
+            lines = ("\t".join(str(row[name]) for name in REVIEW) for row in rows)
+            file.write("\n".join(("\t".join(REVIEW), *lines, "")).encode("utf-8", "replace"))
+    return len(rows)
+
+
+def _snippet(text: str, mention: Record, around: int = _SNIPPET) -> str:
     start, end = mention["start"], mention["end"]
-    return " ".join(text[max(0, start - _SNIPPET) : end + _SNIPPET].split())[:250]
+    return " ".join(text[max(0, start - around) : end + around].split())[:250]
 
 
 def write_records(

@@ -25,6 +25,7 @@ from .mentions import (
 )
 from .output import html_page
 from .rules import HISTORICAL, NEGATED, PATIENT, ContextRules, table_rows
+from .second_reader import Place, SecondReader
 from .senses import NO_DIAGNOSIS, CodeBounds, OrganTable, Patient, SenseTable, WeighedSense
 
 
@@ -118,6 +119,7 @@ class NoteReader:
         corrections: "MentionDecisions | None" = None,
         threshold: float | None = None,
         trust: Mapping[str, float] | None = None,
+        second: bool = True,
     ) -> None:
         """Take a linker, whose lexicon is the dictionary, and what else there is.
 
@@ -129,6 +131,7 @@ class NoteReader:
         threshold    the score below which a mention is marked as uncertain
         trust        what a kind of evidence is worth; both are what `malmoi notes learn` stored
                      beside the lexicon where they are left out
+        second       let a model that has learnt from marked notes check every status
         """
         self.linker, self.tagger = linker, tagger
         stored = read_calibration(linker.lexicon)
@@ -150,6 +153,7 @@ class NoteReader:
             allowed=allowed_concepts(linker.lexicon.codes, self._excluded) if self._icd else None,
         )
         self.corrections = corrections
+        self._second = SecondReader.open() if second else None
         self._links: OrderedDict[tuple[str, int], Linked] = OrderedDict()
 
     def read(self, note: str, *, k: int = 5, within: float | None = None) -> list[NoteMention]:
@@ -198,7 +202,11 @@ class NoteReader:
         pairs = self._weighed(note, list(zip(spans, linked, strict=False)), k, defined)
         context = NoteContext.of(note, [(one.start, one.end) for one, _ in pairs], self._rules)
         patient = Patient.of(note) if self._icd else Patient()
-        mentions = [self._mention(one, found, context, patient) for one, found in pairs]
+        said = self._assertions(pairs, context)
+        mentions = [
+            self._mention(*pair, context, one, patient)
+            for pair, one in zip(pairs, said, strict=True)
+        ]
         if self.corrections is not None:
             mentions = self.corrections.apply(note, mentions, self.linker)
         return NoteScan(mentions, cut)
@@ -324,16 +332,27 @@ class NoteReader:
         rest = [one for one in found.candidates if one not in other]
         return replace(found, candidates=(*other, *rest)), bool(other)
 
+    def _assertions(
+        self, pairs: Sequence[tuple[MentionSpan, Linked]], context: NoteContext
+    ) -> list[Assertion]:
+        """Say what the note says about each mention, checked by the second reader."""
+        said, places = [], []
+        for one, found in pairs:
+            code = found.best.code if found.best else ""
+            chronic, symptom = self._rules.is_chronic(code), code.startswith("R")
+            own = context.assertion(one.start, one.end, chronic=chronic, symptom=symptom)
+            said.append(own)
+            places.append(Place(one.start, one.end, own.section, chronic, symptom))
+        return said if self._second is None else self._second.check(context, places, said)
+
     def _mention(
-        self, one: MentionSpan, found: Linked, context: NoteContext, patient: Patient
+        self,
+        one: MentionSpan,
+        found: Linked,
+        context: NoteContext,
+        said: Assertion,
+        patient: Patient,
     ) -> NoteMention:
-        code = found.best.code if found.best else ""
-        said = context.assertion(
-            one.start,
-            one.end,
-            chronic=self._rules.is_chronic(code),
-            symptom=code.startswith("R"),
-        )
         possible = True
         if said.experiencer == PATIENT:
             birth = said.section == "birth"

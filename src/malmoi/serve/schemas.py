@@ -524,6 +524,7 @@ class MentionInNote(Schema):
     status: str
     experiencer: str
     certainty: str
+    otherwise: str
     section: str
     laterality: str
     severity: str
