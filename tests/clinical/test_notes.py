@@ -316,6 +316,10 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> NoteReader:
     rows = """K63.5\t용종\tpolyp
 J33.9\t비강 용종\tnasal polyp
 K31.7\t위 용종\tgastric polyp
+N42.3\t전립선의 이형성\tdysplasia of prostate
+N42.3\t저등급 이형성\tlow grade dysplasia
+J43.9\t기종\temphysema
+T79.7\t외상성 피하기종\ttraumatic subcutaneous emphysema
 R50.9\t열\tfever
 R50.2\t약물유발 열\tdrug-induced fever
 R56.8\t경련\tseizure
@@ -339,6 +343,9 @@ N76.0\t선염\tprostatis
         ("polyp of the stomach", "K31.7"),
         ("위내시경 정상\n용종", "K63.5"),
         ("drug fever", "R50.2"),
+        ("subcutaneous emphysema", "T79.7"),
+        ("prostate, biopsy: low grade dysplasia", "N42.3"),
+        ("nasal polyp. colon, biopsy: low grade dysplasia", "J33.9"),
         ("r/o drug 중단 후 fever", "R50.9"),
         # Of a man, of a woman, of a child that is no newborn any more.
         ("54/M 선염", "N41.9"),

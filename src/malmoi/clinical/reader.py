@@ -244,6 +244,9 @@ class NoteReader:
                 out.append((one, found))
                 continue
             found = self._of_organ(note, one, found, k)
+            title = (found.best and found.best.en) or ""
+            if self._organs.contradicts(note, one.start, one.end, title):
+                continue
 
             def affinity(meaning: str) -> float:
                 return _affinity(self._link([meaning], k, {})[0], clear)

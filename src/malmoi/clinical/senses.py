@@ -166,11 +166,14 @@ class OrganTable:
 
     def __init__(self, rows: Iterable[tuple[str, str, str]]) -> None:
         """Take rows of kind, words and names."""
-        self._names: dict[str, dict[str, tuple[str, ...]]] = {"near": {}, "next": {}, "kept": {}}
+        self._names: dict[str, dict[str, tuple[str, ...]]] = {
+            kind: {} for kind in ("near", "next", "kept", "general")
+        }
         for kind, words, names in rows:
             known = self._names[kind]
             known |= {word.casefold(): tuple(names.split("|")) for word in words.split("|")}
         self.kept = tuple(code.upper() for code in self._names["kept"])
+        self._general = re.compile(_any_of(self._names["general"]), re.IGNORECASE)
         near, adjacent = (_any_of(self._names[kind]) for kind in ("near", "next"))
         self._near = re.compile(near, re.IGNORECASE)
         self._after = re.compile(
@@ -200,6 +203,14 @@ class OrganTable:
         before = [one.group() for one in self._near.finditer(line)]
         word = after[1] if after else before[-1] if before else ""
         return self._names["near"].get(_plain(word), ()), False
+
+    def contradicts(self, note: str, start: int, end: int, title: str) -> bool:
+        """Tell whether a code's title names another organ than a general name has near it."""
+        named = self._near.search(title)
+        if named is None or not self._general.search(note, start, end):
+            return False
+        own, _ = self.names(note, start, end)
+        return self._names["near"][_plain(named.group())] != own
 
 
 @dataclass(frozen=True)
