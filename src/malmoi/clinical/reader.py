@@ -388,8 +388,7 @@ def scale_scores(
     if linked.best is None:
         return linked
     share = trust.get(linked.best.why, 0.9)
-    if one.by == "phrase":
-        share = min(share, 0.95)
+    share = min(share, {"phrase": 0.95, "typing error": 0.85}.get(one.by, 1.0))
     scaled = (replace(c, score=round(c.score * share, 4)) for c in linked.candidates)
     return replace(linked, candidates=tuple(scaled))
 
