@@ -22,10 +22,11 @@ from malmoi.clinical.corrections import (
     save_corrections,
 )
 from malmoi.clinical.mentions import definitions
-from malmoi.clinical.output import fhir_bundle, form_of, mention_rows, omop_rows
+from malmoi.clinical.output import form_of, mention_rows
 from malmoi.clinical.reader import EVIDENCE_PRECISION, NoteReader
 from malmoi.clinical.redact import Redactor, check_recall, shifted
 from malmoi.clinical.senses import SenseTable
+from malmoi.clinical.standards import fhir_bundle, omop_rows
 from malmoi.errors import DataError, OptionError, OutputError
 from malmoi.evaluation import Settings, evaluate
 from malmoi.evaluation.tasks.note_mentions import (
@@ -355,7 +356,7 @@ def test_records_take_every_form(reader: NoteReader) -> None:
     bundle = fhir_bundle(record, patient="p1")
     kinds = [entry["resource"]["resourceType"] for entry in bundle["entry"]]
     assert kinds.count("FamilyMemberHistory") == 1 and kinds.count("Condition") == len(rows) - 1
-    first = bundle["entry"][0]["resource"]
+    first = bundle["entry"][1]["resource"]
     assert first["verificationStatus"]["coding"][0]["code"] == "confirmed"
     assert first["subject"] == {"reference": "Patient/p1"} and "/" not in first["id"]
     negated = [row["mention"] for row in rows if row["status"] == "negated"]

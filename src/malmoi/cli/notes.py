@@ -10,9 +10,10 @@ from typing import Annotated, Any
 import typer
 from typer import BadParameter
 
-from ..clinical.batch import NoteText, ReaderSpec, find_notes, read_notes, run_batch
-from ..clinical.output import ICD10, form_of, mention_rows, parts
+from ..clinical.batch import NoteText, ReaderSpec, find_notes, read_notes, redacted, run_batch
+from ..clinical.output import form_of, mention_rows, parts
 from ..clinical.redact import Redactor, check_recall
+from ..clinical.standards import KCD
 from ..errors import DataError, OutputError, counted
 from ..io.files import writing
 from ..terms import Lexicon
@@ -62,8 +63,18 @@ def read(
         str | None, opt("Time limit for a note, e.g. 2s; the rest of it is skipped.")
     ] = None,
     model: ModelOption = None,
-    patient: Annotated[str, more("fhir: the patient's id.")] = "",
-    system: Annotated[str, more("fhir: the code system's URI.")] = ICD10,
+    hide: Annotated[
+        bool, opt("Hide names, numbers, addresses and dates in what is written.", "--redact")
+    ] = False,
+    patient: Annotated[
+        str, more("fhir: the patient's id, where the table has no patient_id.")
+    ] = "",
+    system: Annotated[
+        str, more("fhir: the code system's URI; KCD's if left out, with ICD-10 next to it.")
+    ] = KCD,
+    vocabulary: Annotated[
+        Path | None, more("omop: a folder with CONCEPT.csv, as Athena gives it.")
+    ] = None,
     tables: Annotated[Path | None, more("A folder with tables of your own, as cues.tsv.")] = None,
     corrections: Annotated[
         Path | None, more("A table of decisions, beside the lexicon's own.")
@@ -100,11 +111,14 @@ def read(
         within=seconds(within),
     )
     found = find_notes(notes, id_column=id_column, text_column=text_column)
-    fhir = {"system": system, "patient": patient}
+    forms: dict[str, dict[str, Any]] = {
+        "fhir": {"system": system, "patient": patient},
+        "omop": {"vocabulary": _text(vocabulary) or ""},
+    }
     if out is None:
         if review is not None:
             raise BadParameter("--review needs a file for the notes: name it with --out")
-        _print(found, spec, as_form, form, processes, fhir)
+        _print(found, spec, as_form, form, processes, forms, hide)
         return
     chosen = form_of(out, as_form)
     count, before = run_batch(
@@ -116,7 +130,8 @@ def read(
         restart=restart,
         progress=watched(),
         review=review,
-        **(fhir if chosen == "fhir" else {}),
+        redact=hide,
+        **forms.get(chosen, {}),
     )
     also = f", {before:,} had been read before" if before else ""
     say(f"wrote {out}: {counted(count, 'note')} read{also}")
@@ -132,17 +147,18 @@ def _print(
     as_form: str | None,
     form: Format,
     processes: int,
-    fhir: dict[str, str],
+    forms: dict[str, dict[str, Any]],
+    hide: bool,
 ) -> None:
     chosen = form_of(None, as_form)
     if chosen == "xlsx":
         raise BadParameter("--format xlsx needs a file: name it with --out")
     records = _complaining(read_notes(notes, spec, processes=processes))
+    records = redacted(records) if hide else records
     if as_form is None and form is not Format.JSON:
         print_rows(mention_rows(records), form, view=_view)
         return
-    options = fhir if chosen == "fhir" else {}
-    for part in parts(records, chosen, when=datetime.now(UTC), **options):
+    for part in parts(records, chosen, when=datetime.now(UTC), **forms.get(chosen, {})):
         sys.stdout.write(part)
 
 
