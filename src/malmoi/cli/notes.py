@@ -11,6 +11,8 @@ import typer
 from typer import BadParameter
 
 from ..clinical.batch import NoteText, ReaderSpec, find_notes, read_notes, redacted, run_batch
+from ..clinical.corrections import EXPERIENCERS, STATUSES
+from ..clinical.find import CodeQuery, find_mentions, read_records
 from ..clinical.output import form_of, mention_rows, parts
 from ..clinical.redact import Redactor, check_recall
 from ..clinical.standards import KCD
@@ -22,7 +24,17 @@ from .display import shorten, style
 from .display import table as layout
 from .link import Abbreviations, Add, LexiconName, Spelling, Synonyms, Variants
 from .options import Csv, Json, ModelOption, Table, Threads, arg, more, opt, seconds
-from .output import Format, choose, print_card, print_json, print_rows, say, watched
+from .output import (
+    Format,
+    Row,
+    choose,
+    print_card,
+    print_json,
+    print_rows,
+    prints_rows,
+    say,
+    watched,
+)
 
 app = typer.Typer()
 
@@ -255,6 +267,39 @@ def _write(folder: Path, name: str, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with writing(path) as file:
         file.write(text.encode("utf-8", "surrogatepass"))
+
+
+@app.command()
+@prints_rows
+def find(
+    files: Annotated[list[Path], arg("Files that notes read has written, .jsonl.")],
+    code: Annotated[str, opt("Codes: E11, E11-E14, or several with commas.")],
+    status: Annotated[
+        str, opt("present, negated, possible, hypothetical or historical; several with commas.")
+    ] = "present",
+    experiencer: Annotated[str, opt("patient, family or other.")] = "patient",
+    notes: Annotated[
+        list[str] | None, opt("The notes themselves, to show the line of each mention.")
+    ] = None,
+    id_column: IdColumn = None,
+    text_column: TextColumn = None,
+) -> Iterable[Row]:
+    """Find the patients and notes that mention a code."""
+    kinds = [one.strip() for one in status.split(",")]
+    wrong = [one for one in kinds if one not in STATUSES]
+    wrong += [experiencer] if experiencer not in EXPERIENCERS else []
+    if wrong:
+        raise BadParameter(
+            f"{wrong[0]} is not known; expected {', '.join(STATUSES)} for --status, "
+            f"{', '.join(EXPERIENCERS)} for --experiencer"
+        )
+    found = find_notes(notes or (), id_column=id_column, text_column=text_column)
+    texts = {one.id: one.text for one in found}
+    query = CodeQuery.of(code)
+    for path in files:
+        yield from find_mentions(
+            read_records(path), query, status=kinds, experiencer=experiencer, texts=texts
+        )
 
 
 @app.command()

@@ -128,7 +128,8 @@ def parts(
     options     fhir: those of `fhir_bundle`
     """
     if form == "jsonl":
-        shown = ({key: one[key] for key in ("id", "mentions", "cut")} for one in records)
+        keys = ("id", "patient", "mentions", "cut")
+        shown = ({key: one[key] for key in keys if key in one} for one in records)
         yield from (json.dumps(one, ensure_ascii=False) + "\n" for one in shown)
     elif form == "mentions":
         for record in records:
