@@ -13,7 +13,7 @@ from tests.support import ROOT
 from tests.test_layering import ORDER, SOURCE
 
 PAGE = ROOT / "docs/architecture.md"
-FILES = 250  # of src/
+FILES = 253  # of src/
 PACKAGES = 21
 
 

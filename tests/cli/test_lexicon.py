@@ -1,6 +1,7 @@
 """`malmoi lexicon` as a person uses it."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,11 @@ def test_build_add_and_look(run: Run, run_here: Run, table: Path, tmp_path: Path
     (tmp_path / "mine.tsv").write_bytes("code\tname\nE14\t소갈\n".encode("cp949"))
     done = run_here("lexicon", "add", "x.lexicon", "mine.tsv")
     assert "added 1 name to x.lexicon" in done.stderr and "cp949" in done.stderr
+    assert "not in the lexicon before" not in done.stderr
+    (tmp_path / "new.tsv").write_text("code\tname\nX1\t새로운 병\n", "utf-8")
+    shutil.copytree(tmp_path / "x.lexicon", tmp_path / "y.lexicon")
+    done = run_here("lexicon", "add", "y.lexicon", "new.tsv")
+    assert "1 code was not in the lexicon before: X1" in done.stderr
     done = run_here("lexicon", "show", "x.lexicon", "E14")
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert {row["name"] for row in rows} == {"당뇨병", "Diabetes mellitus", "소갈"}

@@ -23,11 +23,12 @@ from malmoi.clinical.corrections import (
     save_corrections,
 )
 from malmoi.clinical.mentions import definitions
-from malmoi.clinical.output import fhir_bundle, form_of, html_page, mention_rows, omop_rows
+from malmoi.clinical.output import form_of, html_page, mention_rows
 from malmoi.clinical.reader import EVIDENCE_PRECISION, NoteReader
 from malmoi.clinical.redact import Redactor, check_recall, shifted
 from malmoi.clinical.rules import TABLES
 from malmoi.clinical.senses import Patient, SenseTable
+from malmoi.clinical.standards import fhir_bundle, omop_rows
 from malmoi.errors import DataError, OptionError, OutputError
 from malmoi.evaluation import Settings, evaluate
 from malmoi.evaluation.tasks.note_mentions import (
@@ -221,7 +222,7 @@ def test_why_is_in_every_form(reader: NoteReader, lexicon: Path, tmp_path: Path,
     text = mention["why"][0]["text"]
     record = {"id": "n", "text": "No pneumonia", "mentions": [mention], "cut": None}
     assert next(mention_rows([record]))["status_why"] == text
-    [entry] = fhir_bundle(record)["entry"]
+    _, entry = fhir_bundle(record)["entry"]
     assert entry["resource"]["note"] == [{"text": text}]
     assert "cues.tsv row" in "".join(html_page([record]))
     [decided] = Corrections(
@@ -488,7 +489,7 @@ def test_records_take_every_form(reader: NoteReader) -> None:
     bundle = fhir_bundle(record, patient="p1")
     kinds = [entry["resource"]["resourceType"] for entry in bundle["entry"]]
     assert kinds.count("FamilyMemberHistory") == 1 and kinds.count("Condition") == len(rows) - 1
-    first = bundle["entry"][0]["resource"]
+    first = bundle["entry"][1]["resource"]
     assert first["verificationStatus"]["coding"][0]["code"] == "confirmed"
     assert first["subject"] == {"reference": "Patient/p1"} and "/" not in first["id"]
     negated = [row["mention"] for row in rows if row["status"] == "negated"]

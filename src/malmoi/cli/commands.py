@@ -99,6 +99,7 @@ EXAMPLES = {
     "corpus upgrade": "malmoi corpus upgrade docs.db",
     "corpus backup": "malmoi corpus backup docs.db copy.db",
     "notes read": "malmoi notes read sample notes/ --out linked.jsonl",
+    "notes find": "malmoi notes find linked.jsonl --code E11-E14 --notes notes/",
     "notes redact": "malmoi notes redact notes/ --out hidden/",
     "notes learn": "malmoi notes learn kcd.lexicon corrections.tsv --keep",
     "lexicon build": "malmoi lexicon build kcd.tsv --out kcd.lexicon",

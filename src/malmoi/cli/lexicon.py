@@ -99,6 +99,7 @@ def add(
     as_json: Json = False,
 ) -> None:
     """Add names to a lexicon without building it again."""
+    known = set(Lexicon.open(lexicon).codes)
     report = add_names(
         lexicon,
         tables,
@@ -111,6 +112,10 @@ def add(
     )
     print_card(describe(report.to_json()), report.to_json(), choose(table=table, as_json=as_json))
     say(f"added {counted(report.names, 'name')} to {lexicon}")
+    new = [code for code in Lexicon.open(lexicon).codes if code not in known]
+    if new:
+        shown = ", ".join(new[:5]) + (" …" if len(new) > 5 else "")
+        say(f"{counted(len(new), 'code was', 'codes were')} not in the lexicon before: {shown}")
 
 
 @app.command()

@@ -11,9 +11,12 @@ from typing import Annotated, Any
 import typer
 from typer import BadParameter
 
-from ..clinical.batch import NoteText, ReaderSpec, find_notes, read_notes, run_batch
-from ..clinical.output import ICD10, form_of, mention_rows, parts
+from ..clinical.batch import NoteText, ReaderSpec, find_notes, read_notes, redacted, run_batch
+from ..clinical.corrections import EXPERIENCERS, STATUSES
+from ..clinical.find import CodeQuery, find_mentions, read_records
+from ..clinical.output import form_of, mention_rows, parts
 from ..clinical.redact import Redactor, check_recall
+from ..clinical.standards import KCD
 from ..errors import DataError, OutputError, counted
 from ..io.files import writing
 from ..terms import Lexicon
@@ -22,7 +25,18 @@ from .display import shorten, style
 from .display import table as layout
 from .link import Abbreviations, Add, LexiconName, Spelling, Synonyms, Variants
 from .options import Csv, Json, ModelOption, Table, Threads, arg, more, opt, seconds
-from .output import Format, View, choose, print_card, print_json, print_rows, say, watched
+from .output import (
+    Format,
+    Row,
+    View,
+    choose,
+    print_card,
+    print_json,
+    print_rows,
+    prints_rows,
+    say,
+    watched,
+)
 
 app = typer.Typer()
 
@@ -66,8 +80,18 @@ def read(
         str | None, opt("Time limit for a note, e.g. 2s; the rest of it is skipped.")
     ] = None,
     model: ModelOption = None,
-    patient: Annotated[str, more("fhir: the patient's id.")] = "",
-    system: Annotated[str, more("fhir: the code system's URI.")] = ICD10,
+    hide: Annotated[
+        bool, opt("Hide names, numbers, addresses and dates in what is written.", "--redact")
+    ] = False,
+    patient: Annotated[
+        str, more("fhir: the patient's id, where the table has no patient_id.")
+    ] = "",
+    system: Annotated[
+        str, more("fhir: the code system's URI; KCD's if left out, with ICD-10 next to it.")
+    ] = KCD,
+    vocabulary: Annotated[
+        Path | None, more("omop: a folder with CONCEPT.csv, as Athena gives it.")
+    ] = None,
     tables: Annotated[Path | None, more("A folder with tables of your own, as cues.tsv.")] = None,
     corrections: Annotated[
         Path | None, more("A table of decisions, beside the lexicon's own.")
@@ -104,12 +128,15 @@ def read(
         within=seconds(within),
     )
     found = find_notes(notes, id_column=id_column, text_column=text_column)
-    fhir = {"system": system, "patient": patient}
+    forms: dict[str, dict[str, Any]] = {
+        "fhir": {"system": system, "patient": patient},
+        "omop": {"vocabulary": _text(vocabulary) or ""},
+    }
     if out is None:
         if review is not None:
             raise BadParameter("--review needs a file for the notes: name it with --out")
         view = functools.partial(_view, explain=explain)
-        _print(found, spec, as_form, form, processes, fhir, view)
+        _print(found, spec, as_form, form, processes, forms, hide, view)
         return
     chosen = form_of(out, as_form)
     count, before = run_batch(
@@ -121,7 +148,8 @@ def read(
         restart=restart,
         progress=watched(),
         review=review,
-        **(fhir if chosen == "fhir" else {}),
+        redact=hide,
+        **forms.get(chosen, {}),
     )
     also = f", {before:,} had been read before" if before else ""
     say(f"wrote {out}: {counted(count, 'note')} read{also}")
@@ -137,18 +165,19 @@ def _print(
     as_form: str | None,
     form: Format,
     processes: int,
-    fhir: dict[str, str],
+    forms: dict[str, dict[str, Any]],
+    hide: bool,
     view: View,
 ) -> None:
     chosen = form_of(None, as_form)
     if chosen == "xlsx":
         raise BadParameter("--format xlsx needs a file: name it with --out")
     records = _complaining(read_notes(notes, spec, processes=processes))
+    records = redacted(records) if hide else records
     if as_form is None and form is not Format.JSON:
         print_rows(mention_rows(records), form, view=view)
         return
-    options = fhir if chosen == "fhir" else {}
-    for part in parts(records, chosen, when=datetime.now(UTC), **options):
+    for part in parts(records, chosen, when=datetime.now(UTC), **forms.get(chosen, {})):
         sys.stdout.write(part)
 
 
@@ -247,6 +276,39 @@ def _write(folder: Path, name: str, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with writing(path) as file:
         file.write(text.encode("utf-8", "surrogatepass"))
+
+
+@app.command()
+@prints_rows
+def find(
+    files: Annotated[list[Path], arg("Files that notes read has written, .jsonl.")],
+    code: Annotated[str, opt("Codes: E11, E11-E14, or several with commas.")],
+    status: Annotated[
+        str, opt("present, negated, possible, hypothetical or historical; several with commas.")
+    ] = "present",
+    experiencer: Annotated[str, opt("patient, family or other.")] = "patient",
+    notes: Annotated[
+        list[str] | None, opt("The notes themselves, to show the line of each mention.")
+    ] = None,
+    id_column: IdColumn = None,
+    text_column: TextColumn = None,
+) -> Iterable[Row]:
+    """Find the patients and notes that mention a code."""
+    kinds = [one.strip() for one in status.split(",")]
+    wrong = [one for one in kinds if one not in STATUSES]
+    wrong += [experiencer] if experiencer not in EXPERIENCERS else []
+    if wrong:
+        raise BadParameter(
+            f"{wrong[0]} is not known; expected {', '.join(STATUSES)} for --status, "
+            f"{', '.join(EXPERIENCERS)} for --experiencer"
+        )
+    found = find_notes(notes or (), id_column=id_column, text_column=text_column)
+    texts = {one.id: one.text for one in found}
+    query = CodeQuery.of(code)
+    for path in files:
+        yield from find_mentions(
+            read_records(path), query, status=kinds, experiencer=experiencer, texts=texts
+        )
 
 
 @app.command()

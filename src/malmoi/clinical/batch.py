@@ -22,10 +22,12 @@ from ..io.progress import progressing
 from ..io.tables import is_table, read_cells, read_numbered_rows
 from .output import write_records, write_review
 from .reader import NoteReader
+from .redact import Redactor
 
 logger = logging.getLogger(__name__)
 
 _IDS = ("id", "note_id", "noteid", "note id", "번호", "문서번호", "기록번호")
+_PATIENTS = ("patient", "patient_id", "person_id", "subject_id", "환자번호", "등록번호", "환자id")
 _TEXTS = ("text", "note", "note_text", "notetext", "내용", "본문", "기록", "content", "report")
 _BLOCK = 8  # notes handed to a process at once
 _TEXT_SUFFIXES = (".txt", ".text", ".note", "")
@@ -37,6 +39,7 @@ class NoteText:
 
     id: str
     text: str
+    patient: str = ""
 
 
 @dataclass(frozen=True)
@@ -134,15 +137,15 @@ def _notes(
 
 def _table_notes(path: Path, id_column: str | None, text_column: str | None) -> Iterator[NoteText]:
     rows = _rows(path)
-    ids, texts = "", ""
+    ids, texts, patients = "", "", ""
     for number, row in rows:
         if not texts:
             texts = _column(row, text_column, _TEXTS, path, "text", "--text-column")
             ids = _column(row, id_column, _IDS, path, "", "--id-column")
+            patients = _column(row, None, _PATIENTS, path, "", "")
         text = row.get(texts) or ""
-        yield NoteText(
-            str(row.get(ids) or f"{path.name}:{number}") if ids else f"{path.name}:{number}", text
-        )
+        name = str((ids and row.get(ids)) or f"{path.name}:{number}")
+        yield NoteText(name, text, str((patients and row.get(patients)) or ""))
 
 
 def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, str]]]:
@@ -199,7 +202,8 @@ def read_note(
     """Read a note into a record of `output`."""
     scan = reader.scan(note.text, k=k, within=within)
     mentions = [one.to_json() for one in scan.mentions]
-    return {"id": note.id, "text": note.text, "mentions": mentions, "cut": scan.cut}
+    record = {"id": note.id, "text": note.text, "mentions": mentions, "cut": scan.cut}
+    return {**record, "patient": note.patient} if note.patient else record
 
 
 def read_notes(
@@ -228,13 +232,15 @@ def run_batch(
     restart: bool = False,
     progress: bool = False,
     review: Path | None = None,
+    redact: bool = False,
     **options: str,
 ) -> tuple[int, int]:
     """Read notes into a file; gives how many were read, and how many had been read before.
 
     restart  forget what an interrupted run had done
     review   write what a person should decide on into this table
-    options  those of `fhir_bundle`
+    redact   hide names, numbers, addresses and dates in what is written
+    options  those of the form
     """
     key = hash_text(json.dumps([asdict(spec), _lexicon_key(spec)], sort_keys=True, default=str))
     journal = Journal(out, key)
@@ -255,11 +261,23 @@ def run_batch(
         journal.remove()
         raise DataError("no note was found; expected some. Name files, a folder or a table.")
     when = datetime.datetime.now(datetime.UTC)
-    write_records(out, journal.in_order(order), form, when=when, **options)
+    hidden = redacted if redact else iter
+    write_records(out, hidden(journal.in_order(order)), form, when=when, **options)
     if review is not None:
-        write_review(review, journal.in_order(order))
+        write_review(review, hidden(journal.in_order(order)))
     journal.remove()
     return count, len(known & set(order))
+
+
+def redacted(records: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Hide names, numbers, addresses and dates in texts, words of mentions and patients' ids."""
+    redactor = Redactor()
+    for record in records:
+        text = redactor.redact(record["text"]).text
+        mentions = [
+            {**one, "mention": text[one["start"] : one["end"]]} for one in record["mentions"]
+        ]
+        yield {**record, "text": text, "mentions": mentions, "patient": ""}
 
 
 def _remembered(notes: Iterable[NoteText], order: list[str]) -> Iterator[NoteText]:

@@ -32,6 +32,7 @@ _COLUMNS = ("mention", "context", "decision", "code", "status", "experiencer", "
 _AROUND = 60  # characters on either side in which a context is looked for
 _SURE = 0.99
 _HELD = 3  # one decision in so many is held back to measure
+_FEW = 30  # decisions held back from which a share says something
 _PRIOR = 20.0  # decisions that the shipped trust is worth
 
 
@@ -75,6 +76,13 @@ class Corrections:
                 if bool(one.context) == own:
                     found.setdefault(key_of(one.mention), []).append(one)
         return found
+
+    @cached_property
+    def taught(self) -> Mapping[str, str]:
+        """Names with their codes that decisions give everywhere, also where none was found."""
+        rows = (row for row in self.rows if not row.context)
+        last = {row.mention: row.code if row.decision != "reject" else "" for row in rows}
+        return {name: code for name, code in last.items() if code}
 
     @classmethod
     def open(cls, *paths: str | Path) -> "Corrections":
@@ -222,9 +230,16 @@ class LearnReport:
 
     def lines(self) -> list[str]:
         """The report in words."""
+        few = "; too few to say in per cent" if self.held < _FEW else ""
+        before, after = round(self.right_before * self.held), round(self.right_after * self.held)
+        shares = (
+            f"  decided rightly  {before} of {self.held} before, {after} after{few}"
+            if few
+            else f"  decided rightly  {self.right_before:.1%} before, {self.right_after:.1%} after"
+        )
         return [
             f"{self.learnt:,} decisions were learnt from, {self.held:,} were held back",
-            f"  decided rightly  {self.right_before:.1%} before, {self.right_after:.1%} after",
+            shares,
             f"  error of scores  {self.error_before:.3f} before, {self.error_after:.3f} after",
             f"  threshold        {self.threshold:.2f}",
             *(f"  trust in {kind:<12} {value:.2f}" for kind, value in sorted(self.trust.items())),

@@ -5,13 +5,14 @@ anyway, so there is no second dictionary to load. A Korean name may carry a part
 that a text defines itself are found too: "congestive heart failure (CHF)".
 """
 
+import itertools
 import math
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,7 @@ from ..terms.segment import SHIPPED
 from ..text.aligned import align
 from ..text.cleanup import STANDARD
 from .rules import read_hanja_words, table_rows
+from .typing_errors import TypingErrors, common_words
 
 now = time.monotonic
 
@@ -208,7 +210,7 @@ class MentionSpan:
     start: int
     end: int
     text: str
-    by: str = "dictionary"  # or "abbreviation", "result", "phrase", "tagger"
+    by: str = "dictionary"  # or "abbreviation", "result", "phrase", "typing error", "tagger"
     query: str = ""  # what to link instead of the text: "HBsAg 양성" for the HBsAg of "HBsAg(+)"
 
     @property
@@ -270,12 +272,14 @@ class MentionFinder:
         `allowed` tells which concepts may be looked for in running text; None is all of them.
         """
         self._spellings = [index.spelling for index in indexes]
+        self._segments = [index.segment for index in indexes]
         self._concepts = [index.segment.concepts for index in indexes]
         self._allowed = allowed
         self._normalizer, self._expander = normalizer, expander
         self._ordinary = ordinary or OrdinaryWords.open()
         self._vocabulary = vocabulary
         self._known_word = lru_cache(maxsize=100_000)(self._is_word)
+        self._typed = lru_cache(maxsize=100_000)(self._typed_wrongly)
         self._spelled = lru_cache(maxsize=20_000)(self._spelled_out)
         self._looked_up = lru_cache(maxsize=200_000)(self._look_up)
 
@@ -356,9 +360,24 @@ class MentionFinder:
             return True  # what looks like a short form may be one that the note explains
         if word.casefold() in STOP or self._expander.abbreviations.expand(word):
             return True
-        return any(
-            part in self._vocabulary for part in self._normalizer.form(word).core.split()
-        ) or bool(self._normalizer.form(word).key in self._expander.synonyms)
+        form = self._normalizer.form(word)
+        known = any(part in self._vocabulary for part in form.core.split())
+        return known or form.key in self._expander.synonyms or bool(self._typed(word))
+
+    @cached_property
+    def _typing_errors(self) -> TypingErrors:
+        names = (text for segment in self._segments for text in segment.texts)
+        return TypingErrors(itertools.chain(names, clinical_keys()))
+
+    def _typed_wrongly(self, word: str) -> str:
+        """Give the name that a word is with one typing error, or "" where it is a known word."""
+        name = self._typing_errors.name_of(word)
+        known = self._vocabulary is not None and word.casefold() in self._vocabulary
+        known = known or key_of(word) in self._ordinary.alone
+        if not name or known or word.casefold() in common_words():
+            return ""
+        form = self._normalizer.form(name)
+        return name if self._is_name(name, form) and self._is_worth(name, form) else ""
 
     def _results(self, tries: Sequence[MentionSpan], text: str) -> Iterator[MentionSpan]:
         """Give the runs that are tests with a result, where the lexicon has a name for it."""
@@ -388,6 +407,8 @@ class MentionFinder:
                 yield one
             elif how:
                 yield replace(one, by="phrase", query=how)
+            elif typed := self._typed(one.text):
+                yield replace(one, by="typing error", query=typed)
 
     def _look_up(self, text: str) -> str:
         """Say how a run is known: "name", another wording that is one, or "" for not at all."""

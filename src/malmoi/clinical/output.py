@@ -1,4 +1,4 @@
-"""Mentions of notes in forms that others read: rows, FHIR R4, OMOP's note_nlp, an HTML page.
+"""Mentions of notes in forms that others read: rows, FHIR, OMOP, an HTML page, a table to review.
 
 Every form is made of the same records, one a note: `{"id", "text"?, "mentions": [...], "cut"}` with
 mentions as `NoteMention.to_json` gives them.
@@ -15,30 +15,21 @@ from typing import Any
 
 from ..errors import OptionError, require
 from ..io.files import writing
+from .standards import OMOP_COLUMNS, Concepts, NoteNumbers, fhir_bundle, omop_rows, snippet
 
 Record = Mapping[str, Any]
 
 FORMS = ("jsonl", "mentions", "csv", "xlsx", "fhir", "omop", "html")
 _SUFFIXES = {".jsonl": "jsonl", ".csv": "csv", ".xlsx": "xlsx", ".html": "html", ".htm": "html"}
-ICD10 = "http://hl7.org/fhir/sid/icd-10"
-_TERMS = "http://terminology.hl7.org/CodeSystem/"
-# Offsets have no standard extension in R4.
-_SPAN = "urn:malmoi:span"
 _COLUMNS = (
     "note", "start", "end", "mention", "code", "ko", "en", "score", "uncertain", "status",
     "experiencer", "certainty", "otherwise", "section", "laterality", "severity", "stage",
     "date", "why", "by", "status_why",
 )  # fmt: skip
-_OMOP_COLUMNS = (
-    "note_nlp_id", "note_id", "section_concept_id", "snippet", "offset", "lexical_variant",
-    "note_nlp_concept_id", "note_nlp_source_concept_id", "nlp_system", "nlp_date", "nlp_datetime",
-    "term_exists", "term_temporal", "term_modifiers",
-)  # fmt: skip
 REVIEW = (
     "note", "mention", "context", "decision", "code", "status", "experiencer", "said", "otherwise",
     "name", "score",
 )  # fmt: skip
-_SNIPPET = 60  # characters of a note around a mention; OMOP has room for 250
 
 
 def form_of(path: Path | None, form: str | None) -> str:
@@ -65,143 +56,6 @@ def _why(mention: Record) -> str:
     return "; ".join(one["text"] for one in mention.get("why", ()))
 
 
-def fhir_bundle(
-    record: Record, *, system: str = ICD10, patient: str = "", version: str = ""
-) -> dict[str, Any]:
-    """Give a note's mentions as a Bundle: Condition for the patient, FamilyMemberHistory for kin.
-
-    What is hypothetical, and what other people have, is no resource: it is no condition of anybody
-    whose record this is.
-    """
-    subject = {"reference": f"Patient/{patient or 'unknown'}"}
-    entries = []
-    for i, mention in enumerate(record["mentions"]):
-        if not mention["candidates"] or mention["status"] == "hypothetical":
-            continue
-        own = {"note": record["id"], "number": i, "system": system, "version": version}
-        if mention["experiencer"] == "patient":
-            entries.append({"resource": _condition(mention, subject, own)})
-        elif mention["experiencer"] == "family" and mention["status"] != "negated":
-            entries.append({"resource": _family_history(mention, subject, own)})
-    return {"resourceType": "Bundle", "type": "collection", "entry": entries}
-
-
-def _condition(mention: Record, subject: Record, own: Record) -> dict[str, Any]:
-    status = mention["status"]
-    verified = {"present": "confirmed", "historical": "confirmed", "negated": "refuted"}
-    verification = verified.get(status, "provisional")
-    if status == "present" and mention["uncertain"]:
-        verification = "unconfirmed"
-    found: dict[str, Any] = {
-        "resourceType": "Condition",
-        "id": _id(own),
-        "extension": [_span(mention)],
-        "verificationStatus": _coded("condition-ver-status", verification),
-        "code": _code(mention, own),
-        "subject": subject,
-        "evidence": [{"detail": [_document(own)]}],
-        **_note(mention),
-    }
-    if status != "negated":
-        clinical = "resolved" if status == "historical" else "active"
-        found["clinicalStatus"] = _coded("condition-clinical", clinical)
-    if mention.get("severity"):
-        found["severity"] = {"text": mention["severity"]}
-    if mention.get("laterality"):
-        found["bodySite"] = [{"text": mention["laterality"]}]
-    if mention.get("stage"):
-        found["stage"] = [{"summary": {"text": mention["stage"]}}]
-    if mention.get("date"):
-        found["onsetString"] = mention["date"]
-    return found
-
-
-def _family_history(mention: Record, subject: Record, own: Record) -> dict[str, Any]:
-    unknown = {"system": f"{_TERMS}v3-RoleCode", "code": "FAMMEMB", "display": "family member"}
-    return {
-        "resourceType": "FamilyMemberHistory",
-        "id": _id(own),
-        "extension": [_span(mention)],
-        "status": "partial",
-        "patient": subject,
-        "relationship": {"coding": [unknown]},
-        "condition": [{"code": _code(mention, own)}],
-        **_note(mention),
-    }
-
-
-def _id(own: Record) -> str:
-    """Give an id that FHIR allows: letters, digits, - and ., up to 64."""
-    name = "".join(c if c.isascii() and (c.isalnum() or c in "-.") else "-" for c in own["note"])
-    return f"{name[-48:]}-{own['number']}".lstrip("-.")
-
-
-def _coded(system: str, code: str) -> dict[str, Any]:
-    return {"coding": [{"system": _TERMS + system, "code": code}]}
-
-
-def _code(mention: Record, own: Record) -> dict[str, Any]:
-    best = mention["candidates"][0]
-    coding = {"system": own["system"], "code": best["code"]}
-    if own["version"]:
-        coding["version"] = own["version"]
-    if best.get("ko") or best.get("en"):
-        coding["display"] = best.get("ko") or best.get("en")
-    return {"coding": [coding], "text": mention["mention"]}
-
-
-def _document(own: Record) -> dict[str, str]:
-    return {"reference": f"DocumentReference/{_id({**own, 'number': 'note'})}"}
-
-
-def _note(mention: Record) -> dict[str, Any]:
-    return {"note": [{"text": _why(mention)}]} if mention.get("why") else {}
-
-
-def _span(mention: Record) -> dict[str, Any]:
-    parts = [{"url": key, "valueInteger": mention[key]} for key in ("start", "end")]
-    return {"url": _SPAN, "extension": parts}
-
-
-def omop_rows(records: Iterable[Record], *, when: datetime.datetime) -> Iterator[dict[str, Any]]:
-    """Give OMOP CDM 5.4 `note_nlp` rows; concepts are 0 until mapped, the code is a modifier.
-
-    As OMOP asks, `term_exists` is N for what is negated, hypothetical, uncertain or not the
-    patient's.
-    """
-    number = 0
-    for record in records:
-        for mention in record["mentions"]:
-            number += 1
-            best = mention["candidates"][0] if mention["candidates"] else {"code": ""}
-            there = mention["status"] in ("present", "historical")
-            there = there and mention["experiencer"] == "patient" and not mention["uncertain"]
-            words = (
-                "status",
-                "experiencer",
-                "certainty",
-                "section",
-                "laterality",
-                "severity",
-                "stage",
-            )
-            modifiers = {"code": best["code"], **{key: mention.get(key, "") for key in words}}
-            row = {
-                "note_nlp_id": number,
-                "note_id": record["id"],
-                "snippet": _snippet(record.get("text", ""), mention),
-                "offset": mention["start"],
-                "lexical_variant": mention["mention"][:250],
-                "nlp_system": "malmoi",
-                "nlp_date": when.date().isoformat(),
-                "nlp_datetime": when.isoformat(timespec="seconds"),
-                "term_exists": "Y" if there else "N",
-                "term_temporal": "Past" if mention["status"] == "historical" else "Present",
-                "term_modifiers": ";".join(f"{k}={v}" for k, v in modifiers.items() if v)[:2000],
-            }
-            yield {name: row.get(name, 0) for name in _OMOP_COLUMNS}
-
-
 def review_rows(records: Iterable[Record]) -> list[dict[str, Any]]:
     """Give the mentions that a person should see, disputed ones first, as a table of decisions.
 
@@ -217,7 +71,7 @@ def review_rows(records: Iterable[Record]) -> list[dict[str, Any]]:
             row = {
                 "note": record["id"],
                 "mention": mention["mention"],
-                "context": _snippet(record.get("text", ""), mention, 30),
+                "context": snippet(record.get("text", ""), mention, 30),
                 "said": f"{best.get('code', '')} {mention['status']} {mention['experiencer']}",
                 "decision": "?",
                 "otherwise": mention["otherwise"],
@@ -241,15 +95,20 @@ def write_review(path: Path, records: Iterable[Record]) -> int:
     return len(rows)
 
 
-def _snippet(text: str, mention: Record, around: int = _SNIPPET) -> str:
-    start, end = mention["start"], mention["end"]
-    return " ".join(text[max(0, start - around) : end + around].split())[:250]
-
-
 def write_records(
-    path: Path, records: Iterable[Record], form: str, *, when: datetime.datetime, **options: str
+    path: Path, records: Iterable[Record], form: str, *, when: datetime.datetime, **options: Any
 ) -> None:
-    """Write records in a form, whole or not at all; options are those of `fhir_bundle`."""
+    """Write records in a form, whole or not at all; options are those of `parts`.
+
+    The numbers that OMOP's notes have got are kept next to the file, in NAME.ids.tsv.
+    """
+    if form == "omop":
+        numbers = NoteNumbers.open(ids := path.with_suffix(".ids.tsv"))
+        with writing(path) as file:
+            for part in parts(records, form, when=when, numbers=numbers, **options):
+                file.write(part.encode("utf-8", "replace"))
+        numbers.save(ids)
+        return
     with writing(path) as file:
         if form == "xlsx":
             _write_sheet(file, mention_rows(records))
@@ -259,11 +118,23 @@ def write_records(
 
 
 def parts(
-    records: Iterable[Record], form: str, *, when: datetime.datetime, **options: str
+    records: Iterable[Record],
+    form: str,
+    *,
+    when: datetime.datetime,
+    numbers: NoteNumbers | None = None,
+    vocabulary: str = "",
+    **options: Any,
 ) -> Iterator[str]:
-    """Give records as text in a form, piece by piece."""
+    """Give records as text in a form, piece by piece.
+
+    numbers     omop: what notes were numbered before
+    vocabulary  omop: a folder with CONCEPT.csv
+    options     fhir: those of `fhir_bundle`
+    """
     if form == "jsonl":
-        shown = ({key: one[key] for key in ("id", "mentions", "cut")} for one in records)
+        keys = ("id", "patient", "mentions", "cut")
+        shown = ({key: one[key] for key in keys if key in one} for one in records)
         yield from (json.dumps(one, ensure_ascii=False) + "\n" for one in shown)
     elif form == "mentions":
         for record in records:
@@ -276,7 +147,9 @@ def parts(
         yield "\ufeff"  # without it Excel reads Korean as cp949
         yield from _csv(mention_rows(records), _COLUMNS)
     elif form == "omop":
-        yield from _csv(omop_rows(records, when=when), _OMOP_COLUMNS)
+        concepts = Concepts.open(Path(vocabulary)) if vocabulary else None
+        rows = omop_rows(records, when=when, numbers=numbers, concepts=concepts)
+        yield from _csv(rows, OMOP_COLUMNS)
     else:
         yield from html_page(records)
 

@@ -39,6 +39,10 @@ class MentionTagger(Protocol):
 class MentionDecisions(Protocol):
     """Decisions of people: mentions in, the mentions as they decided out."""
 
+    @property
+    def taught(self) -> Mapping[str, str]:
+        """Names that they want to be found, with their codes."""
+
     def apply(
         self, note: str, mentions: "Sequence[NoteMention]", linker: Linker, /
     ) -> "list[NoteMention]":
@@ -153,6 +157,11 @@ class NoteReader:
             allowed=allowed_concepts(linker.lexicon.codes, self._excluded) if self._icd else None,
         )
         self.corrections = corrections
+        taught = {} if corrections is None else corrections.taught
+        codes = {name: code for name, code in taught.items() if code in linker.lexicon}
+        names = "|".join(re.escape(name) for name in sorted(codes, key=len, reverse=True))
+        self._taught = re.compile(rf"(?<![A-Za-z가-힣])(?:{names or '(?!)'})(?![A-Za-z])")
+        self._named = {name: linker.lexicon.concept(code) for name, code in codes.items()}
         self._second = SecondReader.open() if second else None
         self._links: OrderedDict[tuple[str, int], Linked] = OrderedDict()
 
@@ -373,6 +382,11 @@ class NoteReader:
 
         A tagger of English may take in the Korean before a name; then the name stays.
         """
+        for one in self._taught.finditer(note):
+            concept = self._named[one.group()]
+            query = concept.ko or concept.en or concept.code
+            spans = [*spans, MentionSpan(*one.span(), one.group(), "correction", query)]
+        spans = longest(spans, len(note))
         if self.tagger is None:
             return spans
         tagged = [
@@ -443,8 +457,7 @@ def scale_scores(
     if linked.best is None:
         return linked
     share = trust.get(linked.best.why, 0.9)
-    if one.by == "phrase":
-        share = min(share, 0.95)
+    share = min(share, {"phrase": 0.95, "typing error": 0.85}.get(one.by, 1.0))
     scaled = (replace(c, score=round(c.score * share, 4)) for c in linked.candidates)
     return replace(linked, candidates=tuple(scaled))
 
