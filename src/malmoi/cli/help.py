@@ -123,7 +123,8 @@ def _option(option: Any) -> tuple[str, str]:
     if option.param_type_name == "argument":
         name = option.name.upper() + "…" * (option.nargs != 1)
         return name if option.required else f"[{name}]", text
-    names = ", ".join([*option.opts, *option.secondary_opts])
+    given = sorted(option.opts, key=len) if option.name == "help" else option.opts  # of a set
+    names = ", ".join([*given, *option.secondary_opts])
     kind, choices = _kind(option)
     if len(choices) > 3:
         text += f" [{', '.join(choices)}]"
