@@ -607,6 +607,8 @@ def test_identifiers_are_hidden_and_offsets_stay() -> None:
         ("면허 123456 내선 4021 chart 10023341", "123456 4021 10023341"),
         ("3/12 내원, 12/3 수술 예정", "3/12 12/3"),
         ("작성자: 김민수\n...\n김민수는 다음 날 전화함", "김민수"),
+        ("[bed 3] 장하준 — ARDS, 곽나은 (88년생), TPI by 윤정민", "장하준 곽나은 윤정민"),
+        ("성명: 연정우\n친구들은 정우가 착하다 함. 곽채린도 내원", "연정우 정우 곽채린"),
         ("어머니 이순자 씨 동반. 김암수 교수님 협진\nR2 김민수", "이순자 김암수 김민수"),
     ],
 )
@@ -630,9 +632,19 @@ def test_nothing_that_is_a_cue_or_a_term_is_hidden(note: str) -> None:
     assert Redactor().redact(note).text == note
 
 
-def test_the_regression_set_of_marked_identifiers() -> None:
-    """Sixty made-up notes. A regression set: the rules were worked on with it (docs/terms.md)."""
-    lines = (NOTES / "identifiers.jsonl").read_text("utf-8").splitlines()
+@pytest.mark.parametrize(
+    ("file", "every", "names", "numbers"),
+    [
+        ("identifiers.jsonl", 0.97, 0.95, 0.98),
+        # Terse notes with rare names; rules were worked on with every second one only.
+        ("identifiers-2.jsonl", 0.78, 0.7, 0.96),
+    ],
+)
+def test_the_regression_sets_of_marked_identifiers(
+    file: str, every: float, names: float, numbers: float
+) -> None:
+    """Made-up notes, with which the rules were worked on (docs/terms.md)."""
+    lines = (NOTES / file).read_text("utf-8").splitlines()
     there, found, wrong, words = Counter[str](), Counter[str](), 0, 0
     for note in map(json.loads, lines):
         text, marks = note["text"], note["identifiers"]
@@ -645,10 +657,10 @@ def test_the_regression_set_of_marked_identifiers() -> None:
             letters = [at for at in range(one["start"], one["end"]) if text[at].isalnum()]
             there[one["kind"]] += 1
             found[one["kind"]] += hidden.issuperset(letters)
-    assert found.total() >= 0.97 * there.total()
-    assert found["name"] >= 0.95 * there["name"]
-    assert found["number"] >= 0.98 * there["number"]
-    assert wrong <= words / 1000
+    assert found.total() >= every * there.total()
+    assert found["name"] >= names * there["name"]
+    assert found["number"] >= numbers * there["number"]
+    assert wrong <= max(words / 1000, 3)
 
 
 def test_the_recall_on_synthetic_notes() -> None:

@@ -22,6 +22,7 @@ from ..errors import OptionError
 from ..text.cleanup import as_text
 from .reader import MentionTagger
 from .rules import TABLES, table_rows
+from .typing_errors import common_words
 
 DATES = ("mask", "keep", "shift")
 _MASK = "*"
@@ -29,7 +30,7 @@ _SURNAMES = (
     "김이박최정강조윤장임한오서신권황안송전홍유고문양손배백허남심노하곽성차주우구나민진지엄채원천방공현함변염여추"
     "도소석선설마길연위표명기반왕금옥육인맹제모탁국어은편용"
 )
-_RARE = "간감갈견경계궁뇌단당동두라류리림매목묵범봉부빈빙사상승시여영예온옹좌준즙진춘태팽피호형"  # only next to a role or a title
+_RARE = "간감갈견경계궁뇌단당동두라류리림매목묵범봉부빈빙사상승시여영예온옹좌준즙진춘태팽피호형음필평포운순"  # only next to a role or a title
 _DOUBLE = "남궁|황보|제갈|사공|선우|서문|독고|동방|망절"
 _NAME = rf"(?:(?:{_DOUBLE})[가-힣]{{1,2}}|[{_SURNAMES}][가-힣]{{1,2}})"
 _HIDDEN = r"[가-힣][OoXx○◯●*＊]{1,2}[가-힣]?"  # 김OO, 홍*동
@@ -90,7 +91,7 @@ def _rules() -> tuple[tuple[str, str, "re.Pattern[str]"], ...]:
     tail = r"(?:,?\s(?:[가-힣]{1,8}\d?\s?)?(?:[A-Z비\d]{1,4}\s?(?:동|호|층|단지|-\d{1,4})\s?){1,4}|,\s\d{2,4}-\d{2,5}|\s지하|,\s[가-힣]{1,5}(?:동|리)|\s\([가-힣\d ,]{2,40}\))*"
     full = rf"(?P<hide>(?:(?:{_DOUBLE})[가-힣]{{1,3}}|[{_SURNAMES}][가-힣]{{1,3}}|[{_RARE}][가-힣]{{2,3}}))(?!과\s)"
     spaced = rf"(?P<hide>[{_SURNAMES}{_RARE}] [가-힣](?: [가-힣]|(?=\s*\()))"
-    stop = r"(?=\s*(?:[,/()|│\[\]→:;.\"\d+☎]|$|\n|\s\s)|\s(?:[A-Z][A-Za-z]?\d?\b|M\.D|RN|인\s\s|받음|통화|동석|동반|참석|동행|동거|대신|확인|기록|작성|검토|문의|수령|도착|귀하|초진|사번|진정|조산사|어시|마취|보조|인계|서명|주무관|대리|여사|면회|간호사|외|는\s|은\s|님|씨))"
+    stop = r"(?=\s*(?:[,/()|│\[\]→:;.\"\d+☎]|$|\n|\s\s)|\s(?:[A-Z][A-Za-z]?\d?\b|M\.D|RN|인\s\s|받음|통화|동석|동반|참석|동행|동거|대신|확인|기록|작성|검토|문의|수령|도착|연락처|전화|관계|귀하|초진|사번|진정|조산사|어시|마취|보조|인계|서명|주무관|대리|여사|면회|간호사|외|는\s|은\s|님|씨))"
     weak = r"(?=(?:님|씨|이|가|은|는|과|와|에게|께|의|를|을)[\s,.)])"
     sep = r"(?:\s*[:：|│=]\s*|[ \t]+|\s?[(/]\s?)"
     role_end = rf"[가-힣A-Z]{{0,6}}(?:{_any('role_end')})"
@@ -187,9 +188,19 @@ def _rules() -> tuple[tuple[str, str, "re.Pattern[str]"], ...]:
         ("name", rf"(?m:(?:^|(?:pt|name|patient)[ \t]*[:/|])[ \t]*(?P<hide>(?:[A-Z]{{2,}}, ?[A-Z]{{2,}}|(?i:{_any('surname')}|nguyen|tran|pham) [A-Z]{{2,}}|[A-Z]{{2,}} (?i:{_any('surname')}))(?:[ -][A-Z]+)*)(?=\s*[/|]?\s+[/|]?\s?(?:{_AGE}|[MF]\s?[/|])))"),
         ("name", rf"(?m:^Name[ \t:]+(?P<hide>{_LATIN}))"),
         ("name", rf"(?<=\d{{5}} )(?P<hide>{_PART} {_PART})"),
+        # Where a list of patients, a header or a signature has a name: by a bed, a number, a dash, a year of birth.
+        ("name~", rf"(?m:^[ \t]*{full}(?=\s?/\s?#?\d{{4,}}|\s[—–]\s))"),
+        ("name~", rf"(?:\[[^\[\]\n]{{1,8}}\]|(?<![\d.])\d{{3,4}}호?)[ :]\s?{full}(?=\s?(?:[—–/,|]|\n|$))"),
+        ("name~", rf"(?<![가-힣]){full}(?=\s?[(\[]\s?(?:\d{{2}}|\d{{4}})년?\s?생)"),
+        ("name~", rf"(?<![A-Za-z])by\s{full}(?![가-힣])"),
+        ("name~", rf"(?m:(?:\s\s|[.)]\s){full}[ \t]*\Z)"),
+        ("name", rf"(?<![A-Za-z])(?P<hide>(?i:{_any('surname')})(?: [A-Z]{{2,}}){{1,2}})(?=\s?[,/(]?\s?{_AGE})"),
+        ("name", rf"(?m:^[ \t]*(?P<hide>{_PART} (?:{_any('surname')}))(?=\s[—–|/]))"),
         # Alone on a line, perhaps with a role: a signature.
         ("name?", rf"(?m:^[ \t\-–/()\[\]]*(?:(?:{_any('role')})\s*)?{name}\s*(?:\(?(?:인|서명|sign|{_any('title')})\)?)?[\s.)\]]*$)"),
         ("name?", rf"(?m:[/,|]\s?(?:{_any('role')})\s?{name}[\s.)\]]*$)"),
+        # A word by itself whose syllables are those of a name, and which no text has otherwise.
+        ("name?*", rf"(?<![A-Za-z가-힣]){name}(?=(?:님|씨)?(?:은|는|이|가|을|를|의|에게|께|께서|과|와|도)?(?![A-Za-z가-힣]))"),
         ("date", r"(?<![\d.])(?:19|20)\d{2}\s?[-./년]\s?(?:1[0-2]|0?[1-9])(?:\s?[-./월]\s?(?:3[01]|[12]\d|0?[1-9])\s?일?|월)?(?![\d])"),
         ("date", r"(?<!\d)(?:1[0-2]|0?[1-9])\s?월\s?(?:3[01]|[12]\d|0?[1-9])\s?일"),
         ("date", r"(?<![\d.])'?\d{2}[./-](?:1[0-2]|0?[1-9])[./-](?:3[01]|[12]\d|0?[1-9])(?![\d.])"),
@@ -220,7 +231,7 @@ def _rules() -> tuple[tuple[str, str, "re.Pattern[str]"], ...]:
         ("date", rf"(?i:(?<![A-Za-z])(?:{_any('date')})\s?(?:일|일자|date)?\s?[:(,]?\s?)(?P<hide>{_SHORT})(?!\s?(?:점|회|mg|cm|mm))"),
     )  # fmt: skip
     return tuple(
-        (kind.rstrip("?!~"), kind[-1] if kind[-1] in "?!~" else "", re.compile(text))
+        (kind.rstrip("?!~*"), kind[-1] if kind[-1] in "?!~*" else "", re.compile(text))
         for kind, text in rules
     )
 
@@ -339,7 +350,14 @@ def _by_rules(note: str) -> Iterator[IdentifierSpan]:
             if kind == "name":
                 names.add(note[start:end])
                 yield from _listed(note, end, names)
-    # Who is named once is hidden everywhere.
+    # Who is named once is hidden everywhere, also by the given name.
+    for name in names:
+        given = name[1:] if _HANGUL_NAME.fullmatch(name) and len(name) == 3 else ""
+        if given and name[:2] not in _DOUBLE and given not in _taken():
+            for match in re.finditer(
+                rf"(?<![가-힣]){given}(?=이?(?:는|가|를|랑|야|의|인|[\s,.\"')])|[은을아])", note
+            ):
+                yield IdentifierSpan(*match.span(), "name")
     for name in sorted(names, key=len, reverse=True):
         if len(name) < 3 or not (_HANGUL_NAME.fullmatch(name) or " " in name):
             continue
@@ -359,7 +377,7 @@ def _name_end(note: str, start: int, end: int, doubt: str) -> int:
     """Give where a name ends, or its start if it is none.
 
     doubt  "" behind a label with a colon; "!" next to a role or title: any syllables; "~" those of
-           rarer names too; "?" the usual ones only
+           rarer names too; "?" the usual ones only; "*" and no word of any text
     """
     text = note[start:end]
     if text in _taken() or text.lower() in ("unknown", "none", "name", "md"):
@@ -370,10 +388,12 @@ def _name_end(note: str, start: int, end: int, doubt: str) -> int:
         return start
     if not re.fullmatch("[가-힣]+", text):
         return start if text.isascii() and text.isupper() and len(text) < 4 else end
-    if doubt != "?":
+    if doubt not in ("?", "*"):
         # Beside a role or a title any name, if it does not begin with a word; elsewhere by its syllables.
         good = _could_be_a_name(text) or (doubt != "~" and text[:2] not in _taken())
         return end if good and not text.endswith(_words("ending")) else start
+    if doubt == "*" and _is_a_word(text):
+        return start
     return end if _reads_like_a_name(text) else start
 
 
@@ -418,6 +438,14 @@ def _reads_like_a_name(text: str) -> bool:
         return False
     [first], [last] = _words("first"), _words("last")
     return given[0] in first and given[1] in last and given not in _words("ordinary")
+
+
+def _is_a_word(text: str) -> bool:
+    """Whether it is, or begins with, a word that texts have, or ends as words do."""
+    words = {text, text[:2]}
+    known = not words.isdisjoint(common_words()) or not words.isdisjoint(_taken())
+    ends = text.endswith((*_words("ending"), "심", "함", "음", "됨", "다", "부", "적", "성"))
+    return known or ends or any(word.startswith(text) for word in _taken())
 
 
 def _could_be_a_name(text: str) -> bool:
