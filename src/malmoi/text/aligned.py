@@ -9,6 +9,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from .cleanup import INVISIBLE, STANDARD, clean, read_hanja, spellings
 
@@ -61,14 +62,17 @@ def align(text: str, steps: Sequence[str] = STANDARD) -> Aligned:
 _Spans = list[tuple[str, int, int]]  # letters of cleaned text, each with its span of the original
 
 
+_clean_letter = lru_cache(maxsize=1 << 16)(clean)  # a text has the same letters again and again
+
+
 def _by_clusters(text: str, steps: Sequence[str]) -> _Spans:
     """Clean every letter with its marks by itself: correct where no step looks at more."""
-    close = [step for step in steps if step not in _WIDE]
+    close = tuple(step for step in steps if step not in _WIDE)
     dropped = INVISIBLE if "invisible" in steps else frozenset[str]()
     spans = [
         (letter, start, end)
         for start, end in _clusters(text, dropped)
-        for letter in clean(text[start:end], close)
+        for letter in _clean_letter(text[start:end], close)
     ]
     if "symbols" in steps:
         spans = list(_spelt(spans))
