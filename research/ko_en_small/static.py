@@ -1,6 +1,9 @@
 """ko-en-static: the shipped twin trained on, by ko-en-small's similarities and by graded pairs.
 
-    python -m research.ko_en_small.static research/ko_en_small/recipe.toml --data DATA --out OUT
+    python -m research.ko_en_small.static research/ko_en_small/recipe.toml --data DATA --out ONE \\
+        --steps 2000 --texts 50000
+    python -m research.ko_en_small.static research/ko_en_small/recipe.toml --data DATA --out TWO \\
+        --steps 2000 --texts 50000 --base ONE --rate 1e-3 --weights 1,1,3
 
 Each step adds up: the cosines of a batch of texts are those of ko-en-small (Korean with English
 where there is a translation), graded pairs keep their order (CoSENT, in four directions), and a
@@ -139,8 +142,9 @@ def main() -> None:
     parser.add_argument("recipe", type=Path)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--steps", type=int, default=4000)
-    parser.add_argument("--texts", type=int, default=120_000, help="texts of the teacher")
+    parser.add_argument("--base", default="ko-en-static", help="the table that is trained on")
+    parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--texts", type=int, default=50_000, help="texts of the teacher")
     parser.add_argument("--goals", type=Path, help="where the teacher's vectors are kept")
     parser.add_argument("--rate", type=float, default=2e-3)
     parser.add_argument("--weights", default="1,1,0.5", help="of similarities, grades, finding")
@@ -149,7 +153,7 @@ def main() -> None:
     rng = np.random.default_rng(0)
     recipe = parse_table(JointRecipe, tomllib.loads(given.recipe.read_text("utf-8")), where="it")
     data = read_distillation_data(recipe, given.data)
-    teacher, base = malmoi.load("ko-en-small"), find_model("ko-en-static")
+    teacher, base = malmoi.load("ko-en-small"), find_model(given.base)
     pairs = positives(given.data, data.chosen)
     scored = graded(given.data)
     pool = [tidy(text) for one in data.texts.values() for text in one if len(text) < 400]
@@ -193,7 +197,7 @@ def main() -> None:
         if step % _SHOWN == 0:
             kept = table.bag.weight.detach().clone()
             table.bag.weight.data = average
-            print(step, round(float(loss), 3), evaluate(table, given.data), flush=True)  # noqa: T201
+            print(step, round(loss.item(), 3), evaluate(table, given.data), flush=True)  # noqa: T201
             table.bag.weight.data = kept
     write(average.numpy(), arrays["empty"], base, given)
     print("8 bits", evaluate(malmoi.load(given.out), given.data))  # noqa: T201

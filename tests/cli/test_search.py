@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import shutil
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
@@ -69,6 +70,21 @@ def test_relevance_is_shown_and_asked_for(run_here: Run, tmp_path: Path) -> None
     few = run_here(*search, "--min-relevance", least).stdout.splitlines()
     assert [json.loads(line)["id"] for line in few] == [first["id"]]
     assert run_here(*search, "--min-relevance", 2).returncode == 2
+
+
+def test_a_pipe_is_told_too_that_nothing_is_relevant(run: Run) -> None:
+    done = run("search", "sample", "부산행 열차표 예매", "-k", "1")
+    assert json.loads(done.stdout)["relevance"] < 0.15
+    assert "nothing relevant found" in done.stderr
+
+
+def test_a_corpus_says_that_its_model_is_not_found(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("cat dog\n", "utf-8")
+    bundle = graphs.write_bundle(tmp_path / "gone")
+    assert run("index", tmp_path / "x.db", tmp_path / "a.txt", "--model", bundle).returncode == 0
+    shutil.rmtree(bundle)
+    done = run("search", tmp_path / "x.db", "cat")
+    assert done.returncode == 1 and "made with the model tiny" in done.stderr
 
 
 def test_words_that_met_are_marked_and_relevance_is_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:

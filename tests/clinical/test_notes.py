@@ -217,6 +217,12 @@ def test_what_is_said_of_a_mention_names_its_cue(
             assert one.cue.casefold()[:2] in row.casefold()
 
 
+def test_a_date_before_the_next_mention_is_not_the_one_before(reader: NoteReader) -> None:
+    note = "HTN으로 약 복용 중, 2015년 폐결핵 완치. 위암, 2019년 수술"
+    dates = {one.text: one.assertion.date for one in reader.read(note)}
+    assert dates["HTN"] == "" and dates["위암"] == "2019년"
+
+
 def test_why_is_in_every_form(reader: NoteReader, lexicon: Path, tmp_path: Path, run: Run) -> None:
     [mention] = [one.to_json() for one in reader.read("No pneumonia")]
     text = mention["why"][0]["text"]

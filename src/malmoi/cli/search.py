@@ -94,9 +94,9 @@ def search(
         else:
             found = [(hit,) for hit in opened.search(query, k, **options)]
         rows = [_row(opened, hits, neighbours, group) for hits in found]
+    if rows and max(row["relevance"] for row in rows) < RELEVANT:
+        say("nothing relevant found; the nearest are:")
     if form is Format.PEOPLE:
-        if rows and max(row["relevance"] for row in rows) < RELEVANT:
-            say("nothing relevant found; the nearest are:")
         print_rows(rows, form, view=lambda found, columns: _view(query, found, columns))
         if not rows:
             less = ", a lower --min-relevance" * bool(min_relevance)

@@ -8,7 +8,7 @@ folder with tables of the same names extends them.
 
 import bisect
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -31,6 +31,7 @@ from .rules import (
     Reason,
     heading_key,
     read_hanja_words,
+    status_of,
 )
 from .scope import (
     EXPRESSIONS,
@@ -348,7 +349,7 @@ class NoteContext:
                 HYPOTHETICAL, self._reason(HYPOTHETICAL, *when.span(), "after it", by="when")
             )
         found = self._signed(start, end, found, symptom)
-        status, because = _status(found, chronic=chronic and who == PATIENT)
+        status, because = status_of(found, chronic=chronic and who == PATIENT)
         if status == HISTORICAL and who != PATIENT and RESOLVED not in found:
             status, because = PRESENT, None  # "family history of" is nobody's past illness
         item = self._item(start, end)
@@ -368,7 +369,7 @@ class NoteContext:
             next((one for one in _LATERALITY if self._re[one].search(item)), ""),
             next((one for one in _SEVERITY if self._re[one].search(item)), ""),
             self._group("stage", self.note[end : end + 30].split("\n")[0]),
-            self._group("date", item),
+            self._group("date", self._item(start, end, dates=True)),
             why=tuple(why),
         )
 
@@ -673,10 +674,12 @@ class NoteContext:
         """Give how many persons are named before a place."""
         return bisect.bisect_left(self._places, place)
 
-    def _item(self, start: int, end: int) -> str:
-        """Give a mention with what stands around it, up to commas."""
+    def _item(self, start: int, end: int, *, dates: bool = False) -> str:
+        """Give a mention with what is around it, up to commas; of dates, not the next one's."""
         left = re.split(rf"[,;\n(){MASK}]", self.hidden[max(0, start - 24) : start])[-1]
         right = re.split(rf"[;\n{MASK}]", self.hidden[end : end + 32])[0]
+        if dates and self.hidden[end + len(right) : end + 32].startswith(MASK):
+            right = right.rpartition(",")[0] or right
         right = re.split(r"\),?|,\s(?=[가-힣a-z]{4})", right)[0]
         return f"{left}{self.note[start:end]}{right}"
 
@@ -688,19 +691,3 @@ _LATERALITY, _SEVERITY = ("bilateral", "right", "left"), ("severe", "moderate", 
 @lru_cache(maxsize=16)
 def _grammar(rules: ContextRules) -> Grammar:
     return Grammar(rules.words, EXPRESSIONS)
-
-
-def _status(found: Mapping[str, Reason], *, chronic: bool) -> tuple[str, Reason | None]:
-    """Choose the status of all that cues say, and why; what would do harm is decided first."""
-    order = {
-        RESOLVED: HISTORICAL,
-        NEGATED: NEGATED,
-        HYPOTHETICAL: HYPOTHETICAL,
-        INSTRUCTED: "" if chronic else HYPOTHETICAL,
-        POSSIBLE: POSSIBLE,
-        HISTORICAL: "" if chronic else HISTORICAL,
-    }
-    for attribute, status in order.items():
-        if status and attribute in found:
-            return status, found[attribute]
-    return PRESENT, None

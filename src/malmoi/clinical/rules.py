@@ -275,3 +275,19 @@ def read_hanja_words(text: str) -> str:
 def heading_key(name: str) -> str:
     """Give a heading's key; spaces are left out, for 이학적소견 is 이학적 소견."""
     return re.sub(r"\s+", "", name.casefold())
+
+
+def status_of(found: Mapping[str, Reason], *, chronic: bool) -> tuple[str, Reason | None]:
+    """Choose the status of all that cues say, and why; what would do harm is decided first."""
+    order = {
+        RESOLVED: HISTORICAL,
+        NEGATED: NEGATED,
+        HYPOTHETICAL: HYPOTHETICAL,
+        INSTRUCTED: "" if chronic else HYPOTHETICAL,
+        POSSIBLE: POSSIBLE,
+        HISTORICAL: "" if chronic else HISTORICAL,
+    }
+    for attribute, status in order.items():
+        if status and attribute in found:
+            return status, found[attribute]
+    return PRESENT, None

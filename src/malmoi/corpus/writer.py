@@ -22,7 +22,7 @@ from ..documents import Block, Passage, SourceDocument, Splitter, split_document
 from ..encoders import TextEncoder, load
 from ..encoders.base import OnLong, prompts_of
 from ..encoders.token_vectors import TokenEncoder, TokenMap, pack
-from ..errors import CorpusError, CutWarning, OptionError
+from ..errors import BundleNotFound, CorpusError, CutWarning, OptionError
 from ..runtime.pooling import normalize, to_precision
 from ..text.sentences import split_sentences
 from ..types import Floats
@@ -96,7 +96,7 @@ def check_model(encoder: TextEncoder, about: StoreInfo) -> None:
     if agreement < least:
         raise CorpusError(
             f"the corpus was made with the model {about.model}, whose vectors are not those of "
-            f"{encoder.name} (agreement {agreement:.2f}; expected {least}). {remedy}"
+            f"{encoder.name} (agreement {agreement:.4f}; expected {least}). {remedy}"
         )
 
 
@@ -135,7 +135,14 @@ class CorpusWriter:
     def encoder(self) -> TextEncoder:
         """The encoder; loaded by the name stored in the corpus if none was given."""
         if self._encoder is None:
-            encoder = load(self.store.about.model)
+            name = self.store.about.model
+            try:
+                encoder = load(name)
+            except BundleNotFound as error:
+                raise BundleNotFound(
+                    f"the corpus was made with the model {name}, which is not found by that "
+                    "name; expected its folder. Name it: --model FOLDER, or give the encoder."
+                ) from error
             check_model(encoder, self.store.about)
             self._encoder = encoder
         return self._encoder
