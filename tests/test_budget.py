@@ -3,7 +3,6 @@
 The table is in docs/architecture.md; this file reads it, so that the two cannot differ.
 """
 
-import importlib.util
 import re
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 
 from tests.support import ROOT
 from tests.test_layering import ORDER, SOURCE
+from tools import pictures
 
 PAGE = ROOT / "docs/architecture.md"
 FILES = 253  # of src/
@@ -50,10 +50,6 @@ def test_the_whole_stays_under_its_ceiling() -> None:
 
 
 def test_the_pictures_are_drawn_anew() -> None:
-    spec = importlib.util.spec_from_file_location("pictures", ROOT / "tools/pictures.py")
-    assert spec is not None and spec.loader is not None
-    pictures = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(pictures)
     shown = [name for packages in pictures.ROOMS.values() for name in packages]
     assert shown == [name for name in ORDER if (SOURCE / name).is_dir()]
     for name, draw in pictures.PICTURES.items():

@@ -1,7 +1,6 @@
 """README and the guides of docs/: every command and snippet runs, and what they claim is true."""
 
 import contextlib
-import importlib.util
 import io
 import json
 import re
@@ -21,6 +20,7 @@ from malmoi.terms import Abbreviations, build_lexicon
 from malmoi.terms.cleaning import STEPS
 from malmoi.terms.readers import FORMS, ROLES
 from tests.support import ROOT, graphs
+from tools import commands_page
 
 README = ("README.md", "README.ko.md")
 ANSWERS = (
@@ -227,12 +227,8 @@ def test_readme_compares_what_the_bench_measured(page: str) -> None:
 
 @pytest.mark.parametrize("language", ["en", "ko"])
 def test_the_page_of_commands_is_their_help(language: str) -> None:
-    spec = importlib.util.spec_from_file_location("page", ROOT / "tools/commands_page.py")
-    assert spec is not None and spec.loader is not None
-    tool = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tool)
-    made = tool.page(language)
-    assert tool.path_of(language).read_text("utf-8") == made, "run: python tools/commands_page.py"
+    shown = commands_page.path_of(language).read_text("utf-8")
+    assert shown == commands_page.page(language), "run: python tools/commands_page.py"
 
 
 def test_documents_lists_every_type_with_its_endings() -> None:

@@ -230,13 +230,11 @@ class LearnReport:
 
     def lines(self) -> list[str]:
         """The report in words."""
-        few = "; too few to say in per cent" if self.held < _FEW else ""
-        before, after = round(self.right_before * self.held), round(self.right_after * self.held)
-        shares = (
-            f"  decided rightly  {before} of {self.held} before, {after} after{few}"
-            if few
-            else f"  decided rightly  {self.right_before:.1%} before, {self.right_after:.1%} after"
-        )
+        shares = f"  decided rightly  {self.right_before:.1%} before, {self.right_after:.1%} after"
+        if self.held < _FEW:
+            before, after = (round(x * self.held) for x in (self.right_before, self.right_after))
+            shares = f"  decided rightly  {before} of {self.held} before, {after} after"
+            shares += "; too few to say in per cent"
         return [
             f"{self.learnt:,} decisions were learnt from, {self.held:,} were held back",
             shares,

@@ -154,9 +154,9 @@ class SecondReader:
             found = self.check_one(row, one, chronic=place.chronic)
             if found.certainty == DISPUTED:
                 moved = (found.status, found.experiencer) != (one.status, one.experiencer)
-                other = f"the tables say {found.otherwise}" if moved else ""
-                rule = other or f"the second reader says {found.otherwise}"
+                reader = "tables say" if moved else "second reader says"
                 words = context.note[place.start : place.end]
+                rule = f"the {reader} {found.otherwise}"
                 why = Reason(DISPUTED, words, place.start, place.end, "", rule)
                 found = replace(found, why=(*(() if moved else one.why), why))
             checked.append(found)
